@@ -1,0 +1,167 @@
+"""Average precision, whole and at k, under each rule for ties.
+
+A group of g items with r hits has t0 items and h0 hits above it; at k, only its first L = min(g, k - t0) places count.
+What it adds to the sum of precisions at the hits:
+
+| ties | the group's hits lie | whole group |
+|---|---|---|
+| grouped | at one threshold: the group enters at once | r (h0 + r) / (t0 + g) |
+| expected | anywhere in it, all orders alike likely | (r / g) [(h0 + 1 - c (t0 + 1)) D + c g] |
+| optimistic | at its top | sum over i = 1 .. r of (h0 + i) / (t0 + i) |
+| pessimistic | at its bottom | sum over i = 1 .. r of (h0 + i) / (t0 + g - r + i) |
+
+with c = (r - 1) / (g - 1) and D = H(t0 + g) - H(t0), a difference of harmonic numbers (McSherry & Najork 2008).
+
+At k a grouped group is cut: it enters as L items with their r L / g expected hits, so that its precision at k is P@k.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import segments
+from torch_ap.core.harmonic import harmonic_difference
+from torch_ap.core.hit_curve import HitCurve
+
+_Groups = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+def average_precision(
+    curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None, denominator: str = "min"
+) -> Tensor:
+    """AP, or AP@k, of each ranking; NaN where nothing is relevant.
+
+    AP = (1 / m) * sum over hits i of p(t_i); AP@k sums over the hits in the top k and divides by ``denominator``.
+
+    Args:
+        curve: S rankings; a weighted one with ``ties="grouped"`` and no ``top_k`` only.
+        ties: "grouped", "expected", "optimistic" or "pessimistic".
+        top_k: k of at least 1, or None for all.
+        denominator: of AP@k: "min" for min(k, m), "relevant" for m, "found" for the hits in the top k (0 / 0 counts 0).
+
+    Returns:
+        (S,) float64 in [0, 1].
+    """
+    m = segments.real(curve.m)
+    if top_k is None and ties == "grouped":  # the same as below, in half the passes over memory
+        total = segments.total(curve.precision.mul_(curve.hits).nan_to_num_(0), curve.offsets)
+        return torch.where(m > 0, total / m, torch.nan)
+    if top_k is None:
+        total = segments.total(_RULES[ties](_groups(curve, None)), curve.offsets)
+        return torch.where(m > 0, total / m, torch.nan)
+    groups = _groups(curve, top_k)
+    total = segments.total(_RULES[ties](groups), curve.offsets)
+    if denominator == "found":
+        value = _per_found(curve, groups, total, ties)
+    else:
+        value = total / (m.clamp(max=top_k) if denominator == "min" else m)
+    return torch.where(m > 0, value, torch.nan)
+
+
+def hits_within(hits: Tensor, items: Tensor, places: Tensor, ties: str) -> Tensor:
+    """How many of a tie group's hits lie in its first ``places`` places, elementwise; the expectation where unsaid."""
+    if ties == "optimistic":
+        return torch.minimum(hits, places)
+    if ties == "pessimistic":
+        return (places - (items - hits)).clamp(min=0)
+    return hits * (places / items)
+
+
+def _groups(curve: HitCurve, top_k: int | None) -> _Groups:
+    """r, g, h0, t0 and L of each entry, as floats."""
+    hits, items, hits_above, items_above = (
+        segments.real(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
+    )
+    places = items if top_k is None else torch.minimum(items, (top_k - items_above).clamp(min=0))
+    return hits, items, hits_above, items_above, places
+
+
+def _grouped(groups: _Groups) -> Tensor:
+    hits, items, hits_above, items_above, places = groups
+    inside = hits_within(hits, items, places, "grouped")
+    return torch.where(inside > 0, inside * ((hits_above + inside) / (items_above + places)), 0)
+
+
+def _expected(groups: _Groups) -> Tensor:
+    """Groups of one item need no formula, and most groups are such."""
+    hits, items, hits_above, items_above, places = groups
+    total = torch.where((places > 0) & (hits > 0), (hits_above + 1) / (items_above + 1), 0)
+    tied = (items > 1).nonzero().squeeze(1)
+    if len(tied):
+        total[tied] = _expected_of_tied(*(x[tied] for x in groups))
+    return total
+
+
+def _expected_of_tied(hits: Tensor, items: Tensor, hits_above: Tensor, items_above: Tensor, places: Tensor) -> Tensor:
+    chance = (hits - 1) / (items - 1).clamp(min=1)
+    steps = harmonic_difference(items_above, places)
+    return (hits / items) * ((hits_above + 1 - chance * (items_above + 1)) * steps + chance * places)
+
+
+def _optimistic(groups: _Groups) -> Tensor:
+    hits, items, hits_above, items_above, places = groups
+    return _run(hits_above, items_above, hits_within(hits, items, places, "optimistic"))
+
+
+def _pessimistic(groups: _Groups) -> Tensor:
+    hits, items, hits_above, items_above, places = groups
+    return _run(hits_above, items_above + (items - hits), hits_within(hits, items, places, "pessimistic"))
+
+
+def _run(hits_above: Tensor, items_above: Tensor, length: Tensor) -> Tensor:
+    """Sum of (h0 + i) / (t0 + i), i = 1 .. length; it is length - (t0 - h0) (H(t0 + length) - H(t0))."""
+    total = torch.where(length > 0, (hits_above + 1) / (items_above + 1), 0)
+    longer = (length > 1).nonzero().squeeze(1)
+    if len(longer):
+        above, below, run = hits_above[longer], items_above[longer], length[longer]
+        total[longer] = run - (below - above) * harmonic_difference(below, run)
+    return total
+
+
+def _per_found(curve: HitCurve, groups: _Groups, total: Tensor, ties: str) -> Tensor:
+    """Sum over the hits in the top k, divided by their number.
+
+    Under "expected" both vary with the order of the one group that straddles k, so the mean of the ratio is taken over
+    the number of hits that the top k gets of it.
+    """
+    hits, items, _, _, places = groups
+    found = segments.total(hits_within(hits, items, places, ties), curve.offsets)
+    ratio = torch.where(found > 0, total / found, 0)
+    cut = ((places > 0) & (places < items)).nonzero().squeeze(1) if ties == "expected" else found.new_empty(0)
+    if len(cut):
+        group = tuple(x[cut] for x in groups)
+        segment = curve.segment[cut]
+        above = total[segment] - _expected_of_tied(*group)
+        ratio[segment] = _mean_ratio(group, above)
+    return ratio
+
+
+def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:
+    """E[(above + S) / (h0 + X)], X hypergeometric: hits of g items with r hits among the first L, S their precisions."""
+    hits, items, hits_above, items_above, places = groups
+    least = (places - (items - hits)).clamp(min=0)
+    cases = (torch.minimum(hits, places) - least + 1).to(torch.int64)
+    offsets = segments.from_counts(cases)
+    group = segments.ids(offsets)
+    least, hits, items, hits_above, items_above, places, above = (
+        x[group] for x in (least, hits, items, hits_above, items_above, places, above)
+    )
+    x = least + torch.arange(len(group), device=group.device) - offsets[group]
+    likelihood = _log_choose(hits, x) + _log_choose(items - hits, places - x)
+    chance = torch.exp(likelihood - segments.maximum_from_right(likelihood, offsets)[offsets[:-1]][group])
+    inside = torch.where(x > 0, _expected_of_tied(x, places, hits_above, items_above, places), 0)
+    ratio = torch.where(hits_above + x > 0, (above + inside) / (hits_above + x), 0)
+    return segments.total(chance * ratio, offsets) / segments.total(chance, offsets)
+
+
+def _log_choose(n: Tensor, k: Tensor) -> Tensor:
+    return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
+
+
+_RULES: dict[str, Callable[[_Groups], Tensor]] = {
+    "grouped": _grouped,
+    "expected": _expected,
+    "optimistic": _optimistic,
+    "pessimistic": _pessimistic,
+}

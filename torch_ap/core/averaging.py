@@ -1,0 +1,74 @@
+"""One number from many rankings, and what an undefined one counts as."""
+
+import torch
+from torch import Tensor
+from torchmetrics.utilities import rank_zero_warn
+
+from torch_ap.core import segments
+from torch_ap.core.hit_curve import HitCurve
+
+ACTIONS = ("nan", "neg", "pos", "skip", "error")
+_COUNTS_AS = {"neg": 0.0, "pos": 1.0}
+_SAID = {"nan": "NaN", "neg": "0", "pos": "1", "skip": "left out"}
+
+
+def settle(values: Tensor, curve: HitCurve, action: str, *, warn: bool = False) -> Tensor:
+    """What the value of a ranking without relevant items counts as.
+
+    A ranking without any item stays NaN, whatever the action: nothing was measured.
+
+    Args:
+        values: (S,) measures of the rankings, NaN where undefined.
+        curve: the rankings.
+        action: "neg" counts 0, "pos" 1, "nan" NaN; "skip" NaN that averages leave out; "error" raises.
+        warn: whether to warn of what was settled.
+
+    Raises:
+        ValueError: for "error" where a ranking has items and none is relevant.
+    """
+    empty = (curve.m == 0) & (curve.n > 0)
+    if action == "error" and bool(empty.any()):
+        raise ValueError(f"`target` must hold a positive in every ranking, none in {_which(empty)}")
+    if warn:
+        _warn_of(empty, curve.n == 0, action)
+    return torch.where(empty, _COUNTS_AS[action], values) if action in _COUNTS_AS else values
+
+
+def average(values: Tensor, curve: HitCurve, how: str | None, action: str) -> Tensor:
+    """The average over rankings.
+
+    Args:
+        values: (S,) settled values.
+        curve: the rankings.
+        how: "macro" for the mean, "weighted" for the mean weighted by m, "none" or None for the values themselves.
+        action: as for :func:`settle`; NaN of rankings without relevant items are left out unless it is "nan".
+
+    Returns:
+        0-d, or (S,) for "none"; NaN where no ranking has a value.
+    """
+    if how in (None, "none"):
+        return values
+    kept = curve.n > 0 if action == "nan" else ~torch.isnan(values)
+    values, support = values[kept], segments.real(curve.m[kept])
+    if how == "weighted" and bool(support.sum() > 0):
+        return (values * support).sum() / support.sum()
+    return values.mean()
+
+
+def _which(flags: Tensor) -> str:
+    places = flags.nonzero().squeeze(1).tolist()
+    if len(flags) == 1:
+        return "the only one"
+    shown = ", ".join(map(str, places[:10]))
+    return f"column{'s' if len(places) > 1 else ''} {shown}" + (", …" if len(places) > 10 else "")
+
+
+def _warn_of(no_positive: Tensor, no_item: Tensor, action: str) -> None:
+    if bool(no_item.any()):
+        rank_zero_warn(f"No items (or all ignored) in {_which(no_item)}: average precision is NaN.", UserWarning)
+    if bool(no_positive.any()):
+        rank_zero_warn(
+            f"No positive target in {_which(no_positive)}: average precision is undefined and {_SAID[action]}. "
+            "Say what you want with `empty_target_action`.",
+            UserWarning,
+        )

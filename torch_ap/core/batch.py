@@ -1,0 +1,171 @@
+"""The door: one batch of predictions, checked, and laid out as rankings.
+
+Binary, multiclass and multilabel input each become scores of shape (N,) or (N, C) with one ranking a column; past this
+module nothing asks for the task.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import bins, builders, checks
+from torch_ap.core.hit_curve import HitCurve
+
+NORMALIZATIONS = (None, "sigmoid", "softmax")
+
+
+class Batch(NamedTuple):
+    """Checked items in the layout of the state.
+
+    Attributes:
+        scores: (N,) one ranking, or (N, C) one a column; the dtype that was given.
+        target: the narrowest integers that hold it. (N,) or (N, C) of 0 and 1, or (N,) class ids. The largest number of
+            the dtype marks an ignored one.
+        weights: None, (N,), or the shape of ``scores``.
+        broken: None, or (R,) bool on an accelerator: the rules of ``checks.VALUE_RULES`` that the batch breaks.
+    """
+
+    scores: Tensor
+    target: Tensor
+    weights: Tensor | None = None
+    broken: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Door:
+    """How batches of one metric come in. The same door for every batch: nothing is decided by a batch's values.
+
+    Attributes:
+        width: None for one ranking of (N, ...) scores, else C, for (N, C, ...) scores.
+        classes: whether the target is one class id an item (multiclass) rather than a 0 or 1 for each score.
+        ignore_index: target value of items that do not count.
+        normalization: None, "sigmoid" or "softmax", applied to every batch.
+        unit_range: whether scores must then lie in [0, 1].
+        validate: whether values are checked. Shapes and dtypes always are.
+    """
+
+    width: int | None = None
+    classes: bool = False
+    ignore_index: int | None = None
+    normalization: str | None = None
+    unit_range: bool = False
+    validate: bool = True
+
+    def __post_init__(self) -> None:
+        name = "num_classes" if self.classes else "num_labels"
+        checks.positive_int(name, self.width, least=2, optional=self.width is None and not self.classes)
+        checks.integer("ignore_index", self.ignore_index)
+        checks.boolean("validate_args", self.validate)
+        checks.one_of("normalization", self.normalization, NORMALIZATIONS if self.classes else NORMALIZATIONS[:2])
+
+    @cached_property
+    def top(self) -> int:
+        """The largest target."""
+        return self.width - 1 if self.classes and self.width is not None else 1
+
+    @cached_property
+    def target_dtype(self) -> torch.dtype:
+        """The narrowest integers that hold every target and, one above, the mark of an ignored one."""
+        return next(t for t in (torch.uint8, torch.int16, torch.int32) if torch.iinfo(t).max > self.top)
+
+    def __call__(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
+        """Check a batch and lay it out; the tensors given are never written to."""
+        self._check_form(preds, target, weights)
+        preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
+        ignored = None if self.ignore_index is None else target == self.ignore_index
+        broken = self._check_values(preds, target, weights, ignored) if self.validate else None
+        if self.normalization is not None:
+            preds = torch.sigmoid(preds) if self.normalization == "sigmoid" else torch.softmax(preds, 1)
+        target = target.to(self.target_dtype)
+        if ignored is not None:
+            target = target.masked_fill(ignored, torch.iinfo(self.target_dtype).max)
+        return Batch(preds, target, weights, broken)
+
+    def _check_form(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> None:
+        checks.scores("preds", preds)
+        checks.integer_target(target)
+        if self.width is not None:
+            checks.columns(preds, self.width, "num_classes" if self.classes else "num_labels")
+        if self.classes:
+            checks.class_target(preds, target)
+        else:
+            checks.same_shape(preds, target)
+        if preds.device != target.device or weights is not None:
+            checks.same_device(preds=preds, target=target, weights=weights)
+        if weights is not None:
+            an_item = preds.shape[:1] + preds.shape[2:] if self.width is not None else preds.shape
+            checks.weights_form(weights, [an_item] if self.classes else list(dict.fromkeys([an_item, target.shape])))
+
+    def _rows(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """(N, ...) to (N,), (N, C, ...) to (N, C)."""
+
+        def rows(values: Tensor, by_column: bool) -> Tensor:
+            if not by_column:
+                return values if values.ndim == 1 else values.flatten()
+            return values if values.ndim == 2 else values.movedim(1, -1).reshape(-1, values.shape[1])
+
+        wide = self.width is not None
+        if weights is not None:
+            weights = rows(weights.detach(), wide and weights.ndim == preds.ndim)
+        return rows(preds, wide), rows(target, wide and not self.classes), weights
+
+    def _check_values(
+        self, preds: Tensor, target: Tensor, weights: Tensor | None, ignored: Tensor | None
+    ) -> Tensor | None:
+        if ignored is not None:
+            preds = preds.masked_fill(ignored[:, None] if self.classes else ignored, 0)
+            target = target.masked_fill(ignored, 0)
+        return checks.values(
+            preds, target, weights, top=self.top, unit_range=self.unit_range and self.normalization is None
+        )
+
+
+def counted(target: Tensor) -> Tensor:
+    """Which targets are not marked as ignored: bool, of the shape of ``target``."""
+    return target != torch.iinfo(target.dtype).max
+
+
+def curve_of(batch: Batch, *, ignoring: bool, every_group: bool = False) -> HitCurve:
+    """The hit curve of each ranking of a batch: one, or one a column.
+
+    Args:
+        batch: as a door made it.
+        ignoring: whether items may be marked as ignored.
+        every_group: keep tie groups without a hit as entries too.
+    """
+    scores, target, weights = batch.scores, batch.target, batch.weights
+    if ignoring:
+        kept = counted(target)
+        if scores.ndim == target.ndim == 2 and not bool(kept.all()):
+            return _curve_of_ragged(batch, kept, every_group)
+        scores, target = (scores, target) if target.ndim == 2 else (scores[kept], target[kept])
+        weights = weights if weights is None or target.ndim == 2 else weights[kept]
+    if scores.ndim == 1:
+        return builders.from_scores(scores, target, weight=weights, every_group=every_group)
+    return builders.from_columns(scores, target, weight=weights, every_group=every_group)
+
+
+def bins_of(batch: Batch, thresholds: Tensor, *, ignoring: bool) -> Tensor:
+    """(C, T + 1, 2) misses and hits of a batch in each bin, highest bin first; without a device sync."""
+    kept = counted(batch.target) if ignoring else None
+    return bins.count(batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
+
+
+def _curve_of_ragged(batch: Batch, kept: Tensor, every_group: bool) -> HitCurve:
+    """Columns of which some items do not count are rankings of unequal length."""
+    items, columns = batch.scores.shape
+    place = kept.t().flatten().nonzero().squeeze(1)
+    weights = None
+    if batch.weights is not None:
+        weights = batch.weights.reshape(items, -1).expand(items, columns).t().flatten()[place]
+    return builders.from_scores(
+        batch.scores.t().flatten()[place],
+        batch.target.t().flatten()[place],
+        segment=place // items,
+        segments_count=columns,
+        weight=weights,
+        every_group=every_group,
+    )

@@ -1,0 +1,63 @@
+"""Counts of scores between thresholds: what a ranking looks like in constant memory.
+
+A bin holds the scores from one threshold up to the next; bins are tie groups to every measure. No (items x thresholds)
+table is made: each score finds its bin by binary search, and one scatter counts them.
+"""
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import segments
+
+
+def thresholds_from(thresholds: int | list[float] | Tensor, device: torch.device | None = None) -> Tensor:
+    """Thresholds in ascending order: T equal steps from 0 to 1 for an int, else those given, sorted."""
+    if isinstance(thresholds, int):
+        return torch.linspace(0, 1, thresholds, device=device)
+    given = thresholds if isinstance(thresholds, Tensor) else torch.tensor(thresholds)
+    given = given if given.is_floating_point() else given.float()
+    return given.detach().to(device).sort().values
+
+
+def bin_of(scores: Tensor, thresholds: Tensor) -> Tensor:
+    """The bin of each score, counted from the top: 0 at or above the highest threshold, T below the lowest.
+
+    Scores and thresholds meet in the wider of their dtypes, where both are exact.
+    """
+    dtype = torch.promote_types(torch.promote_types(scores.dtype, thresholds.dtype), torch.float32)
+    below = torch.searchsorted(thresholds.to(dtype), scores.to(dtype).contiguous(), right=True)
+    return len(thresholds) - below
+
+
+def count(
+    scores: Tensor, relevant: Tensor, thresholds: Tensor, *, weight: Tensor | None = None, counted: Tensor | None = None
+) -> Tensor:
+    """Misses and hits in each bin.
+
+    Args:
+        scores: (N,) for one ranking, (N, C) for one a column.
+        relevant: of the shape of ``scores``, 0/1; or (N,) class ids for (N, C) scores.
+        thresholds: (T,) ascending.
+        weight: (N,) or the shape of ``scores``.
+        counted: bool, of the shape of ``relevant``: which items count. Default: all.
+
+    Returns:
+        (C, T + 1, 2), highest bin first, misses then hits; int64, or float64 with weights. C is 1 for (N,) scores.
+    """
+    table = scores if scores.ndim == 2 else scores[:, None]
+    columns, cells = table.shape[1], len(thresholds) + 1
+    column = torch.arange(columns, device=scores.device)
+    hit = relevant[:, None] == column if relevant.ndim == 1 and scores.ndim == 2 else relevant.reshape(table.shape)
+    place = ((column * cells + bin_of(table, thresholds)) * 2 + hit).flatten()
+    if weight is None and counted is None:
+        return segments.count(place, columns * cells * 2).reshape(columns, cells, 2)
+    amount = torch.ones_like(place) if weight is None else segments.real(_spread(weight, table).flatten())
+    if counted is not None:
+        amount = amount * _spread(counted, table).flatten()
+    totals = amount.new_zeros(columns * cells * 2).index_add_(0, place, amount)
+    return totals.reshape(columns, cells, 2)
+
+
+def _spread(values: Tensor, table: Tensor) -> Tensor:
+    """(N,) values, one an item, to the shape of the table; those of its shape stay."""
+    return values.reshape(len(table), -1).expand(table.shape)

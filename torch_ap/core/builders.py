@@ -1,0 +1,212 @@
+"""Scores and relevance to hit curves, by whichever road is fastest; all roads give the same curve.
+
+| input | road |
+|---|---|
+| one ranking or long columns, no weights, CPU | *count*: sort the values, search the distinct hit scores among them |
+| many rankings, or an accelerator, no weights | *packed*: (ranking, reversed score, relevance) in one int64, sorted |
+| weights | *indexed*: (ranking, reversed score) in one int64, sorted with indices |
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core import hit_curve, order, segments
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.order import Array
+
+_COLUMNS_A_TASK = 32
+_SHORT_COLUMN = 2048
+_MANY_HITS = 8
+_ITEMS_A_BLOCK = 1 << 24
+
+
+def from_scores(
+    scores: Tensor,
+    relevant: Tensor,
+    *,
+    segment: Tensor | None = None,
+    segments_count: int = 1,
+    weight: Tensor | None = None,
+    m: Tensor | None = None,
+    every_group: bool = False,
+) -> HitCurve:
+    """The hit curves of rankings by descending score.
+
+    Args:
+        scores: (N,) any real dtype, no NaN.
+        relevant: (N,) bool, or integers that are 0 or 1.
+        segment: (N,) int64 in [0, segments_count), the ranking of each item; None: all belong to one.
+        segments_count: S, number of rankings.
+        weight: (N,) non-negative weights.
+        m: (S,) relevant items of each ranking, where more are known than were ranked.
+        every_group: keep tie groups without a hit as entries too.
+    """
+    relevant = relevant.bool()
+    if segment is None and weight is None and not every_group and scores.device.type == "cpu":
+        return _counted(scores, relevant, m)
+    if segment is None:
+        segment = torch.zeros(1, dtype=torch.int64, device=scores.device).expand(len(scores))
+    offsets = segments.from_counts(segments.count(segment, segments_count))
+    group_keys, levels = _group_keys(scores, segment)
+    if weight is None:
+        packed = order.sort((group_keys << 1) | relevant)
+        group_keys, relevant = packed >> 1, (packed & 1).bool()
+    else:
+        places = order.argsort(group_keys)
+        group_keys, relevant, weight = group_keys[places], relevant[places], segments.real(weight[places])
+    last = torch.ones_like(relevant)
+    torch.ne(group_keys[1:], group_keys[:-1], out=last[:-1])
+    curve = hit_curve.from_ordered(
+        relevant, last, offsets, score=group_keys, weight=weight, m=m, every_group=every_group
+    )
+    return _with_score(curve, levels, scores.dtype)
+
+
+def from_columns(
+    scores: Tensor, relevant: Tensor, *, weight: Tensor | None = None, every_group: bool = False
+) -> HitCurve:
+    """One ranking a column.
+
+    Args:
+        scores: (N, C) any real dtype, no NaN.
+        relevant: (N, C) bool or 0/1 integers; or (N,) integer class ids, where column c counts class c as relevant.
+        weight: (N,) or (N, C) non-negative weights.
+        every_group: keep tie groups without a hit as entries too.
+    """
+    items, columns = scores.shape
+    simple = weight is None and not every_group and scores.device.type == "cpu"
+    if simple and items >= _SHORT_COLUMN:
+        return _counted_columns(scores, relevant)
+    width = max(1, _ITEMS_A_BLOCK // max(items, 1))
+    blocks = []
+    for first in range(0, columns, width):
+        block = scores[:, first : first + width].t()
+        across = torch.arange(first, first + len(block), device=scores.device)
+        hits = relevant[:, first : first + width].t() if relevant.ndim == 2 else relevant == across[:, None]
+        weights = None
+        if weight is not None:
+            weights = (
+                weight[:, first : first + width].t() if weight.ndim == 2 else weight.expand(len(block), -1)
+            ).flatten()
+        curve = from_scores(
+            block.flatten(),
+            hits.flatten(),
+            segment=(across - first).repeat_interleave(items),
+            segments_count=len(block),
+            weight=weights,
+            every_group=every_group,
+        )
+        blocks.append(curve)
+    return hit_curve.join(blocks)
+
+
+def _group_keys(scores: Tensor, segment: Tensor) -> tuple[Tensor, Tensor | None]:
+    """int64 keys of 63 bits at most that ascend by ranking, then by descending score; with what turns them back."""
+    keys, levels = order.keys(scores), None
+    if keys.dtype == torch.int64:
+        levels, keys = order.dense_ranks(keys)
+        keys = keys.to(torch.int32)
+    top = torch.iinfo(keys.dtype).max
+    return (segment << 32) | (top - keys.to(torch.int64)), levels
+
+
+def _with_score(curve: HitCurve, levels: Tensor | None, dtype: torch.dtype) -> HitCurve:
+    """Turn the group keys that travelled as scores back into scores."""
+    assert curve.score is not None
+    down = curve.score & 0xFFFFFFFF
+    if levels is not None:
+        score = order.values(levels[torch.iinfo(torch.int32).max - down], dtype)
+    else:
+        key_dtype = order.keys(torch.empty(0, dtype=dtype)).dtype
+        score = order.values((torch.iinfo(key_dtype).max - down).to(key_dtype), dtype)
+    return HitCurve(**{**curve.__dict__, "score": score})
+
+
+def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
+    """One ranking on CPU. Chunks are sorted unmerged, one a thread: counts from them add up.
+
+    Where hits are many, searching for them costs more than sorting, and one chunk is searched in half the time of two.
+    """
+    given, flags = order.sortable(scores).numpy(), relevant.numpy()
+    threads = order.workers(len(given))
+    spans = order.spans(len(given), threads)
+    parts = order.in_threads(lambda span: given[span][flags[span]], spans, threads)
+    hit_scores = np.concatenate(parts)
+    if len(hit_scores) * _MANY_HITS > len(given):
+        spans = [slice(None)]
+    jobs = [hit_scores, *(given[span].copy() for span in spans)]
+    order.in_threads(order.sort_in_place, jobs[::-1], threads)
+    groups = [_count_groups(jobs[1:], hit_scores, threads)]
+    hits = torch.tensor([len(hit_scores)])
+    return _assemble(groups, torch.tensor([len(given)]), hits if m is None else m, scores.dtype)
+
+
+def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
+    """Many long columns on CPU: blocks of them are transposed and counted, a block at a time in each thread."""
+    given = order.sortable(scores)
+    items, columns = given.shape
+    by_class = torch.argsort(relevant, stable=True).numpy() if relevant.ndim == 1 else None
+    starts = segments.from_counts(segments.count(relevant.long(), columns)).numpy() if relevant.ndim == 1 else None
+
+    def block(first: int) -> list[tuple[Array, ...]]:
+        last = min(first + _COLUMNS_A_TASK, columns)
+        across = given[:, first:last].t().contiguous().numpy()
+        flags = None if by_class is not None else relevant[:, first:last].t().contiguous().bool().numpy()
+        groups = []
+        for column in range(last - first):
+            if flags is None:
+                assert by_class is not None
+                assert starts is not None
+                hits = across[column][by_class[starts[first + column] : starts[first + column + 1]]]
+            else:
+                hits = across[column][flags[column]]
+            groups.append(_count_groups([order.sort_in_place(across[column])], order.sort_in_place(hits)))
+        return groups
+
+    tasks = range(0, columns, _COLUMNS_A_TASK)
+    groups = [one for part in order.in_threads(block, tasks, order.workers(given.numel())) for one in part]
+    m = torch.tensor([int(group[0].sum()) for group in groups])
+    return _assemble(groups, torch.full((columns,), items), m, scores.dtype)
+
+
+def _count_groups(chunks: Sequence[Array], hit_scores: Array, threads: int = 1) -> tuple[Array, ...]:
+    """The tie groups that hold a hit, best first.
+
+    Args:
+        chunks: sorted arrays that hold all scores between them.
+        hit_scores: (H,) sorted scores of the hits.
+        threads: how many to use.
+
+    Returns:
+        hits, items, hits_above, items_above, score of each group.
+    """
+    changed = np.ones(len(hit_scores) + 1, bool)
+    np.not_equal(hit_scores[1:], hit_scores[:-1], out=changed[1:-1])
+    bounds = np.flatnonzero(changed[: len(hit_scores) + bool(len(hit_scores))])
+    starts = bounds[:-1]
+    score = hit_scores[starts]
+    size = sum(map(len, chunks))
+
+    def locate(part: slice) -> tuple[Array, Array]:
+        ranges = [order.equal_range(chunk, score[part]) for chunk in chunks]
+        below, at_or_below = ranges[0] if len(ranges) == 1 else (sum(side) for side in zip(*ranges, strict=True))
+        return (at_or_below - below)[::-1], size - at_or_below[::-1]
+
+    parts = order.in_threads(locate, order.spans(len(score), threads), threads)
+    items, items_above = (np.concatenate(side[::-1]) for side in zip(*parts, strict=True))
+    hits = -np.diff(bounds[::-1])
+    return hits, items, len(hit_scores) - starts[::-1] - hits, items_above, score[::-1].copy()
+
+
+def _assemble(groups: Sequence[tuple[Array, ...]], n: Tensor, m: Tensor, dtype: torch.dtype) -> HitCurve:
+    """The groups of each ranking, end to end."""
+    hits, items, hits_above, items_above, score = (
+        torch.from_numpy(np.ascontiguousarray(column[0]) if len(column) == 1 else np.concatenate(column))
+        for column in zip(*groups, strict=True)
+    )
+    score = (score + 0 if dtype.is_floating_point else score) if score.dtype == dtype else order.values(score, dtype)
+    counts = torch.tensor([len(group[0]) for group in groups])
+    return HitCurve(hits, items, hits_above, items_above, score, segments.from_counts(counts), n, m)

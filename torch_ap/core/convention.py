@@ -1,0 +1,63 @@
+"""A convention: which of the numbers called average precision is meant, said once and checked once."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from torch_ap.core import checks, interpolation
+from torch_ap.core.average_precision import average_precision
+from torch_ap.core.hit_curve import HitCurve
+
+TIES = ("grouped", "expected", "optimistic", "pessimistic")
+DENOMINATORS = ("min", "relevant", "found")
+INTERPOLATIONS = (None, "11-point", "101-point", "all-points", "trapezoid")
+
+
+@dataclass(frozen=True, eq=False)
+class Convention:
+    """What AP means: its rule for ties, its cut, what AP@k divides by, its interpolation.
+
+    Calling it with a curve gives the AP of each ranking, (S,) float64, NaN where nothing is relevant.
+
+    Raises:
+        ValueError: for an unknown option, or options that contradict one another.
+    """
+
+    top_k: int | None = None
+    denominator: str = "min"
+    interpolation: str | Tensor | None = None
+    ties: str = "grouped"
+
+    def __post_init__(self) -> None:
+        checks.positive_int("top_k", self.top_k, optional=True)
+        checks.one_of("denominator", self.denominator, DENOMINATORS)
+        checks.one_of("ties", self.ties, TIES)
+        if isinstance(self.interpolation, Tensor):
+            checks.recall_levels("interpolation", self.interpolation)
+        else:
+            checks.one_of("interpolation", self.interpolation, INTERPOLATIONS, or_else="a 1-D tensor of recall levels")
+        if self.interpolation is not None and self.top_k is not None:
+            raise ValueError(f"`top_k` has no meaning with `interpolation`, got top_k={self.top_k}; give one of them")
+        if self.interpolation is not None and self.ties == "expected":
+            raise ValueError(
+                "`interpolation` has no closed form for `ties='expected'`; use 'grouped', 'optimistic' or 'pessimistic'"
+            )
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether sample weights have a meaning: a rank, or a place inside a tie group, has no weight."""
+        return self.top_k is None and self.ties == "grouped"
+
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """The AP of each ranking of the curve: (S,) float64, NaN where nothing is relevant."""
+        if self.interpolation is None:
+            return average_precision(curve, ties=self.ties, top_k=self.top_k, denominator=self.denominator)
+        if self.ties != "grouped":
+            curve = interpolation.untied(curve, self.ties)
+        if isinstance(self.interpolation, Tensor):
+            return interpolation.over_levels(curve, self.interpolation.to(curve.m.device))
+        if self.interpolation == "all-points":
+            return interpolation.over_all_points(curve)
+        if self.interpolation == "trapezoid":
+            return interpolation.trapezoid(curve)
+        return interpolation.over_levels(curve, interpolation.levels_of(self.interpolation, curve.m.device))

@@ -1,0 +1,139 @@
+"""True and false positives and negatives at a cut of the ranking, and the measures that are ratios of them."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import segments
+from torch_ap.core.average_precision import hits_within
+from torch_ap.core.hit_curve import HitCurve
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """The four counts of a binary decision, as float64 tensors of one shape; ratios of nothing are NaN.
+
+    Attributes:
+        tp: relevant and retrieved.
+        fp: not relevant, retrieved.
+        fn: relevant, not retrieved.
+        tn: not relevant, not retrieved.
+    """
+
+    tp: Tensor
+    fp: Tensor
+    fn: Tensor
+    tn: Tensor
+
+    @property
+    def precision(self) -> Tensor:
+        """Tp / (tp + fp)."""
+        return self.tp / (self.tp + self.fp)
+
+    @property
+    def recall(self) -> Tensor:
+        """Tp / (tp + fn), also called sensitivity and true positive rate."""
+        return self.tp / (self.tp + self.fn)
+
+    @property
+    def specificity(self) -> Tensor:
+        """Tn / (tn + fp), the true negative rate."""
+        return self.tn / (self.tn + self.fp)
+
+    @property
+    def fall_out(self) -> Tensor:
+        """Fp / (fp + tn), the false positive rate."""
+        return self.fp / (self.fp + self.tn)
+
+    @property
+    def accuracy(self) -> Tensor:
+        """(tp + tn) / (tp + fp + fn + tn)."""
+        return (self.tp + self.tn) / (self.tp + self.fp + self.fn + self.tn)
+
+    def f_beta(self, beta: float = 1.0) -> Tensor:
+        """(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp), which is (1 + beta^2) p r / (beta^2 p + r).
+
+        Recall counts ``beta`` times as much as precision (van Rijsbergen 1979). Written in counts it has a value, 0,
+        where nothing is retrieved; it is NaN only where nothing is retrieved and nothing relevant.
+        """
+        square = beta * beta
+        return (1 + square) * self.tp / ((1 + square) * self.tp + square * self.fn + self.fp)
+
+    def effectiveness(self, alpha: float = 0.5) -> Tensor:
+        """Van Rijsbergen's E = 1 - 1 / (alpha / p + (1 - alpha) / r); 1 - F_beta for alpha = 1 / (beta^2 + 1).
+
+        Lower is better. 1 / p = (tp + fp) / tp and 1 / r = (tp + fn) / tp, so no ratio of nothing is taken.
+        """
+        return 1 - self.tp / (alpha * (self.tp + self.fp) + (1 - alpha) * (self.tp + self.fn))
+
+
+def counts_at_rank(curve: HitCurve, k: int, *, ties: str = "grouped") -> Counts:
+    """The counts when each ranking's top ``k`` items are retrieved.
+
+    Where fewer than k items were ranked, the missing ones count as retrieved and not relevant, so that precision is
+    hits / k.
+
+    Args:
+        curve: S rankings without weights.
+        k: at least 1.
+        ties: how many hits of a group that straddles k count: "grouped" and "expected" its share, r L / g;
+            "optimistic" the most, "pessimistic" the fewest.
+
+    Returns:
+        Counts of shape (S,).
+    """
+    hits, items, above = (segments.real(x) for x in (curve.hits, curve.items, curve.items_above))
+    places = torch.minimum(items, (k - above).clamp(min=0))
+    tp = segments.total(hits_within(hits, items, places, ties), curve.offsets)
+    n, m = segments.real(curve.n), segments.real(curve.m)
+    misses = n - segments.real(curve.hits_seen)
+    return Counts(tp=tp, fp=k - tp, fn=m - tp, tn=misses - (n.clamp(max=k) - tp))
+
+
+def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
+    """The counts at the lower edge of each bin: all items of that bin and of those above it are retrieved.
+
+    Args:
+        hits: (S, B) hits in each bin, highest scores first; the last bin holds what no threshold retrieves.
+        items: (S, B) items in each bin.
+
+    Returns:
+        Counts of shape (S, B - 1), one threshold a column, highest first.
+    """
+    tp, retrieved = (segments.real(x.cumsum(1))[:, :-1] for x in (hits, items))
+    m, n = (segments.real(x.sum(1, keepdim=True)) for x in (hits, items))
+    fp = retrieved - tp
+    return Counts(tp=tp, fp=fp, fn=m - tp, tn=n - m - fp)
+
+
+def r_precision(curve: HitCurve, *, ties: str = "grouped") -> Tensor:
+    """Precision at rank m of each ranking, which is recall there too: (S,) float64; NaN where nothing is relevant."""
+    hits, items, above = (segments.real(x) for x in (curve.hits, curve.items, curve.items_above))
+    m = segments.real(curve.m)
+    places = torch.minimum(items, (m[curve.segment] - above).clamp(min=0))
+    found = segments.total(hits_within(hits, items, places, ties), curve.offsets)
+    return torch.where(m > 0, found / m, torch.nan)
+
+
+def hits_at(curve: HitCurve, t: Tensor, *, ties: str = "grouped") -> Tensor:
+    """h(t), the hits among the top t of one ranking, at any t.
+
+    Between whole ranks, and inside a tie group under "grouped" and "expected", h is the straight line: the share of
+    the group's hits that its first places are expected to hold.
+
+    Args:
+        curve: one ranking, without weights.
+        t: (T,) float64 ranks in [0, n], whole or not.
+
+    Returns:
+        (T,) float64.
+    """
+    if not len(curve.hits):
+        return torch.zeros_like(t)
+    entry = (torch.searchsorted(segments.real(curve.items_above), t, right=False) - 1).clamp(min=0)
+    hits, items, hits_above, items_above = (
+        segments.real(x[entry]) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
+    )
+    places = torch.minimum(items, (t - items_above).clamp(min=0))
+    return hits_above + hits_within(hits, items, places, ties)

@@ -1,0 +1,37 @@
+"""Differences of harmonic numbers, to full precision at any size.
+
+A difference of prefix sums or of digamma values loses all its digits once the ranks are large (at rank 10^8 the error
+is 32%). Here the first terms are added up and the rest comes from ``log1p`` with the Euler-Maclaurin corrections of
+DeTemple and Wang, in which nothing large cancels.
+"""
+
+import torch
+from torch import Tensor
+
+_TERMS = 16
+_CORRECTIONS = (1 / 24, -7 / 960, 31 / 8064, -127 / 30720, 511 / 67584)
+
+
+def harmonic_difference(start: Tensor, length: Tensor) -> Tensor:
+    """H(start + length) - H(start) = sum of 1 / (start + j) for j = 1 .. length, elementwise.
+
+    Args:
+        start: float64 whole numbers of at least 0.
+        length: float64 whole numbers of at least 0.
+    """
+    total = torch.zeros_like(start)
+    for j in range(1, _TERMS + 1):
+        total += torch.where(length >= j, 1 / (start + j), 0)
+    low = start + (_TERMS + 0.5)
+    more = (length - _TERMS).clamp(min=0)
+    tail = torch.log1p(more / low) + _correction(low + more) - _correction(low)
+    return total + torch.where(more > 0, tail, 0)
+
+
+def _correction(x: Tensor) -> Tensor:
+    """H(x - 1/2) - log(x) - Euler's gamma, for x > 16, to 1e-16."""
+    inverse = 1 / (x * x)
+    value = torch.zeros_like(x)
+    for coefficient in reversed(_CORRECTIONS):
+        value = (value + coefficient) * inverse
+    return value

@@ -1,0 +1,170 @@
+"""The hit curve h(t), number of relevant items among the top t, held only where it changes.
+
+Every measure of this package is a function of it (Zhu 2004, section 1): recall r(t) = h(t) / m, precision
+p(t) = h(t) / t, AP the mean of p over the hits. Items of equal score form a *tie group*, and what a ranking says about
+the order inside a group is a convention, so the curve keeps the group whole: how many items and hits lie above it and
+in it. From these four counts every rule for ties follows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import segments
+
+
+@dataclass(frozen=True, eq=False)
+class HitCurve:
+    """The hit curves of S rankings, laid end to end, best score first in each.
+
+    An entry is a tie group that holds a hit (a builder may keep the other groups too: they change no measure). Counts
+    are int64; for a weighted curve they are sums of weights, in float64.
+
+    Attributes:
+        hits: (E,) hits in the group.
+        items: (E,) items in the group, hits included.
+        hits_above: (E,) hits above the group, in its ranking.
+        items_above: (E,) items above the group, in its ranking.
+        score: (E,) score of the group in the dtype it was given in, or None for a curve made from flags or bins.
+        offsets: (S + 1,) int64, where the entries of each ranking begin and end.
+        n: (S,) items ranked.
+        m: (S,) relevant items. It may exceed the hits of the entries: what was never retrieved is relevant too.
+    """
+
+    hits: Tensor
+    items: Tensor
+    hits_above: Tensor
+    items_above: Tensor
+    score: Tensor | None
+    offsets: Tensor
+    n: Tensor
+    m: Tensor
+
+    @property
+    def segment(self) -> Tensor:
+        """(E,) int64, the ranking of each entry."""
+        return segments.ids(self.offsets)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the counts are sums of weights. Ranks, and with them everything "at k", then have no meaning."""
+        return self.hits.is_floating_point()
+
+    @property
+    def hits_through(self) -> Tensor:
+        """(E,) h at the end of the group."""
+        return self.hits_above + self.hits
+
+    @property
+    def items_through(self) -> Tensor:
+        """(E,) rank t of the group's last item."""
+        return self.items_above + self.items
+
+    @property
+    def precision(self) -> Tensor:
+        """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
+        return segments.real(self.hits_above).add_(self.hits).div_(self.items_through)
+
+    @property
+    def hits_seen(self) -> Tensor:
+        """(S,) hits of all entries; below ``m`` where relevant items were not retrieved."""
+        return segments.total(self.hits, self.offsets)
+
+
+def join(curves: Sequence[HitCurve]) -> HitCurve:
+    """The rankings of several curves, in the order given, as one curve."""
+    if len(curves) == 1:
+        return curves[0]
+
+    def along(name: str) -> Tensor:
+        return torch.cat([getattr(curve, name) for curve in curves])
+
+    scores = [curve.score for curve in curves if curve.score is not None]
+    return HitCurve(
+        hits=along("hits"),
+        items=along("items"),
+        hits_above=along("hits_above"),
+        items_above=along("items_above"),
+        score=torch.cat(scores) if len(scores) == len(curves) else None,
+        offsets=segments.from_counts(torch.cat([curve.offsets.diff() for curve in curves])),
+        n=along("n"),
+        m=along("m"),
+    )
+
+
+def from_ordered(
+    relevant: Tensor,
+    last: Tensor,
+    offsets: Tensor,
+    *,
+    score: Tensor | None = None,
+    weight: Tensor | None = None,
+    m: Tensor | None = None,
+    every_group: bool = False,
+) -> HitCurve:
+    """The curve of items that are already in order: rankings end to end, best item first.
+
+    Args:
+        relevant: (N,) bool or 0/1 integers.
+        last: (N,) bool, true at the last item of each tie group, and so at the last item of each ranking.
+        offsets: (S + 1,) int64, where the items of each ranking begin and end.
+        score: (N,) the items' scores, for ``HitCurve.score``.
+        weight: (N,) float64 item weights.
+        m: (S,) relevant items of each ranking, where more are known than were ranked.
+        every_group: keep the tie groups without a hit as well.
+    """
+    ends = last.nonzero().squeeze(1)
+    if weight is None:
+        through, items_through = (
+            relevant.cumsum(0, dtype=torch.int64),
+            torch.arange(1, len(last) + 1, device=last.device),
+        )
+    else:
+        through, items_through = torch.where(relevant.bool(), weight, 0).cumsum(0), weight.cumsum(0)
+    at_start = [torch.cat([sums.new_zeros(1), sums])[offsets] for sums in (through, items_through)]
+    hits_end, items_end = through[ends], items_through[ends]
+    hits, items = (sums.diff(prepend=sums.new_zeros(1)) for sums in (hits_end, items_end))
+    if not every_group:
+        kept = (hits > 0).nonzero().squeeze(1)
+        ends, hits, items, hits_end, items_end = (x[kept] for x in (ends, hits, items, hits_end, items_end))
+    if len(offsets) == 2:
+        entry_offsets = torch.tensor([0, len(ends)], device=ends.device)
+        hits_first, items_first = at_start[0][0], at_start[1][0]
+    else:
+        entry_offsets = torch.searchsorted(ends, offsets)
+        segment = segments.ids(entry_offsets)
+        hits_first, items_first = at_start[0][segment], at_start[1][segment]
+    return HitCurve(
+        hits=hits,
+        items=items,
+        hits_above=hits_end - hits - hits_first,
+        items_above=items_end - items - items_first,
+        score=None if score is None else score[ends],
+        offsets=entry_offsets,
+        n=at_start[1].diff(),
+        m=at_start[0].diff() if m is None else m,
+    )
+
+
+def from_bins(hits: Tensor, items: Tensor, *, n: Tensor | None = None, m: Tensor | None = None) -> HitCurve:
+    """The curve of counts per bin; a bin is a tie group.
+
+    Args:
+        hits: (S, B) hits in each bin of each ranking, highest scores first; int64, or float64 sums of weights.
+        items: (S, B) items in each bin, hits included.
+        n: (S,) items of each ranking, where some lie in no bin. Default: those in the bins.
+        m: (S,) relevant items of each ranking, likewise.
+    """
+    filled = hits > 0
+    return HitCurve(
+        hits=hits[filled],
+        items=items[filled],
+        hits_above=(hits.cumsum(1) - hits)[filled],
+        items_above=(items.cumsum(1) - items)[filled],
+        score=None,
+        offsets=segments.from_counts(filled.sum(1)),
+        n=items.sum(1) if n is None else n,
+        m=hits.sum(1) if m is None else m,
+    )

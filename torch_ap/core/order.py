@@ -1,0 +1,141 @@
+"""Floats as order-preserving integers, and the sorts and searches that rankings are made of.
+
+Every finite or infinite score has one integer key whose signed order is the order of the scores; ``-0.0`` and ``0.0``
+share a key. NaN has no place in an order and is refused before it gets here. On CPU the sorts are NumPy's, which are
+vectorised and release the GIL; NumPy has no bfloat16 and sorts float16 slowly, so both are sorted as their int16 keys.
+On accelerators the sorts are torch's. Only values and integer counts leave this module, so no result depends on the
+path that was taken.
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+_INTEGER_OF = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+    torch.float64: torch.int64,
+    torch.bool: torch.uint8,
+}
+_THREADING_PAYS = 1 << 17
+_QUERIES_A_BLOCK = 4096
+
+
+def keys(scores: Tensor) -> Tensor:
+    """Integers in the order of the scores, of the same width.
+
+    IEEE floats are sign and magnitude: a negative float's key is minus its magnitude bits, a positive one's its bits.
+    Integers are their own keys.
+
+    Args:
+        scores: any shape, any real dtype, no NaN.
+
+    Returns:
+        A tensor of the same shape; int16 for the half precisions, int32 for float32, int64 for float64.
+    """
+    dtype = _INTEGER_OF.get(scores.dtype)
+    if dtype is None:
+        return scores
+    bits = scores.view(dtype)
+    if not scores.is_floating_point():
+        return bits
+    return torch.where(bits < 0, torch.iinfo(dtype).min - bits, bits)
+
+
+def values(keys: Tensor, dtype: torch.dtype) -> Tensor:
+    """The scores of ``keys``; the inverse of :func:`keys`, with ``0.0`` for both zeros."""
+    if dtype not in _INTEGER_OF or dtype == torch.bool:
+        return keys.to(dtype)
+    return torch.where(keys < 0, torch.iinfo(keys.dtype).min - keys, keys).view(dtype)
+
+
+def sortable(scores: Tensor) -> Tensor:
+    """The scores, or their keys where NumPy cannot sort the scores themselves fast (CPU half precision)."""
+    return keys(scores) if scores.dtype in (torch.float16, torch.bfloat16, torch.bool) else scores
+
+
+def sort_in_place(values: Array) -> Array:
+    """Sort a NumPy array ascending, in place. Sixteen bits and fewer go through NumPy's radix sort."""
+    values.sort(kind="stable" if values.dtype.itemsize <= 2 else None)
+    return values
+
+
+def sort(values: Tensor) -> Tensor:
+    """The values in ascending order, without their indices, in new memory."""
+    if values.device.type != "cpu":
+        return torch.sort(values).values
+    return torch.from_numpy(sort_in_place(values.numpy().copy()))
+
+
+def argsort(values: Tensor) -> Tensor:
+    """Indices that sort ``values`` ascending; equal values come in any order."""
+    if values.device.type != "cpu":
+        return torch.argsort(values)
+    return torch.from_numpy(np.argsort(values.numpy()))
+
+
+def dense_ranks(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct keys ascending, and for each key its place among them, so that 64 bits become few."""
+    distinct, ranks = torch.unique(keys, return_inverse=True)
+    return distinct, ranks
+
+
+def equal_range(ascending: Array, queries: Array) -> tuple[Array, Array]:
+    """For each query, how many values lie below it, and how many at or below it.
+
+    Equals ``searchsorted`` left and right; the second search runs only for queries that occur more than once.
+
+    Args:
+        ascending: (N,) sorted values.
+        queries: (Q,) sorted ascending too, which keeps the search in cache.
+    """
+    below = _count_below(ascending, queries)
+    if not len(ascending):
+        return below, below
+    last = len(ascending) - 1
+    at_or_below = below + ((below <= last) & (ascending[np.minimum(below, last)] == queries))
+    repeated = np.flatnonzero((at_or_below <= last) & (ascending[np.minimum(at_or_below, last)] == queries))
+    if len(repeated):
+        at_or_below[repeated] = np.searchsorted(ascending, queries[repeated], "right")
+    return below, at_or_below
+
+
+def _count_below(ascending: Array, queries: Array) -> Array:
+    """``searchsorted`` left, a block of queries at a time: each block searches only between its ends, in cache."""
+    edges = [*np.searchsorted(ascending, queries[::_QUERIES_A_BLOCK]).tolist(), len(ascending)]
+    below = np.empty(len(queries), np.int64)
+    for block, first in enumerate(edges[:-1]):
+        span = slice(block * _QUERIES_A_BLOCK, (block + 1) * _QUERIES_A_BLOCK)
+        found = np.searchsorted(ascending[first : edges[block + 1]], queries[span])
+        np.add(found, first, out=below[span])
+    return below
+
+
+def workers(size: int) -> int:
+    """How many threads work on ``size`` values pays for: one for small inputs, else torch's own setting."""
+    return min(torch.get_num_threads(), os.cpu_count() or 1) if size >= _THREADING_PAYS else 1
+
+
+def spans(size: int, parts: int) -> list[slice]:
+    """``range(size)`` in so many slices of nearly equal length."""
+    cuts = [size * part // parts for part in range(parts + 1)]
+    return [slice(first, last) for first, last in itertools.pairwise(cuts)]
+
+
+def in_threads(work: Callable[[Task], Answer], tasks: Iterable[Task], threads: int) -> list[Answer]:
+    """``[work(task) for task in tasks]`` on ``threads`` threads; the answers come in the order of the tasks."""
+    if threads <= 1:
+        return [work(task) for task in tasks]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, tasks))

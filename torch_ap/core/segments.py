@@ -1,0 +1,82 @@
+"""Many rankings laid end to end: a *segment* is one ranking, and offsets say where each begins and ends.
+
+``offsets`` has S + 1 entries, the first 0, the last the number of entries laid out; segment s is
+``[offsets[s], offsets[s + 1])`` and may be empty.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core import order
+
+
+def real(values: Tensor) -> Tensor:
+    """``values`` as float64, or as float32 on the devices that have no float64 (MPS)."""
+    return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
+
+
+def from_counts(counts: Tensor) -> Tensor:
+    """(S,) lengths to (S + 1,) offsets."""
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def count(segment: Tensor, segments: int) -> Tensor:
+    """How many entries each segment has: (S,) int64, without a device sync (``bincount`` has one)."""
+    if segment.device.type == "cpu":
+        return torch.bincount(segment, minlength=segments)
+    return torch.zeros(segments, dtype=torch.int64, device=segment.device).index_add_(
+        0, segment, torch.ones_like(segment)
+    )
+
+
+def ids(offsets: Tensor) -> Tensor:
+    """The segment of each entry: (E,) int64, non-decreasing."""
+    lengths = offsets.diff()
+    return torch.repeat_interleave(torch.arange(len(lengths), device=offsets.device), lengths)
+
+
+def total(values: Tensor, offsets: Tensor) -> Tensor:
+    """Sum of each segment, in the dtype of ``values``; 0 where the segment is empty.
+
+    On CPU the sums are NumPy's pairwise ones: accurate to a few last bits at any length, and the same for every number
+    of threads.
+
+    Args:
+        values: (E,) int64 or float64.
+        offsets: (S + 1,) int64.
+
+    Returns:
+        (S,) sums.
+    """
+    segments = len(offsets) - 1
+    if values.device.type != "cpu":
+        return _total_on_device(values, offsets)
+    out = np.zeros(segments, dtype=values.numpy().dtype)
+    filled = np.flatnonzero(offsets.diff().numpy() > 0)
+    if len(filled):
+        out[filled] = np.add.reduceat(values.numpy(), offsets.numpy()[filled])
+    return torch.from_numpy(out)
+
+
+def _total_on_device(values: Tensor, offsets: Tensor) -> Tensor:
+    """Integers add up the same in any order; floats take torch's reductions whose order is fixed."""
+    segments = len(offsets) - 1
+    if not values.is_floating_point():
+        return values.new_zeros(segments).index_add_(0, ids(offsets), values)
+    if segments == 1:
+        return values.sum().reshape(1)
+    return torch.segment_reduce(values, "sum", offsets=offsets, initial=0)
+
+
+def maximum_from_right(values: Tensor, offsets: Tensor) -> Tensor:
+    """For each entry, the largest value from it to the end of its segment; exact, without a loop.
+
+    The values are replaced by their dense ranks, each segment is lifted above all segments to its right, and one
+    cumulative maximum from the right serves them all.
+    """
+    if len(offsets) == 2:
+        return values.flip(0).cummax(0).values.flip(0) if len(values) else values
+    distinct, ranks = order.dense_ranks(values)
+    lift = (len(offsets) - 2 - ids(offsets)) * len(distinct)
+    return distinct[(lift + ranks).flip(0).cummax(0).values.flip(0) - lift] if len(values) else values

@@ -1,0 +1,277 @@
+"""Average precision of classifiers: tensors in, tensors out, no state."""
+
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.convention import Convention
+from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, evaluate
+
+Thresholds: TypeAlias = int | list[float] | Tensor | None
+Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None
+Normalization: TypeAlias = Literal["sigmoid", "softmax"] | None
+Denominator: TypeAlias = Literal["min", "relevant", "found"]
+Interpolation: TypeAlias = Literal["11-point", "101-point", "all-points", "trapezoid"] | Tensor | None
+Ties: TypeAlias = Literal["grouped", "expected", "optimistic", "pessimistic"]
+Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
+
+
+def binary_average_precision(
+    preds: Tensor,
+    target: Tensor,
+    thresholds: Thresholds = None,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    *,
+    weights: Tensor | None = None,
+    normalization: Literal["sigmoid"] | None = None,
+    top_k: int | None = None,
+    denominator: Denominator = "min",
+    interpolation: Interpolation = None,
+    ties: Ties = "grouped",
+    empty_target_action: Action | None = None,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    r"""Average precision of one ranking: the mean, over the positives, of the precision where each is found.
+
+    .. math::
+        AP = \frac{1}{m} \sum_{i : y_i = 1} p(t_i), \qquad p(t) = \frac{h(t)}{t}
+
+    with m positives, h(t) of them among the top t, and t_i the rank of positive i. The ranking is by descending score.
+
+    Args:
+        preds: (N, ...) floating or integer scores; any number but NaN, higher for more likely positive. They are ranked
+            as they are: logits and probabilities give the same AP.
+        target: (N, ...) integers or bool, 1 for positive, 0 for negative.
+        thresholds: None for the exact value. An int (that many thresholds from 0 to 1; scores must lie there), list or
+            1-D tensor: AP of the curve at those thresholds, as torchmetrics computes it.
+        ignore_index: target value of items that do not count.
+        validate_args: whether values are checked (NaN, range of ``target``, ``weights``).
+        weights: (N, ...) finite weights of at least 0, one an item; counts become sums of weights. Only without
+            ``top_k`` and with ``ties="grouped"``.
+        normalization: "sigmoid" to apply one, None (default) to leave scores as they are.
+        top_k: k of at least 1: AP@k, which sums over the positives in the top k.
+        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k.
+        interpolation: None for the sum above; "11-point" (VOC 2007, TREC), "101-point" (COCO), "all-points" (VOC 2010),
+            "trapezoid", or a 1-D tensor of recall levels in [0, 1].
+        ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
+            "optimistic", "pessimistic".
+        empty_target_action: what the value is without positives: "neg" 0, "pos" 1, "nan" and "skip" NaN, "error"
+            raises. Default: 0 with a warning. Without any item it is NaN.
+        dtype: of the result. Default: float64 for float64 scores, else float32.
+
+    Returns:
+        0-d tensor in [0, 1].
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules; the message names it.
+
+    Equals ``sklearn.metrics.average_precision_score`` (``weights`` as ``sample_weight``), and
+    ``torchmetrics.functional.classification.binary_average_precision`` where that does not apply a sigmoid.
+
+    Source: Zhu (2004), Recall, Precision and Average Precision, eq. 2 and example 3. "expected": McSherry & Najork
+    (2008), Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied Scores, section 3.
+    Of AP@k's denominators, "min" is also what sentence-transformers and PyG divide by, "relevant" trec_eval and ranx,
+    "found" torchmetrics' retrieval.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import binary_average_precision
+        >>> preds = torch.tensor([10.0, 9, 8, 7, 6, 5, 4, 3, 2, 1])
+        >>> target = torch.tensor([1, 1, 0, 1, 0, 0, 0, 0, 0, 0])
+        >>> binary_average_precision(preds, target)
+        tensor(0.9167)
+        >>> binary_average_precision(preds, target, top_k=2)
+        tensor(1.)
+    """
+    door, levels = door_and_thresholds(
+        thresholds, ignore_index=ignore_index, normalization=normalization, validate_args=validate_args
+    )
+    convention = Convention(top_k, denominator, interpolation, ties)
+    return evaluate(Evaluation(door, convention, levels, action=empty_target_action), preds, target, weights, dtype)
+
+
+def multiclass_average_precision(
+    preds: Tensor,
+    target: Tensor,
+    num_classes: int,
+    average: Literal["macro", "weighted", "none"] | None = "macro",
+    thresholds: Thresholds = None,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    *,
+    weights: Tensor | None = None,
+    normalization: Normalization = None,
+    top_k: int | None = None,
+    denominator: Denominator = "min",
+    interpolation: Interpolation = None,
+    ties: Ties = "grouped",
+    empty_target_action: Action | None = None,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Average precision of each class against the rest, and their average.
+
+    Class c's ranking has all items, by descending ``preds[:, c]``; items of class c are its positives.
+
+    Args:
+        preds: (N, C, ...) floating or integer scores, ranked as they are in each column.
+        target: (N, ...) class ids in [0, C).
+        num_classes: C, at least 2.
+        average: "macro" (mean over classes), "weighted" (by their number of items), "none" or None (one value a class).
+        thresholds, ignore_index, validate_args: as in :func:`binary_average_precision`.
+        weights: (N, ...) weight of each item, as there.
+        normalization: "softmax" over the classes or "sigmoid" to apply one; None leaves the scores as they are. Softmax
+            changes the ranking inside a column, since it compares each score with its row's.
+        top_k, denominator, interpolation, ties, dtype: as in :func:`binary_average_precision`, class by class.
+        empty_target_action: what a class without items counts as: "skip" leaves it out of the average, "nan" makes the
+            average NaN, "neg" 0, "pos" 1, "error" raises. Default: left out, with a warning.
+
+    Returns:
+        0-d tensor in [0, 1]; (C,) for ``average="none"``, with NaN for skipped classes.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals ``torchmetrics.functional.classification.multiclass_average_precision`` on probabilities, and
+    ``sklearn.metrics.average_precision_score`` on one-hot targets.
+
+    Source: Zhu (2004), eq. 2, for each class.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import multiclass_average_precision
+        >>> preds = torch.tensor([[2.0, 0.5, -1.0], [0.1, 1.5, 0.3], [1.0, -0.2, 0.4], [-0.5, 0.2, 0.1]])
+        >>> multiclass_average_precision(preds, torch.tensor([0, 1, 2, 1]), num_classes=3, average=None)
+        tensor([1.0000, 0.8333, 1.0000])
+    """
+    door, levels = door_and_thresholds(
+        thresholds,
+        width=num_classes,
+        classes=True,
+        ignore_index=ignore_index,
+        normalization=normalization,
+        validate_args=validate_args,
+    )
+    convention = Convention(top_k, denominator, interpolation, ties)
+    return evaluate(Evaluation(door, convention, levels, average, empty_target_action), preds, target, weights, dtype)
+
+
+def multilabel_average_precision(
+    preds: Tensor,
+    target: Tensor,
+    num_labels: int,
+    average: Average = "macro",
+    thresholds: Thresholds = None,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    *,
+    weights: Tensor | None = None,
+    normalization: Literal["sigmoid"] | None = None,
+    top_k: int | None = None,
+    denominator: Denominator = "min",
+    interpolation: Interpolation = None,
+    ties: Ties = "grouped",
+    empty_target_action: Action | None = None,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Average precision of each label, and their average.
+
+    Label l's ranking has all items, by descending ``preds[:, l]``; those with ``target[:, l] == 1`` are its positives.
+
+    Args:
+        preds: (N, L, ...) floating or integer scores, ranked as they are in each column.
+        target: (N, L, ...) integers or bool, 0 or 1.
+        num_labels: L, at least 2.
+        average: "macro" (mean over labels), "micro" (all scores in one ranking), "weighted" (by their number of
+            positives), "none" or None (one value a label).
+        thresholds, ignore_index, validate_args: as in :func:`binary_average_precision`; ``ignore_index`` drops single
+            scores, not whole items.
+        weights: (N, ...) weight of each item, or (N, L, ...) of each score.
+        normalization: "sigmoid" to apply one; None leaves the scores as they are.
+        top_k, denominator, interpolation, ties, dtype: as in :func:`binary_average_precision`, label by label.
+        empty_target_action: what a label without positives counts as: "neg" 0, "pos" 1, "skip" leaves it out of the
+            average, "nan" makes the average NaN, "error" raises. Default: 0 with a warning. A label without any item
+            is NaN and left out.
+
+    Returns:
+        0-d tensor in [0, 1]; (L,) for ``average="none"``.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals ``sklearn.metrics.average_precision_score`` on multilabel targets, and
+    ``torchmetrics.functional.classification.multilabel_average_precision`` on probabilities.
+
+    Source: Zhu (2004), eq. 2, for each label.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import multilabel_average_precision
+        >>> preds = torch.tensor([[0.9, 0.2], [0.6, 0.7], [0.1, 0.8]])
+        >>> target = torch.tensor([[1, 0], [0, 1], [1, 0]])
+        >>> multilabel_average_precision(preds, target, num_labels=2, average=None)
+        tensor([0.8333, 0.5000])
+    """
+    door, levels = door_and_thresholds(
+        thresholds,
+        width=num_labels,
+        ignore_index=ignore_index,
+        normalization=normalization,
+        validate_args=validate_args,
+    )
+    convention = Convention(top_k, denominator, interpolation, ties)
+    return evaluate(Evaluation(door, convention, levels, average, empty_target_action), preds, target, weights, dtype)
+
+
+def average_precision(
+    preds: Tensor,
+    target: Tensor,
+    task: Literal["binary", "multiclass", "multilabel"],
+    thresholds: Thresholds = None,
+    num_classes: int | None = None,
+    num_labels: int | None = None,
+    average: Average = "macro",
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    **settings: Any,
+) -> Tensor:
+    """The average precision of a task, by its name; arguments in the order of torchmetrics' function of this name.
+
+    Args:
+        preds, target: as the function of the task takes them.
+        task: "binary", "multiclass" or "multilabel".
+        thresholds, ignore_index, validate_args: of every task.
+        num_classes: of multiclass, needed there.
+        num_labels: of multilabel, needed there.
+        average: of multiclass and multilabel.
+        settings: the keyword-only arguments of the function of the task.
+
+    Returns:
+        What the function of the task returns.
+
+    Raises:
+        ValueError: for an unknown task, or what the function of the task refuses.
+
+    Equals :func:`binary_average_precision`, :func:`multiclass_average_precision` or
+    :func:`multilabel_average_precision`.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import average_precision
+        >>> average_precision(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1, 0, 1]), task="binary")
+        tensor(0.8333)
+    """
+    shared: dict[str, Any] = {
+        "thresholds": thresholds,
+        "ignore_index": ignore_index,
+        "validate_args": validate_args,
+        **settings,
+    }
+    if task == "binary":
+        return binary_average_precision(preds, target, **shared)
+    if task == "multiclass":
+        return multiclass_average_precision(preds, target, num_classes, average, **shared)  # type: ignore[arg-type]
+    if task == "multilabel":
+        return multilabel_average_precision(preds, target, num_labels, average, **shared)  # type: ignore[arg-type]
+    raise ValueError(f"`task` must be one of 'binary', 'multiclass', 'multilabel', got {task!r}")

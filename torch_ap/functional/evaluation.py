@@ -1,0 +1,129 @@
+"""From checked batches to a number: the steps that a function and the class of the same name share."""
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import averaging, batch, bins, checks, hit_curve
+from torch_ap.core.batch import Batch, Door
+from torch_ap.core.convention import Convention
+from torch_ap.core.hit_curve import HitCurve
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """All settings of one average precision, and the steps from a batch to its value.
+
+    Attributes:
+        door: how batches come in.
+        convention: which AP is meant.
+        thresholds: (T,) ascending, for counts per bin; None for every score.
+        average: over the rankings: "macro", "weighted", "micro", "none" or None. One ranking needs none.
+        action: what a ranking without relevant items counts as; None for the task's default, with a warning.
+    """
+
+    door: Door
+    convention: Convention = field(default_factory=Convention)
+    thresholds: Tensor | None = None
+    average: str | None = "none"
+    action: str | None = None
+
+    def __post_init__(self) -> None:
+        wide = self.door.width is not None
+        allowed = (
+            ("macro", "weighted", "none", None) if self.door.classes else ("micro", "macro", "weighted", "none", None)
+        )
+        checks.one_of("average", self.average, allowed if wide else ("none",))
+        checks.one_of("empty_target_action", self.action, (*averaging.ACTIONS, None))
+
+    def to(self, device: torch.device) -> "Evaluation":
+        """The same evaluation with its thresholds on ``device``."""
+        if self.thresholds is None or self.thresholds.device == device:
+            return self
+        return replace(self, thresholds=self.thresholds.to(device))
+
+    def admit(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
+        """Check a batch and lay it out; whatever is wrong with it is raised before anything has changed."""
+        if weights is not None and not self.convention.takes_weights:
+            raise ValueError(
+                "`weights` have a meaning only without `top_k` and with `ties='grouped'`: a rank, or a place among "
+                f"tied items, has no weight; got top_k={self.convention.top_k}, ties={self.convention.ties!r}"
+            )
+        return self.door(preds, target, weights)
+
+    def curve(self, admitted: Batch) -> HitCurve:
+        """The hit curves of admitted items, one a column, or one of all of them for the micro average."""
+        if self.average == "micro":
+            admitted = _flat(admitted)
+        if self.thresholds is not None:
+            return self.curve_of_bins(self.bins(admitted))
+        return batch.curve_of(admitted, ignoring=self.door.ignore_index is not None)
+
+    def bins(self, admitted: Batch) -> Tensor:
+        """(C, T + 1, 2) misses and hits per bin."""
+        assert self.thresholds is not None
+        return batch.bins_of(admitted, self.thresholds, ignoring=self.door.ignore_index is not None)
+
+    def curve_of_bins(self, counts: Tensor) -> HitCurve:
+        """The hit curves of counts per bin. What lies below every threshold is never retrieved."""
+        if self.average == "micro":
+            counts = counts.sum(0, keepdim=True)
+        items, hits = counts.sum(2), counts[:, :, 1]
+        return hit_curve.from_bins(hits[:, :-1], items[:, :-1], n=items.sum(1), m=hits.sum(1))
+
+    def value(self, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
+        """The AP under the convention, settled and averaged: 0-d, or (C,) for no average."""
+        action = self.action or ("skip" if self.door.classes else "neg")
+        each = averaging.settle(self.convention(curve), curve, action, warn=warn and self.action is None)
+        if self.door.width is None or self.average == "micro":
+            return each[0].to(dtype)
+        return averaging.average(each, curve, self.average, action).to(dtype)
+
+
+def evaluate(
+    evaluation: Evaluation, preds: Tensor, target: Tensor, weights: Tensor | None, dtype: torch.dtype | None
+) -> Tensor:
+    """All steps, for one batch that is all there is."""
+    admitted = evaluation.admit(preds, target, weights)
+    if admitted.broken is not None:
+        for rule, broken in zip(checks.VALUE_RULES, admitted.broken.tolist(), strict=True):
+            if broken:
+                raise ValueError(rule.format(top=evaluation.door.top))
+    return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))
+
+
+def result_dtype(scores: torch.dtype) -> torch.dtype:
+    """float64 for float64 scores, else float32, which loggers want."""
+    return torch.float64 if scores == torch.float64 else torch.float32
+
+
+def door_and_thresholds(
+    thresholds: int | list[float] | Tensor | None,
+    *,
+    width: int | None = None,
+    classes: bool = False,
+    ignore_index: int | None = None,
+    normalization: str | None = None,
+    validate_args: bool = True,
+    device: torch.device | None = None,
+) -> tuple[Door, Tensor | None]:
+    """The door, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must then lie."""
+    checks.thresholds(thresholds)
+    door = Door(
+        width=width,
+        classes=classes,
+        ignore_index=ignore_index,
+        normalization=normalization,
+        unit_range=isinstance(thresholds, int),
+        validate=validate_args,
+    )
+    return door, None if thresholds is None else bins.thresholds_from(thresholds, device)
+
+
+def _flat(admitted: Batch) -> Batch:
+    """All columns as one ranking."""
+    weights, scores = admitted.weights, admitted.scores
+    if weights is not None:
+        weights = weights.reshape(len(scores), -1).expand(scores.shape).flatten()
+    return Batch(scores.flatten(), admitted.target.flatten(), weights, admitted.broken)

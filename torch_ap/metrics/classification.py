@@ -1,0 +1,336 @@
+"""Average precision of classifiers as metrics: binary, multiclass, multilabel.
+
+Each class holds state; what it computes is the function of the same name in ``torch_ap.functional``.
+"""
+
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from torch_ap.core.batch import Batch
+from torch_ap.core.convention import Convention
+from torch_ap.functional.classification import (
+    Action,
+    Average,
+    Denominator,
+    Interpolation,
+    Normalization,
+    Thresholds,
+    Ties,
+)
+from torch_ap.functional.evaluation import Evaluation, door_and_thresholds
+from torch_ap.metrics.base import RankingMetric
+
+
+class ClassificationAveragePrecision(RankingMetric):
+    """Abstract: the state that the three average precisions share.
+
+    Without thresholds the state is what was given: scores in their dtype, one byte a target (two or four for more than
+    255 or 32,767 classes), weights if any. With thresholds it is counts of misses and hits per bin.
+    """
+
+    __jit_unused_properties__: ClassVar[list[str]] = [*RankingMetric.__jit_unused_properties__, "thresholds"]
+
+    scores: list[Tensor]
+    labels: list[Tensor]
+    weights: list[Tensor]
+    counts: Tensor
+    weight_sums: Tensor
+
+    def __init__(self, evaluation: Evaluation, **kwargs: Any) -> None:
+        door, thresholds = evaluation.door, evaluation.thresholds
+        binned = None if thresholds is None else thresholds.tolist()
+        super().__init__(f"{door.width}|{door.classes}|{door.ignore_index}|{door.normalization}|{binned}", **kwargs)
+        self._evaluation = evaluation
+        if thresholds is None:
+            for name in ("scores", "labels", "weights"):
+                self.add_state(name, [], dist_reduce_fx="cat")
+        else:
+            shape = (door.width or 1, len(thresholds) + 1, 2)
+            self.add_state("counts", torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
+            self.add_state("weight_sums", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
+
+    @property
+    def thresholds(self) -> Tensor | None:
+        """(T,) thresholds in ascending order, or None."""
+        return self._evaluation.thresholds
+
+    def update(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> None:
+        """Add a batch.
+
+        Args:
+            preds: scores, floating or integer; any finite or infinite number, higher for more likely positive. (N, ...)
+                for binary, (N, C, ...) for multiclass and multilabel.
+            target: integers or bool. (N, ...) of 0 and 1 for binary, (N, ...) class ids for multiclass, the shape of
+                ``preds`` for multilabel.
+            weights: non-negative weight of each item, (N, ...); for multilabel also of each score. In every update or
+                in none.
+
+        Raises:
+            TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
+                the values is raised by ``compute`` when the tensors lie on an accelerator.
+        """
+        batch = self._evaluation.admit(preds, target, weights)
+        if self.thresholds is None:
+            self._append(batch, target)
+        elif weights is None:
+            self.counts = self.counts + self._evaluation.bins(batch)
+        else:
+            self.weight_sums = self.weight_sums + self._evaluation.bins(batch)
+        self._note(batch.broken)
+
+    def compute(self) -> Tensor:
+        """The average precision of all items so far: 0-d, or one per class for no average."""
+        self._raise_noted(top=self._evaluation.door.top)
+        warn = self.update_called
+        if self.thresholds is None:
+            batch = self._batch()
+            return self._evaluation.value(
+                self._evaluation.curve(batch), self._dtype_of_result(batch.scores.dtype), warn=warn
+            )
+        weighted = bool(self.weight_sums.any())
+        curve = self._evaluation.curve_of_bins(self.counts + self.weight_sums if weighted else self.counts)
+        return self._evaluation.value(curve, self._dtype_of_result(torch.float32), warn=warn)
+
+    def _append(self, batch: Batch, target: Tensor) -> None:
+        """Keep the batch, in memory of our own."""
+        if self.scores and (batch.weights is not None) != bool(self.weights):
+            raise ValueError("`weights` must be given in every update or in none")
+        if batch.weights is not None:
+            self.weights.append(batch.weights.clone())
+        given = self._evaluation.door.normalization is None
+        self.scores.append(batch.scores.clone() if given else batch.scores)
+        own = batch.target.dtype != target.dtype or self._evaluation.door.ignore_index is not None
+        self.labels.append(batch.target if own else batch.target.clone())
+
+    def _batch(self) -> Batch:
+        """All items of the state as one batch."""
+        door = self._evaluation.door
+        if not self.scores:
+            empty = torch.empty((0,) if door.width is None else (0, door.width), device=self.device)
+            target = torch.empty((0,) if door.classes else empty.shape, dtype=door.target_dtype, device=self.device)
+            return Batch(empty, target)
+        scores, target = torch.cat(self.scores), torch.cat(self.labels)
+        weights = torch.cat(self.weights) if self.weights else None
+        if weights is not None and len(weights) != len(scores):
+            raise ValueError("`weights` must be given on every rank or on none")
+        return Batch(scores, target, weights)
+
+    def _check_merge(self, state: dict[str, Any]) -> None:
+        both = self.thresholds is None and self.scores and state["scores"]
+        if both and bool(self.weights) != bool(state["weights"]):
+            raise ValueError("`incoming_state` must have weights where this metric has, and none where it has none")
+
+    def _apply(self, fn: Any, exclude_state: Any = "") -> "ClassificationAveragePrecision":
+        super()._apply(fn, exclude_state)
+        self._evaluation = self._evaluation.to(self.device)
+        return self
+
+
+class BinaryAveragePrecision(ClassificationAveragePrecision):
+    """AP of one ranking; see :func:`torch_ap.functional.binary_average_precision` for the formula and every argument.
+
+    Replaces ``torchmetrics.classification.BinaryAveragePrecision``: same names, positions and keywords. It differs on
+    purpose: scores are ranked as they are. torchmetrics decides batch by batch whether scores "look like" logits and
+    need a sigmoid, which mixes two scales in one ranking, and a saturated sigmoid makes ties of different scores. Here
+    ``normalization`` is None, or is applied to every batch.
+
+    Args:
+        thresholds: None for the exact value; an int, list or 1-D tensor for counts at those thresholds in constant
+            memory.
+        ignore_index: target value of items that do not count.
+        validate_args: whether the values of batches are checked.
+        normalization: None or "sigmoid".
+        top_k, denominator, interpolation, ties, empty_target_action: the convention.
+        kwargs: of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import BinaryAveragePrecision
+        >>> metric = BinaryAveragePrecision()
+        >>> metric.update(torch.tensor([0.9, 0.8]), torch.tensor([1, 0]))
+        >>> metric.update(torch.tensor([0.7, 0.1]), torch.tensor([1, 0]))
+        >>> metric.compute()
+        tensor(0.8333)
+    """
+
+    def __init__(
+        self,
+        thresholds: Thresholds = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        normalization: Literal["sigmoid"] | None = None,
+        *,
+        top_k: int | None = None,
+        denominator: Denominator = "min",
+        interpolation: Interpolation = None,
+        ties: Ties = "grouped",
+        empty_target_action: Action | None = None,
+        **kwargs: Any,
+    ) -> None:
+        door, levels = door_and_thresholds(
+            thresholds, ignore_index=ignore_index, normalization=normalization, validate_args=validate_args
+        )
+        convention = Convention(top_k, denominator, interpolation, ties)
+        super().__init__(Evaluation(door, convention, levels, action=empty_target_action), **kwargs)
+
+
+class MulticlassAveragePrecision(ClassificationAveragePrecision):
+    """One-vs-rest AP of each class, averaged; see :func:`torch_ap.functional.multiclass_average_precision`.
+
+    Replaces ``torchmetrics.classification.MulticlassAveragePrecision``: same names, positions and keywords. It differs
+    on purpose: no softmax is guessed (``normalization="softmax"`` applies one to every batch), and a class that never
+    occurs is NaN and left out of the average with thresholds too, where torchmetrics counts it as 0.
+
+    Args:
+        num_classes: C.
+        average: "macro", "weighted", "none" or None.
+        thresholds, ignore_index, validate_args: as for :class:`BinaryAveragePrecision`.
+        normalization: None, "softmax" or "sigmoid".
+        top_k, denominator, interpolation, ties, empty_target_action: the convention, class by class.
+        kwargs: of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import MulticlassAveragePrecision
+        >>> metric = MulticlassAveragePrecision(num_classes=3, average=None)
+        >>> preds = torch.tensor([[2.0, 0.5, -1.0], [0.1, 1.5, 0.3], [1.0, -0.2, 0.4], [-0.5, 0.2, 0.1]])
+        >>> metric.update(preds, torch.tensor([0, 1, 2, 1]))
+        >>> metric.compute()
+        tensor([1.0000, 0.8333, 1.0000])
+    """
+
+    plot_legend_name: str = "Class"
+
+    def __init__(
+        self,
+        num_classes: int,
+        average: Literal["macro", "weighted", "none"] | None = "macro",
+        thresholds: Thresholds = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        normalization: Normalization = None,
+        *,
+        top_k: int | None = None,
+        denominator: Denominator = "min",
+        interpolation: Interpolation = None,
+        ties: Ties = "grouped",
+        empty_target_action: Action | None = None,
+        **kwargs: Any,
+    ) -> None:
+        door, levels = door_and_thresholds(
+            thresholds,
+            width=num_classes,
+            classes=True,
+            ignore_index=ignore_index,
+            normalization=normalization,
+            validate_args=validate_args,
+        )
+        convention = Convention(top_k, denominator, interpolation, ties)
+        super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)
+
+
+class MultilabelAveragePrecision(ClassificationAveragePrecision):
+    """AP of each label, averaged; see :func:`torch_ap.functional.multilabel_average_precision`.
+
+    Replaces ``torchmetrics.classification.MultilabelAveragePrecision``: same names, positions and keywords. It differs
+    on purpose: no sigmoid is guessed (``normalization="sigmoid"`` applies one to every batch).
+
+    Args:
+        num_labels: L.
+        average: "macro", "micro", "weighted", "none" or None.
+        thresholds, ignore_index, validate_args, normalization: as for :class:`BinaryAveragePrecision`.
+        top_k, denominator, interpolation, ties, empty_target_action: the convention, label by label.
+        kwargs: of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import MultilabelAveragePrecision
+        >>> metric = MultilabelAveragePrecision(num_labels=2, average=None)
+        >>> metric.update(torch.tensor([[0.9, 0.2], [0.6, 0.7], [0.1, 0.8]]), torch.tensor([[1, 0], [0, 1], [1, 0]]))
+        >>> metric.compute()
+        tensor([0.8333, 0.5000])
+    """
+
+    plot_legend_name: str = "Label"
+
+    def __init__(
+        self,
+        num_labels: int,
+        average: Average = "macro",
+        thresholds: Thresholds = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        normalization: Literal["sigmoid"] | None = None,
+        *,
+        top_k: int | None = None,
+        denominator: Denominator = "min",
+        interpolation: Interpolation = None,
+        ties: Ties = "grouped",
+        empty_target_action: Action | None = None,
+        **kwargs: Any,
+    ) -> None:
+        door, levels = door_and_thresholds(
+            thresholds,
+            width=num_labels,
+            ignore_index=ignore_index,
+            normalization=normalization,
+            validate_args=validate_args,
+        )
+        convention = Convention(top_k, denominator, interpolation, ties)
+        super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)
+
+
+class AveragePrecision(Metric):
+    """The class of a task, by its name: for those who are used to it.
+
+    Returns a :class:`BinaryAveragePrecision`, :class:`MulticlassAveragePrecision` or
+    :class:`MultilabelAveragePrecision`, with the arguments in the order of ``torchmetrics.AveragePrecision``.
+
+    Args:
+        task: "binary", "multiclass" or "multilabel".
+        thresholds, ignore_index, validate_args: of every task.
+        num_classes: of multiclass, needed there.
+        num_labels: of multilabel, needed there.
+        average: of multiclass and multilabel.
+        kwargs: the keyword-only arguments of the class.
+
+    Raises:
+        ValueError: for an unknown task, or without the number of classes or labels that it needs.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import AveragePrecision
+        >>> metric = AveragePrecision(task="binary", ties="expected")
+        >>> metric.update(torch.tensor([0.5, 0.5]), torch.tensor([1, 0]))
+        >>> metric.compute()
+        tensor(0.7500)
+    """
+
+    def __new__(  # type: ignore[misc]
+        cls,
+        task: Literal["binary", "multiclass", "multilabel"],
+        thresholds: Thresholds = None,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        average: Average = "macro",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> ClassificationAveragePrecision:
+        """Make the metric of the task."""
+        shared: dict[str, Any] = {
+            "thresholds": thresholds,
+            "ignore_index": ignore_index,
+            "validate_args": validate_args,
+            **kwargs,
+        }
+        if task == "binary":
+            return BinaryAveragePrecision(**shared)
+        if task == "multiclass":
+            return MulticlassAveragePrecision(num_classes, average, **shared)  # type: ignore[arg-type]
+        if task == "multilabel":
+            return MultilabelAveragePrecision(num_labels, average, **shared)  # type: ignore[arg-type]
+        raise ValueError(f"`task` must be one of 'binary', 'multiclass', 'multilabel', got {task!r}")
