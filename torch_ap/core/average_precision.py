@@ -138,7 +138,10 @@ def _per_found(curve: HitCurve, groups: _Groups, total: Tensor, ties: str) -> Te
 
 
 def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:
-    """E[(above + S) / (h0 + X)], X hypergeometric: hits of g items with r hits among the first L, S their precisions."""
+    """E[(above + S) / (h0 + X)]: X of a group's r hits lie in its first L places, and S is the sum of their precisions.
+
+    X is hypergeometric. Its probabilities are taken relative to the largest, so that large factorials cancel.
+    """
     hits, items, hits_above, items_above, places = groups
     least = (places - (items - hits)).clamp(min=0)
     cases = (torch.minimum(hits, places) - least + 1).to(torch.int64)
