@@ -86,11 +86,14 @@ def evaluate(
 ) -> Tensor:
     """All steps, for one batch that is all there is."""
     admitted = evaluation.admit(preds, target, weights)
-    if admitted.broken is not None:
-        for rule, broken in zip(checks.VALUE_RULES, admitted.broken.tolist(), strict=True):
-            if broken:
-                raise ValueError(rule.format(top=evaluation.door.top))
+    raise_broken(admitted.broken, evaluation.door.top)
     return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))
+
+
+def raise_broken(broken: Tensor | None, top: int) -> None:
+    """Raise for the first rule that a batch on an accelerator breaks; on CPU the door has raised already."""
+    if broken is not None and bool(broken.any()):
+        raise ValueError(checks.VALUE_RULES[broken.tolist().index(True)].format(top=top))
 
 
 def result_dtype(scores: torch.dtype) -> torch.dtype:
