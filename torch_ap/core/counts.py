@@ -129,11 +129,12 @@ def hits_at(curve: HitCurve, t: Tensor, *, ties: str = "grouped") -> Tensor:
 
     Args:
         curve: one ranking, without weights.
-        t: (T,) float64 ranks in [0, n], whole or not.
+        t: (T,) ranks in [0, n], whole or not.
 
     Returns:
         (T,) float64.
     """
+    t = segments.real(t)
     if not len(curve.hits):
         return torch.zeros_like(t)
     entry = (torch.searchsorted(segments.real(curve.items_above), t, right=False) - 1).clamp(min=0)

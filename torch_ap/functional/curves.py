@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, counts
+from torch_ap.core import checks, counts, segments
 from torch_ap.core.batch import Batch, curve_of
 from torch_ap.core.convention import TIES
 from torch_ap.core.hit_curve import HitCurve
@@ -161,7 +161,7 @@ def hit_curve(
     """
     checks.one_of("ties", ties, TIES)
     curve = _one_curve(preds, target, ignore_index, validate_args)
-    n, m = curve.n.double(), curve.m.double()
+    n, m = segments.real(curve.n), segments.real(curve.m)
     depth = torch.arange(1, int(n) + 1, device=n.device, dtype=n.dtype)
     if t is not None:
         checks.depths("t", t, 1.0 if fraction else float(n))
@@ -175,7 +175,7 @@ def _at_scores(batch: Batch, dtype: torch.dtype, *, ignoring: bool) -> list[tupl
     """Precision, recall and thresholds of each ranking, at every distinct score."""
     curve = curve_of(batch, ignoring=ignoring, every_group=True)
     assert curve.score is not None
-    recall = curve.hits_through / curve.m.double()[curve.segment]
+    recall = curve.hits_through / segments.real(curve.m)[curve.segment]
     bounds = curve.offsets.tolist()
     ends = torch.tensor([1.0, 0.0], dtype=dtype, device=recall.device)
     each = []
