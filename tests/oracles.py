@@ -32,7 +32,9 @@ def hits_last(scores: Sequence[float], relevant: Sequence[int]) -> Ranking:
     return [hit for group in tie_groups(scores, relevant) for hit in sorted(group)]
 
 
-def mean_over_orders(measure: Callable[[Ranking], Fraction | None], scores: Sequence[float], relevant: Sequence[int]) -> Fraction | None:
+def mean_over_orders(
+    measure: Callable[[Ranking], Fraction | None], scores: Sequence[float], relevant: Sequence[int]
+) -> Fraction | None:
     values = [measure(ranking) for ranking in orders(scores, relevant)]
     if not values or any(value is None for value in values):
         return None
@@ -43,7 +45,9 @@ def denominator_of(name: str, m: int, k: int, found: Fraction) -> Fraction:
     return {"min": Fraction(min(k, m)), "relevant": Fraction(m), "found": found}[name]
 
 
-def ap_of_ranking(ranking: Ranking, m: int | None = None, k: int | None = None, denominator: str = "relevant") -> Fraction | None:
+def ap_of_ranking(
+    ranking: Ranking, m: int | None = None, k: int | None = None, denominator: str = "relevant"
+) -> Fraction | None:
     """Average precision (at k) of one order of the items."""
     m = sum(ranking) if m is None else m
     if m == 0:
@@ -156,10 +160,10 @@ def f_beta(precision: Fraction, recall: Fraction, beta: Fraction) -> Fraction:
 
 
 def average(values: Sequence[float | None], how: str, support: Sequence[float]) -> float | None:
-    """Macro or weighted mean of the values that are defined."""
+    """Macro or weighted mean of the values that are defined; without any support all weigh the same."""
     kept = [(value, weight) for value, weight in zip(values, support, strict=True) if value is not None]
     if not kept:
         return None
-    if how == "macro":
+    if how == "macro" or not any(weight for _, weight in kept):
         return sum(value for value, _ in kept) / len(kept)
     return sum(value * weight for value, weight in kept) / sum(weight for _, weight in kept)

@@ -160,7 +160,7 @@ def _curve_of_ragged(batch: Batch, kept: Tensor, every_group: bool) -> HitCurve:
     place = kept.t().flatten().nonzero().squeeze(1)
     weights = None
     if batch.weights is not None:
-        weights = batch.weights.reshape(items, -1).expand(items, columns).t().flatten()[place]
+        weights = bins.spread(batch.weights, batch.scores).t().flatten()[place]
     return builders.from_scores(
         batch.scores.t().flatten()[place],
         batch.target.t().flatten()[place],

@@ -128,5 +128,5 @@ def _flat(admitted: Batch) -> Batch:
     """All columns as one ranking."""
     weights, scores = admitted.weights, admitted.scores
     if weights is not None:
-        weights = weights.reshape(len(scores), -1).expand(scores.shape).flatten()
+        weights = bins.spread(weights, scores).flatten()
     return Batch(scores.flatten(), admitted.target.flatten(), weights, admitted.broken)
