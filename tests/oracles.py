@@ -125,7 +125,7 @@ def interpolated_precision(points: Sequence[tuple[Fraction, Fraction]], level: F
 def interpolated_average_precision(
     scores: Sequence[float], relevant: Sequence[int], levels: Sequence[Fraction] | str
 ) -> Fraction | None:
-    """Mean of interpolated precision over the levels; "all-points" for the area under it, "trapezoid" for straight lines."""
+    """Mean of interpolated precision over the levels; "all-points": the area under it; "trapezoid": straight lines."""
     if sum(relevant) == 0:
         return None
     points = curve_points(scores, relevant)

@@ -55,11 +55,10 @@ def test_grouped_is_not_between_pessimistic_and_optimistic():
     assert agree(ap(scores, relevant, ties="optimistic"), oracles.Fraction(13, 40))
 
 
-@pytest.mark.parametrize("ties", TIES)
 @given(rankings(min_size=1))
-def test_order_of_the_rules(ties, ranking):
+def test_order_of_the_rules(ranking):
     low, mean, high = (ap(*ranking, ties=rule) for rule in ("pessimistic", "expected", "optimistic"))
-    assert math.isnan(low) or (low - 1e-14 <= mean <= high + 1e-14 and 0 <= low and high <= 1 + 1e-14)
+    assert math.isnan(low) or (low - 1e-14 <= mean <= high + 1e-14 and low >= 0 and high <= 1 + 1e-14)
 
 
 @given(rankings())

@@ -189,7 +189,7 @@ def test_bad_batches_leave_no_trace(case, data):
     kept = nan if not (target.view(-1)[-1:] < 0).any() else None
     for batch in bad if kept is not None else bad[1:]:
         for call in (metric.update, metric):
-            with pytest.raises(ValueError, match="`(preds|target)`"):
+            with pytest.raises(ValueError, match=r"`(preds|target)`"):
                 call(*batch)
     with pytest.raises(TypeError, match="`preds`"):
         metric.update(preds.tolist(), target)

@@ -147,8 +147,8 @@ def multiclass_average_precision(
     """
     door, levels = door_and_thresholds(
         thresholds,
+        name="num_classes",
         width=num_classes,
-        classes=True,
         ignore_index=ignore_index,
         normalization=normalization,
         validate_args=validate_args,
@@ -215,6 +215,7 @@ def multilabel_average_precision(
     """
     door, levels = door_and_thresholds(
         thresholds,
+        name="num_labels",
         width=num_labels,
         ignore_index=ignore_index,
         normalization=normalization,

@@ -95,10 +95,12 @@ def precision_recall_curve(
         tensor([1.0000, 1.0000, 0.5000, 0.5000, 0.0000])
     """
     checks.one_of("task", task, ("binary", "multiclass", "multilabel"))
+    widths = {"multiclass": ("num_classes", num_classes), "multilabel": ("num_labels", num_labels)}
+    name, width = widths.get(task, (None, None))
     door, levels = door_and_thresholds(
         thresholds,
-        width={"binary": None, "multiclass": num_classes or 0, "multilabel": num_labels or 0}[task],
-        classes=task == "multiclass",
+        name=name,
+        width=width,
         ignore_index=ignore_index,
         normalization=normalization,
         validate_args=validate_args,

@@ -104,18 +104,23 @@ def result_dtype(scores: torch.dtype) -> torch.dtype:
 def door_and_thresholds(
     thresholds: int | list[float] | Tensor | None,
     *,
+    name: str | None = None,
     width: int | None = None,
-    classes: bool = False,
     ignore_index: int | None = None,
     normalization: str | None = None,
     validate_args: bool = True,
     device: torch.device | None = None,
 ) -> tuple[Door, Tensor | None]:
-    """The door, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must then lie."""
+    """The door, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must then lie.
+
+    ``name`` is the argument that gives the number of columns, ``width``; None for one ranking.
+    """
     checks.thresholds(thresholds)
+    if name is not None:
+        checks.positive_int(name, width, least=2)
     door = Door(
         width=width,
-        classes=classes,
+        classes=name == "num_classes",
         ignore_index=ignore_index,
         normalization=normalization,
         unit_range=isinstance(thresholds, int),

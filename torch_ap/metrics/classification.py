@@ -222,8 +222,8 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
     ) -> None:
         door, levels = door_and_thresholds(
             thresholds,
+            name="num_classes",
             width=num_classes,
-            classes=True,
             ignore_index=ignore_index,
             normalization=normalization,
             validate_args=validate_args,
@@ -274,6 +274,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
     ) -> None:
         door, levels = door_and_thresholds(
             thresholds,
+            name="num_labels",
             width=num_labels,
             ignore_index=ignore_index,
             normalization=normalization,
