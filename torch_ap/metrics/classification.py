@@ -34,7 +34,7 @@ class ClassificationAveragePrecision(RankingMetric):
     __jit_unused_properties__: ClassVar[list[str]] = [*RankingMetric.__jit_unused_properties__, "thresholds"]
 
     scores: list[Tensor]
-    labels: list[Tensor]
+    targets: list[Tensor]
     weights: list[Tensor]
     counts: Tensor
     weight_sums: Tensor
@@ -45,7 +45,7 @@ class ClassificationAveragePrecision(RankingMetric):
         super().__init__(f"{door.width}|{door.classes}|{door.ignore_index}|{door.normalization}|{binned}", **kwargs)
         self._evaluation = evaluation
         if thresholds is None:
-            for name in ("scores", "labels", "weights"):
+            for name in ("scores", "targets", "weights"):
                 self.add_state(name, [], dist_reduce_fx="cat")
         else:
             shape = (door.width or 1, len(thresholds) + 1, 2)
@@ -103,7 +103,7 @@ class ClassificationAveragePrecision(RankingMetric):
         given = self._evaluation.door.normalization is None
         self.scores.append(batch.scores.clone() if given else batch.scores)
         own = batch.target.dtype != target.dtype or self._evaluation.door.ignore_index is not None
-        self.labels.append(batch.target if own else batch.target.clone())
+        self.targets.append(batch.target if own else batch.target.clone())
 
     def _batch(self) -> Batch:
         """All items of the state as one batch."""
@@ -112,7 +112,7 @@ class ClassificationAveragePrecision(RankingMetric):
             empty = torch.empty((0,) if door.width is None else (0, door.width), device=self.device)
             target = torch.empty((0,) if door.classes else empty.shape, dtype=door.target_dtype, device=self.device)
             return Batch(empty, target)
-        scores, target = torch.cat(self.scores), torch.cat(self.labels)
+        scores, target = torch.cat(self.scores), torch.cat(self.targets)
         weights = torch.cat(self.weights) if self.weights else None
         if weights is not None and len(weights) != len(scores):
             raise ValueError("`weights` must be given on every rank or on none")
