@@ -188,7 +188,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         num_classes: C.
         average: "macro", "weighted", "none" or None.
         thresholds, ignore_index, validate_args: as for :class:`BinaryAveragePrecision`.
-        normalization: None, "softmax" or "sigmoid".
+        normalization: None, "softmax" or "sigmoid". Logits of a network trained with a softmax want "softmax".
         top_k, denominator, interpolation, ties, empty_target_action: the convention, class by class.
         kwargs: of ``torchmetrics.Metric``.
 
