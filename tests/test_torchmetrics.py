@@ -139,6 +139,14 @@ class TestBase:
             shared = [p for p in inspect.signature(theirs).parameters if p != "kwargs"]
             assert [p for p in inspect.signature(ours).parameters if p in shared] == shared
 
+    def test_settings_can_be_read(self):
+        metric = torch_ap.MulticlassAveragePrecision(4, "none", [0.5], -1, False, "softmax")
+        assert (metric.num_classes, metric.average, metric.ignore_index) == (4, "none", -1)
+        assert (metric.validate_args, metric.normalization, metric.thresholds.tolist()) == (False, "softmax", [0.5])
+        assert torch_ap.MultilabelAveragePrecision(3).num_labels == 3
+        with pytest.raises(AttributeError):
+            metric.average = "macro"
+
     def test_state_is_what_was_given(self, generator):
         preds, target = torch.rand(1000, generator=generator), torch.randint(2, (1000,), generator=generator)
         for dtype, size in ((torch.float32, 5), (torch.bfloat16, 3), (torch.float64, 9)):

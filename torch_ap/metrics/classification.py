@@ -31,7 +31,10 @@ class ClassificationAveragePrecision(RankingMetric):
     255 or 32,767 classes), weights if any. With thresholds it is counts of misses and hits per bin.
     """
 
-    __jit_unused_properties__: ClassVar[list[str]] = [*RankingMetric.__jit_unused_properties__, "thresholds"]
+    __jit_unused_properties__: ClassVar[list[str]] = [
+        *RankingMetric.__jit_unused_properties__,
+        *("thresholds", "average", "ignore_index", "normalization", "validate_args", "num_classes", "num_labels"),
+    ]
 
     scores: list[Tensor]
     targets: list[Tensor]
@@ -56,6 +59,26 @@ class ClassificationAveragePrecision(RankingMetric):
     def thresholds(self) -> Tensor | None:
         """(T,) thresholds in ascending order, or None."""
         return self._evaluation.thresholds
+
+    @property
+    def average(self) -> str | None:
+        """How rankings are averaged."""
+        return self._evaluation.average
+
+    @property
+    def ignore_index(self) -> int | None:
+        """Target value of items that do not count."""
+        return self._evaluation.door.ignore_index
+
+    @property
+    def normalization(self) -> str | None:
+        """What is applied to the scores of every batch."""
+        return self._evaluation.door.normalization
+
+    @property
+    def validate_args(self) -> bool:
+        """Whether the values of batches are checked."""
+        return self._evaluation.door.validate
 
     def update(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> None:
         """Add a batch.
@@ -231,6 +254,11 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         convention = Convention(top_k, denominator, interpolation, ties)
         super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)
 
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        return self._evaluation.door.width or 0
+
 
 class MultilabelAveragePrecision(ClassificationAveragePrecision):
     """AP of each label, averaged; see :func:`torch_ap.functional.multilabel_average_precision`.
@@ -282,6 +310,11 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         )
         convention = Convention(top_k, denominator, interpolation, ties)
         super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)
+
+    @property
+    def num_labels(self) -> int:
+        """L."""
+        return self._evaluation.door.width or 0
 
 
 class AveragePrecision(Metric):
