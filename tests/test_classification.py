@@ -299,12 +299,16 @@ BAD_BATCHES = [
     ("binary", (torch.rand(2), torch.tensor([1, 2])), "`target` must hold whole numbers from 0 to 1"),
     ("binary", (torch.rand(2), torch.tensor([1, 2])), "got 2 at index 1"),
     ("binary", (torch.rand(2), torch.tensor([1, -1])), "got -1 at index 1"),
-    ("binary", (torch.rand(2), torch.rand(2)), "`target` must be an integer or bool tensor, got torch.float32"),
+    (
+        "binary",
+        (torch.rand(2), torch.rand(2)),
+        "`target` must be an integer or bool tensor (see `target.long()`), got torch.float32",
+    ),
     ("binary", (torch.tensor([0.5, torch.nan]), torch.tensor([1, 0])), "`preds` must not hold NaN; got nan at index 1"),
     (
         "binary",
         (torch.rand(2) < 1, torch.tensor([1, 0])),
-        "`preds` must be a floating or integer tensor, got torch.bool",
+        "`preds` must be a floating or integer tensor of scores, got torch.bool",
     ),
     ("multiclass", (torch.rand(2, 4), torch.tensor([1, 0])), "`preds` must have shape (N, 3, ...) for `num_classes=3`"),
     ("multiclass", (torch.rand(2, 3), torch.tensor([1, 3])), "`target` must hold whole numbers from 0 to 2"),
@@ -427,7 +431,15 @@ class TestCuts:
         with pytest.raises(ValueError, match="`k` must be an int of at least 1"):
             ours.precision_at_k(torch.rand(3), torch.tensor([1, 0, 1]), k)
 
+    @pytest.mark.parametrize("threshold", [float("nan"), "a", [0.1], True, torch.tensor([[0.1]])])
+    def test_bad_threshold(self, threshold):
+        with pytest.raises(ValueError, match="`threshold`"):
+            ours.counts_at_threshold(torch.rand(3), torch.tensor([1, 0, 1]), threshold)
+
     def test_bad_input(self):
+        for dtype in (torch.int64, "float64"):
+            with pytest.raises(ValueError, match=r"`dtype` must be a floating torch.dtype or None"):
+                ours.binary_average_precision(torch.rand(3), torch.tensor([1, 0, 1]), dtype=dtype)
         with pytest.raises(ValueError, match="`beta`"):
             ours.f_beta_at_k(torch.rand(3), torch.tensor([1, 0, 1]), 1, beta=-1.0)
         with pytest.raises(ValueError, match="`ties`"):

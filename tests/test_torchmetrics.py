@@ -69,6 +69,26 @@ class TestCollection:
         collection.update(preds, torch.ones(5, dtype=torch.int64))
         assert len(collection.compute_groups) == 3
 
+    @pytest.mark.parametrize("thresholds", [None, 5])
+    def test_weights_that_a_member_of_the_group_cannot_take(self, batches, thresholds):
+        """After the first update only the first member of a group is asked; the others find out at compute."""
+        names = {"plain": {}, "at_3": {"top_k": 3}}
+        metrics = {name: torch_ap.BinaryAveragePrecision(thresholds, **given) for name, given in names.items()}
+        collection = MetricCollection(metrics)
+        collection.update(*batches[0])
+        assert len(collection.compute_groups) == 1
+        collection.reset()
+        collection.update(*batches[0], weights=torch.rand(20))
+        with pytest.raises(ValueError, match="`weights` have a meaning only"):
+            collection["at_3"].compute()
+        assert 0 < collection["plain"].compute() < 1
+
+    def test_checked_and_unchecked_metrics_share_nothing(self, batches):
+        checked, unchecked = (torch_ap.BinaryAveragePrecision(validate_args=validate) for validate in (True, False))
+        collection = MetricCollection({"checked": checked, "unchecked": unchecked})
+        collection.update(*batches[0])
+        assert len(collection.compute_groups) == 2
+
     def test_forward_then_update(self, batches):
         collection = MetricCollection([torch_ap.BinaryAveragePrecision()])
         twin = MetricCollection({"a": torch_ap.BinaryAveragePrecision(), "b": torch_ap.BinaryAveragePrecision(top_k=3)})
@@ -146,6 +166,10 @@ class TestBase:
         assert torch_ap.MultilabelAveragePrecision(3).num_labels == 3
         with pytest.raises(AttributeError):
             metric.average = "macro"
+        assert repr(torch_ap.BinaryAveragePrecision(top_k=3, ties="expected")) == (
+            "BinaryAveragePrecision(top_k=3, ties='expected')"
+        )
+        assert repr(torch_ap.BinaryAveragePrecision()) == "BinaryAveragePrecision()"
 
     def test_state_is_what_was_given(self, generator):
         preds, target = torch.rand(1000, generator=generator), torch.randint(2, (1000,), generator=generator)

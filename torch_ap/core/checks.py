@@ -54,6 +54,12 @@ def not_negative(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must be a finite number of at least 0, got {value!r}")
 
 
+def floating_dtype(name: str, value: Any) -> None:
+    """A floating ``torch.dtype``, or None."""
+    if value is not None and not (isinstance(value, torch.dtype) and value.is_floating_point):
+        raise ValueError(f"`{name}` must be a floating torch.dtype or None, got {value!r}")
+
+
 def recall_levels(name: str, levels: Tensor) -> None:
     """A 1-D tensor of numbers in [0, 1]."""
     if levels.ndim != 1 or not levels.numel() or not levels.is_floating_point():
@@ -80,20 +86,29 @@ def thresholds(value: Any) -> None:
         raise ValueError(f"`thresholds` must be None, an int, a list of floats or a 1-D tensor, got {value!r}")
 
 
+def threshold(value: Any) -> None:
+    """One number that is not NaN, or a 1-D tensor of such."""
+    if isinstance(value, Tensor):
+        if value.ndim != 1 or not value.numel() or value.is_complex() or bool(torch.isnan(value).any()):
+            raise ValueError(f"`threshold` as a tensor must be 1-D, not empty and free of NaN, got {value!r}")
+    elif isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise ValueError(f"`threshold` must be a number but NaN, or a 1-D tensor of them, got {value!r}")
+
+
 def scores(name: str, value: Any) -> None:
     """A real tensor; bool is a decision, not a score."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"`{name}` must be a tensor, got {type(value).__name__}")
+        raise TypeError(f"`{name}` must be a tensor (see `torch.as_tensor`), got {type(value).__name__}")
     if value.is_complex() or value.dtype == torch.bool:
-        raise ValueError(f"`{name}` must be a floating or integer tensor, got {value.dtype}")
+        raise ValueError(f"`{name}` must be a floating or integer tensor of scores, got {value.dtype}")
 
 
 def integer_target(value: Any) -> None:
     """An int or bool tensor."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"`target` must be a tensor, got {type(value).__name__}")
+        raise TypeError(f"`target` must be a tensor (see `torch.as_tensor`), got {type(value).__name__}")
     if value.is_floating_point() or value.is_complex():
-        raise ValueError(f"`target` must be an integer or bool tensor, got {value.dtype}")
+        raise ValueError(f"`target` must be an integer or bool tensor (see `target.long()`), got {value.dtype}")
 
 
 def same_shape(preds: Tensor, target: Tensor) -> None:

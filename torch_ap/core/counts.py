@@ -33,22 +33,22 @@ class Counts:
 
     @property
     def precision(self) -> Tensor:
-        """Tp / (tp + fp)."""
+        """The precision, tp / (tp + fp)."""
         return self.tp / (self.tp + self.fp)
 
     @property
     def recall(self) -> Tensor:
-        """Tp / (tp + fn), also called sensitivity and true positive rate."""
+        """The recall, The recall, tp / (tp + fn), also called sensitivity and true positive rate."""
         return self.tp / (self.tp + self.fn)
 
     @property
     def specificity(self) -> Tensor:
-        """Tn / (tn + fp), the true negative rate."""
+        """The specificity, The specificity, tn / (tn + fp), the true negative rate."""
         return self.tn / (self.tn + self.fp)
 
     @property
     def fall_out(self) -> Tensor:
-        """Fp / (fp + tn), the false positive rate."""
+        """The fall-out, The fall-out, fp / (fp + tn), the false positive rate."""
         return self.fp / (self.fp + self.tn)
 
     @property

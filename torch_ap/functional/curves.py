@@ -51,9 +51,9 @@ def precision_recall_curve(
     thresholds: Thresholds = None,
     num_classes: int | None = None,
     num_labels: int | None = None,
+    *,
     ignore_index: int | None = None,
     validate_args: bool = True,
-    *,
     weights: Tensor | None = None,
     normalization: Normalization = None,
 ) -> PrecisionRecallCurve:

@@ -97,7 +97,8 @@ def counts_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped"
     """True and false positives and negatives when the k highest-scored items are retrieved.
 
     Args:
-        preds, target, k, ties: as in :func:`precision_at_k`.
+        preds, target, k, ties: as in :func:`precision_at_k`. Items that are missing below k count as false positives,
+            so that the counts then sum to k.
 
     Returns:
         :class:`Counts` of float64 tensors, 0-d or (Q,), with ``precision``, ``recall``, ``specificity``, ``fall_out``,
@@ -150,9 +151,9 @@ def counts_at_threshold(
         tensor(0.6667, dtype=torch.float64)
     """
     checks.scores("preds", preds)
+    checks.threshold(threshold)
     own = preds.dtype if preds.is_floating_point() else torch.float64
     levels = threshold if isinstance(threshold, Tensor) else torch.tensor([threshold], dtype=own)
-    checks.thresholds(levels)
     door = Door()
     batch = door(preds, target, weights)
     raise_broken(batch.broken, door.top)

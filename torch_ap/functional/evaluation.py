@@ -45,12 +45,17 @@ class Evaluation:
 
     def admit(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Check a batch and lay it out; whatever is wrong with it is raised before anything has changed."""
-        if weights is not None and not self.convention.takes_weights:
+        if weights is not None:
+            self.admit_weights()
+        return self.door(preds, target, weights)
+
+    def admit_weights(self) -> None:
+        """Refuse weights where they have no meaning."""
+        if not self.convention.takes_weights:
             raise ValueError(
                 "`weights` have a meaning only without `top_k` and with `ties='grouped'`: a rank, or a place among "
                 f"tied items, has no weight; got top_k={self.convention.top_k}, ties={self.convention.ties!r}"
             )
-        return self.door(preds, target, weights)
 
     def curve(self, admitted: Batch) -> HitCurve:
         """The hit curves of admitted items, one a column, or one of all of them for the micro average."""
@@ -85,6 +90,7 @@ def evaluate(
     evaluation: Evaluation, preds: Tensor, target: Tensor, weights: Tensor | None, dtype: torch.dtype | None
 ) -> Tensor:
     """All steps, for one batch that is all there is."""
+    checks.floating_dtype("dtype", dtype)
     admitted = evaluation.admit(preds, target, weights)
     raise_broken(admitted.broken, evaluation.door.top)
     return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))

@@ -155,7 +155,10 @@ class RankingMetric(Metric):
 
     def _check_identity(self, ledger: Any, name: str) -> None:
         if not isinstance(ledger, Tensor) or ledger[: len(self._identity)].tolist() != self._identity:
-            raise ValueError(f"`{name}` must come from a {type(self).__name__} with the same settings")
+            raise ValueError(
+                f"`{name}` must come from a {type(self).__name__} whose `update` has the same settings (columns, "
+                "`ignore_index`, `normalization`, `thresholds`, `validate_args`)"
+            )
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         """Load copies of the lists, on this metric's device; what was computed before is void."""

@@ -33,7 +33,8 @@ class ClassificationAveragePrecision(RankingMetric):
 
     __jit_unused_properties__: ClassVar[list[str]] = [
         *RankingMetric.__jit_unused_properties__,
-        *("thresholds", "average", "ignore_index", "normalization", "validate_args", "num_classes", "num_labels"),
+        *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args"),
+        *("num_classes", "num_labels"),
     ]
 
     scores: list[Tensor]
@@ -45,7 +46,7 @@ class ClassificationAveragePrecision(RankingMetric):
     def __init__(self, evaluation: Evaluation, **kwargs: Any) -> None:
         door, thresholds = evaluation.door, evaluation.thresholds
         binned = None if thresholds is None else thresholds.tolist()
-        super().__init__(f"{door.width}|{door.classes}|{door.ignore_index}|{door.normalization}|{binned}", **kwargs)
+        super().__init__(f"{door}|{binned}", **kwargs)
         self._evaluation = evaluation
         if thresholds is None:
             for name in ("scores", "targets", "weights"):
@@ -59,6 +60,16 @@ class ClassificationAveragePrecision(RankingMetric):
     def thresholds(self) -> Tensor | None:
         """(T,) thresholds in ascending order, or None."""
         return self._evaluation.thresholds
+
+    @property
+    def convention(self) -> Convention:
+        """Which average precision is computed: ``top_k``, ``denominator``, ``interpolation``, ``ties``."""
+        return self._evaluation.convention
+
+    def extra_repr(self) -> str:
+        """What differs from the defaults, for ``repr``."""
+        plain, given = Convention(), vars(self.convention)
+        return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not getattr(plain, name))
 
     @property
     def average(self) -> str | None:
@@ -107,15 +118,19 @@ class ClassificationAveragePrecision(RankingMetric):
     def compute(self) -> Tensor:
         """The average precision of all items so far: 0-d, or one per class for no average."""
         self._raise_noted(top=self._evaluation.door.top)
+        if self._weighted():  # another metric of the compute group may have admitted the weights
+            self._evaluation.admit_weights()
         warn = self.update_called
         if self.thresholds is None:
             batch = self._batch()
             return self._evaluation.value(
                 self._evaluation.curve(batch), self._dtype_of_result(batch.scores.dtype), warn=warn
             )
-        weighted = bool(self.weight_sums.any())
-        curve = self._evaluation.curve_of_bins(self.counts + self.weight_sums if weighted else self.counts)
+        curve = self._evaluation.curve_of_bins(self.counts + self.weight_sums if self._weighted() else self.counts)
         return self._evaluation.value(curve, self._dtype_of_result(torch.float32), warn=warn)
+
+    def _weighted(self) -> bool:
+        return bool(self.weights) if self.thresholds is None else bool(self.weight_sums.any())
 
     def _append(self, batch: Batch, target: Tensor) -> None:
         """Keep the batch, in memory of our own."""
@@ -158,16 +173,23 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
     Replaces ``torchmetrics.classification.BinaryAveragePrecision``: same names, positions and keywords. It differs on
     purpose: scores are ranked as they are. torchmetrics decides batch by batch whether scores "look like" logits and
     need a sigmoid, which mixes two scales in one ranking, and a saturated sigmoid makes ties of different scores. Here
-    ``normalization`` is None, or is applied to every batch.
+    ``normalization`` is None, or is applied to every batch (torchmetrics' "sigmoid" only to those outside [0, 1]).
 
     Args:
         thresholds: None for the exact value; an int, list or 1-D tensor for counts at those thresholds in constant
-            memory.
+            memory. An int lays them over [0, 1], and logits then need ``normalization="sigmoid"``.
         ignore_index: target value of items that do not count.
-        validate_args: whether the values of batches are checked.
+        validate_args: whether the values of batches are checked; shapes and dtypes always are.
         normalization: None or "sigmoid".
-        top_k, denominator, interpolation, ties, empty_target_action: the convention.
+        top_k: k for AP@k, or None.
+        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k.
+        interpolation: None, "11-point", "101-point", "all-points", "trapezoid", or a tensor of recall levels.
+        ties: "grouped", "expected", "optimistic" or "pessimistic".
+        empty_target_action: "neg", "pos", "nan", "skip" or "error"; None for 0 with a warning.
         kwargs: of ``torchmetrics.Metric``.
+
+    The result is float32; float64 for float64 scores (not with thresholds, which forget them) and after
+    ``set_dtype(torch.float64)``.
 
     Example:
         >>> import torch
@@ -212,7 +234,8 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         average: "macro", "weighted", "none" or None.
         thresholds, ignore_index, validate_args: as for :class:`BinaryAveragePrecision`.
         normalization: None, "softmax" or "sigmoid". Logits of a network trained with a softmax want "softmax".
-        top_k, denominator, interpolation, ties, empty_target_action: the convention, class by class.
+        top_k, denominator, interpolation, ties: as for :class:`BinaryAveragePrecision`, class by class.
+        empty_target_action: the same names; None leaves absent classes out of the average, with a warning.
         kwargs: of ``torchmetrics.Metric``.
 
     Example:
@@ -270,7 +293,8 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         num_labels: L.
         average: "macro", "micro", "weighted", "none" or None.
         thresholds, ignore_index, validate_args, normalization: as for :class:`BinaryAveragePrecision`.
-        top_k, denominator, interpolation, ties, empty_target_action: the convention, label by label.
+        top_k, denominator, interpolation, ties: as for :class:`BinaryAveragePrecision`, label by label.
+        empty_target_action: the same names; None counts labels without positives as 0, with a warning.
         kwargs: of ``torchmetrics.Metric``.
 
     Example:
@@ -318,7 +342,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
 
 
 class AveragePrecision(Metric):
-    """The class of a task, by its name: for those who are used to it.
+    """Makes the metric of the task that is named, as ``torchmetrics.AveragePrecision`` does; no class of its own.
 
     Returns a :class:`BinaryAveragePrecision`, :class:`MulticlassAveragePrecision` or
     :class:`MultilabelAveragePrecision`, with the arguments in the order of ``torchmetrics.AveragePrecision``.
