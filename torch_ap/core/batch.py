@@ -73,14 +73,26 @@ class Door:
         """Check a batch and lay it out; the tensors given are never written to."""
         self._check_form(preds, target, weights)
         preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
-        ignored = None if self.ignore_index is None else target == self.ignore_index
-        broken = self._check_values(preds, target, weights, ignored) if self.validate else None
         if self.normalization is not None:
+            preds = preds if preds.is_floating_point() else preds.to(torch.get_default_dtype())
             preds = torch.sigmoid(preds) if self.normalization == "sigmoid" else torch.softmax(preds, 1)
+        ignored = self._ignored(target)
+        if ignored is not None and weights is not None and weights.shape == ignored.shape:
+            weights = weights.masked_fill(ignored, 0)
+        broken = self._check_values(preds, target, weights, ignored) if self.validate else None
         target = target.to(self.target_dtype)
         if ignored is not None:
             target = target.masked_fill(ignored, torch.iinfo(self.target_dtype).max)
         return Batch(preds, target, weights, broken)
+
+    def _ignored(self, target: Tensor) -> Tensor | None:
+        """Which targets are ``ignore_index``; None where their dtype cannot hold it, and comparing would wrap it."""
+        if self.ignore_index is None:
+            return None
+        low, high = (
+            (0, 1) if target.dtype == torch.bool else (torch.iinfo(target.dtype).min, torch.iinfo(target.dtype).max)
+        )
+        return target == self.ignore_index if low <= self.ignore_index <= high else None
 
     def _check_form(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> None:
         checks.scores("preds", preds)

@@ -82,7 +82,7 @@ def from_columns(
         return _counted_columns(scores, relevant)
     width = max(1, _ITEMS_A_BLOCK // max(items, 1))
     blocks = []
-    for first in range(0, columns, width):
+    for first in range(0, max(columns, 1), width):
         block = scores[:, first : first + width].t()
         across = torch.arange(first, first + len(block), device=scores.device)
         hits = relevant[:, first : first + width].t() if relevant.ndim == 2 else relevant == across[:, None]
@@ -140,8 +140,8 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     jobs = [hit_scores, *(given[span].copy() for span in spans)]
     order.in_threads(order.sort_in_place, jobs[::-1], threads)
     groups = [_count_groups(jobs[1:], hit_scores, threads)]
-    hits = torch.tensor([len(hit_scores)])
-    return _assemble(groups, torch.tensor([len(given)]), hits if m is None else m, scores.dtype)
+    n, hits = (torch.tensor([size], device="cpu") for size in (len(given), len(hit_scores)))
+    return _assemble(groups, n, hits if m is None else m, scores.dtype)
 
 
 def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
@@ -168,8 +168,8 @@ def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
 
     tasks = range(0, columns, _COLUMNS_A_TASK)
     groups = [one for part in order.in_threads(block, tasks, order.workers(given.numel())) for one in part]
-    m = torch.tensor([int(group[0].sum()) for group in groups])
-    return _assemble(groups, torch.full((columns,), items), m, scores.dtype)
+    m = torch.tensor([int(group[0].sum()) for group in groups], device="cpu")
+    return _assemble(groups, torch.full((columns,), items, device="cpu"), m, scores.dtype)
 
 
 def _count_groups(chunks: Sequence[Array], hit_scores: Array, threads: int = 1) -> tuple[Array, ...]:
@@ -214,5 +214,5 @@ def _assemble(groups: Sequence[tuple[Array, ...]], n: Tensor, m: Tensor, dtype: 
         for column in zip(*groups, strict=True)
     )
     score = (score + 0 if dtype.is_floating_point else score) if score.dtype == dtype else order.values(score, dtype)
-    counts = torch.tensor([len(group[0]) for group in groups])
+    counts = torch.tensor([len(group[0]) for group in groups], device="cpu")
     return HitCurve(hits, items, hits_above, items_above, score, segments.from_counts(counts), n, m)

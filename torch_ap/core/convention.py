@@ -34,6 +34,7 @@ class Convention:
         checks.one_of("ties", self.ties, TIES)
         if isinstance(self.interpolation, Tensor):
             checks.recall_levels("interpolation", self.interpolation)
+            object.__setattr__(self, "interpolation", self.interpolation.detach().clone())
         else:
             checks.one_of("interpolation", self.interpolation, INTERPOLATIONS, or_else="a 1-D tensor of recall levels")
         if self.interpolation is not None and self.top_k is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.core import checks, segments
 from torch_ap.core.average_precision import hits_within
 from torch_ap.core.hit_curve import HitCurve
 
@@ -62,14 +62,16 @@ class Counts:
         Recall counts ``beta`` times as much as precision (van Rijsbergen 1979). Written in counts it has a value, 0,
         where nothing is retrieved; it is NaN only where nothing is retrieved and nothing relevant.
         """
-        square = beta * beta
-        return (1 + square) * self.tp / ((1 + square) * self.tp + square * self.fn + self.fp)
+        checks.not_negative("beta", beta)
+        share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + float(beta) ** -2)
+        return self.tp / (self.tp + share * self.fn + (1 - share) * self.fp)
 
     def effectiveness(self, alpha: float = 0.5) -> Tensor:
         """Van Rijsbergen's E = 1 - 1 / (alpha / p + (1 - alpha) / r); 1 - F_beta for alpha = 1 / (beta^2 + 1).
 
         Lower is better. 1 / p = (tp + fp) / tp and 1 / r = (tp + fn) / tp, so no ratio of nothing is taken.
         """
+        checks.fraction("alpha", alpha)
         return 1 - self.tp / (alpha * (self.tp + self.fp) + (1 - alpha) * (self.tp + self.fn))
 
 

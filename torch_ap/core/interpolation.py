@@ -29,7 +29,7 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
 
     Args:
         curve: S rankings, tie groups as thresholds.
-        levels: (L,) recall levels in [0, 1], any order.
+        levels: (L,) floating recall levels in [0, 1], any order; recall is compared with them in their dtype.
 
     Returns:
         (S, L) float64; 0 at levels that are not reached, NaN where nothing is relevant.
@@ -38,11 +38,12 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
     size = len(curve.m)
     precision = torch.cat([_envelope(curve), m.new_zeros(1)])
     recall = segments.real(curve.hits_through) / m[curve.segment]
-    if curve.weighted:
-        recall = recall * (1 + 1e-12)  # sums of weights carry rounding, and a recall that equals a level reaches it
+    if curve.weighted and bool((curve.hits != curve.hits.floor()).any()):
+        recall = recall * (1 + 1e-12)  # sums of fractions carry rounding, and a recall that equals a level reaches it
+    recall, levels = recall.to(levels.dtype).to(m.dtype), levels.to(m.dtype)
     # The number of levels that an entry reaches rises along its ranking, so one search in whole numbers finds, for
     # every ranking and level at once, the first entry that reaches it.
-    ordered, places = levels.to(m.dtype).sort()
+    ordered, places = levels.sort()
     reached = torch.searchsorted(ordered, recall, right=True)
     line = curve.segment * (len(levels) + 1) + reached
     wanted = torch.arange(size, device=m.device)[:, None] * (len(levels) + 1) + torch.arange(

@@ -130,7 +130,7 @@ def counts_at_threshold(
         preds: (N, ...) floating or integer scores, any number but NaN.
         target: (N, ...) integers or bool, 0 or 1.
         threshold: a number, which is read in the dtype of ``preds`` as ``preds >= threshold`` reads it; or a tensor of
-            them, (T,), in any order.
+            them, 0-d or (T,), in any order.
         weights: (N, ...) finite weights of at least 0; counts are then their sums.
 
     Returns:
@@ -153,7 +153,11 @@ def counts_at_threshold(
     checks.scores("preds", preds)
     checks.threshold(threshold)
     own = preds.dtype if preds.is_floating_point() else torch.float64
-    levels = threshold if isinstance(threshold, Tensor) else torch.tensor([threshold], dtype=own)
+    levels = (
+        threshold.reshape(-1)
+        if isinstance(threshold, Tensor)
+        else torch.tensor([threshold], dtype=own, device=preds.device)
+    )
     door = Door()
     batch = door(preds, target, weights)
     raise_broken(batch.broken, door.top)
@@ -161,7 +165,7 @@ def counts_at_threshold(
     binned = bins.count(batch.scores, batch.target, ascending, weight=batch.weights)
     at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
     place = len(levels) - 1 - order.argsort()
-    return at.map(lambda x: x[0, place] if isinstance(threshold, Tensor) else x[0, 0])
+    return at.map(lambda x: x[0, place].reshape(threshold.shape if isinstance(threshold, Tensor) else ()))
 
 
 def r_precision(preds: Tensor, target: Tensor, *, ties: Ties = "grouped") -> Tensor:

@@ -79,6 +79,8 @@ class Evaluation:
 
     def value(self, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """The AP under the convention, settled and averaged: 0-d, or (C,) for no average."""
+        if curve.weighted:  # in a compute group, or merged, they may have come in by another metric's door
+            self.admit_weights()
         action = self.action or ("skip" if self.door.classes else "neg")
         each = averaging.settle(self.convention(curve), curve, action, warn=warn and self.action is None)
         if self.door.width is None or self.average == "micro":
@@ -92,6 +94,7 @@ def evaluate(
     """All steps, for one batch that is all there is."""
     checks.floating_dtype("dtype", dtype)
     admitted = evaluation.admit(preds, target, weights)
+    evaluation = evaluation.to(admitted.scores.device)
     raise_broken(admitted.broken, evaluation.door.top)
     return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))
 
@@ -115,7 +118,6 @@ def door_and_thresholds(
     ignore_index: int | None = None,
     normalization: str | None = None,
     validate_args: bool = True,
-    device: torch.device | None = None,
 ) -> tuple[Door, Tensor | None]:
     """The door, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must then lie.
 
@@ -132,7 +134,7 @@ def door_and_thresholds(
         unit_range=isinstance(thresholds, int),
         validate=validate_args,
     )
-    return door, None if thresholds is None else bins.thresholds_from(thresholds, device)
+    return door, None if thresholds is None else bins.thresholds_from(thresholds)
 
 
 def _flat(admitted: Batch) -> Batch:

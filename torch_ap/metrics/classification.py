@@ -47,7 +47,7 @@ class ClassificationAveragePrecision(RankingMetric):
         door, thresholds = evaluation.door, evaluation.thresholds
         binned = None if thresholds is None else thresholds.tolist()
         super().__init__(f"{door}|{binned}", **kwargs)
-        self._evaluation = evaluation
+        self._evaluation = evaluation if self.device.type == "meta" else evaluation.to(self.device)
         if thresholds is None:
             for name in ("scores", "targets", "weights"):
                 self.add_state(name, [], dist_reduce_fx="cat")
@@ -100,13 +100,14 @@ class ClassificationAveragePrecision(RankingMetric):
             target: integers or bool. (N, ...) of 0 and 1 for binary, (N, ...) class ids for multiclass, the shape of
                 ``preds`` for multilabel.
             weights: non-negative weight of each item, (N, ...); for multilabel also of each score. In every update or
-                in none.
+                in none; with thresholds, an update without them weighs 1.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
                 the values is raised by ``compute`` when the tensors lie on an accelerator.
         """
         batch = self._evaluation.admit(preds, target, weights)
+        self._check_device(batch.scores, "preds")
         if self.thresholds is None:
             self._append(batch, target)
         elif weights is None:
@@ -118,30 +119,26 @@ class ClassificationAveragePrecision(RankingMetric):
     def compute(self) -> Tensor:
         """The average precision of all items so far: 0-d, or one per class for no average."""
         self._raise_noted(top=self._evaluation.door.top)
-        if self._weighted():  # another metric of the compute group may have admitted the weights
-            self._evaluation.admit_weights()
         warn = self.update_called
         if self.thresholds is None:
             batch = self._batch()
             return self._evaluation.value(
                 self._evaluation.curve(batch), self._dtype_of_result(batch.scores.dtype), warn=warn
             )
-        curve = self._evaluation.curve_of_bins(self.counts + self.weight_sums if self._weighted() else self.counts)
+        weighted = bool(self.weight_sums.any())
+        curve = self._evaluation.curve_of_bins(self.counts + self.weight_sums if weighted else self.counts)
         return self._evaluation.value(curve, self._dtype_of_result(torch.float32), warn=warn)
-
-    def _weighted(self) -> bool:
-        return bool(self.weights) if self.thresholds is None else bool(self.weight_sums.any())
 
     def _append(self, batch: Batch, target: Tensor) -> None:
         """Keep the batch, in memory of our own."""
         if self.scores and (batch.weights is not None) != bool(self.weights):
             raise ValueError("`weights` must be given in every update or in none")
+        scores = batch.scores.clone() if self._evaluation.door.normalization is None else batch.scores
+        targets = batch.target if batch.target.dtype != target.dtype else batch.target.clone()
         if batch.weights is not None:
             self.weights.append(batch.weights.clone())
-        given = self._evaluation.door.normalization is None
-        self.scores.append(batch.scores.clone() if given else batch.scores)
-        own = batch.target.dtype != target.dtype or self._evaluation.door.ignore_index is not None
-        self.targets.append(batch.target if own else batch.target.clone())
+        self.scores.append(scores)
+        self.targets.append(targets)
 
     def _batch(self) -> Batch:
         """All items of the state as one batch."""
@@ -157,13 +154,14 @@ class ClassificationAveragePrecision(RankingMetric):
         return Batch(scores, target, weights)
 
     def _check_merge(self, state: dict[str, Any]) -> None:
-        both = self.thresholds is None and self.scores and state["scores"]
-        if both and bool(self.weights) != bool(state["weights"]):
+        both = self.thresholds is None and self.scores and state.get("scores")
+        if both and bool(self.weights) != bool(state.get("weights")):
             raise ValueError("`incoming_state` must have weights where this metric has, and none where it has none")
 
     def _apply(self, fn: Any, exclude_state: Any = "") -> "ClassificationAveragePrecision":
         super()._apply(fn, exclude_state)
-        self._evaluation = self._evaluation.to(self.device)
+        if self.device.type != "meta":
+            self._evaluation = self._evaluation.to(self.device)
         return self
 
 
