@@ -151,15 +151,17 @@ def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:
         x[group] for x in (least, hits, items, hits_above, items_above, places, above)
     )
     x = least + torch.arange(len(group), device=group.device) - offsets[group]
-    likelihood = _log_choose(hits, x) + _log_choose(items - hits, places - x)
+    likelihood = log_choose(hits, x) + log_choose(items - hits, places - x)
     chance = torch.exp(likelihood - segments.maximum_from_right(likelihood, offsets)[offsets[:-1]][group])
     inside = torch.where(x > 0, _expected_of_tied(x, places, hits_above, items_above, places), 0)
     ratio = torch.where(hits_above + x > 0, (above + inside) / (hits_above + x), 0)
     return segments.total(chance * ratio, offsets) / segments.total(chance, offsets)
 
 
-def _log_choose(n: Tensor, k: Tensor) -> Tensor:
-    return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
+def log_choose(n: Tensor, k: Tensor) -> Tensor:
+    """Logarithm of the number of ways to choose k of n, elementwise; -inf where k > n."""
+    ways = torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma((n - k).clamp(min=0) + 1)
+    return torch.where(k > n, -torch.inf, ways)
 
 
 _RULES: dict[str, Callable[[_Groups], Tensor]] = {
