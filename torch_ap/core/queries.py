@@ -16,6 +16,7 @@ from torch_ap.core.hit_curve import HitCurve
 
 NOT_COUNTED = 2
 _MOST_GAPS = 2
+_ITEMS_A_RUN = 4
 
 
 class QueryBatch(NamedTuple):
@@ -61,10 +62,12 @@ class QueryDoor:
     Attributes:
         ignore_index: target value of items that do not count.
         relevance_level: an item is relevant where its target is at least this.
+        copies: whether batches are laid out in memory of their own, for those who keep them.
     """
 
     ignore_index: int | None = None
     relevance_level: float = 1
+    copies: bool = True
 
     def __post_init__(self) -> None:
         checks.integer("ignore_index", self.ignore_index)
@@ -78,7 +81,7 @@ class QueryDoor:
         mask: Tensor | None = None,
         num_relevant: Tensor | Mapping[int, int] | None = None,
     ) -> QueryBatch:
-        """Check a batch and lay it out, in memory of its own."""
+        """Check a batch and lay it out; the tensors given are never written to."""
         checks.scores("preds", preds)
         checks_queries.graded_target(target)
         checks.same_shape(preds, target)
@@ -93,11 +96,11 @@ class QueryDoor:
         queries, counts = _judgements(num_relevant, preds, indexes)
         apart = self._apart(target, mask)
         broken = _check_values(preds, target, apart, counts)
-        relevance = (target >= self.relevance_level).to(torch.uint8)
+        relevance = self._relevance(target)
         return QueryBatch(
-            scores=preds.detach().flatten().clone(),
+            scores=self._own(preds),
             relevance=(relevance if apart is None else relevance.masked_fill(apart, NOT_COUNTED)).flatten(),
-            indexes=None if indexes is None else indexes.detach().flatten().to(torch.int64, copy=True),
+            indexes=None if indexes is None else self._own(indexes).to(torch.int64),
             lengths=torch.full((len(preds),), preds.shape[1], device=preds.device) if indexes is None else None,
             judged_queries=queries,
             judged_counts=counts,
@@ -110,6 +113,18 @@ class QueryDoor:
             for rule, broken in zip(checks.VALUE_RULES, batch.broken.tolist(), strict=True):
                 if broken:
                     raise ValueError(rule)
+
+    def _own(self, given: Tensor) -> Tensor:
+        flat = given.detach().flatten()
+        return flat.clone() if self.copies else flat
+
+    def _relevance(self, target: Tensor) -> Tensor:
+        """Uint8 of 0 and 1, of the shape of ``target``. A bool target is compared as such, which is far faster."""
+        if target.dtype != torch.bool:
+            return (target >= self.relevance_level).to(torch.uint8)
+        if not 0 < self.relevance_level <= 1:
+            return torch.full_like(target, self.relevance_level <= 0, dtype=torch.uint8)
+        return target.to(torch.uint8)
 
     def _apart(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
         """Which items do not count; None for all do."""
@@ -200,9 +215,11 @@ def _of_flat(batch: QueryBatch) -> Rankings:
 
 
 def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """Queries and offsets where the items of each query stand together; else None."""
-    starts = (indexes[1:] != indexes[:-1]).nonzero().squeeze(1) + 1
-    starts = torch.cat([starts.new_zeros(1), starts])
+    """Queries and offsets where the items of each query stand together; else, or where runs are short, None."""
+    changes = indexes[1:] != indexes[:-1]
+    if int(torch.count_nonzero(changes)) > len(indexes) // _ITEMS_A_RUN:
+        return None, None
+    starts = torch.cat([torch.zeros(1, dtype=torch.int64), changes.nonzero().squeeze(1) + 1])
     queries = indexes[starts]
     together = bool((queries[1:] > queries[:-1]).all()) or len(torch.unique(queries)) == len(queries)
     return (queries, torch.cat([starts, starts.new_full((1,), len(indexes))])) if together else (None, None)

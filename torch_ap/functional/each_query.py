@@ -47,7 +47,7 @@ def each_query(
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
-    door = QueryDoor(ignore_index, relevance_level)
+    door = QueryDoor(ignore_index, relevance_level, copies=False)
     evaluation = QueryEvaluation(measure, door, empty_target_action, missing_queries)
     one = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
     if one:
