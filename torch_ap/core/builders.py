@@ -31,6 +31,7 @@ def from_scores(
     *,
     segment: Tensor | None = None,
     segments_count: int = 1,
+    lengths: Tensor | None = None,
     weight: Tensor | None = None,
     m: Tensor | None = None,
     every_group: bool = False,
@@ -42,6 +43,7 @@ def from_scores(
         relevant: (N,) bool, or integers that are 0 or 1.
         segment: (N,) int64 in [0, segments_count), the ranking of each item; None: all belong to one.
         segments_count: S, number of rankings.
+        lengths: (S,) items of each ranking, if that is known, and then their items may come in any order.
         weight: (N,) non-negative weights.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
         every_group: keep tie groups without a hit as entries too.
@@ -52,8 +54,8 @@ def from_scores(
     if segment is None:
         segment = torch.zeros(1, dtype=torch.int64, device=scores.device).expand(len(scores))
     elif simple:
-        return _many_on_cpu(scores, relevant, segment, segments_count, m)
-    offsets = segments.from_counts(segments.count(segment, segments_count))
+        return _many_on_cpu(scores, relevant, segment, segments_count, lengths, m)
+    offsets = segments.from_counts(segments.count(segment, segments_count) if lengths is None else lengths)
     return _packed(scores, relevant, segment, offsets, m, weight, every_group)
 
 
@@ -110,15 +112,18 @@ def from_columns(
     return hit_curve.join(blocks)
 
 
-def _many_on_cpu(scores: Tensor, relevant: Tensor, segment: Tensor, segments_count: int, m: Tensor | None) -> HitCurve:
+def _many_on_cpu(
+    scores: Tensor, relevant: Tensor, segment: Tensor, segments_count: int, lengths: Tensor | None, m: Tensor | None
+) -> HitCurve:
     """Rankings that lie end to end are rows; else keys, or for 64 bits, which leave a key no room, made rows first."""
-    ascending = bool((segment[1:] >= segment[:-1]).all())
+    ascending = lengths is None and bool((segment[1:] >= segment[:-1]).all())
+    lengths = segments.count(segment, segments_count) if lengths is None else lengths
     if not ascending and scores.element_size() < 8:
-        return rows.from_keys(scores, relevant, segment, segments_count, m)
+        return rows.from_keys(scores, relevant, segment, lengths, m)
     if not ascending:
         places = segments.gathering(segment)
         scores, relevant = scores[places], relevant[places]
-    return from_runs(scores, relevant, segments.from_counts(segments.count(segment, segments_count)), m=m)
+    return from_runs(scores, relevant, segments.from_counts(lengths), m=m)
 
 
 def _packed(

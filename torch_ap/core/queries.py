@@ -209,8 +209,8 @@ def _of_flat(batch: QueryBatch) -> Rankings:
     if queries is not None and offsets is not None:
         curve = builders.from_runs(scores, relevance, offsets)
     else:
-        queries, segment = _numbered(indexes)
-        curve = builders.from_scores(scores, relevance, segment=segment, segments_count=len(queries))
+        queries, segment, lengths = _numbered(indexes)
+        curve = builders.from_scores(scores, relevance, segment=segment, segments_count=len(queries), lengths=lengths)
     return _judged(queries, curve, batch)
 
 
@@ -225,17 +225,23 @@ def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
     return (queries, torch.cat([starts, starts.new_full((1,), len(indexes))])) if together else (None, None)
 
 
-def _numbered(indexes: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct queries, ascending, and each item's place among them; ids in a narrow range need no sort."""
+def _numbered(indexes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The distinct queries, ascending; each item's place among them; and the items of each.
+
+    Ids in a narrow range need no sort.
+    """
     if len(indexes) and indexes.device.type == "cpu":
         low, high = (int(x) for x in torch.aminmax(indexes))
         if high - low < _MOST_GAPS * len(indexes):
-            segment = indexes - low
-            present = torch.bincount(segment) > 0
+            segment = indexes - low if low else indexes
+            lengths = torch.bincount(segment)
+            present = lengths > 0
             queries = present.nonzero().squeeze(1)
-            return queries + low, segment if len(queries) == len(present) else (present.cumsum(0) - 1)[segment]
-    queries, segment = torch.unique(indexes, return_inverse=True)
-    return queries, segment
+            if len(queries) == len(present):
+                return queries + low, segment, lengths
+            return queries + low, (present.cumsum(0) - 1)[segment], lengths[present]
+    queries, segment, lengths = torch.unique(indexes, return_inverse=True, return_counts=True)
+    return queries, segment, lengths
 
 
 def _judged(queries: Tensor, curve: HitCurve, batch: QueryBatch) -> Rankings:

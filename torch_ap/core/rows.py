@@ -54,7 +54,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
     width = int(lengths.max()) if len(lengths) else 0
     if width * len(lengths) > _MOST_PADDING * len(scores):
         return None
-    places = relevant.nonzero().squeeze(1)
+    places = torch.from_numpy(np.flatnonzero(relevant.numpy()))
     even = width * len(lengths) == len(scores)
     segment = places // max(width, 1) if even else torch.searchsorted(offsets, places, right=True) - 1
     groups = _groups(scores[places], segment, len(lengths))
@@ -67,20 +67,18 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
     return _assemble(groups, above, through, lengths, m)
 
 
-def from_keys(
-    scores: Tensor, relevant: Tensor, segment: Tensor, segments_count: int, m: Tensor | None = None
-) -> HitCurve:
+def from_keys(scores: Tensor, relevant: Tensor, segment: Tensor, lengths: Tensor, m: Tensor | None = None) -> HitCurve:
     """The curves of rankings whose items come in any order.
 
     Args:
         scores: (N,) on CPU, of 32 bits at most, no NaN.
         relevant: (N,) bool.
-        segment: (N,) int64 in [0, segments_count).
-        segments_count: S.
+        segment: (N,) int64 in [0, S).
+        lengths: (S,) items of each ranking.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
-    places = relevant.nonzero().squeeze(1)
-    groups = _groups(scores[places], segment[places], segments_count)
+    places = torch.from_numpy(np.flatnonzero(relevant.numpy()))
+    groups = _groups(scores[places], segment[places], len(lengths))
     keys, wanted = np.empty(len(scores), np.int64), groups.key.numpy()
 
     def locate(span: slice) -> tuple[Array, Array]:
@@ -91,7 +89,6 @@ def from_keys(
 
     threads = order.workers(len(keys))
     ranges = order.in_threads(locate, order.spans(len(keys), threads), threads)
-    lengths = segments.count(segment, segments_count)
     first = np.repeat(segments.from_counts(lengths)[:-1].numpy(), groups.offsets.diff().numpy())
     above, through = (sum(side) - first for side in zip(*ranges, strict=True))
     return _assemble(groups, above, through, lengths, m)
@@ -146,50 +143,53 @@ def _searched(table: Array, wanted: Array, offsets: Array) -> tuple[Array, Array
     """The same by sorting each row, a block at a time, and searching the block while it is in cache."""
     above, through = np.empty((2, len(wanted)), np.int64)
     width = table.shape[1]
+    pitch = (1 << width.bit_length()) - 1  # one below a power of two, so that no step of a search leaves its row
+    highest = np.inf if table.dtype.kind == "f" else np.iinfo(table.dtype).max
 
     def work(rows: slice) -> None:
-        block = table[rows].copy()
-        block.sort(axis=1, kind="stable" if block.dtype.itemsize <= 2 else None)
+        block = np.full((rows.stop - rows.start, pitch), highest, table.dtype)
+        block[:, :width] = table[rows]
+        block[:, :width].sort(axis=1, kind="stable" if block.dtype.itemsize <= 2 else None)
         entries = slice(offsets[rows.start], offsets[rows.stop])
-        start = np.repeat(np.arange(len(block)) * width, np.diff(offsets[rows.start : rows.stop + 1]))
-        below, at_or_below = _equal_range_in_rows(block.ravel(), start, width, wanted[entries])
-        above[entries], through[entries] = width - at_or_below, width - below
+        start = np.repeat(np.arange(len(block)) * pitch, np.diff(offsets[rows.start : rows.stop + 1]))
+        below, at_or_below = _equal_range_in_rows(block, start, wanted[entries])
+        above[entries], through[entries] = width - np.minimum(at_or_below, width), width - below
 
     order.in_threads(work, _blocks(table), order.workers(table.size))
     return above, through
 
 
-def _equal_range_in_rows(ascending: Array, start: Array, width: int, wanted: Array) -> tuple[Array, Array]:
+def _equal_range_in_rows(ascending: Array, start: Array, wanted: Array) -> tuple[Array, Array]:
     """For each wanted score, which its row holds: how many of the row lie below it, and how many at or below it.
 
     Args:
-        ascending: rows of ``width`` sorted scores, end to end.
+        ascending: (R, 2^b - 1) rows of sorted scores, filled with the highest.
         start: (E,) where the row of each wanted score begins.
-        width: of a row.
         wanted: (E,) scores.
     """
-    below = _search(ascending, start, width, wanted, np.less)
+    flat, pitch = ascending.ravel(), ascending.shape[1]
+    below = _search(flat, start, pitch, wanted, np.less)
     at_or_below = below + 1
-    after = ascending[start + np.minimum(at_or_below, width - 1)]
-    tied = np.flatnonzero((at_or_below < width) & (after == wanted))
+    tied = np.flatnonzero(flat[start + np.minimum(at_or_below, pitch - 1)] == wanted)
     if len(tied):
-        at_or_below[tied] = _search(ascending, start[tied], width, wanted[tied], np.less_equal)
+        at_or_below[tied] = _search(flat, start[tied], pitch, wanted[tied], np.less_equal)
     return below, at_or_below
 
 
-def _search(ascending: Array, start: Array, width: int, wanted: Array, before: np.ufunc) -> Array:
+def _search(ascending: Array, start: Array, pitch: int, wanted: Array, before: np.ufunc) -> Array:
     """One binary search for all: how many values of the row come ``before`` the wanted one."""
-    last = start - 1
-    end = last + width
-    step = 1 << (width.bit_length() - 1)
-    place = last.copy()
+    place, probe, moved = start - 1, np.empty_like(start), np.empty(len(start), bool)
+    values = np.empty_like(wanted)
+    step = (pitch + 1) // 2
     while step:
-        candidate = place + step
-        inside = np.minimum(candidate, end)
-        place = np.where((candidate <= end) & before(ascending[inside], wanted), candidate, place)
-        step >>= 1
-    found: Array = place - last
-    return found
+        np.add(place, step, out=probe)
+        np.take(ascending, probe, out=values, mode="clip")
+        before(values, wanted, out=moved)
+        np.multiply(moved, step, out=probe)
+        place += probe
+        step //= 2
+    place -= start - 1
+    return place
 
 
 def _blocks(table: Array) -> list[slice]:
