@@ -12,8 +12,8 @@ from torchmetrics import MetricCollection
 
 from torch_ap.metrics.retrieval import RetrievalMAP, RetrievalPrecision
 
-TOPICS, WORDS_A_TOPIC, COMMON, DOCUMENTS, QUERIES, WORDS = 40, 12, 200, 2000, 300, 30
-EPOCHS = 6
+TOPICS, WORDS_A_TOPIC, COMMON, DOCUMENTS, QUERIES, WORDS = 20, 12, 200, 1000, 1000, 30
+EPOCHS = 8
 
 
 def texts(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -24,7 +24,7 @@ def texts(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         first = (topics * 2 + int(synonyms)) * WORDS_A_TOPIC
         own = first[:, None] + torch.randint(WORDS_A_TOPIC, (len(topics), length), generator=generator)
         noise = vocabulary - 1 - torch.randint(COMMON, own.shape, generator=generator)
-        words = torch.where(torch.rand(own.shape, generator=generator) < 0.25, own, noise)
+        words = torch.where(torch.rand(own.shape, generator=generator) < 0.4, own, noise)
         return torch.zeros(len(topics), vocabulary).scatter_add_(1, words, torch.ones(words.shape))
 
     documents = torch.randint(TOPICS, (DOCUMENTS,), generator=generator)
@@ -80,7 +80,7 @@ def main() -> float:
     training = (documents, document_topics, queries[:half], query_topics[:half])
     validation = (documents, document_topics, queries[half:], query_topics[half:])
     model = Retriever(documents.shape[1])
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     metrics = MetricCollection(
         {"MAP": RetrievalMAP(), "MAP@10": RetrievalMAP(top_k=10), "P@5": RetrievalPrecision(top_k=5)}
     )

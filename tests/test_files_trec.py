@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from torch_ap import cli
+from torch_ap.commands.progress import Bar
 from torch_ap.files import columns, judged, report
 from torch_ap.files.judged import judge
 from torch_ap.files.trec import read_qrels, read_run
@@ -314,8 +316,23 @@ def test_errors_are_one_line(arguments, message, two_runs, capsys, tmp_path):
     assert said.count("\n") == 1
 
 
-def test_wrong_usage_exits_with_2(capsys):
+@pytest.mark.parametrize("arguments", [[], ["trec"], ["trec", "a", "b", "--convention", "best"], ["other"]])
+def test_wrong_usage_is_one_line_too(arguments, capsys):
     with pytest.raises(SystemExit) as exit_:
-        cli.main(["trec"])
+        cli.main(arguments)
     assert exit_.value.code == 2
-    assert "QRELS" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("torch-ap: ")
+    assert said.count("\n") == 1
+
+
+def test_progress_on_long_files(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for size in (1000, 1 << 26):
+        with Bar("folder/run.txt") as bar:
+            for done in (0, 1, size // 2, size):
+                bar(done, size)
+    said = capsys.readouterr().err
+    assert said.count("\r") == 5
+    assert "run.txt  50 %" in said
+    assert said.endswith("\r")

@@ -197,6 +197,18 @@ def test_one_state_and_one_sort(monkeypatch):
     assert collection.compute()["map"] != together["map"]
 
 
+def test_a_collection_takes_judgements_alone():
+    collection = MetricCollection({"map": RetrievalMAP(), "recall": metrics.RetrievalRecall()})
+    collection.update(num_relevant={3: 2, 4: 1})
+    collection.update(torch.tensor([1.0]), torch.tensor([1]), torch.tensor([3]))
+    assert {name: value.item() for name, value in collection.compute().items()} == {"map": 0.25, "recall": 0.25}
+
+
+def test_unknown_aggregation():
+    with pytest.raises(ValueError, match=r"`aggregation` must be one of .* or a function of the values, got 'sum'"):
+        RetrievalMAP(aggregation="sum")
+
+
 def test_other_levels_and_measures_do_not_share():
     collection = MetricCollection(
         {"one": RetrievalMAP(), "two": RetrievalMAP(relevance_level=2), "ap": torchmetrics.MeanMetric()}

@@ -6,11 +6,20 @@ Exit status: 0, or 2 with one line on standard error when an argument or a file 
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from torch_ap._version import __version__
 from torch_ap.commands import trec
 
 _COMMANDS = (trec,)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Complain and exit with status 2."""
+        sys.exit(_fail(f"{message}; see {self.prog} --help"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    parser = argparse.ArgumentParser(prog="torch-ap", description="Average precision of files.")
+    parser = _Parser(prog="torch-ap", description="Average precision of files.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in _COMMANDS:

@@ -21,6 +21,7 @@ class QueryMetric(RankingMetric):
 
     The state is what was given: scores in their dtype, a byte an item for relevance, and the indexes. Metrics of the
     same ``ignore_index`` and ``relevance_level`` share it in a ``MetricCollection``, and sort it once between them.
+    The aggregate is NaN, with a warning, where no query has a part in it.
 
     Args:
         measure: a curve in, a value a ranking out, NaN where it is undefined.
