@@ -68,10 +68,11 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
         offsets: (S + 1,) int64, where each ranking begins and ends.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
-    curve = rows.from_runs(scores, relevant.bool(), offsets, m) if scores.device.type == "cpu" else None
-    if curve is None:
-        curve = _packed(scores, relevant.bool(), segments.ids(offsets), offsets, m)
-    return curve
+    relevant, on_cpu = relevant.bool(), scores.device.type == "cpu"
+    curve = rows.from_runs(scores, relevant, offsets, m) if on_cpu else None
+    if curve is None and on_cpu and scores.element_size() < 8:
+        curve = rows.from_keys(scores, relevant, segments.ids(offsets), offsets.diff(), m)
+    return curve or _packed(scores, relevant, segments.ids(offsets), offsets, m)
 
 
 def from_columns(

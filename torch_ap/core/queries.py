@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -176,8 +177,8 @@ def _judgements(
 def judgements_of(num_relevant: Mapping[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
     """The queries and counts of {query: m}."""
     checks_queries.counts_by_query(num_relevant)
-    queries, counts = list(num_relevant), list(num_relevant.values())
-    return tuple(torch.tensor(x, dtype=torch.int64, device=device) for x in (queries, counts))  # type: ignore[return-value]
+    queries = torch.tensor(list(num_relevant), dtype=torch.int64, device=device)
+    return queries, torch.tensor(list(num_relevant.values()), dtype=torch.int64, device=device)
 
 
 def _check_values(preds: Tensor, target: Tensor, apart: Tensor | None, counts: Tensor | None) -> Tensor | None:
@@ -219,7 +220,7 @@ def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
     changes = indexes[1:] != indexes[:-1]
     if int(torch.count_nonzero(changes)) > len(indexes) // _ITEMS_A_RUN:
         return None, None
-    starts = torch.cat([torch.zeros(1, dtype=torch.int64), changes.nonzero().squeeze(1) + 1])
+    starts = torch.from_numpy(np.append(0, np.flatnonzero(changes.numpy()) + 1))
     queries = indexes[starts]
     together = bool((queries[1:] > queries[:-1]).all()) or len(torch.unique(queries)) == len(queries)
     return (queries, torch.cat([starts, starts.new_full((1,), len(indexes))])) if together else (None, None)
