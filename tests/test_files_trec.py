@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -248,6 +249,18 @@ def test_the_same_document_of_another_query_is_not_judged(tmp_path):
     run = read_run(write(tmp_path, "r Q0 a 1 3 t\nr Q0 b 1 2 t\nq Q0 b 1 2 t\nz Q0 a 1 2 t\n", "run"))
     result = report.evaluate(judge(qrels, run), ["map"])["map"]
     assert dict(zip(result.queries, result.values.tolist(), strict=True)) == {"q": 0, "r": 0.5}
+
+
+def test_equal_hashes_are_no_match(tmp_path):
+    qrels = read_qrels(write(tmp_path, "q 0 a 1\n", "qrels"))
+    run = read_run(write(tmp_path, "q Q0 x 1 3 t\nq Q0 a 1 2 t\nr Q0 a 1 2 t\n", "run"))
+    run = replace(run, key=np.repeat(qrels.key, 3))
+    result = report.evaluate(judge(qrels, run), ["map"])["map"]
+    assert result.values.tolist() == [0.5]
+    twice = replace(qrels, **{name: torch.cat([getattr(qrels, name)] * 2) for name in ("query", "relevance")})
+    twice = replace(twice, key=np.repeat(qrels.key, 2), documents=np.array([b"a", b"b"]))
+    with pytest.raises(ValueError, match="two judged documents have the same 64-bit hash"):
+        judge(twice, run)
 
 
 def test_unknown_measures(tmp_path):
