@@ -27,8 +27,7 @@ class RetrievalMAP(QueryMetric):
         interpolation: None, "11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid" or
             recall levels; needs ``ties`` other than "expected".
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        kwargs: ``relevance_level`` and ``missing_queries``, as for :class:`torch_ap.metrics.queries.QueryMetric`, and
-            those of ``torchmetrics.Metric``.
+        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -66,8 +65,7 @@ class RetrievalPrecision(QueryMetric):
         top_k: k of at least 1, or None for all items of a query.
         adaptive_k: whether to divide by n where a query has fewer than k items.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        kwargs: ``relevance_level`` and ``missing_queries``, as for :class:`torch_ap.metrics.queries.QueryMetric`, and
-            those of ``torchmetrics.Metric``.
+        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -103,8 +101,7 @@ class RetrievalRecall(QueryMetric):
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
         top_k: k of at least 1, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        kwargs: ``relevance_level`` and ``missing_queries``, as for :class:`torch_ap.metrics.queries.QueryMetric`, and
-            those of ``torchmetrics.Metric``.
+        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -138,8 +135,7 @@ class RetrievalFBeta(QueryMetric):
         top_k: k of at least 1, or None for all items of a query.
         beta: how many times as much as precision recall counts; at least 0.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        kwargs: ``relevance_level`` and ``missing_queries``, as for :class:`torch_ap.metrics.queries.QueryMetric`, and
-            those of ``torchmetrics.Metric``.
+        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -174,8 +170,7 @@ class RetrievalRPrecision(QueryMetric):
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        kwargs: ``relevance_level`` and ``missing_queries``, as for :class:`torch_ap.metrics.queries.QueryMetric`, and
-            those of ``torchmetrics.Metric``.
+        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -209,8 +204,7 @@ class RetrievalHitRate(QueryMetric):
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
         top_k: k of at least 1, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        kwargs: ``relevance_level`` and ``missing_queries``, as for :class:`torch_ap.metrics.queries.QueryMetric`, and
-            those of ``torchmetrics.Metric``.
+        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -245,8 +239,7 @@ class RetrievalFallOut(QueryMetric):
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
         top_k: k of at least 1, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        kwargs: ``relevance_level`` and ``missing_queries``, as for :class:`torch_ap.metrics.queries.QueryMetric`, and
-            those of ``torchmetrics.Metric``.
+        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -284,8 +277,7 @@ class RetrievalMRR(QueryMetric):
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
         top_k: k of at least 1, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        kwargs: ``relevance_level`` and ``missing_queries``, as for :class:`torch_ap.metrics.queries.QueryMetric`, and
-            those of ``torchmetrics.Metric``.
+        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
