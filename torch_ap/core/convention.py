@@ -60,8 +60,8 @@ class Convention:
             return interpolation.over_all_points(curve)
         if self.interpolation == "trapezoid":
             return interpolation.trapezoid(curve)
-        levels = interpolation.levels_of(self.interpolation[:8].rstrip("-"), curve.m.device)
-        if self.interpolation.startswith("11-point-trec"):
-            cuts = interpolation.trec_cuts(curve.m, levels, int(self.interpolation.removeprefix("11-point-trec")))
-            return interpolation.at_hits(curve, cuts).mean(1)
+        name, _, trec_version = self.interpolation.partition("-trec")
+        levels = interpolation.levels_of(name, curve.m.device)
+        if trec_version:
+            return interpolation.at_hits(curve, interpolation.trec_cuts(curve.m, levels, int(trec_version))).mean(1)
         return interpolation.over_levels(curve, levels)
