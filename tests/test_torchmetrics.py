@@ -13,6 +13,7 @@ from torchmetrics.utilities.exceptions import TorchMetricsUserError
 from torchmetrics.wrappers import BootStrapper
 
 import torch_ap
+from torch_ap.core import checks
 from torch_ap.functional import binary_average_precision, multiclass_average_precision
 
 matplotlib.use("Agg")
@@ -286,9 +287,9 @@ class TestAccelerator:
 
     def test_flags_name_the_first_bad_update(self, batches):
         metric = torch_ap.BinaryAveragePrecision()
-        for bad in ([False] * 4, [False, True, False, False], [True, False, False, False]):
+        for broken in (None, 1, 0):
             metric.update(*batches[0])
-            metric._note(torch.tensor(bad))
+            metric._note(torch.arange(len(checks.VALUE_RULES)) == (-1 if broken is None else broken))
         with pytest.raises(ValueError, match=r"`target` must hold whole numbers from 0 to 1 .* first in update 2"):
             metric.compute()
         metric.reset()
@@ -299,7 +300,7 @@ class TestAccelerator:
         good, bad = torch_ap.BinaryAveragePrecision(), torch_ap.BinaryAveragePrecision()
         for metric in (good, bad):
             metric.update(*batches[0])
-        bad._note(torch.tensor([True, False, False, False]))
+        bad._note(torch.arange(len(checks.VALUE_RULES)) == 0)
         good.merge_state(bad)
         with pytest.raises(ValueError, match="NaN"):
             good.compute()

@@ -20,6 +20,8 @@ VALUE_RULES = (
     "`weights` must be finite and not negative",
     "`preds` must lie in [0, 1] where `thresholds` is an int, which lays them out over [0, 1]; give "
     "`normalization='sigmoid'` (or 'softmax'), or the thresholds themselves",
+    "`target` must not hold NaN",
+    "`num_relevant` must not be negative",
 )
 
 

@@ -75,7 +75,7 @@ class Counts:
         return 1 - self.tp / (alpha * (self.tp + self.fp) + (1 - alpha) * (self.tp + self.fn))
 
 
-def counts_at_rank(curve: HitCurve, k: int, *, ties: str = "grouped") -> Counts:
+def counts_at_rank(curve: HitCurve, k: int | Tensor, *, ties: str = "grouped") -> Counts:
     """The counts when each ranking's top ``k`` items are retrieved.
 
     Where fewer than k items were ranked, the missing ones count as retrieved and not relevant, so that precision is
@@ -83,7 +83,7 @@ def counts_at_rank(curve: HitCurve, k: int, *, ties: str = "grouped") -> Counts:
 
     Args:
         curve: S rankings without weights.
-        k: at least 1.
+        k: at least 1; or (S,) float64, one a ranking.
         ties: how many hits of a group that straddles k count: "grouped" and "expected" its share, r L / g;
             "optimistic" the most, "pessimistic" the fewest.
 
@@ -91,7 +91,8 @@ def counts_at_rank(curve: HitCurve, k: int, *, ties: str = "grouped") -> Counts:
         Counts of shape (S,).
     """
     hits, items, above = (segments.real(x) for x in (curve.hits, curve.items, curve.items_above))
-    places = torch.minimum(items, (k - above).clamp(min=0))
+    cut = k[curve.segment] if isinstance(k, Tensor) else k
+    places = torch.minimum(items, (cut - above).clamp(min=0))
     tp = segments.total(hits_within(hits, items, places, ties), curve.offsets)
     n, m = segments.real(curve.n), segments.real(curve.m)
     misses = n - segments.real(curve.hits_seen)

@@ -56,6 +56,37 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
     return torch.where(m[:, None] > 0, out, torch.nan)
 
 
+def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
+    """Interpolated precision from given numbers of hits on: the highest precision with at least so many hits.
+
+    Args:
+        curve: S rankings without weights.
+        counts: (S, L) int64 numbers of hits.
+
+    Returns:
+        (S, L) float64; 0 where so many are not found, NaN where nothing is relevant.
+    """
+    precision = torch.cat([_envelope(curve), segments.real(curve.m).new_zeros(1)])
+    lift = int(torch.cat([curve.m, counts.flatten(), curve.m.new_zeros(1)]).max()) + 1
+    line = curve.segment * lift + curve.hits_through
+    rankings = torch.arange(len(curve.m), device=line.device)[:, None]
+    entry = torch.searchsorted(line, rankings * lift + counts.clamp(min=1))
+    entry = torch.where(entry < curve.offsets[1:, None], entry, len(line))
+    return torch.where(curve.m[:, None] > 0, precision[entry], torch.nan)
+
+
+def trec_cuts(m: Tensor, levels: Tensor, version: int) -> Tensor:
+    """How many hits reach each recall level, by trec_eval's rule: (S, L) int64.
+
+    Version 9 and before cut at int(l m + 0.9), which is below l m at times; version 10 rounds l m, halves up.
+    """
+    wanted = segments.real(m)[:, None] * segments.real(levels.to(m.device))
+    if version == 9:
+        return (wanted + 0.9).to(torch.int64)
+    whole = wanted.floor()
+    return (whole + (wanted - whole >= 0.5)).to(torch.int64)
+
+
 def over_levels(curve: HitCurve, levels: Tensor) -> Tensor:
     """Mean of the interpolated precision over the levels: (S,) float64."""
     return at_levels(curve, levels).mean(1)

@@ -36,6 +36,12 @@ def ids(offsets: Tensor) -> Tensor:
     return torch.repeat_interleave(torch.arange(len(lengths), device=offsets.device), lengths)
 
 
+def gathering(segment: Tensor) -> Tensor:
+    """Indices that bring the items of each segment together, in their order: a stable argsort, by one value sort."""
+    size = max(1, len(segment))
+    return order.sort(segment * size + torch.arange(len(segment), device=segment.device)) % size
+
+
 def total(values: Tensor, offsets: Tensor) -> Tensor:
     """Sum of each segment, in the dtype of ``values``; 0 where the segment is empty.
 
