@@ -51,6 +51,7 @@ class RankingMetric(Metric):
     full_state_update: bool = False
     plot_lower_bound: float = 0.0
     plot_upper_bound: float = 1.0
+    value_rules: Sequence[str] = checks.VALUE_RULES
 
     ledger: Tensor
 
@@ -59,7 +60,7 @@ class RankingMetric(Metric):
         self._result_dtype: torch.dtype | None = None
         digest = zlib.crc32(identity.encode()).to_bytes(4, "big")
         self._identity = list(digest)
-        never = [_NEVER] * len(checks.VALUE_RULES)
+        never = [_NEVER] * len(self.value_rules)
         self.add_state("ledger", torch.tensor(self._identity + never), dist_reduce_fx="min")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -82,7 +83,7 @@ class RankingMetric(Metric):
         """Raise for the first update that broke a rule."""
         noted = self.ledger[len(self._identity) :].tolist()
         if min(noted) < _NEVER:
-            rule = checks.VALUE_RULES[noted.index(min(noted))].format(**words)
+            rule = self.value_rules[noted.index(min(noted))].format(**words)
             raise ValueError(
                 f"{rule}; broken first in update {min(noted)}. Call `reset()` before the metric is used on"
             )
