@@ -69,6 +69,15 @@ def _total_on_device(values: Tensor, offsets: Tensor) -> Tensor:
     return torch.segment_reduce(values, "sum", offsets=offsets, initial=0)
 
 
+def maximum(values: Tensor, offsets: Tensor) -> Tensor:
+    """Largest value of each segment, none of which may be empty: (E,) to (S,)."""
+    if not len(values):
+        return values
+    if values.device.type == "cpu":
+        return torch.from_numpy(np.maximum.reduceat(values.numpy(), offsets[:-1].numpy()))
+    return torch.segment_reduce(values, "max", offsets=offsets)
+
+
 def maximum_from_right(values: Tensor, offsets: Tensor) -> Tensor:
     """For each entry, the largest value from it to the end of its segment; exact, without a loop.
 
