@@ -84,18 +84,20 @@ def _dtype_fits(key: str, dtype: torch.dtype) -> bool:
 
 
 def form_fits(key: str, values: Sequence[Any], lengths: Sequence[int] | None, width: int | None) -> bool:
-    """Whether all values keep the rules of form."""
+    """Whether all values keep the rules of form. Empty ones may have any dtype, and any shape that begins with 0."""
     if not all(isinstance(value, Tensor) for value in values):
         return False
-    filled = [value for value in values if value.numel()]
-    if not all(_dtype_fits(key, dtype) for dtype in {value.dtype for value in filled}):
+    shapes = [value.shape for value in values]
+    tail = () if width is None else (width,)
+    if any(not shape or (shape[0] and shape[1:] != tail) for shape in shapes):
         return False
-    shapes = {value.shape[1:] for value in filled} | {value.shape[:0] for value in values if not value.ndim}
-    wanted = () if width is None else (width,)
-    if any(tuple(shape) != wanted for shape in shapes) or any(not value.ndim for value in values):
+    if lengths is not None and [shape[0] for shape in shapes] != list(lengths):
         return False
-    if lengths is not None and [len(value) for value in values] != list(lengths):
-        return False
+    dtypes = {value.dtype for value in values}
+    if not all(_dtype_fits(key, dtype) for dtype in dtypes):
+        dtypes = {value.dtype for value, shape in zip(values, shapes, strict=True) if shape[0]}
+        if not all(_dtype_fits(key, dtype) for dtype in dtypes):
+            return False
     return len({value.device for value in values}) <= 1
 
 

@@ -122,7 +122,7 @@ class _Side:
         values = [image["labels"] for image in images]
         if not checks.form_fits("labels", values, None, None):
             checks.column(name, "labels", values, None, None)
-        self.lengths = [len(value) for value in values]
+        self.lengths = [value.shape[0] for value in values]
         if packed:
             checks.missing(name, images, "counts")
             checks.counts(name, images[0]["counts"], self.lengths[0])
@@ -146,7 +146,7 @@ class _Side:
         if not checks.form_fits(key, values, self.lengths, width):
             checks.column(self.name, key, values, self.lengths, width)
         shape = (0,) if width is None else (0, width)
-        filled = [value for value in values if value.numel()]
+        filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
         if not filled:
             device = values[0].device if values else None
             return torch.empty(shape, dtype=torch.int64 if key == "labels" else torch.float32, device=device)
@@ -166,7 +166,8 @@ class _Side:
         ]
         if not checks.form_fits(key, values, self.lengths, None):
             checks.column(self.name, key, values, self.lengths, None)
-        joined = torch.cat([value.reshape(-1) for value in values]).detach()
+        filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
+        joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # a value that is neither 0 nor 1 must not become one by a cast
             joined = torch.where((joined == 0) | (joined == 1), joined, 255)
