@@ -185,3 +185,9 @@ def area_ranges(value: Any) -> None:
         pair = isinstance(bounds, list | tuple) and len(bounds) == 2
         if not isinstance(name, str) or not pair or not bounds[0] <= bounds[1]:
             raise ValueError(f"`area_ranges` must map names to (low, high) with low <= high, got {name!r}: {bounds!r}")
+
+
+def among(name: str, value: Any, allowed: Sequence[float]) -> None:
+    """A number equals one of those allowed."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value not in allowed:
+        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}, got {value!r}")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import segments
+from torch_ap.core.checks_detection import among
 from torch_ap.core.detection_input import Columns
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
@@ -88,12 +89,8 @@ def per_class(
         iou_threshold: one of the IoU thresholds, for ``tp`` and ``fp``.
         score_threshold: the lowest score that counts for ``tp`` and ``fp``.
     """
-    place = numbers.threshold(iou_threshold)
-    if place is None:
-        raise ValueError(
-            f"`iou_threshold` must be one of the IoU thresholds {list(numbers.settings.thresholds)}, "
-            f"got {iou_threshold!r}"
-        )
+    among("iou_threshold", iou_threshold, numbers.settings.thresholds)
+    place = numbers.settings.thresholds.index(iou_threshold)
     ap, ar = numbers.of_categories()
     tp, fp = numbers.matches.counts_at(0, place, score_threshold)
     ranked = numbers.matches.ranked

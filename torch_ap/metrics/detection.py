@@ -69,7 +69,8 @@ class MeanAveragePrecision(DetectionMetric):
     Replaces ``torchmetrics.detection.MeanAveragePrecision``: same names, positions, input and output. It differs on
     purpose: IoU thresholds and recall levels are float64, as COCO's own (torchmetrics' float32 ones miss an IoU that
     equals a threshold); the overall numbers are at the last of ``max_detection_thresholds``, of which any number may be
-    given (torchmetrics answers -1 where 100 is not among them); every key is there before the first update.
+    given (torchmetrics answers -1 where 100 is not among them); with masks alone, detections in images without ground
+    truths are false positives (torchmetrics drops such images); every key is there before the first update.
 
     Args:
         box_format: "xyxy", "xywh" or "cxcywh".
@@ -205,9 +206,10 @@ class MeanAveragePrecision(DetectionMetric):
         """
         areas, limits = list(self._settings.areas), self._settings.limits
         checks.one_of("area", area, areas)
-        checks.one_of("max_detections", max_detections, (None, *limits))
+        if max_detections is not None:
+            checks_detection.among("max_detections", max_detections, limits)
         if iou_threshold is not None:
-            checks.one_of("iou_threshold", iou_threshold, self.iou_thresholds)
+            checks_detection.among("iou_threshold", iou_threshold, self.iou_thresholds)
         with self._synced_columns() as columns:
             numbers = self._numbers(columns, iou_type)
         limit = len(limits) - 1 if max_detections is None else limits.index(max_detections)
@@ -291,7 +293,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
         thresholds = list(self._evaluation.thresholds)
         if iou_threshold is not None:
-            checks.one_of("iou_threshold", iou_threshold, thresholds)
+            checks_detection.among("iou_threshold", iou_threshold, thresholds)
         with self._synced_columns() as columns:
             curve = self._evaluation.curve(columns)[1]
         if iou_threshold is None:
