@@ -1,0 +1,1 @@
+"""The sub-commands of ``torch-ap``, a module each."""
