@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from oracles_detection import packed, pycocotools_eval, random_scene, to_voc, voc_ap
 
+from tests.oracles_detection import packed, pycocotools_eval, random_scene, to_voc, voc_ap
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 
 ARRAYS = ("precision", "recall", "scores")

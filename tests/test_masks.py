@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from oracles_detection import pycocotools_eval, random_scene
 
+from tests.oracles_detection import pycocotools_eval, random_scene
 from torch_ap.core import masks
 from torch_ap.functional.detection import coco_mean_average_precision
 
