@@ -20,11 +20,10 @@ class Scenes:
         """The images as lists of dicts."""
         sides = []
         for side in (self.preds, self.target):
-            counts = side["counts"].tolist()
-            parts = {key: column.split(counts) for key, column in side.items() if key != "counts"}
-            sides.append(
-                [{key: part[image] for key, part in parts.items()} for image in range(len(counts))][first:last]
-            )
+            ends = side["counts"].cumsum(0).tolist()
+            spans = [slice(end - count, end) for end, count in zip(ends, side["counts"].tolist(), strict=True)]
+            keys = [key for key in side if key != "counts"]
+            sides.append([{key: side[key][span] for key in keys} for span in spans[first:last]])
         return sides[0], sides[1]
 
 

@@ -3,16 +3,13 @@
 Each class holds state; what it computes is the function in ``torch_ap.functional`` that its docstring names.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
 from torch_ap.core import checks, checks_detection
-from torch_ap.core.detection_input import Columns, DetectionDoor, Images
+from torch_ap.core.detection_input import Columns, Images
 from torch_ap.core.hit_curve import HitCurve, between
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
@@ -20,47 +17,7 @@ from torch_ap.functional.coco_report import ClassNames, Report, per_class
 from torch_ap.functional.coco_settings import AreaRanges, OwnIoU, settings_of
 from torch_ap.functional.detection import BoxFormat, IoUType
 from torch_ap.functional.voc_evaluation import voc_evaluation_of
-from torch_ap.metrics.base import RankingMetric
-
-
-class DetectionMetric(RankingMetric):
-    """Abstract: images as flat columns, one state a column, however many images there are.
-
-    Each column is the rows of all images end to end (boxes, scores, labels, ...) or a number an image (rows an image),
-    so that a sync over ranks is one collective a column.
-    """
-
-    value_rules = checks_detection.VALUE_RULES
-
-    def __init__(self, door: DetectionDoor, **kwargs: Any) -> None:
-        super().__init__(f"{door.geometry}|{door.width}|{door.of_truths}|{door.of_detections}", **kwargs)
-        self._door = door
-        for name in door.states:
-            self.add_state(name, [], dist_reduce_fx="cat")
-
-    def _add(self, preds: Images, target: Images) -> Columns:
-        """Check images, then keep them."""
-        columns, broken = self._door(preds, target)
-        for name, column in columns.items():
-            getattr(self, name).append(column)
-        self._note(broken)
-        return columns
-
-    def _columns(self) -> Columns:
-        """All images so far."""
-        self._raise_noted()
-        held = {name: getattr(self, name) for name in self._door.states}
-        if not held["detection_scores"]:
-            return {name: column.to(self.device) for name, column in self._door([], [])[0].items()}
-        return {name: torch.cat(state) if isinstance(state, list) else state for name, state in held.items()}
-
-    @contextmanager
-    def _synced_columns(self) -> Iterator[Columns]:
-        """All images of all ranks, for results beside ``compute``."""
-        with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync, should_unsync=self._should_unsync
-        ):
-            yield self._columns()
+from torch_ap.metrics.images import DetectionMetric
 
 
 class MeanAveragePrecision(DetectionMetric):
