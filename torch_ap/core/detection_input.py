@@ -133,8 +133,11 @@ class _Side:
         if self.packed:
             counts: Tensor = self.images[0]["counts"]
             return counts.to(device=self.images[0]["labels"].device, dtype=torch.int64, copy=True)
-        device = self.images[0]["labels"].device if self.images else None
-        return torch.tensor(self.lengths, dtype=torch.int64, device=device)
+        counts = torch.tensor(self.lengths, dtype=torch.int64)
+        device = self.images[0]["labels"].device if self.images else counts.device
+        if device.type == "cuda":  # a copy from pinned memory does not stall the device
+            return counts.pin_memory().to(device, non_blocking=True)
+        return counts.to(device)
 
     def column(self, key: str, width: int | None) -> Tensor:
         """One key of all images end to end; a copy."""

@@ -46,7 +46,7 @@ def coco_mean_average_precision(
     Args:
         preds: a list with one dict an image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; or, packed,
             one dict with the rows of all images end to end and ``counts`` (B,), the rows an image. ``masks`` for
-            ``iou_type="segm"``: (D, H, W) bool, or a list of COCO run-length codes. ``ious`` (D, G) for
+            ``iou_type="segm"`` (in lists only): (D, H, W) bool, or a list of COCO run-length codes. ``ious`` (D, G) for
             ``iou_type="precomputed"`` (packed: those matrices end to end, flat).
         target: the same without scores: ``boxes`` (G, 4), ``labels`` (G,); if wanted ``iscrowd`` (G,) 0 or 1, and
             ``area`` (G,), where 0 means that of the box or mask.

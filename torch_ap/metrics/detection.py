@@ -111,7 +111,7 @@ class MeanAveragePrecision(DetectionMetric):
             ValueError: for input that breaks a rule, naming image and key; the state is then as it was. What can be
                 seen only in the values is raised by ``compute`` when the tensors lie on an accelerator.
         """
-        columns = self._add(preds, target)
+        columns, broken = self._door(preds, target)
         counts, most = columns["detections_per_image"], self.max_detection_thresholds[-1]
         if self.warn_on_many_detections and counts.device.type == "cpu" and len(counts) and int(counts.max()) > most:
             rank_zero_warn(
@@ -119,6 +119,7 @@ class MeanAveragePrecision(DetectionMetric):
                 "`max_detection_thresholds`, or set `warn_on_many_detections = False`",
                 UserWarning,
             )
+        self._add(columns, broken)
 
     def compute(self) -> dict[str, Any]:
         """All numbers of the images so far, by torchmetrics' names."""
@@ -234,7 +235,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         Raises:
             ValueError: for input that breaks a rule, naming image and key; the state is then as it was.
         """
-        self._add(preds, target)
+        self._add(*self._door(preds, target))
 
     def compute(self) -> dict[str, Tensor]:
         """``map`` of the images so far, and what else was asked for."""

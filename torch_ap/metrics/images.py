@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from torch_ap.core import checks_detection
-from torch_ap.core.detection_input import Columns, DetectionDoor, Images
+from torch_ap.core.detection_input import Columns, DetectionDoor
 from torch_ap.metrics.base import RankingMetric
 
 
@@ -26,13 +27,11 @@ class DetectionMetric(RankingMetric):
         for name in door.states:
             self.add_state(name, [], dist_reduce_fx="cat")
 
-    def _add(self, preds: Images, target: Images) -> Columns:
-        """Check images, then keep them."""
-        columns, broken = self._door(preds, target)
+    def _add(self, columns: Columns, broken: Tensor | None) -> None:
+        """Keep images that the door let in."""
         for name, column in columns.items():
             getattr(self, name).append(column)
         self._note(broken)
-        return columns
 
     def _columns(self) -> Columns:
         """All images so far."""
