@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import checks_detection as checks
-from torch_ap.core import masks
+from torch_ap.core import masks, segments
 
 Columns: TypeAlias = dict[str, Tensor]
 Images: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -102,7 +102,7 @@ class DetectionDoor:
             flags.append(checks.counts_flag(counts, len(columns[f"{prefix}_labels"])))
             image = None
             if counts.device.type == "cpu":
-                image = torch.repeat_interleave(torch.arange(len(counts)), counts)
+                image = image_of(counts)
             for key in ("boxes", "scores", *self.of_truths, *self.of_detections):
                 values = columns.get(f"{prefix}_{key}")
                 if values is not None and len(values):
@@ -211,7 +211,7 @@ def _pair_ious(detections: _Side, truths: _Side) -> Tensor:
 
 def image_of(counts: Tensor) -> Tensor:
     """(rows,) int64 image of each row, from the rows an image."""
-    return torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+    return segments.repeat(torch.arange(len(counts), device=counts.device), counts)
 
 
 def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:

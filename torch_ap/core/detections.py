@@ -150,9 +150,9 @@ def _chunks(meeting: Meeting) -> Iterator[tuple[Tensor, Tensor]]:
     last = 0
     for edge in edges:
         count = meeting.width[last:edge]
-        visitor = torch.repeat_interleave(torch.arange(last, edge, device=count.device), count)
+        visitor = segments.repeat(torch.arange(last, edge, device=count.device), count)
         begin = (through[last:edge] - count - (through[last - 1] if last else 0)).sub_(meeting.first[last:edge])
-        truth = torch.arange(len(visitor), device=count.device).sub_(torch.repeat_interleave(begin, count))
+        truth = torch.arange(len(visitor), device=count.device).sub_(segments.repeat(begin, count))
         yield visitor, truth
         last = edge
 
@@ -170,4 +170,4 @@ def _places(groups: Tensor) -> Tensor:
     """(N,) how many equal values precede each of the sorted values."""
     start = run_starts(groups)
     length = start.diff(append=start.new_tensor([len(groups)]))
-    return torch.arange(len(groups), device=groups.device).sub_(torch.repeat_interleave(start, length))
+    return torch.arange(len(groups), device=groups.device).sub_(segments.repeat(start, length))

@@ -127,10 +127,10 @@ class _Plan:
             return cls(pairs.truth, [])
         first = run_starts(pairs.visitor)
         count = first.diff(append=first.new_tensor([total]))
-        detection = torch.repeat_interleave(torch.arange(len(first), device=first.device), count)
+        detection = segments.repeat(torch.arange(len(first), device=first.device), count)
         opening = run_starts(group[pairs.truth[first]])
         length = opening.diff(append=opening.new_tensor([len(first)]))
-        step = torch.arange(len(first), device=first.device) - torch.repeat_interleave(opening, length)
+        step = torch.arange(len(first), device=first.device) - segments.repeat(opening, length)
         preferred = _by_preference(pairs, detection, count)
         preference = torch.arange(total, device=first.device) - first[detection]
         # (step, preference) is one number; inside it, detections with more candidates come first, so that those that
@@ -219,7 +219,7 @@ def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Tensor, T
     start = run_starts(truth[by_truth])
     length = start.diff(append=start.new_tensor([len(truth)]))
     before = passed.cumsum(1) - passed
-    before -= torch.repeat_interleave(before[:, start], length, dim=1)
+    before -= before[:, segments.repeat(start, length)]
     state = torch.empty_like(over, dtype=torch.int8)
     state[:, by_truth] = torch.where(passed == 0, -1, (before == 0).to(torch.int8)).to(torch.int8)
     return visitor, truth, state

@@ -108,10 +108,10 @@ def ragged_box_iou(
     pair_iou = _pair_iou(preds, target, box_format, iscrowd, inclusive_pixels)
     rules.counts("preds", preds_counts, len(preds))
     rules.counts("target", target_counts, len(target))
-    columns = torch.repeat_interleave(target_counts, preds_counts)
+    columns = segments.repeat(target_counts, preds_counts)
     offsets = segments.from_counts(columns)
     d = segments.ids(offsets)
-    first = torch.repeat_interleave(segments.from_counts(target_counts)[:-1], preds_counts)
+    first = segments.repeat(segments.from_counts(target_counts)[:-1], preds_counts)
     g = torch.arange(len(d), device=d.device) - offsets[d] + first[d]
     d, g, iou = pair_iou(d, g, least)
     kept = (iou >= least).nonzero().squeeze(1)
