@@ -155,11 +155,11 @@ def _spread(curve: HitCurve, values: Tensor, levels: Tensor, start: float) -> Te
     line = ranking * (len(levels) + 1) + reached
     runs = _runs(line)
     table = torch.full((size * (len(levels) + 1),), start, dtype=values.dtype, device=values.device)
-    table[line[runs[:-1]]] = segments.maximum(values, runs)
+    table.scatter_(0, line[runs[:-1]], segments.maximum(values, runs))
     table = table.reshape(size, -1)[:, 1:].flip(1).cummax(1).values.flip(1)
-    out = torch.empty_like(table)
-    out[:, places] = table
-    return torch.where((curve.m > 0)[:, None], out, -1)
+    if not torch.equal(ordered, levels):
+        table = table.index_select(1, places.argsort())
+    return torch.where((curve.m > 0)[:, None], table, -1)
 
 
 def _runs(line: Tensor) -> Tensor:

@@ -221,5 +221,5 @@ def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
         distinct, place = torch.unique(labels, return_inverse=True)
         return distinct, place
     seen = torch.zeros(span[1] + 1, dtype=torch.bool, device=labels.device)
-    seen[labels] = True
+    seen.scatter_(0, labels, True)
     return seen[: span[1] + 1].nonzero().squeeze(1), (seen.cumsum(0) - 1)[labels]

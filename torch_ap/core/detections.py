@@ -87,8 +87,7 @@ def rank(
     category = category[rows]
     group = (image[rows] * categories).add_(category)
     by_group = order.stable_argsort(group, images * categories)
-    place = torch.empty_like(by_group)
-    place[by_group] = _places(group[by_group])
+    place = torch.empty_like(by_group).scatter_(0, by_group, _places(group[by_group]))
     if most is not None and len(place) and bool(place.max() >= most):
         kept = (place < most).nonzero().squeeze(1)
         renumbered = (place < most).cumsum(0) - 1

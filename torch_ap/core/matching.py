@@ -104,7 +104,7 @@ def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, cells: C
         used_up = torch.where(crowd, 0, -1)[truth]
         taken = torch.zeros(len(crowd), dtype=torch.int64, device=truth.device)
         won = _play(plan, truth, passed & ~skipped, passed & skipped, used_up, taken)
-        out[word, plan.pairs] = won
+        out[word].scatter_(0, plan.pairs, won)
     return out
 
 
@@ -155,7 +155,7 @@ def _by_preference(pairs: Pairs, detection: Tensor, count: Tensor) -> Tensor:
     if len(several):
         inner = several.flip(0)  # later ground truths first
         inner = inner[torch.sort(pairs.iou[inner], descending=True, stable=True).indices]
-        order[several] = inner[torch.argsort(detection[inner], stable=True)]
+        order.scatter_(0, several, inner[torch.argsort(detection[inner], stable=True)])
     return order
 
 
