@@ -4,6 +4,7 @@ import contextlib
 import io
 
 import numpy as np
+import pytest
 import torch
 
 
@@ -54,9 +55,8 @@ def _boxes(r, count, grid):
 
 def pycocotools_eval(preds, target, *, kind="bbox", thresholds=None, levels=None, limits=None, areas=None):
     """COCOeval after ``accumulate``, of boxes in xywh, or of run-length codes under "masks"; labels are categories."""
-    from pycocotools.coco import COCO
-    from pycocotools.cocoeval import COCOeval
-
+    COCO = pytest.importorskip("pycocotools.coco").COCO  # noqa: N806
+    COCOeval = pytest.importorskip("pycocotools.cocoeval").COCOeval  # noqa: N806
     key, name = ("boxes", "bbox") if kind == "bbox" else ("masks", "segmentation")
     labels = sorted({int(x) for side in (preds, target) for image in side for x in image["labels"]})
     truths, found = [], []

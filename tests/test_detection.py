@@ -150,6 +150,30 @@ def test_own_iou_as_function_and_as_matrices():
             assert asked[name] == given[name] == also[name] == wanted[name]
 
 
+def test_boxes_of_any_width_and_area():
+    """Intervals on a line: (start, end), IoU of lengths; a length beyond COCO's range of areas counts too."""
+
+    def own(one, two, crowd):
+        inter = (torch.minimum(one[:, 1], two[:, 1]) - torch.maximum(one[:, 0], two[:, 0])).clamp(min=0)
+        return inter / torch.where(
+            crowd, one[:, 1] - one[:, 0], (one[:, 1] - one[:, 0]) + (two[:, 1] - two[:, 0]) - inter
+        )
+
+    spans, labels = torch.tensor([[0.0, 10], [20, 30], [5, 9]]), torch.tensor([0, 0, 0])
+    preds = {
+        "boxes": spans + 1,
+        "scores": torch.tensor([0.9, 0.8, 0.7]),
+        "labels": labels,
+        "area": torch.full((3,), 9e12),
+    }
+    target = {"boxes": spans[:2], "labels": labels[:2], "area": torch.full((2,), 9e12)}
+    found = coco_mean_average_precision([preds], [target], iou=own, box_width=2)
+    assert float(found["map_50"]) == 1
+    assert float(found["map"]) == pytest.approx(0.7, abs=1e-6)  # IoU 9/11 = .818 passes .5, .55, ..., .8
+    with pytest.raises(ValueError, match=r"`iou` must return a tensor of shape"):
+        coco_mean_average_precision([preds], [target], iou=lambda one, two, crowd: one[0], box_width=2)  # noqa: ARG005
+
+
 def test_a_hand_worked_case():
     boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30]])
     preds = [{"boxes": boxes[[0, 0, 1]], "scores": torch.tensor([0.9, 0.8, 0.7]), "labels": torch.tensor([1, 1, 1])}]

@@ -116,12 +116,12 @@ def settings_of(
     limits = (1, 10, 100) if max_detection_thresholds is None else max_detection_thresholds
     rules.detection_limits(limits)
     own = iou is not None or "precomputed" in kinds
-    areas = {"all": COCO_AREAS["all"]} if own else COCO_AREAS
+    # areas of unknown geometry, volumes perhaps, have no bounds
+    whole = (-float("inf"), float("inf")) if own else COCO_AREAS["all"]
+    areas = {"all": whole} if own else COCO_AREAS
     if area_ranges is not None:
         rules.area_ranges(area_ranges)
-        areas = {"all": COCO_AREAS["all"]} | {
-            name: (float(low), float(high)) for name, (low, high) in area_ranges.items()
-        }
+        areas = {"all": whole} | {name: (float(low), float(high)) for name, (low, high) in area_ranges.items()}
     return CocoSettings(
         kinds,
         box_format,

@@ -54,7 +54,7 @@ def coco_mean_average_precision(
             negative size overlaps nothing, as in COCO.
         iou_type: "bbox", "segm" or "precomputed"; several as a tuple prefix the names of the result ("bbox_map").
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
-        rec_thresholds: recall levels in [0, 1]. Default: 0, .01, ..., 1.
+        rec_thresholds: recall levels in [0, 1], in any order. Default: 0, .01, ..., 1.
         max_detection_thresholds: detections of a class and image that count, any number of ints. Default: 1, 10, 100.
         class_metrics: whether AP and AR of each class are given too. It costs nothing.
         extended_summary: whether COCO's arrays and all IoUs are given too.
@@ -79,7 +79,8 @@ def coco_mean_average_precision(
     Equals ``pycocotools.cocoeval.COCOeval`` to the last bit (on CPU; sums on an accelerator are added in another
     order), and ``torchmetrics.detection.MeanAveragePrecision`` but for these: thresholds are float64, where that has
     float32 and so misses IoUs equal to a threshold; the overall numbers are at the last detection limit, whatever it
-    is; the ground truth with id 0 counts.
+    is. Recall levels may come in any order, where pycocotools gives up at the first that is not reached; and the ground
+    truth that a file calls 0 counts, where pycocotools takes its matches for none.
 
     Source: Lin et al. (2014), Microsoft COCO: Common Objects in Context; ``cocoeval.py`` and ``maskApi.c`` of its API.
 

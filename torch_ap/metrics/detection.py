@@ -107,6 +107,8 @@ class MeanAveragePrecision(DetectionMetric):
                 dict with the rows of all images end to end and ``counts``, the rows an image.
             target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
 
+        Dense masks are turned into run lengths here, which on an accelerator waits for the device; all else does not.
+
         Raises:
             ValueError: for input that breaks a rule, naming image and key; the state is then as it was. What can be
                 seen only in the values is raised by ``compute`` when the tensors lie on an accelerator.
