@@ -296,6 +296,13 @@ def test_bad_input_names_image_and_key(spoil, message):
         coco_mean_average_precision(preds, target)
 
 
+def test_two_devices_are_refused():
+    preds, target = two_images()
+    target = [{key: value.to("meta") for key, value in image.items()} for image in target]
+    with pytest.raises(ValueError, match=r"must lie on one device, got \['cpu', 'meta'\]"):
+        coco_mean_average_precision(preds, target)
+
+
 @pytest.mark.parametrize(
     ("preds", "message"),
     [

@@ -75,6 +75,9 @@ class DetectionDoor:
             columns |= masks.columns_of_images(sides[0].images, sides[1].images, packed)
         if "precomputed" in self.geometry:
             columns["pair_ious"] = _pair_ious(sides[0], sides[1])
+        devices = {str(column.device) for column in columns.values()}
+        if len(devices) > 1:
+            raise ValueError(f"all tensors in `preds` and `target` must lie on one device, got {sorted(devices)}")
         return columns, self._broken(columns) if self.validate else None
 
     def _rows(self, side: "_Side", further: tuple[str, ...]) -> Columns:
@@ -89,9 +92,6 @@ class DetectionDoor:
                 columns[f"{side.prefix}_{key}"] = side.optional(key, len(labels), labels.device)
         if "bbox" in self.geometry:
             columns[f"{side.prefix}_boxes"] = side.column("boxes", self.width)
-        devices = {column.device for column in columns.values()}
-        if len(devices) > 1:
-            raise ValueError(f"all tensors in `{side.name}` must lie on one device, got {sorted(map(str, devices))}")
         return columns
 
     def _broken(self, columns: Columns) -> Tensor | None:
