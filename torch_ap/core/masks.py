@@ -30,11 +30,18 @@ def edges_of(masks: Tensor) -> tuple[Tensor, Tensor]:
         (E,) int64 edges, mask after mask; (N,) int64 edges a mask.
     """
     count, height, width = masks.shape
-    pixels = (masks != 0).transpose(1, 2).reshape(count, height * width)
-    framed = torch.zeros((count, height * width + 2), dtype=torch.bool, device=masks.device)
-    framed[:, 1:-1] = pixels
-    mask, place = (framed[:, 1:] != framed[:, :-1]).nonzero(as_tuple=True)
-    return place, segments.count(mask, count)
+    inside = masks if masks.dtype == torch.bool else masks != 0
+    # all masks end to end, a pixel outside before each and after the last
+    size = height * width + 1
+    framed = torch.zeros(count * size + 1, dtype=torch.bool, device=masks.device)
+    rows = framed[1:].view(count, size)[:, : size - 1].view(count, width, height)
+    rows.copy_(inside.transpose(1, 2))
+    if masks.device.type == "cpu":
+        pixels = framed.numpy()
+        changes = torch.from_numpy(np.flatnonzero(pixels[1:] != pixels[:-1]))
+    else:
+        changes = (framed[1:] != framed[:-1]).nonzero().squeeze(1)
+    return changes % size, segments.count(changes // size, count)
 
 
 def edges_of_codes(codes: Sequence[Mapping[str, Any]]) -> tuple[Tensor, Tensor]:
