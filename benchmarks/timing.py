@@ -14,23 +14,27 @@ from typing import Any
 import torch
 
 
-def by_turns(contenders: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median seconds of each contender, after one round that does not count."""
+def by_turns(
+    contenders: Mapping[str, Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
+    """Median seconds of each contender, after one round that does not count; ``time.process_time`` for CPU seconds."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds + 1):
         for name, run in contenders.items():
             gc.collect()
-            start = time.perf_counter()
+            start = clock()
             run()
-            took = time.perf_counter() - start
+            took = clock() - start
             if turn or rounds == 0:
                 seconds[name].append(took)
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
-def once(contenders: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+def once(
+    contenders: Mapping[str, Callable[[], Any]], clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
     """Seconds of one run each, for what is too slow to repeat."""
-    return by_turns(contenders, 0)
+    return by_turns(contenders, 0, clock)
 
 
 def row(what: str, seconds: Mapping[str, float], names: Sequence[str]) -> str:

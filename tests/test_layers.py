@@ -8,15 +8,17 @@ import torch_ap
 
 ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = [
-    {"core.checks", "core.checks_queries", "core.order", "core.harmonic"},
+    {"core.checks", "core.checks_queries", "core.checks_detection", "core.order", "core.harmonic"},
     {"core.segments", "core.packing"},
-    {"core.hit_curve", "core.builders", "core.rows", "core.bins"},
+    {
+        *("core.hit_curve", "core.builders", "core.rows", "core.bins"),
+        *("core.boxes", "core.masks", "core.detections", "core.detection_input"),
+    },
     {"core"},
     {"functional"},
-    {"metrics"},
-    {"files"},
-    {"commands", "cli"},
-    {""},
+    {"metrics", "files"},
+    {"commands"},
+    {"", "cli"},
 ]
 
 

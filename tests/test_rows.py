@@ -100,11 +100,6 @@ def test_lengths_that_differ_much_are_left_to_the_general_road():
     check(builders.from_runs(scores, scores > 500, offsets), scores, scores > 500, [1000, 1, 1, 1])
 
 
-def test_gathering_is_stable():
-    segment = torch.tensor([2, 0, 2, 1, 0])
-    assert segments.gathering(segment).tolist() == [1, 4, 3, 0, 2]
-
-
 def test_more_relevant_than_ranked():
     curve = builders.from_runs(
         torch.tensor([1.0, 2.0]), torch.tensor([1, 0]), torch.tensor([0, 1, 2]), m=torch.tensor([3, 4])

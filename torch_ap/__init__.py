@@ -8,6 +8,7 @@ from torch_ap.metrics.classification import (
     MulticlassAveragePrecision,
     MultilabelAveragePrecision,
 )
+from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.metrics.retrieval import (
     RetrievalFallOut,
     RetrievalFBeta,
@@ -22,6 +23,7 @@ from torch_ap.metrics.retrieval import (
 __all__ = [
     "AveragePrecision",
     "BinaryAveragePrecision",
+    "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",
     "RetrievalFBeta",
@@ -32,6 +34,7 @@ __all__ = [
     "RetrievalPrecision",
     "RetrievalRPrecision",
     "RetrievalRecall",
+    "VOCMeanAveragePrecision",
     "__version__",
     "functional",
 ]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from torch_ap._version import __version__
-from torch_ap.commands import trec
+from torch_ap.commands import coco, trec, voc
 
-_COMMANDS = (trec,)
+_COMMANDS = (trec, coco, voc)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,1 +1,1 @@
-"""The sub-commands of the command line."""
+"""The sub-commands of ``torch-ap``, a module each."""

@@ -122,7 +122,7 @@ def _many_on_cpu(
     if not ascending and scores.element_size() < 8:
         return rows.from_keys(scores, relevant, segment, lengths, m)
     if not ascending:
-        places = segments.gathering(segment)
+        places = order.stable_argsort(segment, max(segments_count, 1))
         scores, relevant = scores[places], relevant[places]
     return from_runs(scores, relevant, segments.from_counts(lengths), m=m)
 

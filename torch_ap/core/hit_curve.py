@@ -73,6 +73,24 @@ class HitCurve:
         return segments.total(self.hits, self.offsets)
 
 
+def between(curve: HitCurve, first: int, last: int) -> HitCurve:
+    """The rankings ``first`` up to, not including, ``last``."""
+    begin, end = curve.offsets[first], curve.offsets[last]
+    hits, items, hits_above, items_above = (
+        x[begin:end] for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
+    )
+    return HitCurve(
+        hits=hits,
+        items=items,
+        hits_above=hits_above,
+        items_above=items_above,
+        score=None if curve.score is None else curve.score[begin:end],
+        offsets=curve.offsets[first : last + 1] - begin,
+        n=curve.n[first:last],
+        m=curve.m[first:last],
+    )
+
+
 def join(curves: Sequence[HitCurve]) -> HitCurve:
     """The rankings of several curves, in the order given, as one curve."""
     if len(curves) == 1:

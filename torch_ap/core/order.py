@@ -82,6 +82,19 @@ def argsort(values: Tensor) -> Tensor:
     return torch.from_numpy(np.argsort(values.numpy()))
 
 
+def stable_argsort(keys: Tensor, bound: int) -> Tensor:
+    """Indices that sort whole numbers in [0, bound) ascending, equal ones in the order given.
+
+    On CPU a number and its index travel in one int64 through a sort of values, while 63 bits hold both.
+    """
+    bits = max(len(keys) - 1, 1).bit_length()
+    if keys.device.type != "cpu" or max(bound - 1, 1).bit_length() + bits > 63:
+        return torch.sort(keys, stable=True).indices
+    packed = torch.arange(len(keys)).add_(keys, alpha=1 << bits)
+    sort_in_place(packed.numpy())
+    return packed.bitwise_and_((1 << bits) - 1)
+
+
 def dense_ranks(keys: Tensor) -> tuple[Tensor, Tensor]:
     """The distinct keys ascending, and for each key its place among them, so that 64 bits become few."""
     distinct, ranks = torch.unique(keys, return_inverse=True)

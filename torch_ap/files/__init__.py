@@ -1,1 +1,1 @@
-"""Readers of the files that rankings and judgements come in."""
+"""Readers of the files that finished runs leave behind."""

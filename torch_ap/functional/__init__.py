@@ -16,6 +16,8 @@ from torch_ap.functional.cuts import (
     r_precision,
     recall_at_k,
 )
+from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.functional.matching import VOCMatch, box_iou, match_coco, match_voc, ragged_box_iou
 from torch_ap.functional.retrieval import (
     retrieval_average_precision,
     retrieval_f_beta,
@@ -31,17 +33,23 @@ __all__ = [
     "Counts",
     "HitCurvePoints",
     "PrecisionRecallCurve",
+    "VOCMatch",
     "average_precision",
     "binary_average_precision",
+    "box_iou",
+    "coco_mean_average_precision",
     "counts_at_k",
     "counts_at_threshold",
     "f_beta_at_k",
     "hit_curve",
+    "match_coco",
+    "match_voc",
     "multiclass_average_precision",
     "multilabel_average_precision",
     "precision_at_k",
     "precision_recall_curve",
     "r_precision",
+    "ragged_box_iou",
     "recall_at_k",
     "retrieval_average_precision",
     "retrieval_f_beta",
@@ -51,4 +59,5 @@ __all__ = [
     "retrieval_r_precision",
     "retrieval_recall",
     "retrieval_reciprocal_rank",
+    "voc_mean_average_precision",
 ]

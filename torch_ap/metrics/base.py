@@ -52,6 +52,7 @@ class RankingMetric(Metric):
     full_state_update: bool = False
     plot_lower_bound: float = 0.0
     plot_upper_bound: float = 1.0
+    value_rules: Sequence[str] = checks.VALUE_RULES
 
     ledger: Tensor
 
@@ -82,7 +83,7 @@ class RankingMetric(Metric):
         """Raise for the first update that broke a rule."""
         noted = self.ledger[len(self._identity) :].tolist()
         if min(noted) < _NEVER:
-            rule = checks.VALUE_RULES[noted.index(min(noted))].format(**words)
+            rule = self.value_rules[noted.index(min(noted))].format(**words)
             raise ValueError(
                 f"{rule}; broken first in update {min(noted)}. Call `reset()` before the metric is used on"
             )
@@ -220,7 +221,7 @@ class RankingMetric(Metric):
         return self
 
     def _fresh_ledger(self) -> Tensor:
-        return torch.tensor([*self._identity, *[_NEVER] * len(checks.VALUE_RULES)])
+        return torch.tensor([*self._identity, *[_NEVER] * len(self.value_rules)])
 
     # -- many ranks
 

@@ -1,0 +1,108 @@
+"""Evaluate a detector after each epoch: COCO's and VOC's mean AP, a table a class, and a picture of the curves.
+
+The scenes are generated, and the "detector" knows the truth but for a jitter that training takes away; put your own in
+its place. The metrics are attributes of the module, as Lightning wants them: there, call `update` in `validation_step`
+and log in `on_validation_epoch_end`.
+
+Run: python examples/evaluate_detector.py  (the picture needs the extra `plot`)
+"""
+
+import torch
+from torch import Tensor, nn
+
+from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+
+NAMES = ["cat", "dog", "bird"]
+Images = list[dict[str, Tensor]]
+
+
+def scenes(images: int, generator: torch.Generator) -> Images:
+    """Images of one to six objects, as corner boxes."""
+    out = []
+    for _ in range(images):
+        objects = int(torch.randint(1, 7, (1,), generator=generator))
+        corner = 400 * torch.rand(objects, 2, generator=generator)
+        size = 20 + 150 * torch.rand(objects, 2, generator=generator) ** 2
+        labels = torch.randint(len(NAMES), (objects,), generator=generator)
+        out.append({"boxes": torch.cat([corner, corner + size], 1), "labels": labels})
+    return out
+
+
+class Detector(nn.Module):
+    """Sees each object through a jitter, invents some more, and brings its metrics along."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jitter = nn.Parameter(torch.tensor(0.25))
+        self.coco = MeanAveragePrecision(class_metrics=True, class_names=NAMES)
+        self.voc = VOCMeanAveragePrecision(interpolation="11-point")
+
+    def forward(self, truths: Images, generator: torch.Generator) -> Images:
+        return [self.detect(image, generator) for image in truths]
+
+    def detect(self, image: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+        invented = scenes(1, generator)[0]
+        noise = torch.randn(image["boxes"].shape, generator=generator)
+        side = (image["boxes"][:, 2:] - image["boxes"][:, :2]).repeat(1, 2)
+        boxes = torch.cat([image["boxes"] + self.jitter * noise * side, invented["boxes"]])
+        right, wrong = (
+            torch.rand(len(noise), generator=generator),
+            torch.rand(len(invented["boxes"]), generator=generator),
+        )
+        scores = torch.cat([right.sqrt(), wrong * 0.7])
+        return {"boxes": boxes, "scores": scores, "labels": torch.cat([image["labels"], invented["labels"]])}
+
+    def validation_step(self, batch: Images, generator: torch.Generator) -> None:
+        found = self(batch, generator)
+        self.coco.update(found, batch)
+        self.voc.update(found, batch)
+
+
+def picture(metric: MeanAveragePrecision, path: str) -> None:
+    """Precision over recall of each class at IoU 0.5."""
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError:
+        print("no picture: matplotlib is not installed")
+        return
+    curve = metric.hit_curve(0.5)
+    figure, axis = pyplot.subplots()
+    for place, name in enumerate(NAMES):
+        entries = slice(int(curve.offsets[place]), int(curve.offsets[place + 1]))
+        recall = curve.hits_through[entries] / curve.m[place]
+        axis.plot(recall.numpy(), curve.precision[entries].numpy(), label=name)
+    axis.set(xlabel="recall", ylabel="precision", title="IoU 0.5")
+    axis.legend()
+    figure.savefig(path)
+    print(f"the curves are in {path}")
+
+
+def main() -> None:
+    generator = torch.Generator().manual_seed(0)
+    valid = scenes(200, generator)
+    detector = Detector()
+    for epoch in range(4):
+        with torch.no_grad():
+            detector.jitter.mul_(0.6)  # "training"
+        for first in range(0, len(valid), 20):
+            detector.validation_step(valid[first : first + 20], generator)
+        numbers = {name: value for name, value in detector.coco.compute().items() if value.ndim == 0}
+        voc = detector.voc.compute()["map"]
+        print(
+            f"epoch {epoch}: COCO {numbers['map']:.3f}, at IoU 0.5 {numbers['map_50']:.3f}, "
+            f"cats {numbers['map_class_cat']:.3f}, recall {numbers['mar_100']:.3f}; VOC 2007 {voc:.3f}"
+        )
+        if epoch < 3:
+            detector.coco.reset()
+            detector.voc.reset()
+    table = detector.coco.per_class(iou_threshold=0.5, score_threshold=0.5)
+    print(f"{'class':8}{'AP':>7}{'AR':>7}{'objects':>9}{'right':>7}{'wrong':>7}")
+    for place, name in enumerate(table["name"]):
+        ap, ar = float(table["ap"][place]), float(table["ar"][place])
+        objects, right, wrong = (int(table[column][place]) for column in ("ground_truths", "tp", "fp"))
+        print(f"{name:8}{ap:7.3f}{ar:7.3f}{objects:9}{right:7}{wrong:7}")
+    picture(detector.coco, "detector_curves.png")
+
+
+if __name__ == "__main__":
+    main()

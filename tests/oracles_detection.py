@@ -1,0 +1,178 @@
+"""Detection oracles: random scenes, pycocotools run on them, and VOC's rules written out one detection at a time."""
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+import torch
+
+
+def random_scene(seed, *, images=None, classes=None):
+    """A small data set full of hard cases: ties, crowds, equal IoUs, boundary areas, empty images and classes."""
+    r = np.random.default_rng(seed)
+    images = images or int(r.integers(1, 7))
+    classes = classes or int(r.integers(1, 4))
+    grid = [4.0, 8.0, 16.0, 32.0][int(r.integers(4))]
+    scores = np.array([0.1, 0.3, 0.5, 0.9]) if r.random() < 0.6 else r.random(50)
+    preds, target = [], []
+    for _ in range(images):
+        g = 0 if r.random() < 0.15 else int(r.integers(0, 6))
+        d = 0 if r.random() < 0.15 else int(r.integers(0, 12))
+        true = _boxes(r, g, grid)
+        found = _boxes(r, d, grid)
+        for i in range(d):
+            if g and r.random() < 0.6:
+                found[i] = true[r.integers(g)]
+                if r.random() < 0.7:
+                    found[i] = np.maximum(found[i] + r.integers(-2, 3, 4) * grid / 4, 0)
+        areas = true[:, 2] * true[:, 3] * (1 if r.random() < 0.5 else 0.7)
+        if g and r.random() < 0.3:
+            areas[r.integers(g)] = [1024.0, 9216.0, 1023.9999999][int(r.integers(3))]
+        preds.append(
+            {
+                "boxes": torch.from_numpy(found),
+                "scores": torch.from_numpy(r.choice(scores, d)),
+                "labels": torch.from_numpy(r.integers(0, classes, d)),
+            }
+        )
+        target.append(
+            {
+                "boxes": torch.from_numpy(true),
+                "labels": torch.from_numpy(r.integers(0, classes, g)),
+                "iscrowd": torch.from_numpy((r.random(g) < 0.2).astype(np.int64)),
+                "area": torch.from_numpy(areas),
+            }
+        )
+    return preds, target
+
+
+def _boxes(r, count, grid):
+    size = r.integers(0 if r.random() < 0.1 else 1, 6, (count, 2)) * grid
+    corner = r.integers(0, 6, (count, 2)) * grid
+    return np.concatenate([corner, size], 1).astype(np.float64)
+
+
+def pycocotools_eval(preds, target, *, kind="bbox", thresholds=None, levels=None, limits=None, areas=None):
+    """COCOeval after ``accumulate``, of boxes in xywh, or of run-length codes under "masks"; labels are categories."""
+    COCO = pytest.importorskip("pycocotools.coco").COCO  # noqa: N806
+    COCOeval = pytest.importorskip("pycocotools.cocoeval").COCOeval  # noqa: N806
+    key, name = ("boxes", "bbox") if kind == "bbox" else ("masks", "segmentation")
+    labels = sorted({int(x) for side in (preds, target) for image in side for x in image["labels"]})
+    truths, found = [], []
+    for image, (p, t) in enumerate(zip(preds, target, strict=True)):
+        for i, label in enumerate(t["labels"].tolist()):
+            shape = t[key][i].tolist() if kind == "bbox" else t[key][i]
+            area = float(t["area"][i])
+            one = {"id": len(truths) + 1, "image_id": image, "category_id": label, "area": area}
+            truths.append({**one, name: shape, "iscrowd": int(t["iscrowd"][i])})
+        for i, label in enumerate(p["labels"].tolist()):
+            shape = p[key][i].tolist() if kind == "bbox" else dict(p[key][i])
+            found.append({"image_id": image, "category_id": label, name: shape, "score": float(p["scores"][i])})
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth = COCO()
+        truth.dataset = {
+            "images": [{"id": image, "height": 64, "width": 64} for image in range(len(preds))],
+            "annotations": truths,
+            "categories": [{"id": label, "name": str(label)} for label in labels],
+            "info": {},
+        }
+        truth.createIndex()
+        if found:
+            results = truth.loadRes(found)
+        else:
+            results = COCO()
+            results.dataset = {**truth.dataset, "annotations": []}
+            results.createIndex()
+        evaluation = COCOeval(truth, results, kind)
+        if thresholds is not None:
+            evaluation.params.iouThrs = np.array(thresholds)
+        if levels is not None:
+            evaluation.params.recThrs = np.array(levels)
+        if limits is not None:
+            evaluation.params.maxDets = list(limits)
+        if areas is not None:
+            evaluation.params.areaRng = [list(bounds) for bounds in areas]
+            evaluation.params.areaRngLbl = [str(i) for i in range(len(areas))]
+        evaluation.evaluate()
+        evaluation.accumulate()
+    return evaluation
+
+
+def voc_ap(preds, target, label, threshold, *, pixel, strict, eleven):
+    """AP of one class as the VOC devkit computes it, one detection after the other; NaN without ground truths.
+
+    Boxes are xyxy; ``difficult`` ones neither count nor punish.
+    """
+    truths = [
+        (image, box.tolist(), bool(hard))
+        for image, t in enumerate(target)
+        for box, name, hard in zip(t["boxes"], t["labels"].tolist(), t["difficult"], strict=True)
+        if name == label
+    ]
+    found = [
+        (float(score), image, box.tolist())
+        for image, p in enumerate(preds)
+        for box, name, score in zip(p["boxes"], p["labels"].tolist(), p["scores"], strict=True)
+        if name == label
+    ]
+    positives = sum(not hard for _, _, hard in truths)
+    if not positives:
+        return float("nan")
+    taken, hits, points = set(), 0, []
+    misses = 0
+    for _, image, box in sorted(found, key=lambda x: -x[0]):
+        best, chosen = -np.inf, None
+        for place, (where, true, _) in enumerate(truths):
+            if where == image:
+                overlap = _voc_iou(box, true, pixel)
+                if overlap is not None and overlap > best:
+                    best, chosen = overlap, place
+        if best > threshold if strict else best >= threshold:
+            if truths[chosen][2]:
+                continue
+            if chosen in taken:
+                misses += 1
+            else:
+                taken.add(chosen)
+                hits += 1
+        else:
+            misses += 1
+        points.append((hits / positives, hits / (hits + misses)))
+    if eleven:
+        return sum(max([p for r, p in points if r >= j / 10], default=0.0) for j in range(11)) / 11
+    area, last = 0.0, 0.0
+    for place, (recall, _) in enumerate(points):
+        if recall > last:
+            area += (recall - last) * max(p for _, p in points[place:])
+            last = recall
+    return area
+
+
+def _voc_iou(one, two, pixel):
+    wide = min(one[2], two[2]) - max(one[0], two[0]) + pixel
+    high = min(one[3], two[3]) - max(one[1], two[1]) + pixel
+    if wide <= 0 or high <= 0:
+        return None
+    size = [(box[2] - box[0] + pixel) * (box[3] - box[1] + pixel) for box in (one, two)]
+    return wide * high / (size[0] + size[1] - wide * high)
+
+
+def packed(images):
+    """Lists of dicts as one dict with ``counts``."""
+    counts = torch.tensor([len(image["labels"]) for image in images])
+    return {key: torch.cat([image[key] for image in images]) for key in images[0]} | {"counts": counts}
+
+
+def to_voc(preds, target):
+    """Scenes in xyxy, with crowds as difficult objects."""
+
+    def corners(boxes):
+        size = boxes[:, 2:].clamp(min=1)
+        return torch.cat([boxes[:, :2], boxes[:, :2] + size], 1)
+
+    preds = [{**image, "boxes": corners(image["boxes"])} for image in preds]
+    target = [
+        {"boxes": corners(image["boxes"]), "labels": image["labels"], "difficult": image["iscrowd"]} for image in target
+    ]
+    return preds, target

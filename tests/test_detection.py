@@ -1,0 +1,340 @@
+"""The detection functions against pycocotools, VOC's rules written out, and cases worked out by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.oracles_detection import packed, pycocotools_eval, random_scene, to_voc, voc_ap
+from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+
+ARRAYS = ("precision", "recall", "scores")
+
+
+def difference(seed, **settings):
+    """The largest difference of COCO's arrays between us and pycocotools on one random scene."""
+    preds, target = random_scene(seed)
+    theirs = {"iou_thresholds": "thresholds", "rec_thresholds": "levels", "max_detection_thresholds": "limits"}
+    expected = pycocotools_eval(
+        preds,
+        target,
+        **{theirs[name]: value for name, value in settings.items() if name in theirs},
+        **({"areas": [(0, 1e10), *settings["area_ranges"].values()]} if "area_ranges" in settings else {}),
+    ).eval
+    ours = coco_mean_average_precision(preds, target, "xywh", extended_summary=True, **settings)
+    if not expected["precision"].size:
+        return 0.0
+    return max(float(np.abs(ours[name].numpy() - expected[name]).max()) for name in ARRAYS)
+
+
+@pytest.mark.slow
+def test_arrays_equal_pycocotools_on_random_scenes():
+    assert max(difference(seed) for seed in range(1200)) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"iou_thresholds": [0.0, 0.3, 0.5]},
+        {"iou_thresholds": [0.9, 0.1, 0.5, 1.0], "max_detection_thresholds": [2, 1]},
+        {"iou_thresholds": np.linspace(0.05, 1, 25).tolist()},  # 100 cells: more than a word holds
+        {"max_detection_thresholds": [5, 1, 2, 9]},
+        {"max_detection_thresholds": [3], "rec_thresholds": [0.1, 0.25, 0.7]},
+        {"rec_thresholds": [0.5], "area_ranges": {"a": (0, 1024), "b": (100, 4096)}},
+        {"area_ranges": {"none": (5000, 6000)}},
+        {"area_ranges": {f"from_{i}": (i * 64, (i + 2) * 64) for i in range(70)}, "iou_thresholds": [0.5, 0.25]},
+    ],
+)
+def test_arrays_equal_pycocotools_with_own_settings(settings):
+    assert max(difference(seed, **settings) for seed in range(2000, 2100)) == 0
+
+
+def test_the_comparison_with_pycocotools_can_fail():
+    preds, target = random_scene(3)
+    ours = coco_mean_average_precision(preds, target, "xyxy", extended_summary=True)
+    assert not np.array_equal(ours["precision"].numpy(), pycocotools_eval(preds, target).eval["precision"])
+
+
+def test_summary_and_ious_equal_pycocotools():
+    import contextlib
+    import io
+
+    for seed in range(60):
+        preds, target = random_scene(seed)
+        theirs = pycocotools_eval(preds, target)
+        with contextlib.redirect_stdout(io.StringIO()):
+            theirs.summarize()
+        ours = coco_mean_average_precision(preds, target, "xywh", extended_summary=True)
+        numbers = [
+            float(value) for name, value in ours.items() if name.startswith(("map", "mar")) and "per" not in name
+        ]
+        assert numbers == theirs.stats.tolist()
+        for key, expected in theirs.ious.items():
+            found = ours["ious"][tuple(map(int, key))]
+            if len(expected):
+                torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float32), rtol=0, atol=0)
+            else:
+                assert len(found) == 0
+
+
+def test_micro_is_one_class():
+    preds, target = random_scene(11, images=4, classes=3)
+    one = [{**image, "labels": torch.zeros_like(image["labels"])} for image in preds]
+    two = [{**image, "labels": torch.zeros_like(image["labels"])} for image in target]
+    micro = coco_mean_average_precision(preds, target, "xywh", average="micro", class_metrics=True)
+    assert micro["map"] == coco_mean_average_precision(one, two, "xywh")["map"]
+    macro = coco_mean_average_precision(preds, target, "xywh", class_metrics=True)
+    torch.testing.assert_close(micro["map_per_class"], macro["map_per_class"])
+
+
+def test_class_metrics_equal_the_evaluation_of_each_class_alone():
+    preds, target = random_scene(17, images=6, classes=3)
+    ours = coco_mean_average_precision(preds, target, "xywh", class_metrics=True, class_names=["ant", "bee"])
+    for place, label in enumerate(ours["classes"].tolist()):
+
+        def only(images, label=label):
+            return [{key: value[image["labels"] == label] for key, value in image.items()} for image in images]
+
+        alone = coco_mean_average_precision(only(preds), only(target), "xywh")
+        torch.testing.assert_close(ours["map_per_class"][place], alone["map"], rtol=0, atol=1e-15)
+        torch.testing.assert_close(ours["mar_100_per_class"][place], alone["mar_100"], rtol=0, atol=1e-15)
+    assert ours["map_class_bee"] == ours["map_per_class"][1]
+    assert ours["mar_100_class_2"] == ours["mar_100_per_class"][2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_packed_form_and_box_formats_agree(seed):
+    preds, target = random_scene(seed)
+    wanted = coco_mean_average_precision(preds, target, "xywh")
+    found = coco_mean_average_precision(packed(preds), packed(target), "xywh")
+
+    def corners(images):
+        shifted = [image["boxes"] for image in images]
+        shifted = [torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], 1) for box in shifted]
+        return [{**image, "boxes": box} for image, box in zip(images, shifted, strict=True)]
+
+    def centres(images):
+        shifted = [image["boxes"] for image in images]
+        shifted = [torch.cat([box[:, :2] + box[:, 2:] / 2, box[:, 2:]], 1) for box in shifted]
+        return [{**image, "boxes": box} for image, box in zip(images, shifted, strict=True)]
+
+    for other in (
+        found,
+        coco_mean_average_precision(corners(preds), corners(target), "xyxy"),
+        coco_mean_average_precision(centres(preds), centres(target), "cxcywh"),
+    ):
+        for name, value in wanted.items():
+            torch.testing.assert_close(other[name], value, rtol=0, atol=0)
+
+
+def test_own_iou_as_function_and_as_matrices():
+    from torch_ap.core.boxes import all_pairs, coco_pairs
+
+    def own(one, two, crowd):
+        rows = torch.arange(len(one))
+        return coco_pairs(one, two, crowd)(rows, rows, 0.0)[2]
+
+    for seed in range(30):
+        preds, target = random_scene(seed)
+        wanted = coco_mean_average_precision(preds, target, "xywh")
+        asked = coco_mean_average_precision(preds, target, "xywh", iou=own)
+        matrices = []
+        for p, t in zip(preds, target, strict=True):
+            d, g = all_pairs(len(p["boxes"]), len(t["boxes"]), torch.device("cpu"))
+            iou = coco_pairs(p["boxes"], t["boxes"], t["iscrowd"].bool())(d, g, 0.0)[2]
+            matrices.append({**p, "ious": iou.reshape(len(p["boxes"]), len(t["boxes"]))})
+        given = coco_mean_average_precision(matrices, target, iou_type="precomputed")
+        flat = {**packed(preds), "ious": torch.cat([image["ious"].flatten() for image in matrices])}
+        also = coco_mean_average_precision(flat, packed(target), iou_type="precomputed")
+        for name in ("map", "map_50", "mar_1", "mar_100"):
+            assert asked[name] == given[name] == also[name] == wanted[name]
+
+
+def test_boxes_of_any_width_and_area():
+    """Intervals on a line: (start, end), IoU of lengths; a length beyond COCO's range of areas counts too."""
+
+    def own(one, two, crowd):
+        inter = (torch.minimum(one[:, 1], two[:, 1]) - torch.maximum(one[:, 0], two[:, 0])).clamp(min=0)
+        return inter / torch.where(
+            crowd, one[:, 1] - one[:, 0], (one[:, 1] - one[:, 0]) + (two[:, 1] - two[:, 0]) - inter
+        )
+
+    spans, labels = torch.tensor([[0.0, 10], [20, 30], [5, 9]]), torch.tensor([0, 0, 0])
+    preds = {
+        "boxes": spans + 1,
+        "scores": torch.tensor([0.9, 0.8, 0.7]),
+        "labels": labels,
+        "area": torch.full((3,), 9e12),
+    }
+    target = {"boxes": spans[:2], "labels": labels[:2], "area": torch.full((2,), 9e12)}
+    found = coco_mean_average_precision([preds], [target], iou=own, box_width=2)
+    assert float(found["map_50"]) == 1
+    assert float(found["map"]) == pytest.approx(0.7, abs=1e-6)  # IoU 9/11 = .818 passes .5, .55, ..., .8
+    with pytest.raises(ValueError, match=r"`iou` must return a tensor of shape"):
+        coco_mean_average_precision([preds], [target], iou=lambda one, two, crowd: one[0], box_width=2)  # noqa: ARG005
+
+
+def test_a_hand_worked_case():
+    boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30]])
+    preds = [{"boxes": boxes[[0, 0, 1]], "scores": torch.tensor([0.9, 0.8, 0.7]), "labels": torch.tensor([1, 1, 1])}]
+    target = [{"boxes": boxes, "labels": torch.tensor([1, 1])}]
+    found = coco_mean_average_precision(preds, target)
+    # precision 1 up to recall 1/2 (51 of 101 levels), then 2/3
+    assert float(found["map"]) == pytest.approx((51 + 50 * 2 / 3) / 101, abs=1e-7)
+    assert float(found["mar_1"]) == 0.5
+    voc = voc_mean_average_precision(preds, target)
+    assert float(voc["map"]) == pytest.approx(0.5 + 0.5 * 2 / 3)
+    eleven = voc_mean_average_precision(preds, target, interpolation="11-point")
+    assert float(eleven["map"]) == pytest.approx((6 + 5 * 2 / 3) / 11)
+
+
+def test_no_images_no_detections_no_truths():
+    nothing = coco_mean_average_precision([], [], class_metrics=True)
+    assert float(nothing["map"]) == -1
+    assert nothing["classes"].shape == (0,)
+    assert nothing["map_per_class"].shape == (0,)
+    empty = {"boxes": torch.tensor([]), "scores": torch.tensor([]), "labels": torch.tensor([])}
+    one = {"boxes": torch.tensor([[0.0, 0, 5, 5]]), "scores": torch.tensor([0.5]), "labels": torch.tensor([2])}
+    assert float(coco_mean_average_precision([empty], [one])["map"]) == 0
+    assert float(coco_mean_average_precision([one], [empty])["map"]) == -1
+    assert torch.isnan(voc_mean_average_precision([one], [empty])["map"])
+    assert float(voc_mean_average_precision([empty], [one])["map"]) == 0
+
+
+def test_degenerate_boxes_overlap_nothing():
+    flat = torch.tensor([[5.0, 5, 5, 9]])
+    backwards = torch.tensor([[9.0, 9, 5, 5]])
+    for box in (flat, backwards):
+        preds = [{"boxes": box, "scores": torch.tensor([0.5]), "labels": torch.tensor([0])}]
+        assert float(coco_mean_average_precision(preds, [{"boxes": box, "labels": torch.tensor([0])}])["map"]) == 0
+
+
+@pytest.mark.slow
+def test_voc_equals_the_devkit_written_out():
+    cases = 0
+    for seed in range(230):
+        preds, target = to_voc(*random_scene(seed))
+        strict, pixel, eleven = bool(seed & 1), bool(seed & 2), bool(seed & 4)
+        thresholds = [0.3, 0.5, 0.75]
+        for threshold in thresholds:
+            found = voc_mean_average_precision(
+                preds,
+                target,
+                iou_threshold=threshold,
+                interpolation="11-point" if eleven else "all-points",
+                inclusive_pixels=pixel,
+                strict=strict,
+                class_metrics=True,
+            )
+            for label, value in zip(found["classes"].tolist(), found["map_per_class"], strict=True):
+                wanted = voc_ap(preds, target, label, threshold, pixel=float(pixel), strict=strict, eleven=eleven)
+                assert float(value) == pytest.approx(wanted, abs=1e-14, nan_ok=True)
+                cases += 1
+    assert cases >= 1000
+
+
+def test_voc_thresholds_at_once_equal_one_by_one():
+    preds, target = to_voc(*random_scene(5, images=6, classes=2))
+    several = voc_mean_average_precision(preds, target, iou_threshold=[0.75, 0.3, 0.5])
+    each = [voc_mean_average_precision(preds, target, iou_threshold=x)["map"] for x in (0.75, 0.3, 0.5)]
+    torch.testing.assert_close(several["map_per_threshold"], torch.stack(each))
+
+
+def test_difficult_objects_count_for_nothing():
+    boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30]])
+    preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([0, 0])}]
+    target = [{"boxes": boxes, "labels": torch.tensor([0, 0]), "difficult": torch.tensor([1, 0])}]
+    assert float(voc_mean_average_precision(preds, target)["map"]) == 1
+
+
+BAD = [
+    (lambda images: images[0][1].pop("scores"), r"preds\[1\]` must have the key 'scores'"),
+    (lambda images: images[1][0].pop("boxes"), r"target\[0\]` must have the key 'boxes'"),
+    (lambda images: images[0][1].pop("labels"), r"preds\[1\]` must have the key 'labels'"),
+    (lambda images: images[0].pop(), "same length, got 1 and 2"),
+    (
+        lambda images: images[0][1].update(scores=images[0][1]["scores"][:1]),
+        r"preds\[1\]\['scores'\]` must have one entry",
+    ),
+    (
+        lambda images: images[1][1].update(boxes=images[1][1]["boxes"][:, :3]),
+        r"target\[1\]\['boxes'\]` must have shape \(N, 4\)",
+    ),
+    (
+        lambda images: images[0][0].update(labels=images[0][0]["labels"].float()),
+        r"preds\[0\]\['labels'\]` must be an integer tensor",
+    ),
+    (lambda images: images[0][0].update(labels=[0, 1]), r"preds\[0\]\['labels'\]` must be a tensor, got list"),
+    (lambda images: images[0][0].update(boxes=images[0][0]["boxes"] / 0), r"preds\[0\]\['boxes'\]` must be finite"),
+    (
+        lambda images: images[0][1].update(scores=images[0][1]["scores"] * torch.nan),
+        r"preds\[1\]\['scores'\]` must not hold NaN",
+    ),
+    (lambda images: images[1][1].update(iscrowd=torch.tensor([0, 2])), r"target\[1\]\['iscrowd'\]` must hold 0 and 1"),
+    (
+        lambda images: images[1][1].update(area=torch.tensor([0, torch.nan])),
+        r"target\[1\]\['area'\]` must not hold NaN",
+    ),
+    (
+        lambda images: images[0][0].update(labels=images[0][0]["labels"][None]),
+        r"preds\[0\]\['labels'\]` must have shape \(N,\)",
+    ),
+]
+
+
+def two_images():
+    boxes = torch.tensor([[1.0, 1, 10, 10], [20, 20, 30, 30]])
+    preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([0, 1])} for _ in range(2)]
+    return preds, [{"boxes": boxes, "labels": torch.tensor([0, 1])} for _ in range(2)]
+
+
+@pytest.mark.parametrize(("spoil", "message"), BAD)
+def test_bad_input_names_image_and_key(spoil, message):
+    preds, target = two_images()
+    spoil((preds, target))
+    with pytest.raises(ValueError, match=message):
+        coco_mean_average_precision(preds, target)
+
+
+def test_two_devices_are_refused():
+    preds, target = two_images()
+    target = [{key: value.to("meta") for key, value in image.items()} for image in target]
+    with pytest.raises(ValueError, match=r"must lie on one device, got \['cpu', 'meta'\]"):
+        coco_mean_average_precision(preds, target)
+
+
+@pytest.mark.parametrize(
+    ("preds", "message"),
+    [
+        ({"counts": torch.tensor([1, 2])}, "`preds\\['counts'\\]` must be at least 0 and add up"),
+        ({"counts": torch.tensor([3, -1])}, "`preds\\['counts'\\]` must be at least 0 and add up"),
+        ({"counts": torch.tensor([2.0])}, "must be a 1-D integer tensor"),
+        ({"counts": torch.tensor([2])}, "same length, got 1 and 2"),
+    ],
+)
+def test_bad_packed_input(preds, message):
+    one = {"boxes": torch.ones(2, 4), "scores": torch.ones(2), "labels": torch.tensor([0, 1])}
+    two = {"boxes": torch.ones(2, 4), "labels": torch.tensor([0, 1]), "counts": torch.tensor([1, 1])}
+    with pytest.raises(ValueError, match=message):
+        coco_mean_average_precision({**one, **preds}, two)
+    with pytest.raises(ValueError, match="must both be lists of dicts, or both be dicts"):
+        coco_mean_average_precision([one], two)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"box_format": "yolo"}, "`box_format` must be one of"),
+        ({"iou_type": "keypoints"}, "`iou_type` must be one of"),
+        ({"iou_thresholds": 0.5}, "`iou_thresholds` must be None or a list of numbers"),
+        ({"iou_thresholds": [1.5]}, "`iou_thresholds` must be None or a list of numbers"),
+        ({"rec_thresholds": []}, "`rec_thresholds` must be None or a list of numbers"),
+        ({"max_detection_thresholds": [0]}, "`max_detection_thresholds` must be None or a list of ints"),
+        ({"average": "weighted"}, "`average` must be one of"),
+        ({"area_ranges": {"a": (5, 1)}}, "`area_ranges` must map names to"),
+        ({"box_width": 5}, "`box_width` must be 4 without a function `iou`"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        coco_mean_average_precision(*two_images(), **settings)

@@ -1,0 +1,296 @@
+"""The detection metrics: their functions' values in any batching, torchmetrics' output, state, ranks, bad input."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from tests.oracles_detection import packed, random_scene, to_voc
+from torch_ap.core.convention import Convention
+from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+
+
+def same(one, two):
+    assert list(one) == list(two)
+    for name, value in one.items():
+        torch.testing.assert_close(
+            torch.as_tensor(value).flatten(), torch.as_tensor(two[name]).flatten(), equal_nan=True
+        )
+
+
+def makers():
+    yield "coco", lambda: MeanAveragePrecision("xywh", class_metrics=True), _coco, lambda scene: scene
+    yield "voc", lambda: VOCMeanAveragePrecision(class_metrics=True), _voc, lambda scene: to_voc(*scene)
+
+
+def _coco(preds, target):
+    return coco_mean_average_precision(preds, target, "xywh", class_metrics=True)
+
+
+def _voc(preds, target):
+    return voc_mean_average_precision(preds, target, class_metrics=True)
+
+
+CASES = pytest.mark.parametrize(("make", "function", "prepare"), [case[1:] for case in makers()], ids=["coco", "voc"])
+
+
+@CASES
+@pytest.mark.parametrize("seed", range(5))
+def test_any_batching_gives_the_value_of_the_function(make, function, prepare, seed):
+    preds, target = prepare(random_scene(seed, images=6, classes=3))
+    wanted = function(preds, target)
+    whole, single, flat, forward = make(), make(), make(), make()
+    whole.update(preds, target)
+    for p, t in zip(preds, target, strict=True):
+        single.update([p], [t])
+        flat.update(packed([p]), packed([t]))
+    for part in (slice(0, 2), slice(2, 6)):
+        same(
+            forward(preds[part], target[part]), {k: v.squeeze() for k, v in function(preds[part], target[part]).items()}
+        )
+    for metric in (whole, single, flat, forward):
+        same(metric.compute(), wanted)
+
+
+@CASES
+def test_pickle_copy_reset_state_dict_and_merge(make, function, prepare):
+    preds, target = prepare(random_scene(7, images=6, classes=3))
+    wanted = function(preds, target)
+    metric = make()
+    metric.update(preds[:4], target[:4])
+    other = make()
+    other.update(preds[4:], target[4:])
+    metric.merge_state(other)
+    same(metric.compute(), wanted)
+    same(pickle.loads(pickle.dumps(metric)).compute(), wanted)
+    same(copy.deepcopy(metric).compute(), wanted)
+    metric.persistent(True)
+    loaded = make()
+    loaded.persistent(True)
+    loaded.load_state_dict(metric.state_dict())
+    same(loaded.compute(), wanted)
+    metric.reset()
+    metric.update(preds[:1], target[:1])
+    same(metric.compute(), function(preds[:1], target[:1]))
+
+
+@CASES
+def test_bad_batches_leave_no_trace(make, function, prepare):
+    preds, target = prepare(random_scene(9, images=3, classes=2))
+    metric = make()
+    metric.update(preds, target)
+    broken = [dict(image) for image in target]
+    broken[2] = {**broken[2], "boxes": broken[2]["boxes"] * torch.nan} if len(broken[2]["boxes"]) else {}
+    with pytest.raises(ValueError, match=r"target\[2\]"):
+        metric.update(preds, broken)
+    assert metric.update_count == 1
+    same(metric.compute(), function(preds, target))
+
+
+def test_every_key_before_the_first_update():
+    metric = MeanAveragePrecision(max_detection_thresholds=[3, 7])
+    with pytest.warns(UserWarning, match="before the ``update`` method"):
+        found = metric.compute()
+    names = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_3", "mar_7"]
+    names += ["mar_small", "mar_medium", "mar_large", "map_per_class", "mar_7_per_class", "classes"]
+    assert list(found) == names
+    assert all(float(found[name]) == -1 for name in names[:-1])
+
+
+def test_overall_numbers_are_at_the_last_limit_whatever_it_is():
+    preds, target = random_scene(21, images=4, classes=2)
+    found = coco_mean_average_precision(preds, target, "xywh", max_detection_thresholds=[2, 4])
+    assert found["map"] >= 0
+    assert found["mar_4"] >= found["mar_2"]
+
+
+def test_many_detections_warn_once_an_update_and_can_be_silenced():
+    boxes = torch.rand(5, 4)
+    preds = [{"boxes": boxes, "scores": torch.rand(5), "labels": torch.arange(5)}] * 2
+    target = [{"boxes": boxes, "labels": torch.arange(5)}] * 2
+    metric = MeanAveragePrecision(max_detection_thresholds=[1, 4])
+    with pytest.warns(UserWarning, match="of each class only the best 4 count") as caught:
+        metric.update(preds, target)
+    assert len(caught) == 1
+    metric.warn_on_many_detections = False
+    metric.update(preds, target)
+
+
+def test_dtype_of_the_result():
+    preds, target = random_scene(4, images=3)
+    assert MeanAveragePrecision()(preds, target)["map"].dtype == torch.float64
+    preds = [{**image, "scores": image["scores"].half()} for image in preds]
+    assert MeanAveragePrecision()(preds, target)["map"].dtype == torch.float32
+    assert MeanAveragePrecision().set_dtype(torch.float64)(preds, target)["map"].dtype == torch.float64
+
+
+def test_the_state_is_a_handful_of_tensors_and_ours():
+    preds, target = random_scene(2, images=5)
+    metric = MeanAveragePrecision("xywh")
+    wanted = metric(preds, target)
+    for image in preds + target:
+        image["boxes"].zero_()
+    same(metric.compute(), wanted)
+    assert all(len(state) == 1 for state in metric.metric_state.values() if isinstance(state, list))
+    assert len(metric.metric_state) == 10
+
+
+def test_hit_curves_and_the_table_agree_with_the_numbers():
+    preds, target = random_scene(31, images=8, classes=3)
+    metric = MeanAveragePrecision("xywh", class_metrics=True, class_names={0: "ant"})
+    found = metric(preds, target)
+    curve = metric.hit_curve()
+    assert len(curve.m) == 10 * 3
+    table = metric.per_class(iou_threshold=0.5)
+    one = metric.hit_curve(0.5)
+    assert table["name"] == ["ant", "1", "2"]
+    torch.testing.assert_close(table["ap"], found["map_per_class"])
+    assert table["tp"].tolist() == one.hits_seen.tolist()
+    assert table["fp"].tolist() == (one.n - one.hits_seen).tolist()
+    assert table["ground_truths"].tolist() == one.m.tolist()
+    labels = torch.cat([image["labels"] for image in preds])
+    assert table["detections"].tolist() == torch.bincount(labels, minlength=3).tolist()
+    # 101-point precision of the curve is COCO's but for the 2^-52 that COCO adds to its denominator
+    ours = Convention(interpolation="101-point")(one)
+    torch.testing.assert_close(ours.nan_to_num(-1), table["ap_50"], rtol=0, atol=1e-12)
+    cut = metric.per_class(score_threshold=0.5)
+    high = [sum(int((image["scores"][image["labels"] == label] >= 0.5).sum()) for image in preds) for label in range(3)]
+    assert all(tp + fp <= kept for tp, fp, kept in zip(cut["tp"].tolist(), cut["fp"].tolist(), high, strict=True))
+    with pytest.raises(ValueError, match="`iou_threshold` must be one of"):
+        metric.per_class(iou_threshold=0.51)
+    with pytest.raises(ValueError, match="`area` must be one of"):
+        metric.hit_curve(area="huge")
+
+
+def test_true_and_false_positives_at_a_score():
+    boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30], [50, 50, 60, 60]])
+    preds = [
+        {"boxes": boxes[[0, 0, 1, 2]], "scores": torch.tensor([0.9, 0.8, 0.7, 0.3]), "labels": torch.zeros(4).long()}
+    ]
+    metric = MeanAveragePrecision()
+    metric.update(preds, [{"boxes": boxes[:2], "labels": torch.zeros(2).long()}])
+    for score, counts in ((0.0, (2, 2)), (0.5, (2, 1)), (0.75, (1, 1)), (0.95, (0, 0))):
+        table = metric.per_class(score_threshold=score)
+        assert (int(table["tp"]), int(table["fp"])) == counts
+
+
+def test_voc_curves():
+    preds, target = to_voc(*random_scene(8, images=6, classes=2))
+    metric = VOCMeanAveragePrecision(iou_threshold=[0.5, 0.3])
+    found = metric(preds, target)
+    each = Convention(interpolation="all-points")(metric.hit_curve(0.3))
+    torch.testing.assert_close(each.nanmean(), found["map_per_threshold"][1])
+    assert len(metric.hit_curve().m) == 2 * len(each)
+
+
+def _torchmetrics():
+    try:
+        import torchvision  # noqa: F401
+        from torchmetrics.detection import MeanAveragePrecision as Theirs
+
+        Theirs()
+    except Exception as reason:  # a torchvision built for another torch fails in many ways
+        pytest.skip(f"torchmetrics' metric needs torchvision and pycocotools: {reason}")
+    return Theirs
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+@pytest.mark.parametrize("iou_type", ["bbox", "segm", ("bbox", "segm")])
+def test_output_is_that_of_torchmetrics(average, iou_type):
+    theirs = _torchmetrics()
+    settings = {
+        "iou_type": iou_type,
+        "iou_thresholds": [0.5, 0.75],
+        "rec_thresholds": [x / 100 for x in range(101)],
+        # torchmetrics evaluates the second kind by class once it has made class metrics of the first
+        "class_metrics": average == "macro" or isinstance(iou_type, str),
+        "extended_summary": True,
+        "average": average,
+    }
+    preds, target = random_scene(13, images=12, classes=3)
+    # with masks alone, torchmetrics leaves out the false positives of images without ground truths
+    kept = [i for i in range(12) if len(target[i]["labels"]) and len(preds[i]["labels"])]
+    preds, target = [preds[i] for i in kept], [target[i] for i in kept]
+    for image in preds + target:
+        image["boxes"] = torch.cat([image["boxes"][:, :2], image["boxes"][:, :2] + image["boxes"][:, 2:]], 1)
+        image["boxes"] = image["boxes"].float()
+        image["masks"] = masks_of(image["boxes"])
+    preds = [{**image, "scores": image["scores"].float()} for image in preds]
+    one, two = theirs(**settings), MeanAveragePrecision(**settings)
+    one.update(preds, target)
+    two.update(preds, target)
+    wanted, found = one.compute(), two.compute()
+    assert set(wanted) == set(found)
+    for name, value in wanted.items():
+        if name.endswith("ious"):
+            assert {tuple(map(int, key)) for key in value} == set(found[name])
+            continue
+        assert (found[name].shape, found[name].dtype) == (value.shape, value.dtype), name
+        torch.testing.assert_close(found[name], value, rtol=0, atol=1e-6, msg=name)
+
+
+def masks_of(boxes):
+    masks = torch.zeros(len(boxes), 64, 80, dtype=torch.bool)
+    for mask, (x1, y1, x2, y2) in zip(masks, (boxes / 6).long().tolist(), strict=True):
+        mask[y1:y2, x1:x2] = True
+        mask[y1, x1] = False
+    return masks
+
+
+def _rank(rank, world, path, parts):
+    dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
+    preds, target = random_scene(3, images=7, classes=3)
+    first, last = parts[rank]
+    try:
+        for make, function, prepare in (case[1:] for case in makers()):
+            p, t = prepare((preds, target))
+            metric = make()
+            if last > first:
+                metric.update(p[first:last], t[first:last])
+                value = metric.compute()
+            else:
+                with pytest.warns(UserWarning, match="before the ``update`` method"):
+                    value = metric.compute()
+            same(value, function(p, t))
+        metric = MeanAveragePrecision("xywh")
+        metric.update(preds[first:last], target[first:last])
+        assert metric.per_class()["detections"].sum() == sum(len(image["labels"]) for image in preds)
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("parts", [[(0, 2), (2, 7)], [(0, 7), (7, 7)]])
+def test_ranks_of_unequal_and_of_no_images(tmp_path, parts):
+    mp.spawn(_rank, args=(2, tmp_path / "store", parts), nprocs=2)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
+@CASES
+def test_accelerator_gives_the_same(make, function, prepare):
+    preds, target = prepare(random_scene(7, images=6, classes=3))
+
+    def there(images):
+        return [{key: value.cuda() for key, value in image.items()} for image in images]
+
+    metric = make().cuda()
+    with torch.cuda.device(0):
+        torch.cuda.set_sync_debug_mode("error")
+        metric.update(packed(there(preds)), packed(there(target)))
+        torch.cuda.set_sync_debug_mode("default")
+    found = {name: value.cpu() for name, value in metric.compute().items()}
+    same(found, function(preds, target))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
+def test_accelerator_raises_for_values_in_compute():
+    image = {"boxes": torch.ones(1, 4).cuda(), "labels": torch.zeros(1, dtype=torch.int64).cuda()}
+    metric = MeanAveragePrecision().cuda()
+    metric.update([{**image, "scores": torch.tensor([torch.nan]).cuda()}], [image])
+    with pytest.raises(ValueError, match="`scores` must not hold NaN; broken first in update 1"):
+        metric.compute()

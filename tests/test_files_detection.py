@@ -1,0 +1,270 @@
+"""COCO's and VOC's files: real data with published numbers, small files written here, and broken ones."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import torch
+
+from torch_ap import cli
+from torch_ap.files.coco import read_coco
+from torch_ap.files.voc import read_voc
+from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.metrics.detection import MeanAveragePrecision
+
+FOLDER = os.environ.get("TORCH_AP_TEST_DATA")
+needs_data = pytest.mark.skipif(not FOLDER, reason="the environment variable TORCH_AP_TEST_DATA names no folder")
+BOXES = [
+    0.5045806987249628,
+    0.6969727247299577,
+    0.5729816669904824,
+    0.5856257209410443,
+    0.5193996948036719,
+    0.5013978986347466,
+    0.38681277964578054,
+    0.5936795762842003,
+    0.595352982877607,
+    0.6398109626113442,
+    0.5664205978994309,
+    0.5642905982905982,
+]
+MASKS = [0.320, 0.562, 0.299, 0.387, 0.310, 0.327, 0.268, 0.415, 0.417, 0.469, 0.377, 0.381]
+
+
+def real(kind):
+    folder = pathlib.Path(FOLDER) / "coco_val2014_100"
+    name = {"bbox": "instances_val2014_fakebbox100_results.json", "segm": "instances_val2014_fakesegm100_results.json"}
+    return folder / "instances_val2014_100.json", folder / name[kind]
+
+
+def numbers(found):
+    return [float(v) for k, v in found.items() if k.startswith(("map", "mar")) and "per" not in k]
+
+
+@needs_data
+def test_the_twelve_box_numbers_of_a_hundred_real_images():
+    data = read_coco(*real("bbox"))
+    assert numbers(coco_mean_average_precision(data.preds, data.target, "xywh")) == BOXES
+
+
+@needs_data
+@pytest.mark.parametrize("kind", ["bbox", "segm"])
+def test_real_images_equal_pycocotools_in_every_digit(kind):
+    pytest.importorskip("pycocotools")
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    truth, found = real(kind)
+    data = read_coco(truth, found, kind)
+    ours = coco_mean_average_precision(data.preds, data.target, "xywh", kind, extended_summary=True)
+    with contextlib.redirect_stdout(io.StringIO()):
+        images = COCO(str(truth))
+        theirs = COCOeval(images, images.loadRes(json.loads(found.read_text())), kind)
+        theirs.evaluate()
+        theirs.accumulate()
+        theirs.summarize()
+    assert numbers(ours) == theirs.stats.tolist()
+    seen = np.isin(theirs.params.catIds, ours["classes"].numpy())
+    np.testing.assert_array_equal(ours["precision"].numpy(), theirs.eval["precision"][:, :, seen])
+    np.testing.assert_array_equal(ours["recall"].numpy(), theirs.eval["recall"][:, seen])
+    assert (theirs.eval["recall"][:, ~seen] == -1).all()
+
+
+@needs_data
+def test_masks_of_real_images_and_the_metric_on_lists():
+    pytest.importorskip("pycocotools")
+    data = read_coco(*real("segm"), "segm")
+    metric = MeanAveragePrecision(iou_type="segm")
+    for start in range(0, 100, 30):
+        metric.update(data.preds[start : start + 30], data.target[start : start + 30])
+    assert [round(x, 3) for x in numbers(metric.compute())] == MASKS
+
+
+@needs_data
+def test_the_command_prints_coco_s_lines(capsys):
+    truth, found = real("bbox")
+    assert cli.main(["coco", str(truth), str(found), "--per-class"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    published = (pathlib.Path(FOLDER) / "coco_val2014_100" / "val2014_fake_eval_res.txt").read_text()
+    wanted = published[published.index("type=bbox") :].splitlines()[3:15]
+    assert [line.replace(" ", "") for line in lines[:12]] == [line.replace(" ", "") for line in wanted]
+    assert lines[12].split() == ["class", "ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp"]
+    assert lines[13].split()[0] == "person"
+    assert cli.main(["coco", str(truth), str(found), "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out).values()) == BOXES
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A small COCO data set: truth and found as objects, and a function that writes them."""
+    truth = {
+        "images": [{"id": 5, "height": 20, "width": 20}, {"id": 2, "height": 20, "width": 20}],
+        "categories": [{"id": 9, "name": "cat"}, {"id": 4, "name": "dog"}],
+        "annotations": [
+            {"image_id": 5, "category_id": 9, "bbox": [1, 1, 8, 8], "area": 60, "iscrowd": 0},
+            {"image_id": 2, "category_id": 4, "bbox": [3, 3, 6, 6]},
+        ],
+    }
+    truth["annotations"][0]["segmentation"] = [[1, 1, 9, 1, 9, 9, 1, 9]]
+    truth["annotations"][1]["segmentation"] = {"size": [20, 20], "counts": [63, 6, 331]}
+    found = [
+        {"image_id": 5, "category_id": 9, "bbox": [1, 1, 8, 8], "score": 0.5},
+        {"image_id": 2, "category_id": 9, "bbox": [1, 1, 8, 8], "score": 0.9},
+        {"image_id": 5, "category_id": 4, "bbox": [1, 1, 8, 8], "score": 0.25},
+    ]
+
+    def write():
+        (tmp_path / "truth.json").write_text(json.dumps(truth))
+        (tmp_path / "found.json").write_text(json.dumps(found))
+        return tmp_path / "truth.json", tmp_path / "found.json"
+
+    return truth, found, write
+
+
+def test_files_come_in_order_of_image(files):
+    data = read_coco(*files[2]())
+    assert data.images == [2, 5]
+    assert data.class_names == {9: "cat", 4: "dog"}
+    assert data.preds["counts"].tolist() == [1, 2]
+    assert data.preds["scores"].tolist() == [0.9, 0.5, 0.25]
+    assert data.target["labels"].tolist() == [4, 9]
+    assert data.target["area"].tolist() == [0, 60]
+    found = coco_mean_average_precision(
+        data.preds, data.target, "xywh", class_metrics=True, class_names=data.class_names
+    )
+    assert 0 < float(found["map_class_cat"]) < 1
+    assert float(found["map_class_dog"]) == 0
+
+
+def test_polygons_and_plain_codes(files):
+    pytest.importorskip("pycocotools")
+    truth, found, write = files
+    for entry in found:
+        entry["segmentation"] = [[1, 1, 9, 1, 9, 9, 1, 9]]
+    data = read_coco(*write(), "segm")
+    assert [len(image["masks"]) for image in data.preds] == [1, 2]
+    assert float(coco_mean_average_precision(data.preds, data.target, iou_type="segm")["map"]) > 0
+    del truth["images"][0]["height"]
+    with pytest.raises(ValueError, match=r"image 5 must have 'height' and 'width'"):
+        read_coco(*write(), "segm")
+
+
+def _entry(where, place, **change):
+    def spoil(truth, found):
+        entries = found if where == "found" else truth[where]
+        for key, value in change.items():
+            if value is None:
+                del entries[place][key]
+            else:
+                entries[place][key] = value
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (_entry("found", 1, image_id=77), r"found.json\[1\]: unknown image_id 77"),
+        (_entry("found", 2, category_id=77), r"found.json\[2\]: unknown category_id 77"),
+        (_entry("found", 0, score=None), r"found.json\[0\]: must have the key 'score'"),
+        (_entry("found", 0, score="high"), r"found.json\[0\]: 'score' cannot be read"),
+        (
+            _entry("found", 1, bbox=[1, 2, 3]),
+            r"found.json\[1\]: 'bbox' cannot be read: must hold x, y",
+        ),
+        (_entry("annotations", 1, image_id=8), r"truth.json: annotations\[1\]: unknown image_id 8"),
+        (_entry("annotations", 0, bbox=None), r"truth.json: annotations\[0\]: must have the key 'bbox'"),
+        (_entry("categories", 1, id=9), r"truth.json: categories\[1\]: 'id' must be given once, got 9 again"),
+        (_entry("images", 1, id="x"), r"truth.json: images\[1\]: 'id' cannot be read: must be an integer"),
+        (lambda truth, found: truth.pop("images"), r"truth.json: must be a JSON object with the lists"),  # noqa: ARG005
+        (lambda truth, found: found.append(3), r"found.json\[3\]: must be an object, got int"),  # noqa: ARG005
+    ],
+)
+def test_broken_entries_are_named(files, spoil, message, capsys):
+    truth, found, write = files
+    spoil(truth, found)
+    paths = write()
+    with pytest.raises(ValueError, match=message):
+        read_coco(*paths)
+    assert cli.main(["coco", *map(str, paths)]) == 2
+    assert capsys.readouterr().err.startswith("torch-ap: ")
+
+
+def test_no_json(tmp_path):
+    (tmp_path / "a.json").write_text("{")
+    with pytest.raises(ValueError, match=r"a.json: must be JSON"):
+        read_coco(tmp_path / "a.json", tmp_path / "a.json")
+
+
+XML = """<annotation><object><name>cat</name><difficult>{hard}</difficult>
+<bndbox><xmin>10</xmin><ymin>10</ymin><xmax>50</xmax><ymax>50</ymax></bndbox></object></annotation>"""
+
+
+@pytest.fixture
+def voc(tmp_path):
+    """Two images as XML and as text; detections an image and a class."""
+    for folder in ("xml", "text", "images", "classes"):
+        (tmp_path / folder).mkdir()
+    for name, hard in (("one", 0), ("two", 1)):
+        (tmp_path / "xml" / f"{name}.xml").write_text(XML.format(hard=hard))
+        (tmp_path / "text" / f"{name}.txt").write_text("cat 10 10 50 50" + (" difficult" if hard else ""))
+    (tmp_path / "images" / "one.txt").write_text("cat 0.9 12 10 50 50\ncat 0.95 80 80 90 90\n")
+    (tmp_path / "images" / "two.txt").write_text("\ncat 0.99 10 10 50 50\n")
+    lines = "one 0.9 12 10 50 50\none 0.95 80 80 90 90\ntwo 0.99 10 10 50 50\n"
+    (tmp_path / "classes" / "comp3_det_test_cat.txt").write_text(lines)
+    return tmp_path
+
+
+@pytest.mark.parametrize("truths", ["xml", "text"])
+@pytest.mark.parametrize("detections", ["images", "classes"])
+def test_voc_folders(voc, truths, detections, capsys):
+    data = read_voc(voc / truths, voc / detections)
+    assert data.images == ["one", "two"]
+    assert data.target["difficult"].tolist() == [0, 1]
+    assert float(voc_mean_average_precision(data.preds, data.target)["map"]) == 0.5
+    assert cli.main(["voc", str(voc / truths), str(voc / detections)]) == 0
+    assert capsys.readouterr().out.split() == ["cat", "0.5000", "mean", "0.5000"]
+    assert cli.main(["voc", str(voc / truths), str(voc / detections), "--json", "--interpolation", "11-point"]) == 0
+    assert json.loads(capsys.readouterr().out)["map"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("images/one.txt", "cat 0.9 1 2 3", r"one.txt:1: must hold a name and 5 numbers"),
+        ("images/one.txt", "\ncat 0.9 1 2 3 x", r"one.txt:2: line must hold finite numbers"),
+        ("images/three_cat.txt", "three 0.9 1 2 3 4", r"three_cat.txt:1: unknown image 'three'"),
+        ("xml/one.xml", "<a>", r"one.xml: must be XML"),
+        (
+            "xml/one.xml",
+            "<a><object><name>cat</name></object></a>",
+            r"one.xml: object 1: bndbox must hold finite",
+        ),
+        ("xml/one.xml", "<a><object></object></a>", r"one.xml: object 1: must have a 'name'"),
+    ],
+)
+def test_broken_voc_files_are_named(voc, name, text, message):
+    (voc / name).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_voc(voc / "xml", voc / "images")
+
+
+def test_empty_folders(voc):
+    (voc / "none").mkdir()
+    with pytest.raises(ValueError, match=r"must be a folder with \.xml or \.txt files"):
+        read_voc(voc / "none", voc / "images")
+    with pytest.raises(ValueError, match=r"must be a folder with \.txt files"):
+        read_voc(voc / "xml", voc / "none")
+
+
+def test_class_names_with_spaces(tmp_path):
+    for name, line in (("a", "traffic light 1 2 3 4"), ("b", "traffic light 0.5 1 2 3 4")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.txt").write_text(line)
+    data = read_voc(tmp_path / "a", tmp_path / "b")
+    assert data.class_names == ["traffic light"]
+    torch.testing.assert_close(data.preds["scores"], torch.tensor([0.5], dtype=torch.float64))

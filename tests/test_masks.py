@@ -1,0 +1,120 @@
+"""Masks as edges: against dense masks and pycocotools' run-length codes."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.oracles_detection import pycocotools_eval, random_scene
+from torch_ap.core import masks
+from torch_ap.functional.detection import coco_mean_average_precision
+
+rle = pytest.importorskip("pycocotools.mask")
+
+
+def some_masks(seed, count=6, height=7, width=9):
+    r = np.random.default_rng(seed)
+    dense = np.zeros((count, height, width), bool)
+    for mask in dense:
+        kind = r.integers(4)
+        if kind == 1:
+            mask[:] = True
+        elif kind == 2:
+            y, x = r.integers(0, height), r.integers(0, width)
+            mask[y : y + r.integers(1, 5), x : x + r.integers(1, 5)] = True
+        elif kind == 3:
+            mask[:] = r.random((height, width)) < r.random()
+    return dense
+
+
+def codes_of(dense, compressed=True):
+    codes = [rle.encode(np.asfortranarray(mask.astype(np.uint8))) for mask in dense]
+    if compressed:
+        return codes
+    flat = [np.concatenate([[0], mask.T.flatten().astype(int)]) for mask in dense]
+    plain = []
+    for pixels in flat:
+        change = np.flatnonzero(np.diff(pixels))
+        edges = np.concatenate([[0], change, [len(pixels) - 1]])
+        plain.append({"size": list(dense.shape[1:]), "counts": np.diff(edges).tolist()})
+    return plain
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("compressed", [True, False])
+def test_codes_and_dense_masks_have_the_same_edges(seed, compressed):
+    dense = some_masks(seed)
+    one, two = masks.edges_of(torch.from_numpy(dense)), masks.edges_of_codes(codes_of(dense, compressed))
+    assert masks.area(*one).tolist() == masks.area(*two).tolist() == dense.sum((1, 2)).tolist()
+    for edges, lengths in (one, two):
+        for mask, part in zip(dense, torch.split(edges, lengths.tolist()), strict=True):
+            drawn = np.zeros(mask.size, bool)
+            for begin, end in part.reshape(-1, 2).tolist():
+                drawn[begin:end] = True
+            np.testing.assert_array_equal(drawn.reshape(mask.shape[::-1]).T, mask)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_iou_equals_pycocotools(seed):
+    one, two = some_masks(seed), some_masks(seed + 1000, count=5)
+    crowd = np.random.default_rng(seed).integers(0, 2, 5)
+    sides = [masks.edges_of(torch.from_numpy(dense)) for dense in (one, two)]
+    pairs = masks.coco_pairs(*sides, torch.from_numpy(crowd).bool(), torch.full((5,), one.shape[1]))
+    d, g = (x.flatten() for x in torch.meshgrid(torch.arange(6), torch.arange(5), indexing="ij"))
+    expected = rle.iou(codes_of(one), codes_of(two), crowd.tolist())
+    np.testing.assert_array_equal(pairs(d, g, 0.0)[2].reshape(6, 5).numpy(), expected)
+    d, g, iou = pairs(d, g, 0.25)
+    found = np.zeros((6, 5))
+    found[d, g] = iou
+    np.testing.assert_array_equal(found, np.where(expected >= 0.25, expected, 0))
+
+
+def test_long_runs_survive_compression():
+    dense = np.zeros((2, 600, 700), bool)
+    dense[0, 100:590, 3:640] = True
+    dense[1, :, 200:] = True
+    edges, lengths = masks.edges_of_codes(codes_of(dense))
+    assert masks.area(edges, lengths).tolist() == dense.sum((1, 2)).tolist()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_arrays_of_masks_equal_pycocotools(seed):
+    preds, target = random_scene(seed)
+    r = np.random.default_rng(seed)
+
+    def masked(images):
+        out = []
+        for image in images:
+            dense = np.zeros((len(image["labels"]), 64, 64), bool)
+            for mask, (x, y, w, h) in zip(dense, (image["boxes"] / 4).long().tolist(), strict=True):
+                mask[y : y + h, x : x + w] = r.random() < 0.9
+                mask[y : y + 1, x : x + w : 2] = False
+            out.append({**image, "masks": codes_of(dense)})
+        return out
+
+    preds, target = masked(preds), masked(target)
+    expected = pycocotools_eval(preds, target, kind="segm").eval
+    found = coco_mean_average_precision(preds, target, iou_type="segm", extended_summary=True)
+    if expected["precision"].size:
+        for name in ("precision", "recall", "scores"):
+            np.testing.assert_array_equal(found[name].numpy(), expected[name])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda p: {**p, "masks": p["masks"][:, :5]},
+            r"and `target\[0\]\['masks'\]` must have the same",
+        ),
+        (lambda p: {**p, "masks": p["masks"][:1]}, r"`preds\[0\]\['masks'\]` must hold one mask for each of 2 labels"),
+        (lambda p: {**p, "masks": p["masks"][0]}, r"`preds\[0\]\['masks'\]` must have shape \(N, height, width\)"),
+        (lambda p: {**p, "masks": [1, 2]}, r"`preds\[0\]\['masks'\]` must be a tensor, or a list of dicts"),
+        (lambda p: {k: v for k, v in p.items() if k != "masks"}, r"`preds\[0\]` must have the key 'masks'"),
+    ],
+)
+def test_bad_masks_name_image_and_key(spoil, message):
+    dense = torch.from_numpy(some_masks(3, count=2))
+    target = {"masks": dense, "labels": torch.tensor([0, 0])}
+    preds = spoil({**target, "scores": torch.tensor([0.5, 0.4])})
+    with pytest.raises(ValueError, match=message):
+        coco_mean_average_precision([preds], [target], iou_type="segm")

@@ -1,0 +1,162 @@
+"""IoU and matching as functions: against pycocotools' C code and rules written out one detection at a time."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torch_ap.functional.matching import box_iou, match_coco, match_voc, ragged_box_iou
+
+
+def some_boxes(r, count):
+    return np.concatenate([r.integers(0, 20, (count, 2)), r.integers(-1, 15, (count, 2))], 1) / 3
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_box_iou_equals_pycocotools(seed):
+    mask = pytest.importorskip("pycocotools.mask")
+    r = np.random.default_rng(seed)
+    one, two = some_boxes(r, int(r.integers(1, 9))), some_boxes(r, int(r.integers(1, 9)))
+    crowd = r.integers(0, 2, len(two))
+    found = box_iou(torch.from_numpy(one), torch.from_numpy(two), "xywh", iscrowd=torch.from_numpy(crowd))
+    np.testing.assert_array_equal(found.numpy(), mask.iou(one, two, crowd.tolist()))
+
+
+def test_ragged_iou_is_the_blocks_of_the_pairwise_one():
+    r = np.random.default_rng(1)
+    counts = [(3, 2), (0, 4), (2, 0), (5, 5)]
+    one = torch.from_numpy(some_boxes(r, sum(d for d, _ in counts)))
+    two = torch.from_numpy(some_boxes(r, sum(g for _, g in counts)))
+    d, g, iou = ragged_box_iou(one, two, *(torch.tensor(x) for x in zip(*counts, strict=True)), "xywh")
+    expected = []
+    first, second = 0, 0
+    for rows, columns in counts:
+        block = box_iou(one[first : first + rows], two[second : second + columns], "xywh")
+        expected += [(first + i, second + j, float(block[i, j])) for i in range(rows) for j in range(columns)]
+        first, second = first + rows, second + columns
+    assert list(zip(d.tolist(), g.tolist(), iou.tolist(), strict=True)) == expected
+
+
+def test_inclusive_pixels_count_the_corner():
+    box = torch.tensor([[10.0, 10, 10, 10]])
+    assert float(box_iou(box, box)) == 0
+    assert float(box_iou(box, box, inclusive_pixels=True)) == 1
+
+
+def greedy(scores, table, thresholds, crowd, ignored):
+    """COCO's rule, one detection and one ground truth at a time."""
+    order = sorted(range(len(scores)), key=lambda d: -scores[d])
+    truths = sorted(range(len(crowd)), key=lambda g: ignored[g] or crowd[g])
+    out = []
+    for threshold in thresholds:
+        row, taken = [-1] * len(scores), set()
+        for d in order:
+            best, chosen = min(threshold, 1 - 1e-10), -1
+            for g in truths:
+                if g in taken and not crowd[g]:
+                    continue
+                skip = ignored[g] or crowd[g]
+                if chosen > -1 and skip and not (ignored[chosen] or crowd[chosen]):
+                    break
+                if (d, g) not in table or table[d, g] < best:
+                    continue
+                best, chosen = table[d, g], g
+            if chosen > -1:
+                row[d] = chosen
+                taken.add(chosen)
+        out.append(row)
+    return out
+
+
+def argmax(scores, table, thresholds, truths):
+    owner = []
+    for d in range(len(scores)):
+        best, chosen = -1.0, -1
+        for g in range(truths):
+            if (d, g) in table and table[d, g] > best:
+                best, chosen = table[d, g], g
+        owner.append((chosen, best))
+    states = []
+    for threshold in thresholds:
+        taken, row = set(), [-1] * len(scores)
+        for d in sorted(range(len(scores)), key=lambda d: -scores[d]):
+            if owner[d][0] >= 0 and owner[d][1] >= threshold:
+                row[d] = 0 if owner[d][0] in taken else 1
+                taken.add(owner[d][0])
+        states.append(row)
+    return [chosen for chosen, _ in owner], states
+
+
+@st.composite
+def games(draw):
+    detections, truths = draw(st.integers(0, 7)), draw(st.integers(1, 5))
+    scores = draw(st.lists(st.sampled_from([0.1, 0.5, 0.9]), min_size=detections, max_size=detections))
+    iou = st.sampled_from([None, 0.0, 0.2, 0.5, 0.7, 1.0])
+    cells = draw(st.lists(iou, min_size=detections * truths, max_size=detections * truths))
+    table = {(i // truths, i % truths): x for i, x in enumerate(cells) if x is not None}
+    flags = st.lists(st.booleans(), min_size=truths, max_size=truths)
+    return scores, truths, table, draw(flags), draw(flags), draw(st.permutations(sorted(table)))
+
+
+def triples(table, order):
+    d, g = (torch.tensor([key[side] for key in order], dtype=torch.int64) for side in (0, 1))
+    return d, g, torch.tensor([table[key] for key in order], dtype=torch.float64)
+
+
+@settings(max_examples=300, deadline=None)
+@given(games())
+def test_match_coco_is_the_rule(game):
+    scores, truths, table, crowd, ignored, order = game
+    thresholds = [0.5, 0.0, 0.7, 1.0]
+    found = match_coco(
+        torch.tensor(scores),
+        triples(table, order),
+        truths,
+        thresholds,
+        iscrowd=torch.tensor(crowd),
+        ignored=torch.tensor(ignored),
+    )
+    assert found.tolist() == greedy(scores, table, thresholds, crowd, ignored)
+
+
+@settings(max_examples=300, deadline=None)
+@given(games())
+def test_match_voc_is_the_rule(game):
+    scores, truths, table, _, _, order = game
+    found = match_voc(torch.tensor(scores), triples(table, order), truths, [0.5, 0.2])
+    assert (found.ground_truth.tolist(), found.state.tolist()) == argmax(scores, table, [0.5, 0.2], truths)
+
+
+def test_groups_change_the_speed_and_nothing_else():
+    r = np.random.default_rng(0)
+    group = torch.from_numpy(r.integers(0, 6, 60))
+    d, g = torch.meshgrid(torch.arange(60), torch.arange(30), indexing="ij")
+    d, g = d.flatten(), g.flatten()
+    same = group[d] == g % 6
+    pairs = d[same], g[same], torch.from_numpy(r.integers(0, 5, int(same.sum())) / 5)
+    scores = torch.from_numpy(r.integers(0, 4, 60) / 4)
+    torch.testing.assert_close(match_coco(scores, pairs, 30, group=group), match_coco(scores, pairs, 30))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"ground_truths": -1}, "`ground_truths` must be an int of at least 0"),
+        ({"iou_thresholds": [2.0]}, "`iou_thresholds` must be"),
+        ({"iscrowd": torch.zeros(3)}, r"`iscrowd` must have shape \(2,\)"),
+        ({"pairs": (torch.tensor([0]), torch.tensor([0, 1]), torch.tensor([0.5]))}, "tensors of one length"),
+        ({"pairs": (torch.tensor([0]), torch.tensor([0]))}, "three 1-D tensors"),
+    ],
+)
+def test_bad_pairs(arguments, message):
+    given_ = {"scores": torch.ones(1), "pairs": (torch.tensor([0]), torch.tensor([0]), torch.tensor([0.5]))}
+    with pytest.raises(ValueError, match=message):
+        match_coco(**{**given_, "ground_truths": 2, **arguments})
+
+
+def test_bad_boxes():
+    with pytest.raises(ValueError, match=r"`target` must have shape \(N, 4\)"):
+        box_iou(torch.ones(1, 4), torch.ones(1, 5))
+    with pytest.raises(ValueError, match="give one of them"):
+        box_iou(torch.ones(1, 4), torch.ones(1, 4), iscrowd=torch.zeros(1), inclusive_pixels=True)

@@ -1,0 +1,88 @@
+"""``torch-ap coco``: COCO's numbers of a results file."""
+
+import argparse
+import json
+from typing import Any
+
+import torch
+
+from torch_ap.files.coco import read_coco
+from torch_ap.functional import coco_evaluation
+from torch_ap.functional.coco_numbers import CocoNumbers
+from torch_ap.functional.coco_report import per_class
+from torch_ap.functional.coco_settings import settings_of
+from torch_ap.functional.detection import admitted
+
+_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
+_COLUMNS = ("ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the sub-command."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "coco", help="COCO mean average precision of a results file", description=__doc__
+    )
+    parser.add_argument("annotations", help="JSON of images, annotations and categories")
+    parser.add_argument("results", help="JSON list of detections")
+    parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
+    parser.add_argument("--per-class", action="store_true", help="a table with a row a category too")
+    parser.add_argument("--json", action="store_true", help="print JSON, all digits")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate and print."""
+    data = read_coco(args.annotations, args.results, args.iou_type)
+    settings = settings_of(
+        box_format="xywh",
+        iou_type=args.iou_type,
+        iou_thresholds=None,
+        rec_thresholds=None,
+        max_detection_thresholds=None,
+        average="macro",
+        area_ranges=None,
+        iou=None,
+    )
+    numbers = coco_evaluation.match(settings, admitted(settings.door, data.preds, data.target), args.iou_type)
+    table = per_class(numbers, data.class_names, 0.5, float("-inf")) if args.per_class else None
+    if args.json:
+        summary: dict[str, Any] = {name: value.item() for name, value in numbers.summary().items()}
+        if table is not None:
+            summary["per_class"] = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in table.items()}
+        print(json.dumps(summary, indent=2))
+        return 0
+    print("\n".join(_lines(numbers)))
+    if table is not None:
+        print("\n".join(_rows(table)))
+    return 0
+
+
+def _lines(numbers: CocoNumbers) -> list[str]:
+    """COCO's twelve lines in its own form."""
+    areas, limits = list(numbers.settings.areas), numbers.settings.limits
+    last, every = limits[-1], f"{numbers.settings.thresholds[0]:0.2f}:{numbers.settings.thresholds[-1]:0.2f}"
+    precision, recall = ("Average Precision", "(AP)"), ("Average Recall", "(AR)")
+    rows = [
+        (*precision, every, areas[0], last, numbers.mean_precision()),
+        (*precision, "0.50", areas[0], last, numbers.mean_precision(0, 0.5)),
+        (*precision, "0.75", areas[0], last, numbers.mean_precision(0, 0.75)),
+        *((*precision, every, name, last, numbers.mean_precision(a)) for a, name in enumerate(areas) if a),
+        *((*recall, every, areas[0], most, numbers.mean_recall(0, limit)) for limit, most in enumerate(limits)),
+        *((*recall, every, name, last, numbers.mean_recall(a)) for a, name in enumerate(areas) if a),
+    ]
+    return [_LINE.format(*row[:-1], float(row[-1])) for row in rows]
+
+
+def _rows(table: dict[str, Any]) -> list[str]:
+    """The table, aligned; true and false positives are at IoU 0.5, of any score."""
+    cells = [[name, *(_cell(table[column][row]) for column in _COLUMNS)] for row, name in enumerate(table["name"])]
+    lines = [["class", *_COLUMNS], *cells]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS) + 1)]
+    return [
+        "  ".join([line[0].ljust(widths[0]), *(x.rjust(w) for x, w in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
+    ]
+
+
+def _cell(value: torch.Tensor) -> str:
+    return f"{float(value):.3f}" if value.is_floating_point() else str(int(value))

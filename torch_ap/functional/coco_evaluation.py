@@ -1,0 +1,87 @@
+"""COCO's evaluation: from columns of images to matches; the steps that the function and the metric share."""
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import detections, matching, segments
+from torch_ap.core.detection_curve import Matches
+from torch_ap.core.detection_input import Columns, distinct_labels, image_of
+from torch_ap.core.detections import Meeting, Pairs
+from torch_ap.functional.coco_numbers import CocoNumbers
+from torch_ap.functional.coco_settings import CocoSettings
+from torch_ap.functional.coco_shapes import Shapes
+
+
+def classes_of(columns: Columns) -> tuple[Tensor, Tensor, Tensor]:
+    """(K,) the labels that occur, ascending; and for each detection and ground truth its place among them."""
+    one, two = columns["detection_labels"], columns["ground_truth_labels"]
+    distinct, place = distinct_labels(torch.cat([one, two]))
+    return distinct, place[: len(one)], place[len(one) :]
+
+
+def match(settings: CocoSettings, columns: Columns, iou_type: str, *, micro: bool = False) -> CocoNumbers:
+    """Match every detection, in all cells.
+
+    Args:
+        settings: thresholds, area ranges and limits.
+        columns: all images.
+        iou_type: one of the settings' ``iou_types``.
+        micro: whether all labels are one category.
+    """
+    labels, ranked, meeting, categories = _lay_out(settings, columns, micro)
+    shapes = Shapes(settings, columns, iou_type)
+    return CocoNumbers(settings, _matches(settings, ranked, meeting, shapes, categories), labels)
+
+
+def all_pairs(
+    settings: CocoSettings, columns: Columns, iou_type: str, *, micro: bool = False
+) -> tuple[Meeting, Pairs, int]:
+    """Every pair of one image and category with its IoU, whatever that is; and the number of categories."""
+    _, ranked, meeting, categories = _lay_out(settings, columns, micro)
+    pair_iou = Shapes(settings, columns, iou_type).pair_iou(ranked.rows[meeting.ranked], meeting.truths)
+    return meeting, detections.candidates(meeting, pair_iou, 0.0), categories
+
+
+def _lay_out(settings: CocoSettings, columns: Columns, micro: bool) -> tuple[Tensor, detections.Ranked, Meeting, int]:
+    """Labels, ranked detections, those that meet ground truths, number of categories."""
+    labels, detected, true = classes_of(columns)
+    if micro:
+        detected, true = torch.zeros_like(detected), torch.zeros_like(true)
+    categories = 1 if micro else max(1, len(labels))
+    image = [image_of(columns[f"{side}s_per_image"]) for side in ("detection", "ground_truth")]
+    images = max(1, len(columns["detections_per_image"]))
+    ranked = detections.rank(
+        columns["detection_scores"],
+        detected,
+        image[0],
+        categories=categories,
+        images=images,
+        most=settings.limits[-1],
+    )
+    meeting = detections.meet(ranked, image[1] * categories + true, images * categories)
+    return labels, ranked, meeting, categories
+
+
+def _matches(
+    settings: CocoSettings, ranked: detections.Ranked, meeting: Meeting, shapes: Shapes, categories: int
+) -> Matches:
+    """Find the candidate pairs, play, and keep the pairs that matched."""
+    crowd = shapes.crowd[meeting.truths]
+    cells = settings.cells(crowd.device)
+    pair_iou = shapes.pair_iou(ranked.rows[meeting.ranked], meeting.truths)
+    pairs = detections.candidates(meeting, pair_iou, cells.least)
+    ignored = ~settings.inside(shapes.truth_area[meeting.truths]) | crowd
+    won = matching.greedy(pairs, meeting.group, ignored, crowd, cells)
+    kept = (won != 0).any(0).nonzero().squeeze(1)
+    kept = kept[torch.argsort(meeting.ranked[pairs.visitor[kept]])]
+    truth, won, category = pairs.truth[kept], won[:, kept], meeting.group % categories
+    skipped = torch.stack([cells.spread(ignored, word)[truth] for word in range(cells.words)])
+    return Matches(
+        ranked=ranked,
+        at=meeting.ranked[pairs.visitor[kept]],
+        won=won,
+        real=won & ~skipped,
+        inside=settings.inside(shapes.detection_area[ranked.rows]),
+        relevant=torch.stack([segments.count(category[~flags], categories) for flags in ignored]),
+        cells=cells,
+    )

@@ -1,0 +1,194 @@
+"""Mean average precision of object detectors as functions: COCO's and PASCAL VOC's."""
+
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.checks_detection import VALUE_RULES
+from torch_ap.core.detection_input import Columns, DetectionDoor, Images
+from torch_ap.functional.coco_report import ClassNames, Report
+from torch_ap.functional.coco_settings import AreaRanges, OwnIoU, settings_of
+from torch_ap.functional.evaluation import result_dtype
+from torch_ap.functional.voc_evaluation import voc_evaluation_of
+
+BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
+IoUType: TypeAlias = Literal["bbox", "segm", "precomputed"]
+
+
+def coco_mean_average_precision(
+    preds: Images,
+    target: Images,
+    box_format: BoxFormat = "xyxy",
+    iou_type: IoUType | tuple[IoUType, ...] = "bbox",
+    iou_thresholds: list[float] | None = None,
+    rec_thresholds: list[float] | None = None,
+    max_detection_thresholds: list[int] | None = None,
+    class_metrics: bool = False,
+    extended_summary: bool = False,
+    average: Literal["macro", "micro"] = "macro",
+    *,
+    area_ranges: AreaRanges | None = None,
+    class_names: ClassNames = None,
+    iou: OwnIoU | None = None,
+    box_width: int = 4,
+    validate_args: bool = True,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Any]:
+    r"""COCO's mean average precision and recall of a detector.
+
+    .. math::
+        mAP = \frac{1}{T K} \sum_{\tau, c} \frac{1}{101} \sum_{r \in \{0, .01, \dots, 1\}} \max_{t : r(t) \ge r} p(t)
+
+    over T IoU thresholds and K classes, with p(t) and r(t) the precision and recall of the t best detections of class c
+    when a detection is right if it is matched, greedily and best first, to a ground truth of IoU at least :math:`\tau`.
+
+    Args:
+        preds: a list with one dict an image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; or, packed,
+            one dict with the rows of all images end to end and ``counts`` (B,), the rows an image. ``masks`` for
+            ``iou_type="segm"`` (in lists only): (D, H, W) bool, or a list of COCO run-length codes. ``ious`` (D, G) for
+            ``iou_type="precomputed"`` (packed: those matrices end to end, flat).
+        target: the same without scores: ``boxes`` (G, 4), ``labels`` (G,); if wanted ``iscrowd`` (G,) 0 or 1, and
+            ``area`` (G,), where 0 means that of the box or mask.
+        box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; one of zero or
+            negative size overlaps nothing, as in COCO.
+        iou_type: "bbox", "segm" or "precomputed"; several as a tuple prefix the names of the result ("bbox_map").
+        iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
+        rec_thresholds: recall levels in [0, 1], in any order. Default: 0, .01, ..., 1.
+        max_detection_thresholds: detections of a class and image that count, any number of ints. Default: 1, 10, 100.
+        class_metrics: whether AP and AR of each class are given too. It costs nothing.
+        extended_summary: whether COCO's arrays and all IoUs are given too.
+        average: "macro", the mean over classes, or "micro", all objects as one class.
+        area_ranges: names and bounds (both included) of area ranges beside "all". Default: COCO's small, medium, large;
+            for own geometry none.
+        class_names: names of the labels, a list or a dict. With ``class_metrics`` each class has its own entries then.
+        iou: function of P pairs, (P, W) boxes of detections, (P, W) boxes of ground truths and (P,) crowd flags to
+            (P,) IoUs, for geometry of your own; ``area`` of detections and ground truths is then what you give, or 0.
+        box_width: W, for ``iou``.
+        validate_args: whether values are checked (NaN, flags).
+        dtype: of the numbers. Default: float64 for float64 scores, else float32.
+
+    Returns:
+        ``map``, ``map_50``, ``map_75``, ``map_{area}``, ``mar_{limit}``, ``mar_{area}``: 0-d, -1 where no ground truth
+        is there; ``map_per_class``, ``mar_{last limit}_per_class`` (K,) or -1; ``classes`` (K,) int32. Extended:
+        ``precision``, ``scores`` (T, R, K, A, M), ``recall`` (T, K, A, M) float64, ``ious`` by (image, class).
+
+    Raises:
+        ValueError: for an argument that breaks one of these rules; the message names image and key.
+
+    Equals ``pycocotools.cocoeval.COCOeval`` to the last bit (on CPU; sums on an accelerator are added in another
+    order), and ``torchmetrics.detection.MeanAveragePrecision`` but for these: thresholds are float64, where that has
+    float32 and so misses IoUs equal to a threshold; the overall numbers are at the last detection limit, whatever it
+    is. Recall levels may come in any order, where pycocotools gives up at the first that is not reached; and the ground
+    truth that a file calls 0 counts, where pycocotools takes its matches for none.
+
+    Source: Lin et al. (2014), Microsoft COCO: Common Objects in Context; ``cocoeval.py`` and ``maskApi.c`` of its API.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional.detection import coco_mean_average_precision
+        >>> boxes, labels = torch.tensor([[258.0, 41.0, 606.0, 285.0]]), torch.tensor([0])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.536]), "labels": labels}]
+        >>> target = [{"boxes": torch.tensor([[214.0, 41.0, 562.0, 285.0]]), "labels": labels}]
+        >>> coco_mean_average_precision(preds, target)["map"]
+        tensor(0.6000)
+    """
+    settings = settings_of(
+        box_format=box_format,
+        iou_type=iou_type,
+        iou_thresholds=iou_thresholds,
+        rec_thresholds=rec_thresholds,
+        max_detection_thresholds=max_detection_thresholds,
+        average=average,
+        area_ranges=area_ranges,
+        iou=iou,
+        box_width=box_width,
+        validate_args=validate_args,
+    )
+    columns = admitted(settings.door, preds, target)
+    report = Report(class_metrics, extended_summary, class_names)
+    return report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
+
+
+def admitted(door: DetectionDoor, preds: Images, target: Images) -> Columns:
+    """The columns of images that are all there is; a broken rule is raised at once."""
+    columns, broken = door(preds, target)
+    if broken is not None:
+        for rule, flag in zip(VALUE_RULES, broken.tolist(), strict=True):
+            if flag:
+                raise ValueError(rule)
+    return columns
+
+
+def voc_mean_average_precision(
+    preds: Images,
+    target: Images,
+    box_format: BoxFormat = "xyxy",
+    iou_threshold: float | list[float] = 0.5,
+    *,
+    interpolation: Literal["11-point", "all-points", "101-point"] = "all-points",
+    inclusive_pixels: bool = True,
+    strict: bool = False,
+    class_metrics: bool = False,
+    validate_args: bool = True,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Tensor]:
+    r"""PASCAL VOC's mean average precision of a detector.
+
+    A detection, best first, belongs to the ground truth of its class and image with the highest IoU. If that IoU
+    reaches the threshold it is a true positive, or a false one where an earlier detection had that ground truth; the
+    next best ground truth is no second choice. Then, for each class,
+
+    .. math::
+        AP = \sum_i (r_i - r_{i-1}) \max_{j \ge i} p_j \quad\text{or}\quad
+        AP = \frac{1}{11} \sum_{r \in \{0, .1, \dots, 1\}} \max_{j : r_j \ge r} p_j
+
+    Args:
+        preds: images as in :func:`coco_mean_average_precision`, list or packed: ``boxes``, ``scores``, ``labels``.
+        target: likewise: ``boxes``, ``labels``; if wanted ``difficult`` (G,) 0 or 1: those need not be found, and what
+            finds them does not count.
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iou_threshold: a number in [0, 1], or several.
+        interpolation: "all-points" (VOC 2010 on), "11-point" (VOC 2007), or "101-point".
+        inclusive_pixels: whether corners name pixels that they include, as in the devkit: sizes are x2 - x1 + 1.
+        strict: whether an IoU must exceed the threshold (py-faster-rcnn, Detectron2) rather than reach it (devkit).
+        class_metrics: whether the AP of each class is given too.
+        validate_args: whether values are checked.
+        dtype: of the numbers. Default: float64 for float64 scores, else float32.
+
+    Returns:
+        ``map`` 0-d, the mean over classes with ground truths and over thresholds, NaN where no class has one;
+        ``map_per_threshold`` (T,) for a list of thresholds; ``map_per_class`` (K,) with ``class_metrics``, NaN for a
+        class without ground truths; ``classes`` (K,) int32.
+
+    Raises:
+        ValueError: for an argument that breaks one of these rules; the message names image and key.
+
+    Equals ``VOCevaldet.m`` of the development kit.
+
+    Source: Everingham et al. (2010), The PASCAL Visual Object Classes (VOC) Challenge, section 4.2.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional.detection import voc_mean_average_precision
+        >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 3])}]
+        >>> target = [{"boxes": boxes[:1], "labels": torch.tensor([3])}]
+        >>> voc_mean_average_precision(preds, target)["map"]
+        tensor(1.)
+    """
+    evaluation = voc_evaluation_of(
+        box_format=box_format,
+        iou_threshold=iou_threshold,
+        interpolation=interpolation,
+        inclusive_pixels=inclusive_pixels,
+        strict=strict,
+        validate_args=validate_args,
+    )
+    columns = admitted(evaluation.door, preds, target)
+    return evaluation.report(
+        columns,
+        dtype or result_dtype(columns["detection_scores"].dtype),
+        several=not isinstance(iou_threshold, int | float),
+        class_metrics=class_metrics,
+    )

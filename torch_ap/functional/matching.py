@@ -1,0 +1,279 @@
+"""Intersection over union, and who is matched to whom, as functions of their own: for other geometry."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import boxes, checks, matching, segments
+from torch_ap.core import checks_detection as rules
+from torch_ap.core.boxes import PairIoU
+from torch_ap.core.detections import Pairs
+from torch_ap.functional.coco_settings import thresholds_of
+
+Triples = tuple[Tensor, Tensor, Tensor]
+
+
+class VOCMatch(NamedTuple):
+    """VOC's matches.
+
+    Attributes:
+        ground_truth: (D,) int64, the ground truth of the highest IoU of each detection; -1 where there is none.
+        state: (T, D) int8: 1 for the first detection of a ground truth over the threshold, 0 for a later one, -1 where
+            the IoU is too low.
+    """
+
+    ground_truth: Tensor
+    state: Tensor
+
+
+def box_iou(
+    preds: Tensor,
+    target: Tensor,
+    box_format: str = "xyxy",
+    *,
+    iscrowd: Tensor | None = None,
+    inclusive_pixels: bool = False,
+) -> Tensor:
+    """Intersection over union of every box with every other.
+
+    IoU = i / (a + b - i), with i the area of the intersection, a and b those of the boxes; i / a for a crowd b.
+
+    Args:
+        preds: (D, 4) boxes.
+        target: (G, 4) boxes.
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iscrowd: (G,) flags of the ground truths that are crowds.
+        inclusive_pixels: whether corners name pixels that they include (VOC): sizes are then one more.
+
+    Returns:
+        (D, G) float64; 0 where nothing is common to both.
+
+    Raises:
+        ValueError: for boxes of another width, or an unknown format.
+
+    Equals ``pycocotools.mask.iou`` to the last bit.
+
+    Source: ``bbIou`` in ``maskApi.c`` of COCO's API (Lin et al. 2014).
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional.matching import box_iou
+        >>> box_iou(torch.tensor([[0.0, 0, 2, 2]]), torch.tensor([[1.0, 0, 3, 2], [5, 5, 6, 6]]))
+        tensor([[0.3333, 0.0000]], dtype=torch.float64)
+    """
+    pair_iou = _pair_iou(preds, target, box_format, iscrowd, inclusive_pixels)
+    d, g = boxes.all_pairs(len(preds), len(target), preds.device)
+    out = torch.zeros(len(d), dtype=torch.float64, device=preds.device)
+    d, g, iou = pair_iou(d, g, 0.0)
+    out[d * max(len(target), 1) + g] = iou.to(out.dtype)
+    return out.reshape(len(preds), len(target))
+
+
+def ragged_box_iou(
+    preds: Tensor,
+    target: Tensor,
+    preds_counts: Tensor,
+    target_counts: Tensor,
+    box_format: str = "xyxy",
+    *,
+    iscrowd: Tensor | None = None,
+    inclusive_pixels: bool = False,
+    least: float = 0.0,
+) -> Triples:
+    """Intersection over union of all pairs of boxes of one image, for all images at once.
+
+    Args:
+        preds: (D, 4) boxes of B images end to end.
+        target: (G, 4) boxes of the same images end to end.
+        preds_counts: (B,) boxes an image.
+        target_counts: (B,) likewise.
+        box_format, iscrowd, inclusive_pixels: as for :func:`box_iou`.
+        least: pairs of a lower IoU are left out.
+
+    Returns:
+        Rows of ``preds`` (P,), rows of ``target`` (P,), IoU (P,) float64, by row of ``preds`` and then of ``target``.
+
+    Raises:
+        ValueError: for boxes of another width, counts that do not add up, or an unknown format.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional.matching import ragged_box_iou
+        >>> boxes = torch.tensor([[0.0, 0, 2, 2], [1, 0, 3, 2], [0, 0, 2, 2]])
+        >>> one = torch.tensor([1, 2])
+        >>> ragged_box_iou(boxes, boxes[:2], one, torch.tensor([1, 1]), least=0.1)
+        (tensor([0, 1, 2]), tensor([0, 1, 1]), tensor([1.0000, 1.0000, 0.3333], dtype=torch.float64))
+    """
+    pair_iou = _pair_iou(preds, target, box_format, iscrowd, inclusive_pixels)
+    rules.counts("preds", preds_counts, len(preds))
+    rules.counts("target", target_counts, len(target))
+    columns = segments.repeat(target_counts, preds_counts)
+    offsets = segments.from_counts(columns)
+    d = segments.ids(offsets)
+    first = segments.repeat(segments.from_counts(target_counts)[:-1], preds_counts)
+    g = torch.arange(len(d), device=d.device) - offsets[d] + first[d]
+    d, g, iou = pair_iou(d, g, least)
+    kept = (iou >= least).nonzero().squeeze(1)
+    return d[kept], g[kept], iou[kept]
+
+
+def match_coco(
+    scores: Tensor,
+    pairs: Triples,
+    ground_truths: int,
+    iou_thresholds: list[float] | None = None,
+    *,
+    iscrowd: Tensor | None = None,
+    ignored: Tensor | None = None,
+    group: Tensor | None = None,
+) -> Tensor:
+    """Match detections to ground truths by COCO's rule, from IoUs of any kind.
+
+    Best score first (ties in the order given), each detection takes the free ground truth of the highest IoU of at
+    least the threshold, the last of equals; an ignored one only for want of another; a crowd as often as wanted.
+
+    Args:
+        scores: (D,) of the detections, no NaN.
+        pairs: detection (P,), ground truth (P,), IoU (P,), in any order, each pair once; pairs that are left out do not
+            match.
+        ground_truths: G, how many there are.
+        iou_thresholds: T numbers in [0, 1]. Default: .5, .55, ..., .95.
+        iscrowd: (G,) flags; crowds are ignored too.
+        ignored: (G,) flags.
+        group: (D,) integers of at least 0, such that detections of different groups share no ground truth: image, or
+            image and class. Groups are matched side by side; without them it takes a step a detection.
+
+    Returns:
+        (T, D) int64, the ground truth of each detection, -1 for none.
+
+    Raises:
+        ValueError: for an argument that breaks one of these rules.
+
+    Source: ``evaluateImg`` in ``cocoeval.py`` of COCO's API (Lin et al. 2014).
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional.matching import match_coco
+        >>> pairs = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), torch.tensor([0.6, 0.9, 0.7])
+        >>> match_coco(torch.tensor([0.8, 0.5]), pairs, 2, [0.5, 0.65])
+        tensor([[ 0,  1],
+                [-1,  0]])
+    """
+    _check_pairs(scores, pairs, ground_truths)
+    thresholds = thresholds_of(iou_thresholds)
+    device = scores.device
+    crowd = _flags("iscrowd", iscrowd, ground_truths, device)
+    skipped = (_flags("ignored", ignored, ground_truths, device) | crowd)[None]
+    detection, truth, iou = pairs
+    cells = matching.Cells(torch.tensor(thresholds, dtype=torch.float64).to(device), 1)
+    kept = (iou >= cells.least).nonzero().squeeze(1)
+    order = kept[_by_rank(scores, detection[kept], truth[kept], group)]
+    ordered = Pairs(detection[order], truth[order], segments.real(iou[order]))
+    of_truth = torch.zeros(ground_truths, dtype=torch.int64, device=device)
+    if group is not None:
+        of_truth[ordered.truth] = group[ordered.visitor].to(torch.int64)
+    won = cells.of_range(matching.greedy(ordered, of_truth, skipped, crowd, cells), 0)
+    out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int64, device=device)
+    threshold, place = won.nonzero(as_tuple=True)
+    out[threshold, ordered.visitor[place]] = ordered.truth[place]
+    return out
+
+
+def match_voc(
+    scores: Tensor,
+    pairs: Triples,
+    ground_truths: int,
+    iou_thresholds: list[float] | None = None,
+    *,
+    strict: bool = False,
+) -> VOCMatch:
+    """Match detections to ground truths by PASCAL VOC's rule, from IoUs of any kind.
+
+    Each detection belongs to the ground truth of its highest IoU, the first of equals. Best score first, the first that
+    reaches the threshold has it.
+
+    Args:
+        scores: (D,) of the detections, no NaN.
+        pairs: detection (P,), ground truth (P,), IoU (P,), in any order, each pair once.
+        ground_truths: G, how many there are.
+        iou_thresholds: T numbers in [0, 1]. Default: .5.
+        strict: whether an IoU must exceed the threshold.
+
+    Returns:
+        The ground truth of each detection (D,), and (T, D) who has it.
+
+    Raises:
+        ValueError: for an argument that breaks one of these rules.
+
+    Source: ``VOCevaldet.m`` of the development kit (Everingham et al. 2010).
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional.matching import match_voc
+        >>> pairs = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), torch.tensor([0.6, 0.9, 0.7])
+        >>> match_voc(torch.tensor([0.8, 0.5]), pairs, 2).state
+        tensor([[1, 0]], dtype=torch.int8)
+    """
+    _check_pairs(scores, pairs, ground_truths)
+    checks.boolean("strict", strict)
+    thresholds = [0.5] if iou_thresholds is None else iou_thresholds
+    rules.numbers("iou_thresholds", thresholds, low=0, high=1)
+    order = _by_rank(scores, pairs[0], pairs[1], None)
+    ordered = Pairs(pairs[0][order], pairs[1][order], segments.real(pairs[2][order]))
+    limits = segments.real(torch.tensor(thresholds, dtype=torch.float64).to(scores.device))
+    visitor, truth, state = matching.argmax(ordered, limits, strict=strict)
+    owner = torch.full((len(scores),), -1, dtype=torch.int64, device=scores.device)
+    owner[visitor] = truth
+    out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int8, device=scores.device)
+    out[:, visitor] = state
+    return VOCMatch(owner, out)
+
+
+def _pair_iou(
+    preds: Tensor, target: Tensor, box_format: str, iscrowd: Tensor | None, inclusive_pixels: bool
+) -> PairIoU:
+    """The IoU of rows, after checks."""
+    checks.one_of("box_format", box_format, boxes.FORMATS)
+    checks.boolean("inclusive_pixels", inclusive_pixels)
+    for name, value in (("preds", preds), ("target", target)):
+        checks.scores(name, value)
+        if value.ndim != 2 or value.shape[1] != 4:
+            raise ValueError(f"`{name}` must have shape (N, 4), got {tuple(value.shape)}")
+    checks.same_device(preds=preds, target=target, iscrowd=iscrowd)
+    crowd = _flags("iscrowd", iscrowd, len(target), target.device)
+    if not inclusive_pixels:
+        return boxes.coco_pairs(boxes.to_xywh(preds, box_format), boxes.to_xywh(target, box_format), crowd)
+    if iscrowd is not None:
+        raise ValueError("`iscrowd` is COCO's and `inclusive_pixels` VOC's; give one of them")
+    return boxes.voc_pairs(boxes.to_xyxy(preds, box_format), boxes.to_xyxy(target, box_format), 1.0)
+
+
+def _check_pairs(scores: Tensor, pairs: Triples, ground_truths: int) -> None:
+    checks.scores("scores", scores)
+    checks.positive_int("ground_truths", ground_truths, least=0)
+    if scores.ndim != 1 or len(pairs) != 3 or not all(isinstance(x, Tensor) and x.ndim == 1 for x in pairs):
+        raise ValueError("`scores` must be 1-D, and `pairs` three 1-D tensors: detection, ground truth, IoU")
+    if len({len(x) for x in pairs}) > 1:
+        raise ValueError(f"`pairs` must hold tensors of one length, got {[len(x) for x in pairs]}")
+    checks.same_device(scores=scores, detection=pairs[0], ground_truth=pairs[1], iou=pairs[2])
+
+
+def _flags(name: str, value: Tensor | None, size: int, device: torch.device) -> Tensor:
+    if value is None:
+        return torch.zeros(size, dtype=torch.bool, device=device)
+    if value.shape != (size,):
+        raise ValueError(f"`{name}` must have shape ({size},), got {tuple(value.shape)}")
+    return value.bool()
+
+
+def _by_rank(scores: Tensor, detection: Tensor, truth: Tensor, group: Tensor | None) -> Tensor:
+    """(P,) the pairs in order of group, then of the score of the detection, then of ground truth."""
+    rank = torch.empty(len(scores), dtype=torch.int64, device=scores.device)
+    best_first = torch.sort(scores, descending=True, stable=True).indices
+    rank[best_first] = torch.arange(len(scores), device=scores.device)
+    order = torch.argsort(truth, stable=True)
+    order = order[torch.argsort(rank[detection[order]], stable=True)]
+    if group is None:
+        return order
+    return order[torch.argsort(group[detection[order]], stable=True)]

@@ -1,0 +1,114 @@
+"""VOC's evaluation: from columns of images to average precision a class and threshold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import boxes, checks, detections, matching, segments
+from torch_ap.core import checks_detection as rules
+from torch_ap.core.convention import Convention
+from torch_ap.core.detection_curve import Matches
+from torch_ap.core.detection_input import Columns, DetectionDoor, distinct_labels, image_of
+from torch_ap.core.hit_curve import HitCurve
+
+INTERPOLATIONS = ("11-point", "all-points", "101-point")
+
+
+@dataclass(frozen=True, eq=False)
+class VocEvaluation:
+    """All settings of VOC's mean average precision, and the steps from images to its numbers.
+
+    Attributes:
+        box_format: of ``boxes``.
+        thresholds: T IoU thresholds.
+        interpolation: "11-point" (VOC 2007), "all-points" (VOC 2010 on) or "101-point".
+        inclusive_pixels: whether corners name pixels that they include, so that sizes are one more than differences.
+        strict: whether an IoU must exceed the threshold.
+        validate: whether values are checked.
+    """
+
+    box_format: str
+    thresholds: tuple[float, ...]
+    interpolation: str
+    inclusive_pixels: bool = True
+    strict: bool = False
+    validate: bool = True
+
+    @cached_property
+    def door(self) -> DetectionDoor:
+        """How images come in."""
+        return DetectionDoor(of_truths=("difficult",), validate=self.validate)
+
+    def curve(self, columns: Columns) -> tuple[Tensor, HitCurve]:
+        """(K,) the labels that occur; T * K rankings, one a threshold and class, those of the first threshold first."""
+        labels, place = distinct_labels(torch.cat([columns["detection_labels"], columns["ground_truth_labels"]]))
+        detected, true = place[: len(columns["detection_labels"])], place[len(columns["detection_labels"]) :]
+        categories, images = max(1, len(labels)), max(1, len(columns["detections_per_image"]))
+        image = [image_of(columns[f"{side}s_per_image"]) for side in ("detection", "ground_truth")]
+        ranked = detections.rank(columns["detection_scores"], detected, image[0], categories=categories, images=images)
+        meeting = detections.meet(ranked, image[1] * categories + true, images * categories)
+        return labels, self._matches(ranked, meeting, columns, categories).curve(0)
+
+    def _matches(
+        self, ranked: detections.Ranked, meeting: detections.Meeting, columns: Columns, categories: int
+    ) -> Matches:
+        rows = ranked.rows[meeting.ranked]
+        one = boxes.to_xyxy(columns["detection_boxes"][rows], self.box_format)
+        two = boxes.to_xyxy(columns["ground_truth_boxes"][meeting.truths], self.box_format)
+        pairs = detections.candidates(meeting, boxes.voc_pairs(one, two, float(self.inclusive_pixels)), 0.0)
+        thresholds = segments.real(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
+        visitor, truth, state = matching.argmax(pairs, thresholds, strict=self.strict)
+        hard = columns["ground_truth_difficult"][meeting.truths].bool()
+        # a detection of a difficult ground truth is no item: matched, but not real
+        found = (state == 1) | ((state == 0) & hard[truth])
+        order = torch.argsort(meeting.ranked[visitor])
+        cells = matching.Cells(thresholds, 1)
+        category = meeting.group % categories
+        return Matches(
+            ranked=ranked,
+            at=meeting.ranked[visitor[order]],
+            won=cells.pack(found[:, order]),
+            real=cells.pack((found & ~hard[truth])[:, order]),
+            inside=torch.ones((1, len(ranked.rows)), dtype=torch.bool, device=rows.device),
+            relevant=segments.count(category[~hard], categories)[None],
+            cells=cells,
+        )
+
+    def average_precision(self, curve: HitCurve) -> Tensor:
+        """(T, K) float64; NaN for classes without ground truths that count."""
+        return Convention(interpolation=self.interpolation)(curve).reshape(len(self.thresholds), -1)
+
+    def report(self, columns: Columns, dtype: torch.dtype, *, several: bool, class_metrics: bool) -> dict[str, Tensor]:
+        """The dictionary of results; ``several`` adds the mean of each threshold."""
+        labels, curve = self.curve(columns)
+        each = self.average_precision(curve)
+        out = {"map": each.nanmean()}
+        if several:
+            out["map_per_threshold"] = each.nanmean(1)
+        if class_metrics:
+            out["map_per_class"] = each.mean(0)[: len(labels)]
+        return {name: value.to(dtype) for name, value in out.items()} | {"classes": labels.to(torch.int32)}
+
+
+def voc_evaluation_of(
+    *,
+    box_format: str,
+    iou_threshold: float | Sequence[float],
+    interpolation: str,
+    inclusive_pixels: bool,
+    strict: bool,
+    validate_args: bool = True,
+) -> VocEvaluation:
+    """Settings as given, checked."""
+    thresholds = [iou_threshold] if isinstance(iou_threshold, int | float) else iou_threshold
+    rules.numbers("iou_threshold", thresholds, low=0, high=1)
+    checks.one_of("box_format", box_format, boxes.FORMATS)
+    checks.one_of("interpolation", interpolation, INTERPOLATIONS)
+    for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict), ("validate_args", validate_args)):
+        checks.boolean(name, value)
+    return VocEvaluation(
+        box_format, tuple(map(float, thresholds)), interpolation, inclusive_pixels, strict, validate_args
+    )

@@ -1,0 +1,262 @@
+"""Mean average precision of object detectors as metrics: COCO's and PASCAL VOC's.
+
+Each class holds state; what it computes is the function in ``torch_ap.functional`` that its docstring names.
+"""
+
+from typing import Any, Literal
+
+from torch import Tensor
+from torchmetrics.utilities import rank_zero_warn
+
+from torch_ap.core import checks, checks_detection
+from torch_ap.core.detection_input import Columns, Images
+from torch_ap.core.hit_curve import HitCurve, between
+from torch_ap.functional import coco_evaluation
+from torch_ap.functional.coco_numbers import CocoNumbers
+from torch_ap.functional.coco_report import ClassNames, Report, per_class
+from torch_ap.functional.coco_settings import AreaRanges, OwnIoU, settings_of
+from torch_ap.functional.detection import BoxFormat, IoUType
+from torch_ap.functional.voc_evaluation import voc_evaluation_of
+from torch_ap.metrics.images import DetectionMetric
+
+
+class MeanAveragePrecision(DetectionMetric):
+    """COCO's mean AP and AR; see :func:`torch_ap.functional.coco_mean_average_precision` for formula and arguments.
+
+    Replaces ``torchmetrics.detection.MeanAveragePrecision``: same names, positions, input and output. It differs on
+    purpose: IoU thresholds and recall levels are float64, as COCO's own (torchmetrics' float32 ones miss an IoU that
+    equals a threshold); the overall numbers are at the last of ``max_detection_thresholds``, of which any number may be
+    given (torchmetrics answers -1 where 100 is not among them); with masks alone, detections in images without ground
+    truths are false positives (torchmetrics drops such images); every key is there before the first update.
+
+    Args:
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iou_type: "bbox", "segm" or "precomputed", or several as a tuple.
+        iou_thresholds, rec_thresholds, max_detection_thresholds: COCO's where None.
+        class_metrics: whether AP and AR of each class are given too; it costs nothing.
+        extended_summary: whether COCO's arrays and all IoUs are given too.
+        average: "macro" or "micro".
+        backend: accepted, so that calls need no change, and ignored: neither backend is used.
+        area_ranges, class_names, iou, box_width: as for the function.
+        validate_args: whether the values of batches are checked.
+        kwargs: of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.metrics.detection import MeanAveragePrecision
+        >>> metric = MeanAveragePrecision(class_metrics=True)
+        >>> boxes, labels = torch.tensor([[258.0, 41.0, 606.0, 285.0]]), torch.tensor([0])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.536]), "labels": labels}]
+        >>> metric.update(preds, [{"boxes": torch.tensor([[214.0, 41.0, 562.0, 285.0]]), "labels": labels}])
+        >>> metric.compute()["map"]
+        tensor(0.6000)
+        >>> metric.per_class(iou_threshold=0.5)["tp"]
+        tensor([1])
+    """
+
+    warn_on_many_detections: bool = True
+    plot_legend_name: str = "Class"
+
+    def __init__(
+        self,
+        box_format: BoxFormat = "xyxy",
+        iou_type: IoUType | tuple[IoUType, ...] = "bbox",
+        iou_thresholds: list[float] | None = None,
+        rec_thresholds: list[float] | None = None,
+        max_detection_thresholds: list[int] | None = None,
+        class_metrics: bool = False,
+        extended_summary: bool = False,
+        average: Literal["macro", "micro"] = "macro",
+        backend: Literal["pycocotools", "faster_coco_eval"] = "pycocotools",
+        *,
+        area_ranges: AreaRanges | None = None,
+        class_names: ClassNames = None,
+        iou: OwnIoU | None = None,
+        box_width: int = 4,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        settings = settings_of(
+            box_format=box_format,
+            iou_type=iou_type,
+            iou_thresholds=iou_thresholds,
+            rec_thresholds=rec_thresholds,
+            max_detection_thresholds=max_detection_thresholds,
+            average=average,
+            area_ranges=area_ranges,
+            iou=iou,
+            box_width=box_width,
+            validate_args=validate_args,
+        )
+        checks.boolean("class_metrics", class_metrics)
+        checks.boolean("extended_summary", extended_summary)
+        checks.one_of("backend", backend, ("pycocotools", "faster_coco_eval"))
+        super().__init__(settings.door, **kwargs)
+        self.box_format, self.iou_type, self.average = box_format, settings.iou_types, average
+        self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
+        self.max_detection_thresholds = list(settings.limits)
+        self.class_metrics, self.extended_summary = class_metrics, extended_summary
+        self._settings = settings
+        self._report = Report(class_metrics, extended_summary, class_names)
+
+    def update(self, preds: Images, target: Images) -> None:
+        """Add images.
+
+        Args:
+            preds: a list of dicts, one an image, with ``boxes`` (``masks``, ``ious``), ``scores``, ``labels``; or one
+                dict with the rows of all images end to end and ``counts``, the rows an image.
+            target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
+
+        Dense masks are turned into run lengths here, which on an accelerator waits for the device; all else does not.
+
+        Raises:
+            ValueError: for input that breaks a rule, naming image and key; the state is then as it was. What can be
+                seen only in the values is raised by ``compute`` when the tensors lie on an accelerator.
+        """
+        columns, broken = self._door(preds, target)
+        counts, most = columns["detections_per_image"], self.max_detection_thresholds[-1]
+        if self.warn_on_many_detections and counts.device.type == "cpu" and len(counts) and int(counts.max()) > most:
+            rank_zero_warn(
+                f"An image has {int(counts.max())} detections; of each class only the best {most} count. Raise "
+                "`max_detection_thresholds`, or set `warn_on_many_detections = False`",
+                UserWarning,
+            )
+        self._add(columns, broken)
+
+    def compute(self) -> dict[str, Any]:
+        """All numbers of the images so far, by torchmetrics' names."""
+        columns = self._columns()
+        return self._report(self._settings, columns, self._dtype_of_result(columns["detection_scores"].dtype))
+
+    def per_class(
+        self, iou_threshold: float = 0.5, score_threshold: float = float("-inf"), iou_type: str | None = None
+    ) -> dict[str, Any]:
+        """A table with a row a class.
+
+        Args:
+            iou_threshold: one of the IoU thresholds, at which ``tp`` and ``fp`` are counted.
+            score_threshold: the lowest score that counts there.
+            iou_type: which one, where there are several; default the first.
+
+        Returns:
+            Columns of one length: ``class``, ``name``, ``ap``, ``ap_50``, ``ap_75``, ``ar`` (float64, -1 without ground
+            truths), ``ground_truths`` (crowds left out), ``detections``, ``tp``, ``fp``.
+
+        Raises:
+            ValueError: for a threshold that is none of the metric's.
+        """
+        with self._synced_columns() as columns:
+            return per_class(self._numbers(columns, iou_type), self._report.class_names, iou_threshold, score_threshold)
+
+    def hit_curve(
+        self,
+        iou_threshold: float | None = None,
+        area: str = "all",
+        max_detections: int | None = None,
+        iou_type: str | None = None,
+    ) -> HitCurve:
+        """The hit curve of each class, from which curves, intervals and every other measure of a ranking follow.
+
+        Args:
+            iou_threshold: one of the IoU thresholds: K rankings, in the order of ``classes``. None: all T * K, those of
+                the first threshold first.
+            area: name of an area range.
+            max_detections: one of the detection limits; default the last.
+            iou_type: which one, where there are several; default the first.
+        """
+        areas, limits = list(self._settings.areas), self._settings.limits
+        checks.one_of("area", area, areas)
+        if max_detections is not None:
+            checks_detection.among("max_detections", max_detections, limits)
+        if iou_threshold is not None:
+            checks_detection.among("iou_threshold", iou_threshold, self.iou_thresholds)
+        with self._synced_columns() as columns:
+            numbers = self._numbers(columns, iou_type)
+        limit = len(limits) - 1 if max_detections is None else limits.index(max_detections)
+        return numbers.curve_at(areas.index(area), limit, iou_threshold)
+
+    def _numbers(self, columns: Columns, iou_type: str | None) -> CocoNumbers:
+        checks.one_of("iou_type", iou_type, (None, *self.iou_type))
+        return coco_evaluation.match(self._settings, columns, iou_type or self.iou_type[0])
+
+
+class VOCMeanAveragePrecision(DetectionMetric):
+    """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
+
+    Args:
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iou_threshold: a number, or several.
+        interpolation: "all-points" (VOC 2010 on), "11-point" (VOC 2007) or "101-point".
+        inclusive_pixels: whether corners name pixels that they include, as in the devkit.
+        strict: whether an IoU must exceed the threshold.
+        class_metrics: whether the AP of each class is given too.
+        validate_args: whether the values of batches are checked.
+        kwargs: of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.metrics.detection import VOCMeanAveragePrecision
+        >>> metric = VOCMeanAveragePrecision(interpolation="11-point")
+        >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 3])}]
+        >>> metric.update(preds, [{"boxes": boxes[1:], "labels": torch.tensor([3])}])
+        >>> metric.compute()["map"]
+        tensor(0.5000)
+    """
+
+    plot_legend_name: str = "Class"
+
+    def __init__(
+        self,
+        box_format: BoxFormat = "xyxy",
+        iou_threshold: float | list[float] = 0.5,
+        *,
+        interpolation: Literal["11-point", "all-points", "101-point"] = "all-points",
+        inclusive_pixels: bool = True,
+        strict: bool = False,
+        class_metrics: bool = False,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        evaluation = voc_evaluation_of(
+            box_format=box_format,
+            iou_threshold=iou_threshold,
+            interpolation=interpolation,
+            inclusive_pixels=inclusive_pixels,
+            strict=strict,
+            validate_args=validate_args,
+        )
+        checks.boolean("class_metrics", class_metrics)
+        super().__init__(evaluation.door, **kwargs)
+        self.iou_threshold, self.class_metrics = iou_threshold, class_metrics
+        self._evaluation = evaluation
+
+    def update(self, preds: Images, target: Images) -> None:
+        """Add images, as :meth:`MeanAveragePrecision.update`; ``target`` may have ``difficult``.
+
+        Raises:
+            ValueError: for input that breaks a rule, naming image and key; the state is then as it was.
+        """
+        self._add(*self._door(preds, target))
+
+    def compute(self) -> dict[str, Tensor]:
+        """``map`` of the images so far, and what else was asked for."""
+        columns = self._columns()
+        return self._evaluation.report(
+            columns,
+            self._dtype_of_result(columns["detection_scores"].dtype),
+            several=not isinstance(self.iou_threshold, int | float),
+            class_metrics=self.class_metrics,
+        )
+
+    def hit_curve(self, iou_threshold: float | None = None) -> HitCurve:
+        """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
+        thresholds = list(self._evaluation.thresholds)
+        if iou_threshold is not None:
+            checks_detection.among("iou_threshold", iou_threshold, thresholds)
+        with self._synced_columns() as columns:
+            curve = self._evaluation.curve(columns)[1]
+        if iou_threshold is None:
+            return curve
+        place, size = thresholds.index(iou_threshold), len(curve.m) // len(thresholds)
+        return between(curve, place * size, (place + 1) * size)

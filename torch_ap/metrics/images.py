@@ -1,0 +1,50 @@
+"""The state of a detection metric: images of detections and ground truths, as a few flat tensors."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import checks_detection
+from torch_ap.core.detection_input import Columns, DetectionDoor
+from torch_ap.metrics.base import RankingMetric
+
+
+class DetectionMetric(RankingMetric):
+    """Abstract: images as flat columns, one state a column, however many images there are.
+
+    Each column is the rows of all images end to end (boxes, scores, labels, ...) or a number an image (rows an image),
+    so that a sync over ranks is one collective a column.
+    """
+
+    value_rules = checks_detection.VALUE_RULES
+
+    def __init__(self, door: DetectionDoor, **kwargs: Any) -> None:
+        super().__init__(f"{door.geometry}|{door.width}|{door.of_truths}|{door.of_detections}", **kwargs)
+        self._door = door
+        for name in door.states:
+            self.add_state(name, [], dist_reduce_fx="cat")
+
+    def _add(self, columns: Columns, broken: Tensor | None) -> None:
+        """Keep images that the door let in."""
+        for name, column in columns.items():
+            getattr(self, name).append(column)
+        self._note(broken)
+
+    def _columns(self) -> Columns:
+        """All images so far."""
+        self._raise_noted()
+        held = {name: getattr(self, name) for name in self._door.states}
+        if not held["detection_scores"]:
+            return {name: column.to(self.device) for name, column in self._door([], [])[0].items()}
+        return {name: torch.cat(state) if isinstance(state, list) else state for name, state in held.items()}
+
+    @contextmanager
+    def _synced_columns(self) -> Iterator[Columns]:
+        """All images of all ranks, for results beside ``compute``."""
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync, should_unsync=self._should_unsync
+        ):
+            yield self._columns()
