@@ -86,11 +86,16 @@ def evaluate(
 ) -> Tensor:
     """All steps, for one batch that is all there is."""
     admitted = evaluation.admit(preds, target, weights)
+    raise_broken(admitted, evaluation.door.top)
+    return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))
+
+
+def raise_broken(admitted: Batch, top: int) -> None:
+    """Raise for the first rule about values that a batch on an accelerator breaks; ``top`` is the largest target."""
     if admitted.broken is not None:
         for rule, broken in zip(checks.VALUE_RULES, admitted.broken.tolist(), strict=True):
             if broken:
-                raise ValueError(rule.format(top=evaluation.door.top))
-    return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))
+                raise ValueError(rule.format(top=top))
 
 
 def result_dtype(scores: torch.dtype) -> torch.dtype:
