@@ -55,8 +55,6 @@ class Door:
     validate: bool = True
 
     def __post_init__(self) -> None:
-        name = "num_classes" if self.classes else "num_labels"
-        checks.positive_int(name, self.width, least=2, optional=self.width is None and not self.classes)
         checks.integer("ignore_index", self.ignore_index)
         checks.boolean("validate_args", self.validate)
         checks.one_of("normalization", self.normalization, NORMALIZATIONS if self.classes else NORMALIZATIONS[:2])
@@ -93,11 +91,11 @@ class Door:
             checks.class_target(preds, target)
         else:
             checks.same_shape(preds, target)
-        if preds.device != target.device or weights is not None:
-            checks.same_device(preds=preds, target=target, weights=weights)
         if weights is not None:
             an_item = preds.shape[:1] + preds.shape[2:] if self.width is not None else preds.shape
             checks.weights_form(weights, [an_item] if self.classes else list(dict.fromkeys([an_item, target.shape])))
+        if preds.device != target.device or weights is not None:
+            checks.same_device(preds=preds, target=target, weights=weights)
 
     def _rows(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """(N, ...) to (N,), (N, C, ...) to (N, C)."""
@@ -160,7 +158,7 @@ def _curve_of_ragged(batch: Batch, kept: Tensor, every_group: bool) -> HitCurve:
     place = kept.t().flatten().nonzero().squeeze(1)
     weights = None
     if batch.weights is not None:
-        weights = batch.weights.reshape(items, -1).expand(items, columns).t().flatten()[place]
+        weights = bins.spread(batch.weights, batch.scores).t().flatten()[place]
     return builders.from_scores(
         batch.scores.t().flatten()[place],
         batch.target.t().flatten()[place],

@@ -47,17 +47,17 @@ def count(
     table = scores if scores.ndim == 2 else scores[:, None]
     columns, cells = table.shape[1], len(thresholds) + 1
     column = torch.arange(columns, device=scores.device)
-    hit = relevant[:, None] == column if relevant.ndim == 1 and scores.ndim == 2 else relevant.reshape(table.shape)
+    hit = relevant[:, None] == column if relevant.ndim == 1 and scores.ndim == 2 else relevant.reshape(table.shape) == 1
     place = ((column * cells + bin_of(table, thresholds)) * 2 + hit).flatten()
     if weight is None and counted is None:
         return segments.count(place, columns * cells * 2).reshape(columns, cells, 2)
-    amount = torch.ones_like(place) if weight is None else segments.real(_spread(weight, table).flatten())
+    amount = torch.ones_like(place) if weight is None else segments.real(spread(weight, table).flatten())
     if counted is not None:
-        amount = amount * _spread(counted, table).flatten()
+        amount = amount * spread(counted, table).flatten()
     totals = amount.new_zeros(columns * cells * 2).index_add_(0, place, amount)
     return totals.reshape(columns, cells, 2)
 
 
-def _spread(values: Tensor, table: Tensor) -> Tensor:
-    """(N,) values, one an item, to the shape of the table; those of its shape stay."""
-    return values.reshape(len(table), -1).expand(table.shape)
+def spread(values: Tensor, table: Tensor) -> Tensor:
+    """(N,) values, one an item, to the (N, C) of the table; those of its shape stay."""
+    return values if values.shape == table.shape else values[:, None].expand(table.shape)

@@ -185,26 +185,32 @@ def _count_groups(chunks: Sequence[Array], hit_scores: Array, threads: int = 1) 
     """
     changed = np.ones(len(hit_scores) + 1, bool)
     np.not_equal(hit_scores[1:], hit_scores[:-1], out=changed[1:-1])
-    bounds = np.flatnonzero(changed[: len(hit_scores) + bool(len(hit_scores))])
-    starts = bounds[:-1]
-    score = hit_scores[starts]
-    size = sum(map(len, chunks))
+    bounds = np.flatnonzero(changed) if len(hit_scores) else np.zeros(1, np.int64)
+    ascending = hit_scores[bounds[:-1]]
+    size, groups = sum(map(len, chunks)), len(ascending)
+    hits, items, hits_above, items_above = (np.empty(groups, np.int64) for _ in range(4))
+    score = np.empty_like(ascending)
 
-    def locate(part: slice) -> tuple[Array, Array]:
-        ranges = [order.equal_range(chunk, score[part]) for chunk in chunks]
+    def fill(part: slice) -> None:
+        """Write groups ``part``, counted from the worst, to their places counted from the best."""
+        place = slice(groups - part.stop, groups - part.start)
+        ranges = [order.equal_range(chunk, ascending[part]) for chunk in chunks]
         below, at_or_below = ranges[0] if len(ranges) == 1 else (sum(side) for side in zip(*ranges, strict=True))
-        return (at_or_below - below)[::-1], size - at_or_below[::-1]
+        start, end = bounds[:-1][part], bounds[1:][part]
+        np.subtract(end, start, out=hits[place][::-1])
+        np.subtract(len(hit_scores), end, out=hits_above[place][::-1])
+        np.subtract(at_or_below, below, out=items[place][::-1])
+        np.subtract(size, at_or_below, out=items_above[place][::-1])
+        score[place] = ascending[part][::-1]
 
-    parts = order.in_threads(locate, order.spans(len(score), threads), threads)
-    items, items_above = (np.concatenate(side[::-1]) for side in zip(*parts, strict=True))
-    hits = -np.diff(bounds[::-1])
-    return hits, items, len(hit_scores) - starts[::-1] - hits, items_above, score[::-1].copy()
+    order.in_threads(fill, order.spans(groups, threads), threads)
+    return hits, items, hits_above, items_above, score
 
 
 def _assemble(groups: Sequence[tuple[Array, ...]], n: Tensor, m: Tensor, dtype: torch.dtype) -> HitCurve:
     """The groups of each ranking, end to end."""
     hits, items, hits_above, items_above, score = (
-        torch.from_numpy(np.ascontiguousarray(column[0]) if len(column) == 1 else np.concatenate(column))
+        torch.from_numpy(column[0] if len(column) == 1 else np.concatenate(column))
         for column in zip(*groups, strict=True)
     )
     score = (score + 0 if dtype.is_floating_point else score) if score.dtype == dtype else order.values(score, dtype)

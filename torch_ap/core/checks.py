@@ -106,6 +106,20 @@ def same_shape(preds: Tensor, target: Tensor) -> None:
         raise ValueError("`preds` and `target` must have at least one dimension, got 0-D tensors")
 
 
+def rows(name: str, value: Tensor) -> None:
+    """One ranking, or one a row."""
+    if value.ndim not in (1, 2):
+        raise ValueError(f"`{name}` must have shape (N,) or (Q, N), got {tuple(value.shape)}")
+
+
+def depths(name: str, value: Any, most: float) -> None:
+    """A 1-D tensor of numbers in [0, most]."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`{name}` must be a tensor or None, got {type(value).__name__}")
+    if value.ndim != 1 or value.is_complex() or not bool(((value >= 0) & (value <= most)).all()):
+        raise ValueError(f"`{name}` must be 1-D and hold numbers in [0, {most:g}], got {value!r}")
+
+
 def columns(preds: Tensor, width: int, name: str) -> None:
     """``preds`` is (N, ``width``, ...)."""
     if preds.ndim < 2 or preds.shape[1] != width:

@@ -1,5 +1,6 @@
 """True and false positives and negatives at a cut of the ranking, and the measures that are ratios of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +26,10 @@ class Counts:
     fp: Tensor
     fn: Tensor
     tn: Tensor
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Counts":
+        """The same counts, each changed alike: picked, reshaped, moved."""
+        return Counts(change(self.tp), change(self.fp), change(self.fn), change(self.tn))
 
     @property
     def precision(self) -> Tensor:
@@ -124,11 +129,12 @@ def hits_at(curve: HitCurve, t: Tensor, *, ties: str = "grouped") -> Tensor:
 
     Args:
         curve: one ranking, without weights.
-        t: (T,) float64 ranks in [0, n], whole or not.
+        t: (T,) ranks in [0, n], whole or not.
 
     Returns:
         (T,) float64.
     """
+    t = segments.real(t)
     if not len(curve.hits):
         return torch.zeros_like(t)
     entry = (torch.searchsorted(segments.real(curve.items_above), t, right=False) - 1).clamp(min=0)

@@ -65,7 +65,7 @@ class HitCurve:
     @property
     def precision(self) -> Tensor:
         """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
-        return segments.real(self.hits_above).add_(self.hits).div_(self.items_through)
+        return segments.real(self.hits_above, copy=True).add_(self.hits).div_(self.items_through)
 
     @property
     def hits_seen(self) -> Tensor:

@@ -29,7 +29,7 @@ _INTEGER_OF = {
     torch.bool: torch.uint8,
 }
 _THREADING_PAYS = 1 << 17
-_QUERIES_A_BLOCK = 4096
+_QUERIES_A_BLOCK = 8192
 
 
 def keys(scores: Tensor) -> Tensor:
@@ -94,32 +94,28 @@ def dense_ranks(keys: Tensor) -> tuple[Tensor, Tensor]:
 def equal_range(ascending: Array, queries: Array) -> tuple[Array, Array]:
     """For each query, how many values lie below it, and how many at or below it.
 
-    Equals ``searchsorted`` left and right; the second search runs only for queries that occur more than once.
+    Equals ``searchsorted`` left and right. A block of queries searches only between its ends, and so in cache; the
+    second search runs only for queries that occur more than once. (A clipped look at the last value can ask for a
+    search that was not needed, never spare one that was.)
 
     Args:
         ascending: (N,) sorted values.
         queries: (Q,) sorted ascending too, which keeps the search in cache.
     """
-    below = _count_below(ascending, queries)
-    if not len(ascending):
-        return below, below
-    last = len(ascending) - 1
-    at_or_below = below + ((below <= last) & (ascending[np.minimum(below, last)] == queries))
-    repeated = np.flatnonzero((at_or_below <= last) & (ascending[np.minimum(at_or_below, last)] == queries))
-    if len(repeated):
-        at_or_below[repeated] = np.searchsorted(ascending, queries[repeated], "right")
-    return below, at_or_below
-
-
-def _count_below(ascending: Array, queries: Array) -> Array:
-    """``searchsorted`` left, a block of queries at a time: each block searches only between its ends, in cache."""
+    below, at_or_below = np.empty(len(queries), np.int64), np.empty(len(queries), np.int64)
     edges = [*np.searchsorted(ascending, queries[::_QUERIES_A_BLOCK]).tolist(), len(ascending)]
-    below = np.empty(len(queries), np.int64)
-    for block, first in enumerate(edges[:-1]):
+    for block, (first, last) in enumerate(itertools.pairwise(edges)):
         span = slice(block * _QUERIES_A_BLOCK, (block + 1) * _QUERIES_A_BLOCK)
-        found = np.searchsorted(ascending[first : edges[block + 1]], queries[span])
-        np.add(found, first, out=below[span])
-    return below
+        wanted, low, high = queries[span], below[span], at_or_below[span]
+        np.add(np.searchsorted(ascending[first:last], wanted), first, out=low)
+        if not len(ascending):
+            high[:] = low
+            continue
+        np.add(low, ascending.take(low, mode="clip") == wanted, out=high)
+        repeated = np.flatnonzero(ascending.take(high, mode="clip") == wanted)
+        if len(repeated):
+            high[repeated] = np.searchsorted(ascending[first:], wanted[repeated], "right") + first
+    return below, at_or_below
 
 
 def workers(size: int) -> int:

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch_ap.core import order
 
 
-def real(values: Tensor) -> Tensor:
-    """``values`` as float64, or as float32 on the devices that have no float64 (MPS)."""
-    return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
+def real(values: Tensor, *, copy: bool = False) -> Tensor:
+    """``values`` as float64, or as float32 on the devices that have no float64 (MPS); ``copy`` for new memory."""
+    return values.to(torch.float32 if values.device.type == "mps" else torch.float64, copy=copy)
 
 
 def from_counts(counts: Tensor) -> Tensor:

@@ -1,15 +1,36 @@
 """The measures as functions: tensors in, tensors out, no state."""
 
+from torch_ap.core.counts import Counts
 from torch_ap.functional.classification import (
     average_precision,
     binary_average_precision,
     multiclass_average_precision,
     multilabel_average_precision,
 )
+from torch_ap.functional.curves import HitCurvePoints, PrecisionRecallCurve, hit_curve, precision_recall_curve
+from torch_ap.functional.cuts import (
+    counts_at_k,
+    counts_at_threshold,
+    f_beta_at_k,
+    precision_at_k,
+    r_precision,
+    recall_at_k,
+)
 
 __all__ = [
+    "Counts",
+    "HitCurvePoints",
+    "PrecisionRecallCurve",
     "average_precision",
     "binary_average_precision",
+    "counts_at_k",
+    "counts_at_threshold",
+    "f_beta_at_k",
+    "hit_curve",
     "multiclass_average_precision",
     "multilabel_average_precision",
+    "precision_at_k",
+    "precision_recall_curve",
+    "r_precision",
+    "recall_at_k",
 ]

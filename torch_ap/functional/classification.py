@@ -121,8 +121,9 @@ def multiclass_average_precision(
         average: "macro" (mean over classes), "weighted" (by their number of items), "none" or None (one value a class).
         thresholds, ignore_index, validate_args: as in :func:`binary_average_precision`.
         weights: (N, ...) weight of each item, as there.
-        normalization: "softmax" over the classes or "sigmoid" to apply one; None leaves the scores as they are. Softmax
-            changes the ranking inside a column, since it compares each score with its row's.
+        normalization: "softmax" over the classes or "sigmoid" to apply one; None leaves the scores as they are. The
+            ranking of a class compares items with one another: a network's logits, which a softmax loss leaves free to
+            drift from item to item, want "softmax"; probabilities and scores that are comparable want None.
         top_k, denominator, interpolation, ties, dtype: as in :func:`binary_average_precision`, class by class.
         empty_target_action: what a class without items counts as: "skip" leaves it out of the average, "nan" makes the
             average NaN, "neg" 0, "pos" 1, "error" raises. Default: left out, with a warning.
@@ -147,8 +148,8 @@ def multiclass_average_precision(
     """
     door, levels = door_and_thresholds(
         thresholds,
+        name="num_classes",
         width=num_classes,
-        classes=True,
         ignore_index=ignore_index,
         normalization=normalization,
         validate_args=validate_args,
@@ -215,6 +216,7 @@ def multilabel_average_precision(
     """
     door, levels = door_and_thresholds(
         thresholds,
+        name="num_labels",
         width=num_labels,
         ignore_index=ignore_index,
         normalization=normalization,

@@ -86,16 +86,14 @@ def evaluate(
 ) -> Tensor:
     """All steps, for one batch that is all there is."""
     admitted = evaluation.admit(preds, target, weights)
-    raise_broken(admitted, evaluation.door.top)
+    raise_broken(admitted.broken, evaluation.door.top)
     return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))
 
 
-def raise_broken(admitted: Batch, top: int) -> None:
-    """Raise for the first rule about values that a batch on an accelerator breaks; ``top`` is the largest target."""
-    if admitted.broken is not None:
-        for rule, broken in zip(checks.VALUE_RULES, admitted.broken.tolist(), strict=True):
-            if broken:
-                raise ValueError(rule.format(top=top))
+def raise_broken(broken: Tensor | None, top: int) -> None:
+    """Raise for the first rule that a batch on an accelerator breaks; on CPU the door has raised already."""
+    if broken is not None and bool(broken.any()):
+        raise ValueError(checks.VALUE_RULES[broken.tolist().index(True)].format(top=top))
 
 
 def result_dtype(scores: torch.dtype) -> torch.dtype:
@@ -106,18 +104,23 @@ def result_dtype(scores: torch.dtype) -> torch.dtype:
 def door_and_thresholds(
     thresholds: int | list[float] | Tensor | None,
     *,
+    name: str | None = None,
     width: int | None = None,
-    classes: bool = False,
     ignore_index: int | None = None,
     normalization: str | None = None,
     validate_args: bool = True,
     device: torch.device | None = None,
 ) -> tuple[Door, Tensor | None]:
-    """The door, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must then lie."""
+    """The door, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must then lie.
+
+    ``name`` is the argument that gives the number of columns, ``width``; None for one ranking.
+    """
     checks.thresholds(thresholds)
+    if name is not None:
+        checks.positive_int(name, width, least=2)
     door = Door(
         width=width,
-        classes=classes,
+        classes=name == "num_classes",
         ignore_index=ignore_index,
         normalization=normalization,
         unit_range=isinstance(thresholds, int),
@@ -130,5 +133,5 @@ def _flat(admitted: Batch) -> Batch:
     """All columns as one ranking."""
     weights, scores = admitted.weights, admitted.scores
     if weights is not None:
-        weights = weights.reshape(len(scores), -1).expand(scores.shape).flatten()
+        weights = bins.spread(weights, scores).flatten()
     return Batch(scores.flatten(), admitted.target.flatten(), weights, admitted.broken)

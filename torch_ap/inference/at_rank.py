@@ -53,7 +53,7 @@ def recall_at_k_interval(preds: Tensor, target: Tensor, k: int, *, level: float 
     """
     checks_inference.level(level)
     admitted = Door()(preds, target)
-    raise_broken(admitted, 1)
+    raise_broken(admitted.broken, 1)
     checks_inference.rank("k", k, len(admitted.scores))
     curve = builders.from_scores(admitted.scores, admitted.target)
     n, m = float(curve.n), float(curve.m)

@@ -108,7 +108,7 @@ def chance_test(
     """
     checks.one_of("method", method, _METHODS)
     admitted = Door()(preds, target)
-    raise_broken(admitted, 1)
+    raise_broken(admitted.broken, 1)
     curve = builders.from_scores(admitted.scores, admitted.target, every_group=True)
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
     if not m or m == n:

@@ -122,7 +122,7 @@ def compare_rankings(
     scores = []
     for preds in (preds_a, preds_b):
         admitted = Door()(preds, target)
-        raise_broken(admitted, 1)
+        raise_broken(admitted.broken, 1)
         scores.append(admitted.scores)
     return compare_scores(scores[0], scores[1], target == 1, level, method, design, resampling or Resampling())
 

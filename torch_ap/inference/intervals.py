@@ -102,7 +102,7 @@ def average_precision_interval(
     door = Door(width=preds.shape[1] if wide else None, classes=classes)
     evaluation = Evaluation(door, Convention(interpolation=interpolation), average=average)
     admitted = evaluation.admit(preds, target)
-    raise_broken(admitted, door.top)
+    raise_broken(admitted.broken, door.top)
     return interval_of(evaluation, admitted, level=level, method=method, design=design, resampling=resampling)
 
 

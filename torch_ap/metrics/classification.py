@@ -31,10 +31,13 @@ class ClassificationAveragePrecision(RankingMetric):
     255 or 32,767 classes), weights if any. With thresholds it is counts of misses and hits per bin.
     """
 
-    __jit_unused_properties__: ClassVar[list[str]] = [*RankingMetric.__jit_unused_properties__, "thresholds"]
+    __jit_unused_properties__: ClassVar[list[str]] = [
+        *RankingMetric.__jit_unused_properties__,
+        *("thresholds", "average", "ignore_index", "normalization", "validate_args", "num_classes", "num_labels"),
+    ]
 
     scores: list[Tensor]
-    labels: list[Tensor]
+    targets: list[Tensor]
     weights: list[Tensor]
     counts: Tensor
     weight_sums: Tensor
@@ -45,7 +48,7 @@ class ClassificationAveragePrecision(RankingMetric):
         super().__init__(f"{door.width}|{door.classes}|{door.ignore_index}|{door.normalization}|{binned}", **kwargs)
         self._evaluation = evaluation
         if thresholds is None:
-            for name in ("scores", "labels", "weights"):
+            for name in ("scores", "targets", "weights"):
                 self.add_state(name, [], dist_reduce_fx="cat")
         else:
             shape = (door.width or 1, len(thresholds) + 1, 2)
@@ -56,6 +59,26 @@ class ClassificationAveragePrecision(RankingMetric):
     def thresholds(self) -> Tensor | None:
         """(T,) thresholds in ascending order, or None."""
         return self._evaluation.thresholds
+
+    @property
+    def average(self) -> str | None:
+        """How rankings are averaged."""
+        return self._evaluation.average
+
+    @property
+    def ignore_index(self) -> int | None:
+        """Target value of items that do not count."""
+        return self._evaluation.door.ignore_index
+
+    @property
+    def normalization(self) -> str | None:
+        """What is applied to the scores of every batch."""
+        return self._evaluation.door.normalization
+
+    @property
+    def validate_args(self) -> bool:
+        """Whether the values of batches are checked."""
+        return self._evaluation.door.validate
 
     def update(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> None:
         """Add a batch.
@@ -103,7 +126,7 @@ class ClassificationAveragePrecision(RankingMetric):
         given = self._evaluation.door.normalization is None
         self.scores.append(batch.scores.clone() if given else batch.scores)
         own = batch.target.dtype != target.dtype or self._evaluation.door.ignore_index is not None
-        self.labels.append(batch.target if own else batch.target.clone())
+        self.targets.append(batch.target if own else batch.target.clone())
 
     def _batch(self) -> Batch:
         """All items of the state as one batch."""
@@ -112,7 +135,7 @@ class ClassificationAveragePrecision(RankingMetric):
             empty = torch.empty((0,) if door.width is None else (0, door.width), device=self.device)
             target = torch.empty((0,) if door.classes else empty.shape, dtype=door.target_dtype, device=self.device)
             return Batch(empty, target)
-        scores, target = torch.cat(self.scores), torch.cat(self.labels)
+        scores, target = torch.cat(self.scores), torch.cat(self.targets)
         weights = torch.cat(self.weights) if self.weights else None
         if weights is not None and len(weights) != len(scores):
             raise ValueError("`weights` must be given on every rank or on none")
@@ -188,7 +211,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         num_classes: C.
         average: "macro", "weighted", "none" or None.
         thresholds, ignore_index, validate_args: as for :class:`BinaryAveragePrecision`.
-        normalization: None, "softmax" or "sigmoid".
+        normalization: None, "softmax" or "sigmoid". Logits of a network trained with a softmax want "softmax".
         top_k, denominator, interpolation, ties, empty_target_action: the convention, class by class.
         kwargs: of ``torchmetrics.Metric``.
 
@@ -222,14 +245,19 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
     ) -> None:
         door, levels = door_and_thresholds(
             thresholds,
+            name="num_classes",
             width=num_classes,
-            classes=True,
             ignore_index=ignore_index,
             normalization=normalization,
             validate_args=validate_args,
         )
         convention = Convention(top_k, denominator, interpolation, ties)
         super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)
+
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        return self._evaluation.door.width or 0
 
 
 class MultilabelAveragePrecision(ClassificationAveragePrecision):
@@ -274,6 +302,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
     ) -> None:
         door, levels = door_and_thresholds(
             thresholds,
+            name="num_labels",
             width=num_labels,
             ignore_index=ignore_index,
             normalization=normalization,
@@ -281,6 +310,11 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         )
         convention = Convention(top_k, denominator, interpolation, ties)
         super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)
+
+    @property
+    def num_labels(self) -> int:
+        """L."""
+        return self._evaluation.door.width or 0
 
 
 class AveragePrecision(Metric):

@@ -1,0 +1,1 @@
+"""Speed and memory as ratios to peers, measured in one run: ``python -m benchmarks.<name>``."""

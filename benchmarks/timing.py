@@ -1,0 +1,70 @@
+"""Timing by turns: every contender once, then again, so that a drifting machine slows all of them alike."""
+
+import argparse
+import gc
+import os
+import pathlib
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+
+def by_turns(contenders: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Median seconds of each contender, after one round that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(rounds + 1):
+        for name, run in contenders.items():
+            gc.collect()
+            start = time.perf_counter()
+            run()
+            took = time.perf_counter() - start
+            if turn or rounds == 0:
+                seconds[name].append(took)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def once(contenders: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """Seconds of one run each, for what is too slow to repeat."""
+    return by_turns(contenders, 0)
+
+
+def row(what: str, seconds: Mapping[str, float], names: Sequence[str]) -> str:
+    """A table row: our time, then each peer's time as a multiple of ours."""
+    ours = seconds["torch_ap"]
+    cells = [f"{seconds[name] / ours:.3g}" if name in seconds else "" for name in names]
+    return f"| {what} | {in_ms(ours)} | " + " | ".join(cells) + " |"
+
+
+def head(first: str, names: Sequence[str]) -> str:
+    """The head of a table of :func:`row` rows."""
+    return f"| {first} | torch_ap, ms | " + " | ".join(names) + " |\n" + "|---" * (2 + len(names)) + "|"
+
+
+def in_ms(seconds: float) -> str:
+    """Milliseconds with three digits."""
+    return f"{seconds * 1000:.3g}"
+
+
+def machine(*packages: str) -> str:
+    """What the figures were measured on."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):  # only Linux has it
+        model = platform.machine()
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model}, {cpus} cores, {torch.get_num_threads()} threads; Python {platform.python_version()}; {versions}"
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Options that every benchmark has."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--rounds", type=int, default=5, help="timed rounds of each table row (default 5)")
+    options.add_argument("--quick", action="store_true", help="small sizes only, to see that it runs")
+    return options

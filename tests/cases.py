@@ -1,0 +1,164 @@
+"""The table of metrics: one row each, and every law of ``test_common`` holds for every row."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import torch_ap
+from tests import oracles
+from torch_ap import functional
+
+CLASSES = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """A metric class, its function, how to call both, and what the value is by definition."""
+
+    metric: Callable[..., Any]
+    function: Callable[..., Tensor]
+    make: Callable[[int, torch.Generator], tuple[Tensor, Tensor]]
+    oracle: Callable[[Tensor, Tensor], list[float]]
+    settings: dict[str, Any] = field(default_factory=dict)
+    logits: bool = True
+
+    def new(self, **more: Any) -> Any:
+        return self.metric(**self.settings, **more)
+
+    def value(self, preds: Tensor, target: Tensor, **more: Any) -> Tensor:
+        return self.function(preds, target, **self.settings, **more)
+
+
+def scores(shape, generator):
+    """Eighths, so that ties are the normal case and every float dtype holds them exactly."""
+    return (torch.rand(shape, generator=generator) * 16).round() / 16
+
+
+def binary(n, generator):
+    return scores((n,), generator), torch.randint(2, (n,), generator=generator)
+
+
+def binary_with_ignored(n, generator):
+    return scores((n,), generator), torch.randint(-1, 2, (n,), generator=generator)
+
+
+def multiclass(n, generator):
+    return scores((n, CLASSES), generator), torch.randint(CLASSES, (n,), generator=generator)
+
+
+def multiclass_with_ignored(n, generator):
+    return scores((n, CLASSES), generator), torch.randint(-1, CLASSES, (n,), generator=generator)
+
+
+def multilabel(n, generator):
+    return scores((n, CLASSES), generator), torch.randint(2, (n, CLASSES), generator=generator)
+
+
+def multilabel_with_ignored(n, generator):
+    return scores((n, CLASSES), generator), torch.randint(-1, 2, (n, CLASSES), generator=generator)
+
+
+def by_definition(measure=oracles.average_precision, average="none", undefined=0.0, thresholds=None):
+    """The oracle of a case: the measure of each ranking, then the average."""
+
+    def one(column_scores: Tensor, hits: Tensor) -> float | None:
+        kept = hits >= 0
+        values, relevant = column_scores[kept].double(), hits[kept].tolist()
+        if thresholds is not None:
+            values = (values[:, None] >= thresholds.double()).sum(1)
+        exact = measure(values.tolist(), relevant)
+        return float(exact) if exact is not None else undefined if relevant else None
+
+    def value(preds: Tensor, target: Tensor) -> list[float]:
+        if preds.ndim == 2 and target.ndim == 1:
+            target = torch.where(target[:, None] < 0, -1, (target[:, None] == torch.arange(CLASSES)).long())
+        if preds.ndim == 1 or average == "micro":
+            columns = [(preds.flatten(), target.flatten())]
+        else:
+            columns = list(zip(preds.t(), target.t(), strict=True))
+        values = [one(*column) for column in columns]
+        if average in ("macro", "weighted"):
+            support = [int((hits == 1).sum()) for _, hits in columns]
+            values = [oracles.average(values, average, support)]
+        return [math.nan if x is None else x for x in values]
+
+    return value
+
+
+def at(k, denominator="min", ties="grouped"):
+    return lambda s, r: oracles.average_precision(s, r, ties, k, denominator)
+
+
+def ties(rule):
+    return lambda s, r: oracles.average_precision(s, r, rule)
+
+
+def interpolated(levels):
+    return lambda s, r: oracles.interpolated_average_precision(s, r, levels)
+
+
+BINARY = (torch_ap.BinaryAveragePrecision, functional.binary_average_precision, binary)
+BINARY_IGNORED = (*BINARY[:2], binary_with_ignored)
+MULTICLASS = (torch_ap.MulticlassAveragePrecision, functional.multiclass_average_precision, multiclass)
+MULTICLASS_IGNORED = (*MULTICLASS[:2], multiclass_with_ignored)
+MULTILABEL = (torch_ap.MultilabelAveragePrecision, functional.multilabel_average_precision, multilabel)
+MULTILABEL_IGNORED = (*MULTILABEL[:2], multilabel_with_ignored)
+C, L = {"num_classes": CLASSES}, {"num_labels": CLASSES}
+FIVE = torch.linspace(0, 1, 5)
+OWN = [0.25, 0.7, 0.5]
+
+CASES = {
+    "binary": Case(*BINARY, by_definition()),
+    "binary_ignored": Case(*BINARY_IGNORED, by_definition(), {"ignore_index": -1}),
+    "binary_at_3": Case(*BINARY, by_definition(at(3)), {"top_k": 3}),
+    "binary_at_3_relevant": Case(*BINARY, by_definition(at(3, "relevant")), {"top_k": 3, "denominator": "relevant"}),
+    "binary_at_3_found": Case(*BINARY, by_definition(at(3, "found")), {"top_k": 3, "denominator": "found"}),
+    "binary_optimistic": Case(*BINARY, by_definition(ties("optimistic")), {"ties": "optimistic"}),
+    "binary_pessimistic": Case(*BINARY, by_definition(ties("pessimistic")), {"ties": "pessimistic"}),
+    "binary_11_point": Case(
+        *BINARY,
+        by_definition(interpolated([oracles.Fraction(j, 10) for j in range(11)])),
+        {"interpolation": "11-point"},
+    ),
+    "binary_all_points": Case(*BINARY, by_definition(interpolated("all-points")), {"interpolation": "all-points"}),
+    "binary_trapezoid": Case(*BINARY, by_definition(interpolated("trapezoid")), {"interpolation": "trapezoid"}),
+    "binary_5_thresholds": Case(*BINARY, by_definition(thresholds=FIVE), {"thresholds": 5}, logits=False),
+    "binary_ignored_5_thresholds": Case(
+        *BINARY_IGNORED, by_definition(thresholds=FIVE), {"thresholds": 5, "ignore_index": -1}, logits=False
+    ),
+    "multiclass": Case(*MULTICLASS, by_definition(average="macro", undefined=None), C),
+    "multiclass_none": Case(*MULTICLASS, by_definition(undefined=None), {**C, "average": None}),
+    "multiclass_weighted": Case(
+        *MULTICLASS, by_definition(average="weighted", undefined=None), {**C, "average": "weighted"}
+    ),
+    "multiclass_ignored": Case(
+        *MULTICLASS_IGNORED, by_definition(average="macro", undefined=None), {**C, "ignore_index": -1}
+    ),
+    "multiclass_at_2": Case(*MULTICLASS, by_definition(at(2), average="macro", undefined=None), {**C, "top_k": 2}),
+    "multiclass_5_thresholds": Case(
+        *MULTICLASS,
+        by_definition(undefined=None, thresholds=FIVE),
+        {**C, "average": "none", "thresholds": 5},
+        logits=False,
+    ),
+    "multilabel": Case(*MULTILABEL, by_definition(average="macro"), L),
+    "multilabel_none": Case(*MULTILABEL, by_definition(), {**L, "average": None}),
+    "multilabel_micro": Case(*MULTILABEL, by_definition(average="micro"), {**L, "average": "micro"}),
+    "multilabel_weighted": Case(*MULTILABEL, by_definition(average="weighted"), {**L, "average": "weighted"}),
+    "multilabel_ignored": Case(*MULTILABEL_IGNORED, by_definition(), {**L, "average": "none", "ignore_index": -1}),
+    "multilabel_11_point": Case(
+        *MULTILABEL,
+        by_definition(interpolated([oracles.Fraction(j, 10) for j in range(11)])),
+        {**L, "average": None, "interpolation": "11-point"},
+    ),
+    "multilabel_micro_5_thresholds": Case(
+        *MULTILABEL,
+        by_definition(average="micro", thresholds=FIVE),
+        {**L, "average": "micro", "thresholds": 5},
+        logits=False,
+    ),
+}

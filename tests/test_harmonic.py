@@ -1,0 +1,26 @@
+"""Differences of harmonic numbers against exact fractions and long sums."""
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+
+from torch_ap.core.harmonic import harmonic_difference
+
+
+def difference(start, length):
+    return harmonic_difference(torch.tensor([float(start)]).double(), torch.tensor([float(length)]).double()).item()
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 15, 16, 17, 100])
+@pytest.mark.parametrize("length", [0, 1, 2, 15, 16, 17, 18, 40, 300])
+def test_exact_fractions(start, length):
+    exact = sum((Fraction(1, start + j) for j in range(1, length + 1)), Fraction(0))
+    assert difference(start, length) == pytest.approx(float(exact), rel=4e-16 * 8, abs=0)
+
+
+@pytest.mark.parametrize("start", [0, 10**4, 10**8, 10**12])
+def test_large_ranks(start):
+    exact = math.fsum(1 / (start + j) for j in range(1, 10**5 + 1))
+    assert difference(start, 10**5) == pytest.approx(exact, rel=1e-14)

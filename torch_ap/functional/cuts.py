@@ -1,0 +1,200 @@
+"""Measures of a ranking that is cut: at rank k, or at a score threshold."""
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import bins, builders, checks, counts
+from torch_ap.core.batch import Door
+from torch_ap.core.convention import TIES
+from torch_ap.core.counts import Counts
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.functional.classification import Ties
+from torch_ap.functional.evaluation import raise_broken, result_dtype
+
+
+def precision_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped") -> Tensor:
+    """P@k: the fraction of the k highest-scored items that is relevant, h(k) / k.
+
+    Args:
+        preds: (N,) one ranking, or (Q, N) one a row: floating or integer scores, any number but NaN.
+        target: the shape of ``preds``; integers or bool, 0 or 1.
+        k: at least 1. Where fewer items were ranked, the missing ones count as not relevant.
+        ties: which of the tied items that straddle k count: "grouped" and "expected" an even share (the mean over all
+            orders), "optimistic" the relevant first, "pessimistic" last.
+
+    Returns:
+        0-d, or (Q,), in [0, 1]; float64 for float64 scores, else float32.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals trec_eval's ``P_k`` on untied scores.
+
+    Source: Zhu (2004), eq. 1; the expectation: McSherry & Najork (2008), section 2.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import precision_at_k
+        >>> precision_at_k(torch.tensor([0.94, 0.91, 0.9, 0.66, 0.63]), torch.tensor([0, 0, 1, 1, 1]), k=5)
+        tensor(0.6000)
+    """
+    return counts_at_k(preds, target, k, ties=ties).precision.to(result_dtype(preds.dtype))
+
+
+def recall_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped") -> Tensor:
+    """R@k: the fraction of the relevant items that is among the k highest-scored, h(k) / m.
+
+    Args:
+        preds, target, k, ties: as in :func:`precision_at_k`.
+
+    Returns:
+        0-d, or (Q,), in [0, 1]; NaN where nothing is relevant.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals trec_eval's ``recall_k`` on untied scores.
+
+    Source: Zhu (2004), eq. 1.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import recall_at_k
+        >>> recall_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1]), k=3)
+        tensor(0.6667)
+    """
+    return counts_at_k(preds, target, k, ties=ties).recall.to(result_dtype(preds.dtype))
+
+
+def f_beta_at_k(preds: Tensor, target: Tensor, k: int, beta: float = 1.0, *, ties: Ties = "grouped") -> Tensor:
+    """F_beta of the k highest-scored items: (1 + beta^2) p r / (beta^2 p + r), with p = P@k and r = R@k.
+
+    Args:
+        preds, target, k, ties: as in :func:`precision_at_k`.
+        beta: finite, at least 0: recall counts beta times as much as precision.
+
+    Returns:
+        0-d, or (Q,), in [0, 1]; 0 where nothing is relevant.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals ``1 - E`` of van Rijsbergen for alpha = 1 / (beta^2 + 1).
+
+    Source: van Rijsbergen (1979), Information Retrieval, chapter 7.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import f_beta_at_k
+        >>> f_beta_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1]), k=2, beta=0.5)
+        tensor(0.4545)
+    """
+    checks.not_negative("beta", beta)
+    return counts_at_k(preds, target, k, ties=ties).f_beta(beta).to(result_dtype(preds.dtype))
+
+
+def counts_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped") -> Counts:
+    """True and false positives and negatives when the k highest-scored items are retrieved.
+
+    Args:
+        preds, target, k, ties: as in :func:`precision_at_k`.
+
+    Returns:
+        :class:`Counts` of float64 tensors, 0-d or (Q,), with ``precision``, ``recall``, ``specificity``, ``fall_out``,
+        ``accuracy``, ``f_beta(beta)`` and ``effectiveness(alpha)``.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Source: Zhu (2004), section 1, and van Rijsbergen (1979), chapter 7.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import counts_at_k
+        >>> at = counts_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), k=1)
+        >>> at.specificity
+        tensor(1., dtype=torch.float64)
+    """
+    checks.positive_int("k", k)
+    curve = _curve_of_rows(preds, target, ties)
+    return counts.counts_at_rank(curve, k, ties=ties).map(lambda x: x.reshape(preds.shape[:-1]))
+
+
+def counts_at_threshold(
+    preds: Tensor, target: Tensor, threshold: float | Tensor, *, weights: Tensor | None = None
+) -> Counts:
+    """True and false positives and negatives when every item that scores at least ``threshold`` is retrieved.
+
+    Args:
+        preds: (N, ...) floating or integer scores, any number but NaN.
+        target: (N, ...) integers or bool, 0 or 1.
+        threshold: a number, which is read in the dtype of ``preds`` as ``preds >= threshold`` reads it; or a tensor of
+            them, (T,), in any order.
+        weights: (N, ...) finite weights of at least 0; counts are then their sums.
+
+    Returns:
+        :class:`Counts` of float64 tensors, 0-d or (T,); their ratios as in :func:`counts_at_k`.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals the cells of ``sklearn.metrics.confusion_matrix(target, preds >= threshold)``.
+
+    Source: Zhu (2004), section 1.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import counts_at_threshold
+        >>> at = counts_at_threshold(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), 0.7)
+        >>> at.precision
+        tensor(0.6667, dtype=torch.float64)
+    """
+    checks.scores("preds", preds)
+    own = preds.dtype if preds.is_floating_point() else torch.float64
+    levels = threshold if isinstance(threshold, Tensor) else torch.tensor([threshold], dtype=own)
+    checks.thresholds(levels)
+    door = Door()
+    batch = door(preds, target, weights)
+    raise_broken(batch.broken, door.top)
+    ascending, order = levels.to(batch.scores.device).sort()
+    binned = bins.count(batch.scores, batch.target, ascending, weight=batch.weights)
+    at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
+    place = len(levels) - 1 - order.argsort()
+    return at.map(lambda x: x[0, place] if isinstance(threshold, Tensor) else x[0, 0])
+
+
+def r_precision(preds: Tensor, target: Tensor, *, ties: Ties = "grouped") -> Tensor:
+    """Precision at rank m, the number of relevant items, which is also the recall there.
+
+    Args:
+        preds, target, ties: as in :func:`precision_at_k`.
+
+    Returns:
+        0-d, or (Q,), in [0, 1]; NaN where nothing is relevant.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals trec_eval's ``Rprec`` on untied scores.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import r_precision
+        >>> r_precision(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1]))
+        tensor(0.6667)
+    """
+    curve = _curve_of_rows(preds, target, ties)
+    return counts.r_precision(curve, ties=ties).reshape(preds.shape[:-1]).to(result_dtype(preds.dtype))
+
+
+def _curve_of_rows(preds: Tensor, target: Tensor, ties: Ties) -> HitCurve:
+    """The curves of one ranking, or of one a row."""
+    checks.one_of("ties", ties, TIES)
+    checks.scores("preds", preds)
+    checks.rows("preds", preds)
+    door = Door()
+    batch = door(preds, target)
+    raise_broken(batch.broken, door.top)
+    if preds.ndim == 1:
+        return builders.from_scores(batch.scores, batch.target)
+    return builders.from_columns(batch.scores.reshape(preds.shape).t(), batch.target.reshape(preds.shape).t())
