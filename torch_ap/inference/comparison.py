@@ -1,8 +1,8 @@
 """Is system A better than system B: two rankings of the same items, compared with what they share."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import raise_broken
 from torch_ap.inference import at_items, bootstrap, influence, item_bootstrap, jackknife
-from torch_ap.inference.methods import DESIGNS
+from torch_ap.inference.methods import DESIGNS, refuse
 from torch_ap.inference.rank_swap import swapped_differences
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.student import normal_quantile
@@ -114,9 +114,6 @@ def compare_rankings(
         >>> round(found.difference, 4), round(found.standard_error, 4)
         (0.3762, 0.0525)
     """
-    checks_inference.level(level)
-    checks.one_of("method", method, METHODS)
-    checks.one_of("design", design, DESIGNS)
     checks_inference.no_weights(weights, "a comparison")
     checks_inference.paired(preds_a, preds_b, "preds_a", "preds_b")
     scores = []
@@ -124,29 +121,64 @@ def compare_rankings(
         admitted = Door()(preds, target)
         raise_broken(admitted.broken, 1)
         scores.append(admitted.scores)
-    return compare_scores(scores[0], scores[1], target == 1, level, method, design, resampling or Resampling())
+    return compare_checked(
+        scores[0],
+        scores[1],
+        target == 1,
+        Convention(),
+        level=level,
+        method=method,
+        design=design,
+        resampling=resampling or Resampling(),
+    )
 
 
-def compare_scores(
-    a: Tensor, b: Tensor, relevant: Tensor, level: float, method: str, design: str, resampling: Resampling
+def compare_checked(
+    a: Tensor,
+    b: Tensor,
+    relevant: Tensor,
+    convention: Convention,
+    *,
+    level: float,
+    method: str,
+    design: str,
+    resampling: Resampling,
 ) -> Comparison:
-    """:func:`compare_rankings` of checked input."""
+    """:func:`compare_rankings` of items that a door has checked; of plain AP only."""
+    checks_inference.level(level)
+    checks.one_of("method", method, METHODS)
+    checks.one_of("design", design, DESIGNS)
     curves = [builders.from_scores(scores, relevant) for scores in (a, b)]
-    value_a, value_b = (float(average_precision(curve)) for curve in curves)
-    difference = value_a - value_b
+    for curve in curves:
+        refuse(convention, method, curve)
+    values = [float(average_precision(curve)) for curve in curves]
+    hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
+    settings: dict[str, Any] = {"level": level, "method": method, "design": design}
     if method == "bootstrap":
         low, high, error, p = _bootstrapped(curves, (a, b), relevant, level, design, resampling)
-    else:
-        error = math.sqrt(_variance(curves, (a, b), relevant, method, design))
-        half = normal_quantile(level) * error
-        low, high, p = difference - half, difference + half, _normal_p(difference, error)
-    hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
-    if method == "permutation" and hits and misses:
-        found = swapped_differences(a, b, relevant, resampling).abs()
-        p = (int((found[1:] >= found[0] - _SAME).sum()) + 1) / len(found)
-    same = error == 0 and difference == 0
-    reason = _reason(hits, error, same)
-    return Comparison(value_a, value_b, difference, low, high, error, 1.0 if same else p, level, method, design, reason)
+        found = described(values[0], values[1], error, reason=_reason(hits, error), **settings)
+        return found if found.p_value == 1 else replace(found, low=low, high=high, p_value=p)
+    error = math.sqrt(_variance(curves, (a, b), relevant, method, design))
+    found = described(values[0], values[1], error, reason=_reason(hits, error), **settings)
+    if method != "permutation" or not hits or not misses or found.p_value == 1:
+        return found
+    drawn = swapped_differences(a, b, relevant, resampling).abs()
+    return replace(found, p_value=(int((drawn[1:] >= drawn[0] - _SAME).sum()) + 1) / len(drawn))
+
+
+def described(
+    value_a: float, value_b: float, error: float, *, level: float, method: str, design: str, reason: str
+) -> Comparison:
+    """The comparison of two values whose difference has this standard error, by the normal law."""
+    difference = value_a - value_b
+    half = normal_quantile(level) * error
+    p = math.erfc(abs(difference) / (error * math.sqrt(2))) if error > 0 else math.nan
+    if error == 0 and difference == 0:
+        p, reason = 1.0, "no item tells the systems apart: p = 1 by definition"
+    elif error == 0:
+        reason = "the standard error is 0: no p-value exists"
+    low, high = difference - half, difference + half
+    return Comparison(value_a, value_b, difference, low, high, error, p, level, method, design, reason)
 
 
 def _variance(
@@ -201,15 +233,9 @@ def _bootstrapped(
     return float(low), float(high), float(values.std()), p
 
 
-def _normal_p(difference: float, error: float) -> float:
-    return math.erfc(abs(difference) / (error * math.sqrt(2))) if error > 0 else math.nan
-
-
-def _reason(hits: int, error: float, same: bool) -> str:
+def _reason(hits: int, error: float) -> str:
     if not hits:
         return "no hits, so AP and its difference are NaN"
-    if math.isnan(error):
-        return f"fewer than two {'hits' if hits < 2 else 'misses'}, so no standard error exists"
-    if same:
-        return "no item tells the systems apart: p = 1 by definition"
-    return "" if error > 0 else "the standard error is 0: no p-value exists"
+    return (
+        f"fewer than two {'hits' if hits < 2 else 'misses'}, so no standard error exists" if math.isnan(error) else ""
+    )

@@ -3,12 +3,14 @@ mean.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor
 
 from torch_ap.core import checks, checks_inference
 from torch_ap.core.batch import Batch, Door
 from torch_ap.core.convention import Convention
+from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.classification import Average, Interpolation
 from torch_ap.functional.evaluation import Evaluation, raise_broken
 from torch_ap.inference.interval import Interval
@@ -103,39 +105,42 @@ def average_precision_interval(
     evaluation = Evaluation(door, Convention(interpolation=interpolation), average=average)
     admitted = evaluation.admit(preds, target)
     raise_broken(admitted.broken, door.top)
-    return interval_of(evaluation, admitted, level=level, method=method, design=design, resampling=resampling)
+    curve = evaluation.curve(admitted)
+    return interval_of_curve(
+        evaluation, curve, admitted, level=level, method=method, design=design, resampling=resampling
+    )
 
 
-def interval_of(
+def interval_of_curve(
     evaluation: Evaluation,
-    admitted: Batch,
+    curve: HitCurve,
+    admitted: Batch | None,
     *,
     level: float = 0.95,
     method: str = "influence",
     design: str = "iid",
     resampling: Resampling | None = None,
 ) -> Interval:
-    """The interval of admitted items under all settings of an evaluation."""
+    """The interval of rankings, or of their average, under all settings of an evaluation.
+
+    Args:
+        evaluation: the settings.
+        curve: its rankings.
+        admitted: the items, which the interval of an average needs; None where only counts per threshold were kept.
+        level, method, design, resampling: as for :func:`average_precision_interval`.
+    """
     checks_inference.level(level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
-    checks_inference.no_weights(admitted.weights, "an interval")
-    resampling = resampling or Resampling()
+    how: dict[str, Any] = {"level": level, "method": method, "design": design, "resampling": resampling or Resampling()}
     if evaluation.door.width is not None and evaluation.average not in ("none", None):
         refuse(evaluation.convention, method, None)
-        return average_interval(evaluation, admitted, level=level, method=method, design=design, resampling=resampling)
-    found = curve_interval(
-        evaluation.curve(admitted),
-        evaluation.convention,
-        level=level,
-        method=method,
-        design=design,
-        resampling=resampling,
-    )
-    return first_of(found) if evaluation.door.width is None else found
+        return average_interval(evaluation, curve, admitted, **how)
+    found = curve_interval(curve, evaluation.convention, **how)
+    return _first(found) if evaluation.door.width is None else found
 
 
-def first_of(found: Interval) -> Interval:
+def _first(found: Interval) -> Interval:
     """The only ranking's interval, 0-d."""
     return replace(
         found,

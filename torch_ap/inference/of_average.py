@@ -18,21 +18,33 @@ METHODS = ("influence", "wald", "bootstrap-percentile", "bootstrap-bca", "bootst
 
 
 def average_interval(
-    evaluation: Evaluation, admitted: Batch, *, level: float, method: str, design: str, resampling: Resampling
+    evaluation: Evaluation,
+    curve: HitCurve,
+    admitted: Batch | None,
+    *,
+    level: float,
+    method: str,
+    design: str,
+    resampling: Resampling,
 ) -> Interval:
     """The interval of the macro, weighted or micro average: 0-d ends.
+
+    Args:
+        evaluation: all settings.
+        curve: its rankings.
+        admitted: their items.
+        level, method, design, resampling: as for an interval of one ranking.
 
     Raises:
         ValueError: for a method that knows no covariances, or counts per threshold, which keep no items.
     """
-    if evaluation.thresholds is not None:
+    if admitted is None or evaluation.thresholds is not None:
         raise ValueError("`thresholds` must be None for the interval of an average: counts per threshold keep no items")
     if method not in METHODS:
         raise ValueError(f"`method` must be one of {', '.join(map(repr, METHODS))} for an average, got {method!r}")
-    curve = evaluation.curve(admitted)
     estimate = evaluation.value(curve, torch.float64 if curve.m.device.type != "mps" else torch.float32, warn=False)
     plain = evaluation.convention.interpolation is None
-    shares = _shares(evaluation, admitted, curve, design) if plain else None
+    shares = shares_of(evaluation, admitted, curve, design) if plain else None
     error = estimate.new_tensor(torch.nan) if shares is None else shares.square().sum().sqrt()
     quantile = student_quantile(level, _degrees_of_freedom(_Average.of(evaluation, curve).weights, curve, design))
     if method.startswith("bootstrap"):
@@ -68,7 +80,7 @@ class _Average:
         return _Average((m > 0) / segments.real(among).sum(), values)
 
 
-def _shares(evaluation: Evaluation, admitted: Batch, curve: HitCurve, design: str) -> Tensor:
+def shares_of(evaluation: Evaluation, admitted: Batch, curve: HitCurve, design: str) -> Tensor:
     """(N,) what each item contributes to the average."""
     ignoring = evaluation.door.ignore_index is not None
     if evaluation.average == "micro":
