@@ -3,7 +3,6 @@
 All of it is computed from the state, over all ranks where there are several, so every rank must call it.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,9 +27,9 @@ class UncertainMetric(RankingMetric):
 
     _evaluation: Evaluation
 
-    @abstractmethod
     def _held(self) -> tuple[HitCurve, Batch | None, torch.dtype]:
         """The rankings of all items so far, the items unless only counts were kept, and the dtype of the scores."""
+        raise NotImplementedError
 
     @contextmanager
     def _all_ranks(self) -> Iterator[tuple[HitCurve, Batch | None, torch.dtype]]:
