@@ -9,6 +9,7 @@ from torch_ap.core import hit_curve, interpolation
 from torch_ap.core.average_precision import average_precision
 from torch_ap.inference import Resampling
 from torch_ap.inference.unit_bootstrap import RankedUnits, unit_interval, unit_replicates
+from torch_ap.inference.unit_plan import UnitPlan
 
 LEVELS = interpolation.levels_of("101-point")
 
@@ -78,7 +79,11 @@ def test_weights_are_repetitions(levels, seed):
     found = ranked.average_precision(weights, levels)
     wanted = [[slowly(ranked, row, s, levels) for s in range(6)] for row in weights]
     assert math.isnan(wanted[0][0])
-    torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float64), rtol=0, atol=1e-12, equal_nan=True)
+    wanted = torch.tensor(wanted, dtype=torch.float64)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12, equal_nan=True)
+    plan = UnitPlan(ranked, levels)
+    planned = torch.stack([torch.from_numpy(plan(row.numpy())) for row in weights])
+    torch.testing.assert_close(planned, wanted, rtol=0, atol=1e-12, equal_nan=True)
 
 
 def test_interval_is_that_of_drawn_units():
