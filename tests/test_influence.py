@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests import oracles_inference as oracles
 from torch_ap.core import builders, hit_curve
 from torch_ap.core.average_precision import average_precision
-from torch_ap.inference import at_items, influence, interval, jackknife, published
+from torch_ap.inference import at_items, influence, influence_blocks, interval, jackknife, published
 from torch_ap.inference.item_values import misses_of
 from torch_ap.inference.student import normal_quantile
 
@@ -33,11 +33,11 @@ def split(items):
 @pytest.mark.parametrize("row", REFERENCE["influence"])
 def test_reference_values(row):
     curve = curve_of(row["scores"], row["targets"])
-    ap, values, left = average_precision(curve), influence.influence(curve), jackknife.leave_one_out(curve)
+    ap, left = average_precision(curve), jackknife.leave_one_out(curve)
     found = {
         "AP_grouped": ap,
-        "se_IF": influence.variance(values, "stratified").sqrt(),
-        "se_IF_iid": influence.variance(values, "iid").sqrt(),
+        "se_IF": influence.variance(curve, "stratified").sqrt(),
+        "se_IF_iid": influence.variance(curve, "iid").sqrt(),
         "theta_pi": influence.prevalence_slope(curve),
         "se_JK": jackknife.variance(left, "stratified").sqrt(),
         "jackknife_bias": jackknife.bias(left, ap),
@@ -96,7 +96,9 @@ def test_moments_over_groups_equal_those_over_items(items):
         assert float(found.squares) == pytest.approx(float((deviation**2).sum()), abs=1e-13)
         assert float(found.cubes) == pytest.approx(float((deviation**3).sum()), abs=1e-13)
     shares = at_items.centred(each, y)
-    assert float(shares.square().sum()) == pytest.approx(float(influence.variance(values, "stratified")), abs=1e-13)
+    assert float(shares.square().sum()) == pytest.approx(
+        float(influence.variance(values.curve, "stratified")), abs=1e-13
+    )
 
 
 @given(st.lists(few, min_size=2, max_size=4))
@@ -105,7 +107,7 @@ def test_rankings_end_to_end_are_each_alone(many):
     curves = [curve_of(*split(items)) for items in many]
     joined = hit_curve.join(curves)
     measures = [
-        *(lambda c, d=design: influence.variance(influence.influence(c), d) for design in ("iid", "stratified")),
+        *(lambda c, d=design: influence.variance(c, d) for design in ("iid", "stratified")),
         *(lambda c, d=design: jackknife.variance(jackknife.leave_one_out(c), d) for design in ("iid", "stratified")),
         lambda c: influence.acceleration(influence.influence(c)),
         published.survival,
@@ -136,6 +138,31 @@ def test_published_variances_are_their_double_sums():
 def test_too_little_to_vary_is_nan():
     for target in ([1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]):
         curve = curve_of([3.0, 2.0, 1.0], target)
-        assert math.isnan(influence.variance(influence.influence(curve), "stratified"))
+        assert math.isnan(influence.variance(curve, "stratified"))
         assert math.isnan(jackknife.variance(jackknife.leave_one_out(curve), "stratified"))
         assert math.isnan(jackknife.variance(jackknife.leave_one_out(curve), "iid"))
+
+
+@pytest.mark.parametrize("grain", [None, 2000, 5])
+@pytest.mark.parametrize("unseen", [0, 1000])
+def test_blocks_equal_the_whole(grain, unseen, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    target = torch.rand(150_000, generator=generator) < 0.6
+    scores = torch.randn(150_000, generator=generator, dtype=torch.float64) + target
+    scores = scores if grain is None else (scores * grain).round()
+    monkeypatch.setattr(influence_blocks, "LONG", 10**9)
+    m = target.sum()[None] + unseen
+    curve = builders.from_scores(scores, target, m=m)
+    curve = hit_curve.HitCurve(**{**vars(curve), "n": curve.n + unseen})
+    whole = {design: influence.variance(curve, design) for design in ("iid", "stratified")}
+    monkeypatch.setattr(influence_blocks, "LONG", 1)
+    for design, wanted in whole.items():
+        torch.testing.assert_close(influence.variance(curve, design), wanted, rtol=1e-11, atol=0)
+
+
+def test_blocks_of_small_reference(monkeypatch):
+    monkeypatch.setattr(influence_blocks, "LONG", 1)
+    for row in REFERENCE["influence"]:
+        curve = curve_of(row["scores"], row["targets"])
+        assert float(influence.variance(curve, "iid").sqrt()) == pytest.approx(row["se_IF_iid"], abs=1e-12)
+        assert float(influence.variance(curve, "stratified").sqrt()) == pytest.approx(row["se_IF"], abs=1e-12)

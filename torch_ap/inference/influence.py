@@ -16,6 +16,7 @@ from torch import Tensor
 
 from torch_ap.core import segments
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.inference import influence_blocks
 from torch_ap.inference.item_values import ItemValues, sum_from_below
 
 
@@ -44,23 +45,27 @@ def prevalence_slope(curve: HitCurve) -> Tensor:
     return total * n * n / (m * m * (n - m))
 
 
-def variance(values: ItemValues, design: str) -> Tensor:
+def variance(curve: HitCurve, design: str) -> Tensor:
     """Var(AP) by influence functions: (S,) float64; NaN with fewer than two hits or two misses.
 
     Args:
-        values: of :func:`influence`.
+        curve: S rankings, unweighted, tie groups as thresholds.
         design: "stratified" (m is fixed): var(phi+) / m + var(phi-) / q. "iid" (m is random) adds
             pi (1 - pi) theta_pi^2 / n.
     """
+    if influence_blocks.is_long(curve):
+        of_hits, of_misses, slope = influence_blocks.moments(curve)
+        return of_hits + of_misses + (prevalence_variance(curve, slope) if design == "iid" else 0)
+    values = influence(curve)
     fixed = values.of_hits().variance_of_mean + values.of_misses().variance_of_mean
-    return fixed if design == "stratified" else fixed + prevalence_variance(values.curve)
+    return fixed + prevalence_variance(curve, prevalence_slope(curve)) if design == "iid" else fixed
 
 
-def prevalence_variance(curve: HitCurve) -> Tensor:
-    """What the random number of hits adds to Var(AP) under design "iid": (S,) float64."""
+def prevalence_variance(curve: HitCurve, slope: Tensor) -> Tensor:
+    """What the random number of hits adds to Var(AP) under design "iid", given theta_pi: (S,) float64."""
     n, m = segments.real(curve.n), segments.real(curve.m)
     share = m / n
-    return share * (1 - share) * prevalence_slope(curve) ** 2 / n
+    return share * (1 - share) * slope**2 / n
 
 
 def acceleration(values: ItemValues) -> Tensor:

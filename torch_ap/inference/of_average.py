@@ -120,7 +120,7 @@ def _shares_of_micro(admitted: Batch, curve: HitCurve, design: str, ignoring: bo
 def _degrees_of_freedom(weights: Tensor, curve: HitCurve, design: str) -> Tensor:
     """Satterthwaite's (1946): (sum of v)^2 / sum of v^2 / (m - 1), of the variances v of the weighted APs; 0-d."""
     varied = curve.m > 1
-    v = (weights**2 * influence.variance(influence.influence(curve), design))[varied]
+    v = (weights**2 * influence.variance(curve, design))[varied]
     return v.sum() ** 2 / (v**2 / (segments.real(curve.m[varied]) - 1)).sum()
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 _MANY = 1000
+_NEAR = 10
 _FRACTIONS = 200
 _STEPS = 100
 
@@ -18,8 +19,8 @@ def normal_quantile(level: float) -> float:
 def student_quantile(level: float, df: Tensor) -> Tensor:
     """The t with P(abs(T) <= t) = level, for Student's t with each number of degrees of freedom.
 
-    Newton's method on the tail, which is convex, from the normal quantile below the root, so that every step goes
-    towards it; above 1,000 degrees of freedom the expansion in 1 / df, whose first term left out is below 1e-12.
+    Newton's method on the tail, which is convex; above 1,000 degrees of freedom the expansion in
+    1 / df, whose first term left out is below 1e-12.
 
     Args:
         level: in (0, 1).
@@ -30,11 +31,12 @@ def student_quantile(level: float, df: Tensor) -> Tensor:
     """
     z = normal_quantile(level)
     few = torch.where(df >= 1, df, 1).clamp(max=_MANY)
-    t = torch.full_like(df, z)
+    # from a point next to the root the first step may cross it, and all others come back from below
+    t = torch.where(few > _NEAR, _expansion(z, few), z) if z < _NEAR else torch.full_like(df, z)
     for _ in range(_STEPS):
         step = (student_tail(t, few) - (1 - level)) / (2 * _density(t, few))
         t = t + step
-        if not bool((step.abs() > 1e-14 * t).any()):
+        if not bool((step.abs() > 1e-13 * t).any()):
             break
     t = torch.where(df > _MANY, _expansion(z, df.clamp(min=1)), t)
     return torch.where(df >= 1, t, torch.nan)
