@@ -161,7 +161,7 @@ def main() -> None:
         for method, cells in coverage(methods, design, random_m, count, Resampling(500)).items():
             print(f"| {method} | {' | '.join(cells)} |", flush=True)
     sizes_of_chance(20 * given.repetitions)
-    sizes_of_comparisons(given.repetitions // 5, given.resampled)
+    sizes_of_comparisons(given.repetitions, 4 * given.resampled)
 
 
 if __name__ == "__main__":

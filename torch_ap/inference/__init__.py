@@ -1,6 +1,7 @@
 """How sure a number is: its baseline, its interval, and whether one system beats another."""
 
 from torch_ap.inference.at_rank import precision_at_k_interval, proportion_interval, recall_at_k_interval
+from torch_ap.inference.band import precision_band
 from torch_ap.inference.chance import ChanceTest, chance_test, random_average_precision
 from torch_ap.inference.comparison import Comparison, compare_rankings
 from torch_ap.inference.counts import f_beta_posterior, precision_posterior, probability_better, recall_posterior
@@ -25,6 +26,7 @@ __all__ = [
     "f_beta_posterior",
     "mean_interval",
     "precision_at_k_interval",
+    "precision_band",
     "precision_posterior",
     "probability_better",
     "proportion_interval",

@@ -4,12 +4,13 @@ A resample of hits and misses is a vector of counts over the groups of the sorte
 curve of many rankings. A duplicated hit ties with itself, which biases the replicates upward a little.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core import segments
-from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.inference.interval import Ends
 from torch_ap.inference.item_values import misses_of
@@ -17,12 +18,12 @@ from torch_ap.inference.resampling import Resampling, generators, multinomial, m
 from torch_ap.inference.student import normal_quantile
 
 
-def replicates(curve: HitCurve, convention: Convention, design: str, resampling: Resampling) -> Tensor:
-    """AP of B resamples of one ranking: (B,) float64; NaN for a resample without hits.
+def replicates(curve: HitCurve, measure: Callable[[HitCurve], Tensor], design: str, resampling: Resampling) -> Tensor:
+    """A measure of B resamples of one ranking: (B, ...) float64; AP is NaN for a resample without hits.
 
     Args:
         curve: one unweighted ranking.
-        convention: which AP; one that reads the curve at the ends of tie groups only.
+        measure: of many rankings, such as a convention; one that reads a curve at the ends of tie groups only.
         design: "stratified" draws m hits and q misses; "iid" draws n items, so that the number of hits varies.
         resampling: how many, from which generator, in how much memory.
     """
@@ -39,7 +40,7 @@ def replicates(curve: HitCurve, convention: Convention, design: str, resampling:
             drawn = _drawn_on_device(generator, hits, misses, len(span), design)
         else:
             drawn = _drawn(seed, span, hits, misses, n if design == "iid" else 0)
-        parts.append(convention(curve_of_counts(*drawn)))
+        parts.append(measure(curve_of_counts(*drawn)))
     return torch.cat(parts)
 
 
