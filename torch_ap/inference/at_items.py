@@ -3,11 +3,13 @@
 import torch
 from torch import Tensor
 
-from torch_ap.core import hit_curve, segments
+from torch_ap.core import hit_curve, order, segments
 from torch_ap.core.batch import Batch, counted
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.inference import influence
 from torch_ap.inference.item_values import ItemValues
+
+_COLUMNS = 8
 
 
 def spread(values: ItemValues, scores: Tensor, relevant: Tensor) -> Tensor:
@@ -21,9 +23,8 @@ def spread(values: ItemValues, scores: Tensor, relevant: Tensor) -> Tensor:
     assert values.curve.score is not None
     ascending = _wide(values.curve.score).flip(0)
     entry = len(ascending) - torch.searchsorted(ascending, _wide(scores).contiguous(), right=True)
-    of_misses = torch.cat([values.misses, values.misses_below])[entry]
-    of_hits = torch.cat([values.hits, values.hits_unseen])[entry]
-    return torch.where(relevant, of_hits, of_misses)
+    table = torch.cat([values.misses, values.misses_below, values.hits, values.hits_unseen])
+    return table[entry + relevant * (len(ascending) + 1)]
 
 
 def centred(values: Tensor, relevant: Tensor) -> Tensor:
@@ -54,13 +55,20 @@ def contributions(admitted: Batch, curve: HitCurve, design: str, *, ignoring: bo
         (N,) float64.
     """
     scores, target = admitted.scores, admitted.target
-    out = torch.zeros(len(scores), dtype=weights.dtype, device=scores.device)
     singles = hit_curve.split(curve)
-    for column in weights.nonzero().squeeze(1).tolist():
-        flags, kept = column_of(target, column, ignoring)
-        share = of_one(singles[column], scores[:, column][kept], flags[kept], design)
-        out[kept] += weights[column] * share
-    return out
+
+    def of_columns(columns: list[int]) -> Tensor:
+        out = torch.zeros(len(scores), dtype=weights.dtype, device=scores.device)
+        for column in columns:
+            flags, kept = column_of(target, column, ignoring)
+            out[kept] += weights[column] * of_one(singles[column], scores[:, column][kept], flags[kept], design)
+        return out
+
+    chosen = weights.nonzero().squeeze(1).tolist()
+    threads = order.workers(scores.numel()) if scores.device.type == "cpu" else 1
+    # blocks of a fixed size: the sum is the same for every number of threads
+    parts = [chosen[first : first + _COLUMNS] for first in range(0, max(len(chosen), 1), _COLUMNS)]
+    return torch.stack(order.in_threads(of_columns, parts, threads)).sum(0)
 
 
 def column_of(target: Tensor, column: int, ignoring: bool) -> tuple[Tensor, Tensor | slice]:
@@ -73,11 +81,26 @@ def column_of(target: Tensor, column: int, ignoring: bool) -> tuple[Tensor, Tens
 
 def of_one(curve: HitCurve, scores: Tensor, relevant: Tensor, design: str) -> Tensor:
     """Each item's contribution to the AP of one ranking: (N,) float64; the squares add up to its variance."""
-    share = centred(spread(influence.influence(curve), scores, relevant), relevant)
+    return spread(_scaled(influence.influence(curve), design), scores, relevant)
+
+
+def _scaled(values: ItemValues, design: str) -> ItemValues:
+    """Influence functions as contributions: centred, scaled as in :func:`centred`, and for "iid" the share of hits."""
+    curve = values.curve
+    hits, misses = values.of_hits(), values.of_misses()
+    scale = [torch.sqrt(x.count * (x.count - 1)) for x in (hits, misses)]
+    added = [torch.zeros_like(hits.mean)] * 2
     if design == "iid":
         n, m = segments.real(curve.n), segments.real(curve.m)
-        share = share + (segments.real(relevant) - m / n) * influence.prevalence_slope(curve) / n
-    return share
+        slope = influence.prevalence_slope(curve) / n
+        added = [(1 - m / n) * slope, -m / n * slope]
+    return ItemValues(
+        curve,
+        (values.hits - hits.mean) / scale[0] + added[0],
+        (values.misses - misses.mean) / scale[1] + added[1],
+        (values.hits_unseen - hits.mean) / scale[0] + added[0],
+        (values.misses_below - misses.mean) / scale[1] + added[1],
+    )
 
 
 def _wide(scores: Tensor) -> Tensor:
