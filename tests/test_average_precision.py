@@ -1,6 +1,7 @@
 """AP and AP@k of curves against the definitions, over every order of tied items."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -46,6 +47,33 @@ def test_expected_ties_at_k_over_found_is_a_mean_of_ratios():
     found = oracles.mean_over_orders(lambda r: sum(r[:2]), scores, relevant)
     total = oracles.mean_over_orders(lambda r: oracles.ap_of_ranking(r, 1, 2, "relevant"), scores, relevant)
     assert float(exact) != pytest.approx(float(total / found))
+
+
+@pytest.mark.parametrize(("items", "hits"), [(10**6, 4 * 10**5), (10**9, 1000), (10**12, 4 * 10**11)])
+def test_expected_ties_at_k_over_found_in_huge_groups(items, hits):
+    """In a group that large the first k places are drawn independently, but for corrections of order 1 / items."""
+    k, pi = 10, Fraction(hits, items)
+    curve = from_bins(torch.tensor([[hits]]), torch.tensor([[items]]))
+    value = average_precision(curve, ties="expected", top_k=k, denominator="found").item()
+
+    def chance(x):
+        ways = Fraction(math.comb(k, x))
+        for place in range(k):
+            ways *= (
+                Fraction(hits - place, items - place)
+                if place < x
+                else Fraction(items - hits - place + x, items - place)
+            )
+        return ways
+
+    # x hits among k places: with all orders alike likely, the mean of h(t) / t at a hit is [1 + c (t - 1)] / t
+    def mean_precision(x):
+        c = Fraction(x - 1, k - 1)
+        return sum((1 + c * (t - 1)) / t for t in range(1, k + 1)) / k
+
+    exact = sum((chance(x) * mean_precision(x) for x in range(1, k + 1)), Fraction(0))
+    assert pi > 0
+    assert value == pytest.approx(float(exact), rel=1e-12)
 
 
 def test_grouped_is_not_between_pessimistic_and_optimistic():

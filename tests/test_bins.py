@@ -49,4 +49,11 @@ def test_a_score_on_a_threshold_is_above_it(dtype):
 def test_thresholds():
     assert torch.equal(bins.thresholds_from(5), torch.linspace(0, 1, 5))
     assert bins.thresholds_from([0.5, 0.1]).tolist() == pytest.approx([0.1, 0.5])
-    assert bins.thresholds_from(torch.tensor([1, 0])).dtype == torch.float32
+    assert bins.thresholds_from(torch.tensor([1, 0])).tolist() == [0, 1]
+
+
+def test_large_whole_numbers_are_not_rounded():
+    scores = torch.tensor([2**24, 2**24 + 1])
+    assert bins.bin_of(scores, torch.tensor([2**24 + 1])).tolist() == [1, 0]
+    assert bins.bin_of(scores, torch.tensor([2.0**24 + 1], dtype=torch.float64)).tolist() == [1, 0]
+    assert bins.bin_of(scores.double(), torch.tensor([2**24 + 1])).tolist() == [1, 0]

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+import torchmetrics
 import torchmetrics.functional.classification as theirs
 from sklearn.metrics import average_precision_score
 from sklearn.metrics import precision_recall_curve as sklearn_curve
@@ -12,8 +13,10 @@ from torchmetrics import classification as their_classes
 
 import torch_ap
 from torch_ap import functional as ours
+from torch_ap.functional.evaluation import Evaluation, door_and_thresholds
 
 SIZES = [10, 100, 3000]
+OLD_TORCHMETRICS = torchmetrics.__version__ < "1.8"  # it gave 0 for 0 / 0 at thresholds
 
 
 def sample(n, columns, generator, steps=None):
@@ -297,12 +300,16 @@ BAD_BATCHES = [
     ("binary", (torch.rand(2), torch.tensor([1, 2])), "`target` must hold whole numbers from 0 to 1"),
     ("binary", (torch.rand(2), torch.tensor([1, 2])), "got 2 at index 1"),
     ("binary", (torch.rand(2), torch.tensor([1, -1])), "got -1 at index 1"),
-    ("binary", (torch.rand(2), torch.rand(2)), "`target` must be an integer or bool tensor, got torch.float32"),
+    (
+        "binary",
+        (torch.rand(2), torch.rand(2)),
+        "`target` must be an integer or bool tensor (see `target.long()`), got torch.float32",
+    ),
     ("binary", (torch.tensor([0.5, torch.nan]), torch.tensor([1, 0])), "`preds` must not hold NaN; got nan at index 1"),
     (
         "binary",
         (torch.rand(2) < 1, torch.tensor([1, 0])),
-        "`preds` must be a floating or integer tensor, got torch.bool",
+        "`preds` must be a floating or integer tensor of scores, got torch.bool",
     ),
     ("multiclass", (torch.rand(2, 4), torch.tensor([1, 0])), "`preds` must have shape (N, 3, ...) for `num_classes=3`"),
     ("multiclass", (torch.rand(2, 3), torch.tensor([1, 3])), "`target` must hold whole numbers from 0 to 2"),
@@ -333,6 +340,102 @@ def test_scores_outside_0_to_1_with_a_number_of_thresholds():
 def test_meta_device_is_another_device():
     with pytest.raises(ValueError, match="one device, got `preds` on cpu, `target` on meta"):
         ours.binary_average_precision(torch.rand(2), torch.tensor([1, 0], device="meta"))
+
+
+class TestCorners:
+    """Inputs that went wrong once, or would where a step is done in another order."""
+
+    def test_normalized_scores_are_checked_after_normalization(self):
+        preds, target = torch.tensor([[torch.inf, 0.0, 0.0], [0.1, 0.2, 0.3]]), torch.tensor([0, 1])
+        with pytest.raises(ValueError, match="`preds` must not hold NaN"):
+            ours.multiclass_average_precision(preds, target, 3, normalization="softmax")
+        assert ours.binary_average_precision(torch.tensor([3, -3]), torch.tensor([1, 0]), normalization="sigmoid") == 1
+        whole = torch.tensor([[3, 1, 0], [0, 2, 1], [0, 0, 4]])
+        assert ours.multiclass_average_precision(whole, torch.arange(3), 3, normalization="softmax") == 1
+
+    @pytest.mark.parametrize("ignore_index", [-1, 256, -255, 2**70])
+    def test_ignore_index_does_not_wrap(self, ignore_index):
+        preds, target = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1, 0, 1], dtype=torch.uint8)
+        value = ours.binary_average_precision(preds, target, ignore_index=ignore_index)
+        assert value == ours.binary_average_precision(preds, target)
+        with pytest.raises(ValueError, match="got 255 at index 0"):
+            ours.binary_average_precision(preds, target + torch.tensor([254, 0, 0]).byte(), ignore_index=ignore_index)
+
+    @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.float8_e4m3fn, torch.complex64])
+    def test_dtypes_that_torch_cannot_rank(self, dtype):
+        with pytest.raises(ValueError, match="`preds` must be a floating or integer tensor of scores"):
+            ours.binary_average_precision(torch.ones(2).to(dtype), torch.tensor([1, 0]))
+
+    @pytest.mark.parametrize("thresholds", [None, 5])
+    def test_weights_of_ignored_items_do_not_matter(self, thresholds):
+        preds, target = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1, -1, 0])
+        weights = torch.tensor([1.0, torch.nan, 2.0])
+        for validate in (True, False):
+            args = (preds, target, thresholds, -1, validate)
+            assert ours.binary_average_precision(*args, weights=weights) == 1
+
+    def test_weights_of_one_column_do_not_blur_another(self):
+        preds = torch.tensor([[0.4, 0.4], [0.3, 0.3], [0.2, 0.2], [0.1, 0.1]])
+        target = torch.tensor([[1, 1], [0, 0], [1, 1], [0, 0]])
+        weights = torch.tensor([[1e17, 1.0]] * 4, dtype=torch.float64)
+        value = ours.multilabel_average_precision(preds, target, 2, None, weights=weights)
+        torch.testing.assert_close(value, torch.full((2,), 5 / 6))
+
+    @pytest.mark.parametrize("interpolation", ["11-point", "101-point", "all-points", "trapezoid"])
+    def test_whole_weights_are_repeats(self, interpolation, generator):
+        preds, target = sample(60, None, generator, 16)
+        weights = torch.randint(1, 4, (60,), generator=generator)
+        weighted = ours.binary_average_precision(
+            preds, target, weights=weights, interpolation=interpolation, dtype=torch.float64
+        )
+        repeated = (x.repeat_interleave(weights) for x in (preds, target))
+        assert weighted == ours.binary_average_precision(*repeated, interpolation=interpolation, dtype=torch.float64)
+
+    def test_levels_are_compared_in_their_own_dtype(self):
+        preds, target = -torch.arange(40.0), torch.arange(40) % 4 == 3
+        value = ours.binary_average_precision(preds, target, interpolation=torch.linspace(0, 1, 11))
+        assert value == ours.binary_average_precision(preds, target, interpolation="11-point")
+
+    def test_levels_are_the_callers_no_more(self):
+        levels = torch.tensor([0.5, 1.0])
+        metric = torch_ap.BinaryAveragePrecision(interpolation=levels)
+        metric.update(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1, 0, 1]))
+        levels.fill_(0)
+        assert metric.compute().item() == pytest.approx((1 + 2 / 3) / 2)
+
+    def test_default_device_does_not_matter(self):
+        preds, target = torch.rand(5000, 2), torch.randint(2, (5000, 2))
+        expected = ours.multilabel_average_precision(preds, target, 2)
+        with torch.device("meta"):
+            assert ours.multilabel_average_precision(preds, target, 2) == expected
+            assert ours.binary_average_precision(preds, target, thresholds=5) == ours.average_precision(
+                preds.clone(), target, "binary", 5
+            )
+            assert ours.precision_recall_curve(preds[:, 0], target[:, 0]).recall[0] == 1
+            assert ours.hit_curve(preds[:, 0], target[:, 0]).hits[-1] == target[:, 0].sum()
+            assert ours.counts_at_threshold(preds, target, 0.5).tp == ((preds >= 0.5) & (target == 1)).sum()
+
+    def test_functions_follow_the_device_of_their_input(self):
+        """The thresholds go where the scores are; meta tensors have no values, so only the way there can be seen."""
+        evaluation = Evaluation(*door_and_thresholds(5)[:1], thresholds=door_and_thresholds(5)[1])
+        assert evaluation.to(torch.device("meta")).thresholds.is_meta
+
+    def test_metric_on_another_device(self):
+        metric = torch_ap.BinaryAveragePrecision(validate_args=False)
+        with pytest.raises(ValueError, match="`preds` must lie on the metric's device, cpu, got meta"):
+            metric.update(torch.rand(2, device="meta"), torch.ones(2, dtype=torch.int64, device="meta"))
+        assert metric.scores == []
+
+    def test_extreme_settings(self):
+        preds, target = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0, 1, 1])
+        assert ours.f_beta_at_k(preds, target, 2, beta=1e160).item() == pytest.approx(0.5)
+        assert ours.f_beta_at_k(preds, target, 2, beta=10**200).item() == pytest.approx(0.5)
+        with pytest.raises(ValueError, match="`top_k`"):
+            ours.binary_average_precision(preds, target, top_k=10**30)
+        with pytest.raises(ValueError, match="`alpha` must be a number in"):
+            ours.counts_at_k(preds, target, 1).effectiveness(7.0)
+        assert ours.precision_at_k(torch.zeros(0, 5), torch.zeros(0, 5).long(), 2).shape == (0,)
+        assert ours.counts_at_threshold(preds, target, torch.tensor(0.5)).tp.shape == ()
 
 
 class TestTask:
@@ -382,7 +485,8 @@ class TestPrecisionRecallCurve:
             curve = ours.precision_recall_curve(*args, task, **settings)
             expected = theirs.precision_recall_curve(*args, task, **settings)
             for mine, peer in zip(curve, expected, strict=True):
-                torch.testing.assert_close(mine, peer, rtol=0, atol=1e-6, equal_nan=True)
+                ours_there = mine.nan_to_num(0) if thresholds and OLD_TORCHMETRICS else mine
+                torch.testing.assert_close(ours_there, peer, rtol=0, atol=1e-6, equal_nan=True)
 
     def test_without_positives_recall_is_nan(self):
         curve = ours.precision_recall_curve(torch.tensor([0.2, 0.7]), torch.tensor([0, 0]))
@@ -424,7 +528,15 @@ class TestCuts:
         with pytest.raises(ValueError, match="`k` must be an int of at least 1"):
             ours.precision_at_k(torch.rand(3), torch.tensor([1, 0, 1]), k)
 
+    @pytest.mark.parametrize("threshold", [float("nan"), "a", [0.1], True, torch.tensor([[0.1]])])
+    def test_bad_threshold(self, threshold):
+        with pytest.raises(ValueError, match="`threshold`"):
+            ours.counts_at_threshold(torch.rand(3), torch.tensor([1, 0, 1]), threshold)
+
     def test_bad_input(self):
+        for dtype in (torch.int64, "float64"):
+            with pytest.raises(ValueError, match=r"`dtype` must be a floating torch.dtype or None"):
+                ours.binary_average_precision(torch.rand(3), torch.tensor([1, 0, 1]), dtype=dtype)
         with pytest.raises(ValueError, match="`beta`"):
             ours.f_beta_at_k(torch.rand(3), torch.tensor([1, 0, 1]), 1, beta=-1.0)
         with pytest.raises(ValueError, match="`ties`"):

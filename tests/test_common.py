@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+from torchmetrics import SumMetric
 
 from tests.cases import CASES
 from torch_ap.core import batch as door
@@ -239,8 +240,8 @@ def test_casts_do_not_reach_the_state(case, data):
 @each_case
 def test_compute_on_cpu_and_without_cache(case, data):
     metric = case.new(compute_on_cpu=True, compute_with_cache=False)
-    metric.update(*data)
     metric(*data)
+    metric.update(*data)
     twice = [torch.cat([x, x]) for x in data]
     same(metric.compute(), case.value(*twice))
 
@@ -258,26 +259,43 @@ def test_extra_dimensions_are_more_items(case, generator):
 
 @each_case
 def test_other_settings_do_not_merge_or_load(case, data):
-    metric, other = filled(case, data), filled(case, data)
-    other._identity = [*other._identity[:-1], other._identity[-1] ^ 1]
+    metric = filled(case, data)
+    metric.persistent(True)
+    other = case.metric(**{**case.settings, "ignore_index": 3})
     with pytest.raises(ValueError, match="same settings"):
         other.merge_state(metric)
-    metric.persistent(True)
-    with pytest.raises(ValueError, match="same settings"):
+    with pytest.raises(RuntimeError, match="same settings"):
         other.load_state_dict(metric.state_dict())
-    with pytest.raises(ValueError, match="`incoming_state` must be"):
-        metric.merge_state(torch.nn.Identity() and _OtherMetric())
+    same_states(states(other), states(case.metric(**{**case.settings, "ignore_index": 3})))
+    with pytest.raises(ValueError, match=r"`incoming_state` must be a .*, got a SumMetric"):
+        metric.merge_state(SumMetric())
 
 
-class _OtherMetric(next(iter(CASES.values())).metric.__mro__[2]):
-    def __init__(self):
-        super().__init__("other")
+@each_case
+def test_an_interrupt_loses_only_its_batch(case, data, monkeypatch):
+    metric = filled(case, data)
+    before = states(metric)
 
-    def update(self):
-        """Nothing to add."""
+    def stop(*_, **__):
+        raise KeyboardInterrupt
 
-    def compute(self):
-        return torch.tensor(0.0)
+    monkeypatch.setattr(metric, "compute", stop)
+    with pytest.raises(KeyboardInterrupt):
+        metric(*data)
+    monkeypatch.undo()
+    same_states(states(metric), before)
+    assert metric.update_count == 1
+
+
+@each_case
+def test_born_without_memory(case, data):
+    with torch.device("meta"):
+        metric = case.new()
+    holder = torch.nn.Module()
+    holder.metric = metric
+    holder.to_empty(device="cpu")
+    metric.update(*data)
+    same(metric.compute(), case.value(*data))
 
 
 @pytest.mark.gpu

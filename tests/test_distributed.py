@@ -7,6 +7,7 @@ import torch.multiprocessing as mp
 
 import torch_ap
 from tests.cases import CASES
+from torch_ap.core import checks
 
 SHARES = {"unequal": (27, 13), "empty_rank": (40, 0)}
 
@@ -33,15 +34,50 @@ def check_cases(rank, store):
             if len(mine[0]):
                 metric.update(*(x[:5] for x in mine))
                 metric.update(*(x[5:] for x in mine))
-            expected = case.value(*data(case))
+            if len(mine[0]):
+                metric(*(x[:3] for x in mine))  # forward leaves the metric to sync at compute
+            twice = [torch.cat([part(r, share, data(case))[i][:3] for r in range(2)]) for i in range(2)]
+            expected = case.value(*(torch.cat(pair) for pair in zip(data(case), twice, strict=True)))
             value = metric.compute()
             assert torch.equal(value, expected), (name, value, expected)
             if "thresholds" not in case.settings:
                 held = sum(map(len, metric.scores))
-                assert held == len(mine[0]), "the local state comes back after the sync"
+                assert held == len(mine[0]) + len(mine[0][:3]), "the local state comes back after the sync"
+    check_dtypes(rank)
     check_mixed_dtypes(rank)
+    check_many_classes(rank)
+    check_failure_leaves_the_state()
     check_weights(rank)
     dist.destroy_process_group()
+
+
+def check_dtypes(rank):
+    """Every dtype of scores travels."""
+    for dtype in checks.SCORES:
+        preds, target = torch.arange(20).to(dtype), torch.arange(20) % 3 == 0
+        metric = torch_ap.BinaryAveragePrecision()
+        metric.update(preds[10 * rank : 10 * rank + 10], target[10 * rank : 10 * rank + 10])
+        assert torch.equal(metric.compute(), torch_ap.functional.binary_average_precision(preds, target)), dtype
+
+
+def check_many_classes(rank):
+    """Class ids of two bytes travel too."""
+    preds, target = torch.rand(20, 1000, generator=torch.Generator().manual_seed(1)), torch.arange(20) * 50
+    metric = torch_ap.MulticlassAveragePrecision(1000, empty_target_action="skip")
+    metric.update(preds[10 * rank : 10 * rank + 10], target[10 * rank : 10 * rank + 10])
+    expected = torch_ap.functional.multiclass_average_precision(preds, target, 1000, empty_target_action="skip")
+    assert torch.equal(metric.compute(), expected)
+
+
+def check_failure_leaves_the_state():
+    """A compute that fails while synced brings the local state back."""
+    metric = torch_ap.BinaryAveragePrecision(empty_target_action="error")
+    metric.update(torch.rand(4), torch.zeros(4, dtype=torch.int64))
+    with pytest.raises(ValueError, match="`target` must hold a positive"):
+        metric.compute()
+    assert sum(map(len, metric.scores)) == 4
+    metric.update(torch.rand(2), torch.ones(2, dtype=torch.int64))
+    assert 0 < metric.compute() <= 1
 
 
 def check_mixed_dtypes(rank):

@@ -13,6 +13,7 @@ from torchmetrics.utilities.exceptions import TorchMetricsUserError
 from torchmetrics.wrappers import BootStrapper
 
 import torch_ap
+from torch_ap.core import checks
 from torch_ap.functional import binary_average_precision, multiclass_average_precision
 
 matplotlib.use("Agg")
@@ -68,6 +69,26 @@ class TestCollection:
         preds = torch.rand(5)
         collection.update(preds, torch.ones(5, dtype=torch.int64))
         assert len(collection.compute_groups) == 3
+
+    @pytest.mark.parametrize("thresholds", [None, 5])
+    def test_weights_that_a_member_of_the_group_cannot_take(self, batches, thresholds):
+        """After the first update only the first member of a group is asked; the others find out at compute."""
+        names = {"a": {}, "at_3": {"top_k": 3}}
+        metrics = {name: torch_ap.BinaryAveragePrecision(thresholds, **given) for name, given in names.items()}
+        collection = MetricCollection(metrics)
+        collection.update(*batches[0])
+        assert len(collection.compute_groups) == 1
+        collection.reset()
+        collection.update(*batches[0], weights=torch.rand(20))
+        with pytest.raises(ValueError, match="`weights` have a meaning only"):
+            collection["at_3"].compute()
+        assert 0 < collection["a"].compute() < 1
+
+    def test_checked_and_unchecked_metrics_share_nothing(self, batches):
+        checked, unchecked = (torch_ap.BinaryAveragePrecision(validate_args=validate) for validate in (True, False))
+        collection = MetricCollection({"checked": checked, "unchecked": unchecked})
+        collection.update(*batches[0])
+        assert len(collection.compute_groups) == 2
 
     def test_forward_then_update(self, batches):
         collection = MetricCollection([torch_ap.BinaryAveragePrecision()])
@@ -146,6 +167,10 @@ class TestBase:
         assert torch_ap.MultilabelAveragePrecision(3).num_labels == 3
         with pytest.raises(AttributeError):
             metric.average = "macro"
+        assert repr(torch_ap.BinaryAveragePrecision(top_k=3, ties="expected")) == (
+            "BinaryAveragePrecision(top_k=3, ties='expected')"
+        )
+        assert repr(torch_ap.BinaryAveragePrecision()) == "BinaryAveragePrecision()"
 
     def test_state_is_what_was_given(self, generator):
         preds, target = torch.rand(1000, generator=generator), torch.randint(2, (1000,), generator=generator)
@@ -262,20 +287,20 @@ class TestAccelerator:
 
     def test_flags_name_the_first_bad_update(self, batches):
         metric = torch_ap.BinaryAveragePrecision()
-        for bad in ([False] * 4, [False, True, False, False], [True, False, False, False]):
+        for broken in (None, 1, 0):
             metric.update(*batches[0])
-            metric._note(torch.tensor(bad))
+            metric._note(torch.arange(len(checks.VALUE_RULES)) == (-1 if broken is None else broken))
         with pytest.raises(ValueError, match=r"`target` must hold whole numbers from 0 to 1 .* first in update 2"):
             metric.compute()
         metric.reset()
         metric.update(*batches[0])
         assert metric.compute() == binary_average_precision(*batches[0])
 
-    def test_flags_are_merged_and_synced(self, batches):
+    def test_flags_are_merged(self, batches):
         good, bad = torch_ap.BinaryAveragePrecision(), torch_ap.BinaryAveragePrecision()
         for metric in (good, bad):
             metric.update(*batches[0])
-        bad._note(torch.tensor([True, False, False, False]))
+        bad._note(torch.arange(len(checks.VALUE_RULES)) == 0)
         good.merge_state(bad)
         with pytest.raises(ValueError, match="NaN"):
             good.compute()

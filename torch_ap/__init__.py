@@ -8,12 +8,30 @@ from torch_ap.metrics.classification import (
     MulticlassAveragePrecision,
     MultilabelAveragePrecision,
 )
+from torch_ap.metrics.retrieval import (
+    RetrievalFallOut,
+    RetrievalFBeta,
+    RetrievalHitRate,
+    RetrievalMAP,
+    RetrievalMRR,
+    RetrievalPrecision,
+    RetrievalRecall,
+    RetrievalRPrecision,
+)
 
 __all__ = [
     "AveragePrecision",
     "BinaryAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",
+    "RetrievalFBeta",
+    "RetrievalFallOut",
+    "RetrievalHitRate",
+    "RetrievalMAP",
+    "RetrievalMRR",
+    "RetrievalPrecision",
+    "RetrievalRPrecision",
+    "RetrievalRecall",
     "__version__",
     "functional",
 ]

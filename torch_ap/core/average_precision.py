@@ -140,7 +140,8 @@ def _per_found(curve: HitCurve, groups: _Groups, total: Tensor, ties: str) -> Te
 def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:
     """E[(above + S) / (h0 + X)]: X of a group's r hits lie in its first L places, and S is the sum of their precisions.
 
-    X is hypergeometric. Its probabilities are taken relative to the largest, so that large factorials cancel.
+    X is hypergeometric. The ratio of one probability to the one before is rational, so no factorial is needed; their
+    running products are taken relative to the largest.
     """
     hits, items, hits_above, items_above, places = groups
     least = (places - (items - hits)).clamp(min=0)
@@ -150,16 +151,14 @@ def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:
     least, hits, items, hits_above, items_above, places, above = (
         x[group] for x in (least, hits, items, hits_above, items_above, places, above)
     )
-    x = least + torch.arange(len(group), device=group.device) - offsets[group]
-    likelihood = _log_choose(hits, x) + _log_choose(items - hits, places - x)
+    nth = torch.arange(len(group), device=group.device) - offsets[group]
+    x = least + nth
+    ratios = (hits - x + 1) * (places - x + 1) / (x * (items - hits - places + x))
+    likelihood = segments.cumulative(torch.where(nth > 0, ratios, 1).log(), offsets)
     chance = torch.exp(likelihood - segments.maximum_from_right(likelihood, offsets)[offsets[:-1]][group])
     inside = torch.where(x > 0, _expected_of_tied(x, places, hits_above, items_above, places), 0)
     ratio = torch.where(hits_above + x > 0, (above + inside) / (hits_above + x), 0)
     return segments.total(chance * ratio, offsets) / segments.total(chance, offsets)
-
-
-def _log_choose(n: Tensor, k: Tensor) -> Tensor:
-    return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
 
 
 _RULES: dict[str, Callable[[_Groups], Tensor]] = {

@@ -28,7 +28,7 @@ def settle(values: Tensor, curve: HitCurve, action: str, *, warn: bool = False) 
     """
     empty = (curve.m == 0) & (curve.n > 0)
     if action == "error" and bool(empty.any()):
-        raise ValueError(f"`target` must hold a positive in every ranking, none in {_which(empty)}")
+        raise ValueError(f"`target` must hold a positive in every ranking, got none in {_which(empty)}")
     if warn:
         _warn_of(empty, curve.n == 0, action)
     return torch.where(empty, _COUNTS_AS[action], values) if action in _COUNTS_AS else values
@@ -58,17 +58,20 @@ def average(values: Tensor, curve: HitCurve, how: str | None, action: str) -> Te
 def _which(flags: Tensor) -> str:
     places = flags.nonzero().squeeze(1).tolist()
     if len(flags) == 1:
-        return "the only one"
+        return "the ranking"
     shown = ", ".join(map(str, places[:10]))
     return f"column{'s' if len(places) > 1 else ''} {shown}" + (", …" if len(places) > 10 else "")
 
 
 def _warn_of(no_positive: Tensor, no_item: Tensor, action: str) -> None:
     if bool(no_item.any()):
-        rank_zero_warn(f"No items (or all ignored) in {_which(no_item)}: average precision is NaN.", UserWarning)
+        rank_zero_warn(
+            f"No items count in {_which(no_item)} (none, all ignored, or of weight 0): average precision is NaN.",
+            UserWarning,
+        )
     if bool(no_positive.any()):
         rank_zero_warn(
-            f"No positive target in {_which(no_positive)}: average precision is undefined and {_SAID[action]}. "
+            f"No positive target counts in {_which(no_positive)}: average precision is undefined and {_SAID[action]}. "
             "Say what you want with `empty_target_action`.",
             UserWarning,
         )

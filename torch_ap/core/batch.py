@@ -73,10 +73,13 @@ class Door:
         """Check a batch and lay it out; the tensors given are never written to."""
         self._check_form(preds, target, weights)
         preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
-        ignored = None if self.ignore_index is None else target == self.ignore_index
-        broken = self._check_values(preds, target, weights, ignored) if self.validate else None
         if self.normalization is not None:
+            preds = preds if preds.is_floating_point() else preds.to(torch.get_default_dtype())
             preds = torch.sigmoid(preds) if self.normalization == "sigmoid" else torch.softmax(preds, 1)
+        ignored = ignored_of(target, self.ignore_index)
+        if ignored is not None and weights is not None and weights.shape == ignored.shape:
+            weights = weights.masked_fill(ignored, 0)
+        broken = self._check_values(preds, target, weights, ignored) if self.validate else None
         target = target.to(self.target_dtype)
         if ignored is not None:
             target = target.masked_fill(ignored, torch.iinfo(self.target_dtype).max)
@@ -119,6 +122,17 @@ class Door:
         return checks.values(
             preds, target, weights, top=self.top, unit_range=self.unit_range and self.normalization is None
         )
+
+
+def ignored_of(target: Tensor, ignore_index: int | None) -> Tensor | None:
+    """Which targets are ``ignore_index``; None where their dtype cannot hold it, and comparing would wrap it."""
+    if ignore_index is None:
+        return None
+    if not target.is_floating_point():
+        info = torch.iinfo(torch.uint8 if target.dtype == torch.bool else target.dtype)
+        if not info.min <= ignore_index <= info.max:
+            return None
+    return target == ignore_index
 
 
 def counted(target: Tensor) -> Tensor:

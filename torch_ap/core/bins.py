@@ -10,21 +10,24 @@ from torch import Tensor
 from torch_ap.core import segments
 
 
-def thresholds_from(thresholds: int | list[float] | Tensor, device: torch.device | None = None) -> Tensor:
-    """Thresholds in ascending order: T equal steps from 0 to 1 for an int, else those given, sorted."""
+def thresholds_from(thresholds: int | list[float] | Tensor) -> Tensor:
+    """Thresholds in ascending order, on CPU: T equal steps from 0 to 1 for an int, else those given, sorted."""
     if isinstance(thresholds, int):
-        return torch.linspace(0, 1, thresholds, device=device)
-    given = thresholds if isinstance(thresholds, Tensor) else torch.tensor(thresholds)
-    given = given if given.is_floating_point() else given.float()
-    return given.detach().to(device).sort().values
+        return torch.linspace(0, 1, thresholds, device="cpu")
+    given = thresholds.detach().cpu() if isinstance(thresholds, Tensor) else torch.tensor(thresholds, device="cpu")
+    return given.sort().values
 
 
 def bin_of(scores: Tensor, thresholds: Tensor) -> Tensor:
     """The bin of each score, counted from the top: 0 at or above the highest threshold, T below the lowest.
 
-    Scores and thresholds meet in the wider of their dtypes, where both are exact.
+    Scores and thresholds meet in the wider of their dtypes, whole numbers and fractions in float64.
     """
-    dtype = torch.promote_types(torch.promote_types(scores.dtype, thresholds.dtype), torch.float32)
+    dtype = torch.promote_types(scores.dtype, thresholds.dtype)
+    if scores.is_floating_point() != thresholds.is_floating_point():
+        dtype = torch.float64
+    elif dtype in (torch.float16, torch.bfloat16):
+        dtype = torch.float32
     below = torch.searchsorted(thresholds.to(dtype), scores.to(dtype).contiguous(), right=True)
     return len(thresholds) - below
 

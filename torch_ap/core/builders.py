@@ -3,17 +3,19 @@
 | input | road |
 |---|---|
 | one ranking or long columns, no weights, CPU | *count*: sort the values, search the distinct hit scores among them |
-| many rankings, or an accelerator, no weights | *packed*: (ranking, reversed score, relevance) in one int64, sorted |
+| many rankings, no weights, CPU | those of :mod:`torch_ap.core.rows`: scores sorted alone, hits searched among them |
+| an accelerator, or rankings of very unequal length | *packed*: (ranking, reversed score, relevance) in one int64 |
 | weights | *indexed*: (ranking, reversed score) in one int64, sorted with indices |
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import hit_curve, order, segments
+from torch_ap.core import hit_curve, order, packing, rows, segments
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
@@ -29,6 +31,7 @@ def from_scores(
     *,
     segment: Tensor | None = None,
     segments_count: int = 1,
+    lengths: Tensor | None = None,
     weight: Tensor | None = None,
     m: Tensor | None = None,
     every_group: bool = False,
@@ -40,29 +43,36 @@ def from_scores(
         relevant: (N,) bool, or integers that are 0 or 1.
         segment: (N,) int64 in [0, segments_count), the ranking of each item; None: all belong to one.
         segments_count: S, number of rankings.
+        lengths: (S,) items of each ranking, if that is known, and then their items may come in any order.
         weight: (N,) non-negative weights.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
         every_group: keep tie groups without a hit as entries too.
     """
-    relevant = relevant.bool()
-    if segment is None and weight is None and not every_group and scores.device.type == "cpu":
+    relevant, simple = relevant.bool(), weight is None and not every_group and scores.device.type == "cpu"
+    if segment is None and simple:
         return _counted(scores, relevant, m)
     if segment is None:
         segment = torch.zeros(1, dtype=torch.int64, device=scores.device).expand(len(scores))
-    offsets = segments.from_counts(segments.count(segment, segments_count))
-    group_keys, levels = _group_keys(scores, segment)
-    if weight is None:
-        packed = order.sort((group_keys << 1) | relevant)
-        group_keys, relevant = packed >> 1, (packed & 1).bool()
-    else:
-        places = order.argsort(group_keys)
-        group_keys, relevant, weight = group_keys[places], relevant[places], segments.real(weight[places])
-    last = torch.ones_like(relevant)
-    torch.ne(group_keys[1:], group_keys[:-1], out=last[:-1])
-    curve = hit_curve.from_ordered(
-        relevant, last, offsets, score=group_keys, weight=weight, m=m, every_group=every_group
-    )
-    return _with_score(curve, levels, scores.dtype)
+    elif simple:
+        return _many_on_cpu(scores, relevant, segment, segments_count, lengths, m)
+    offsets = segments.from_counts(segments.count(segment, segments_count) if lengths is None else lengths)
+    return _packed(scores, relevant, segment, offsets, m, weight, every_group)
+
+
+def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | None = None) -> HitCurve:
+    """The hit curves of rankings that lie end to end.
+
+    Args:
+        scores: (N,) any real dtype, no NaN.
+        relevant: (N,) bool, or integers that are 0 or 1.
+        offsets: (S + 1,) int64, where each ranking begins and ends.
+        m: (S,) relevant items of each ranking, where more are known than were ranked.
+    """
+    relevant, on_cpu = relevant.bool(), scores.device.type == "cpu"
+    curve = rows.from_runs(scores, relevant, offsets, m) if on_cpu else None
+    if curve is None and on_cpu and scores.element_size() < 8:
+        curve = rows.from_keys(scores, relevant, segments.ids(offsets), offsets.diff(), m)
+    return curve or _packed(scores, relevant, segments.ids(offsets), offsets, m)
 
 
 def from_columns(
@@ -82,7 +92,7 @@ def from_columns(
         return _counted_columns(scores, relevant)
     width = max(1, _ITEMS_A_BLOCK // max(items, 1))
     blocks = []
-    for first in range(0, columns, width):
+    for first in range(0, max(columns, 1), width):
         block = scores[:, first : first + width].t()
         across = torch.arange(first, first + len(block), device=scores.device)
         hits = relevant[:, first : first + width].t() if relevant.ndim == 2 else relevant == across[:, None]
@@ -103,26 +113,44 @@ def from_columns(
     return hit_curve.join(blocks)
 
 
-def _group_keys(scores: Tensor, segment: Tensor) -> tuple[Tensor, Tensor | None]:
-    """int64 keys of 63 bits at most that ascend by ranking, then by descending score; with what turns them back."""
-    keys, levels = order.keys(scores), None
-    if keys.dtype == torch.int64:
-        levels, keys = order.dense_ranks(keys)
-        keys = keys.to(torch.int32)
-    top = torch.iinfo(keys.dtype).max
-    return (segment << 32) | (top - keys.to(torch.int64)), levels
+def _many_on_cpu(
+    scores: Tensor, relevant: Tensor, segment: Tensor, segments_count: int, lengths: Tensor | None, m: Tensor | None
+) -> HitCurve:
+    """Rankings that lie end to end are rows; else keys, or for 64 bits, which leave a key no room, made rows first."""
+    ascending = lengths is None and bool((segment[1:] >= segment[:-1]).all())
+    lengths = segments.count(segment, segments_count) if lengths is None else lengths
+    if not ascending and scores.element_size() < 8:
+        return rows.from_keys(scores, relevant, segment, lengths, m)
+    if not ascending:
+        places = segments.gathering(segment)
+        scores, relevant = scores[places], relevant[places]
+    return from_runs(scores, relevant, segments.from_counts(lengths), m=m)
 
 
-def _with_score(curve: HitCurve, levels: Tensor | None, dtype: torch.dtype) -> HitCurve:
-    """Turn the group keys that travelled as scores back into scores."""
-    assert curve.score is not None
-    down = curve.score & 0xFFFFFFFF
-    if levels is not None:
-        score = order.values(levels[torch.iinfo(torch.int32).max - down], dtype)
+def _packed(
+    scores: Tensor,
+    relevant: Tensor,
+    segment: Tensor,
+    offsets: Tensor,
+    m: Tensor | None,
+    weight: Tensor | None = None,
+    every_group: bool = False,
+) -> HitCurve:
+    """Any rankings on any device, by one sort of all items."""
+    group_keys, levels = packing.group_keys(scores, segment)
+    if weight is None:
+        packed = order.sort((group_keys << 1) | relevant)
+        group_keys, relevant = packed >> 1, (packed & 1).bool()
     else:
-        key_dtype = order.keys(torch.empty(0, dtype=dtype)).dtype
-        score = order.values((torch.iinfo(key_dtype).max - down).to(key_dtype), dtype)
-    return HitCurve(**{**curve.__dict__, "score": score})
+        places = order.argsort(group_keys)
+        group_keys, relevant, weight = group_keys[places], relevant[places], segments.real(weight[places])
+    last = torch.ones_like(relevant)
+    torch.ne(group_keys[1:], group_keys[:-1], out=last[:-1])
+    curve = hit_curve.from_ordered(
+        relevant, last, offsets, score=group_keys, weight=weight, m=m, every_group=every_group
+    )
+    assert curve.score is not None
+    return replace(curve, score=packing.scores_of(curve.score, levels, scores.dtype))
 
 
 def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
@@ -140,8 +168,8 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     jobs = [hit_scores, *(given[span].copy() for span in spans)]
     order.in_threads(order.sort_in_place, jobs[::-1], threads)
     groups = [_count_groups(jobs[1:], hit_scores, threads)]
-    hits = torch.tensor([len(hit_scores)])
-    return _assemble(groups, torch.tensor([len(given)]), hits if m is None else m, scores.dtype)
+    n, hits = (torch.tensor([size], device="cpu") for size in (len(given), len(hit_scores)))
+    return _assemble(groups, n, hits if m is None else m, scores.dtype)
 
 
 def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
@@ -168,8 +196,8 @@ def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
 
     tasks = range(0, columns, _COLUMNS_A_TASK)
     groups = [one for part in order.in_threads(block, tasks, order.workers(given.numel())) for one in part]
-    m = torch.tensor([int(group[0].sum()) for group in groups])
-    return _assemble(groups, torch.full((columns,), items), m, scores.dtype)
+    m = torch.tensor([int(group[0].sum()) for group in groups], device="cpu")
+    return _assemble(groups, torch.full((columns,), items, device="cpu"), m, scores.dtype)
 
 
 def _count_groups(chunks: Sequence[Array], hit_scores: Array, threads: int = 1) -> tuple[Array, ...]:
@@ -214,5 +242,5 @@ def _assemble(groups: Sequence[tuple[Array, ...]], n: Tensor, m: Tensor, dtype: 
         for column in zip(*groups, strict=True)
     )
     score = (score + 0 if dtype.is_floating_point else score) if score.dtype == dtype else order.values(score, dtype)
-    counts = torch.tensor([len(group[0]) for group in groups])
+    counts = torch.tensor([len(group[0]) for group in groups], device="cpu")
     return HitCurve(hits, items, hits_above, items_above, score, segments.from_counts(counts), n, m)

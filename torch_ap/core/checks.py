@@ -12,12 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+SCORES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, *INTEGERS)
 VALUE_RULES = (
     "`preds` must not hold NaN",
     "`target` must hold whole numbers from 0 to {top} (or `ignore_index`)",
     "`weights` must be finite and not negative",
     "`preds` must lie in [0, 1] where `thresholds` is an int, which lays them out over [0, 1]; give "
     "`normalization='sigmoid'` (or 'softmax'), or the thresholds themselves",
+    "`target` must not hold NaN",
+    "`num_relevant` must not be negative",
 )
 
 
@@ -32,7 +36,7 @@ def positive_int(name: str, value: Any, *, least: int = 1, optional: bool = Fals
     """``value`` is an int of at least ``least`` (or None, where optional); bool is no int here."""
     if value is None and optional:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 62:
         raise ValueError(f"`{name}` must be an int of at least {least}{' or None' if optional else ''}, got {value!r}")
 
 
@@ -52,6 +56,18 @@ def not_negative(name: str, value: Any) -> None:
     """``value`` is a finite number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError(f"`{name}` must be a finite number of at least 0, got {value!r}")
+
+
+def fraction(name: str, value: Any) -> None:
+    """``value`` is a number in [0, 1]."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"`{name}` must be a number in [0, 1], got {value!r}")
+
+
+def floating_dtype(name: str, value: Any) -> None:
+    """A floating ``torch.dtype``, or None."""
+    if value is not None and not (isinstance(value, torch.dtype) and value.is_floating_point):
+        raise ValueError(f"`{name}` must be a floating torch.dtype or None, got {value!r}")
 
 
 def recall_levels(name: str, levels: Tensor) -> None:
@@ -80,20 +96,29 @@ def thresholds(value: Any) -> None:
         raise ValueError(f"`thresholds` must be None, an int, a list of floats or a 1-D tensor, got {value!r}")
 
 
+def threshold(value: Any) -> None:
+    """One number that is not NaN, or a 1-D tensor of such."""
+    if isinstance(value, Tensor):
+        if value.ndim > 1 or not value.numel() or value.is_complex() or bool(torch.isnan(value).any()):
+            raise ValueError(f"`threshold` as a tensor must be 0-D or 1-D, not empty and free of NaN, got {value!r}")
+    elif isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise ValueError(f"`threshold` must be a number but NaN, or a tensor of them, got {value!r}")
+
+
 def scores(name: str, value: Any) -> None:
     """A real tensor; bool is a decision, not a score."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"`{name}` must be a tensor, got {type(value).__name__}")
-    if value.is_complex() or value.dtype == torch.bool:
-        raise ValueError(f"`{name}` must be a floating or integer tensor, got {value.dtype}")
+        raise TypeError(f"`{name}` must be a tensor (see `torch.as_tensor`), got {type(value).__name__}")
+    if value.dtype not in SCORES:
+        raise ValueError(f"`{name}` must be a floating or integer tensor of scores, got {value.dtype}")
 
 
 def integer_target(value: Any) -> None:
     """An int or bool tensor."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"`target` must be a tensor, got {type(value).__name__}")
-    if value.is_floating_point() or value.is_complex():
-        raise ValueError(f"`target` must be an integer or bool tensor, got {value.dtype}")
+        raise TypeError(f"`target` must be a tensor (see `torch.as_tensor`), got {type(value).__name__}")
+    if value.dtype not in INTEGERS and value.dtype != torch.bool:
+        raise ValueError(f"`target` must be an integer or bool tensor (see `target.long()`), got {value.dtype}")
 
 
 def same_shape(preds: Tensor, target: Tensor) -> None:
@@ -139,7 +164,7 @@ def weights_form(value: Any, shapes: Sequence[torch.Size]) -> None:
     """A floating or integer tensor of one of the ``shapes``."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`weights` must be a tensor or None, got {type(value).__name__}")
-    if value.is_complex() or value.dtype == torch.bool:
+    if value.dtype not in SCORES:
         raise ValueError(f"`weights` must be a floating or integer tensor, got {value.dtype}")
     if value.shape not in shapes:
         allowed = " or ".join(str(tuple(shape)) for shape in shapes)

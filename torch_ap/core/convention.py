@@ -10,7 +10,7 @@ from torch_ap.core.hit_curve import HitCurve
 
 TIES = ("grouped", "expected", "optimistic", "pessimistic")
 DENOMINATORS = ("min", "relevant", "found")
-INTERPOLATIONS = (None, "11-point", "101-point", "all-points", "trapezoid")
+INTERPOLATIONS = (None, "11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,7 @@ class Convention:
         checks.one_of("ties", self.ties, TIES)
         if isinstance(self.interpolation, Tensor):
             checks.recall_levels("interpolation", self.interpolation)
+            object.__setattr__(self, "interpolation", self.interpolation.detach().clone())
         else:
             checks.one_of("interpolation", self.interpolation, INTERPOLATIONS, or_else="a 1-D tensor of recall levels")
         if self.interpolation is not None and self.top_k is not None:
@@ -60,4 +61,8 @@ class Convention:
             return interpolation.over_all_points(curve)
         if self.interpolation == "trapezoid":
             return interpolation.trapezoid(curve)
-        return interpolation.over_levels(curve, interpolation.levels_of(self.interpolation, curve.m.device))
+        name, _, trec_version = self.interpolation.partition("-trec")
+        levels = interpolation.levels_of(name, curve.m.device)
+        if trec_version:
+            return interpolation.at_hits(curve, interpolation.trec_cuts(curve.m, levels, int(trec_version))).mean(1)
+        return interpolation.over_levels(curve, levels)

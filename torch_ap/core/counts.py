@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.core import checks, segments
 from torch_ap.core.average_precision import hits_within
 from torch_ap.core.hit_curve import HitCurve
 
@@ -33,22 +33,22 @@ class Counts:
 
     @property
     def precision(self) -> Tensor:
-        """Tp / (tp + fp)."""
+        """The precision, tp / (tp + fp)."""
         return self.tp / (self.tp + self.fp)
 
     @property
     def recall(self) -> Tensor:
-        """Tp / (tp + fn), also called sensitivity and true positive rate."""
+        """The recall, The recall, tp / (tp + fn), also called sensitivity and true positive rate."""
         return self.tp / (self.tp + self.fn)
 
     @property
     def specificity(self) -> Tensor:
-        """Tn / (tn + fp), the true negative rate."""
+        """The specificity, The specificity, tn / (tn + fp), the true negative rate."""
         return self.tn / (self.tn + self.fp)
 
     @property
     def fall_out(self) -> Tensor:
-        """Fp / (fp + tn), the false positive rate."""
+        """The fall-out, The fall-out, fp / (fp + tn), the false positive rate."""
         return self.fp / (self.fp + self.tn)
 
     @property
@@ -62,18 +62,20 @@ class Counts:
         Recall counts ``beta`` times as much as precision (van Rijsbergen 1979). Written in counts it has a value, 0,
         where nothing is retrieved; it is NaN only where nothing is retrieved and nothing relevant.
         """
-        square = beta * beta
-        return (1 + square) * self.tp / ((1 + square) * self.tp + square * self.fn + self.fp)
+        checks.not_negative("beta", beta)
+        share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + float(beta) ** -2)
+        return self.tp / (self.tp + share * self.fn + (1 - share) * self.fp)
 
     def effectiveness(self, alpha: float = 0.5) -> Tensor:
         """Van Rijsbergen's E = 1 - 1 / (alpha / p + (1 - alpha) / r); 1 - F_beta for alpha = 1 / (beta^2 + 1).
 
         Lower is better. 1 / p = (tp + fp) / tp and 1 / r = (tp + fn) / tp, so no ratio of nothing is taken.
         """
+        checks.fraction("alpha", alpha)
         return 1 - self.tp / (alpha * (self.tp + self.fp) + (1 - alpha) * (self.tp + self.fn))
 
 
-def counts_at_rank(curve: HitCurve, k: int, *, ties: str = "grouped") -> Counts:
+def counts_at_rank(curve: HitCurve, k: int | Tensor, *, ties: str = "grouped") -> Counts:
     """The counts when each ranking's top ``k`` items are retrieved.
 
     Where fewer than k items were ranked, the missing ones count as retrieved and not relevant, so that precision is
@@ -81,7 +83,7 @@ def counts_at_rank(curve: HitCurve, k: int, *, ties: str = "grouped") -> Counts:
 
     Args:
         curve: S rankings without weights.
-        k: at least 1.
+        k: at least 1; or (S,) float64, one a ranking.
         ties: how many hits of a group that straddles k count: "grouped" and "expected" its share, r L / g;
             "optimistic" the most, "pessimistic" the fewest.
 
@@ -89,7 +91,8 @@ def counts_at_rank(curve: HitCurve, k: int, *, ties: str = "grouped") -> Counts:
         Counts of shape (S,).
     """
     hits, items, above = (segments.real(x) for x in (curve.hits, curve.items, curve.items_above))
-    places = torch.minimum(items, (k - above).clamp(min=0))
+    cut = k[curve.segment] if isinstance(k, Tensor) else k
+    places = torch.minimum(items, (cut - above).clamp(min=0))
     tp = segments.total(hits_within(hits, items, places, ties), curve.offsets)
     n, m = segments.real(curve.n), segments.real(curve.m)
     misses = n - segments.real(curve.hits_seen)

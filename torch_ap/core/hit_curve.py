@@ -136,36 +136,37 @@ def from_ordered(
         every_group: keep the tie groups without a hit as well.
     """
     ends = last.nonzero().squeeze(1)
-    if weight is None:
-        through, items_through = (
-            relevant.cumsum(0, dtype=torch.int64),
-            torch.arange(1, len(last) + 1, device=last.device),
-        )
-    else:
-        through, items_through = torch.where(relevant.bool(), weight, 0).cumsum(0), weight.cumsum(0)
-    at_start = [torch.cat([sums.new_zeros(1), sums])[offsets] for sums in (through, items_through)]
-    hits_end, items_end = through[ends], items_through[ends]
-    hits, items = (sums.diff(prepend=sums.new_zeros(1)) for sums in (hits_end, items_end))
+    ones = torch.ones_like(relevant, dtype=torch.int64) if weight is None else weight
+    through = [segments.cumulative(x, offsets) for x in (torch.where(relevant.bool(), ones, 0), ones)]
+    sizes = [_at_end(x, offsets) for x in through]
+    first = torch.searchsorted(ends, offsets[:-1])
+    above = [_before(x[ends], first) for x in through]
+    hits, items = (x[ends] - before for x, before in zip(through, above, strict=True))
     if not every_group:
         kept = (hits > 0).nonzero().squeeze(1)
-        ends, hits, items, hits_end, items_end = (x[kept] for x in (ends, hits, items, hits_end, items_end))
-    if len(offsets) == 2:
-        entry_offsets = torch.tensor([0, len(ends)], device=ends.device)
-        hits_first, items_first = at_start[0][0], at_start[1][0]
-    else:
-        entry_offsets = torch.searchsorted(ends, offsets)
-        segment = segments.ids(entry_offsets)
-        hits_first, items_first = at_start[0][segment], at_start[1][segment]
+        ends, hits, items, *above = (x[kept] for x in (ends, hits, items, *above))
     return HitCurve(
         hits=hits,
         items=items,
-        hits_above=hits_end - hits - hits_first,
-        items_above=items_end - items - items_first,
+        hits_above=above[0],
+        items_above=above[1],
         score=None if score is None else score[ends],
-        offsets=entry_offsets,
-        n=at_start[1].diff(),
-        m=at_start[0].diff() if m is None else m,
+        offsets=torch.searchsorted(ends, offsets),
+        n=sizes[1],
+        m=sizes[0] if m is None else m,
     )
+
+
+def _at_end(through: Tensor, offsets: Tensor) -> Tensor:
+    """The running sum at the end of each ranking, 0 where it is empty."""
+    return torch.where(offsets.diff() > 0, torch.cat([through.new_zeros(1), through])[offsets[1:]], 0)
+
+
+def _before(through: Tensor, first: Tensor) -> Tensor:
+    """The running sum above each group: that of the group before, 0 for the ``first`` of each ranking."""
+    above = torch.cat([through.new_zeros(1), through])[:-1]
+    above[first[first < len(above)]] = 0
+    return above
 
 
 def from_bins(hits: Tensor, items: Tensor, *, n: Tensor | None = None, m: Tensor | None = None) -> HitCurve:

@@ -29,7 +29,7 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
 
     Args:
         curve: S rankings, tie groups as thresholds.
-        levels: (L,) recall levels in [0, 1], any order.
+        levels: (L,) floating recall levels in [0, 1], any order; recall is compared with them in their dtype.
 
     Returns:
         (S, L) float64; 0 at levels that are not reached, NaN where nothing is relevant.
@@ -38,11 +38,12 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
     size = len(curve.m)
     precision = torch.cat([_envelope(curve), m.new_zeros(1)])
     recall = segments.real(curve.hits_through) / m[curve.segment]
-    if curve.weighted:
-        recall = recall * (1 + 1e-12)  # sums of weights carry rounding, and a recall that equals a level reaches it
+    if curve.weighted and bool((curve.hits != curve.hits.floor()).any()):
+        recall = recall * (1 + 1e-12)  # sums of fractions carry rounding, and a recall that equals a level reaches it
+    recall, levels = recall.to(levels.dtype).to(m.dtype), levels.to(m.dtype)
     # The number of levels that an entry reaches rises along its ranking, so one search in whole numbers finds, for
     # every ranking and level at once, the first entry that reaches it.
-    ordered, places = levels.to(m.dtype).sort()
+    ordered, places = levels.sort()
     reached = torch.searchsorted(ordered, recall, right=True)
     line = curve.segment * (len(levels) + 1) + reached
     wanted = torch.arange(size, device=m.device)[:, None] * (len(levels) + 1) + torch.arange(
@@ -53,6 +54,37 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
     out = torch.empty_like(precision[entry])
     out[:, places] = precision[entry]
     return torch.where(m[:, None] > 0, out, torch.nan)
+
+
+def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
+    """Interpolated precision from given numbers of hits on: the highest precision with at least so many hits.
+
+    Args:
+        curve: S rankings without weights.
+        counts: (S, L) int64 numbers of hits.
+
+    Returns:
+        (S, L) float64; 0 where so many are not found, NaN where nothing is relevant.
+    """
+    precision = torch.cat([_envelope(curve), segments.real(curve.m).new_zeros(1)])
+    lift = int(torch.cat([curve.m, counts.flatten(), curve.m.new_zeros(1)]).max()) + 1
+    line = curve.segment * lift + curve.hits_through
+    rankings = torch.arange(len(curve.m), device=line.device)[:, None]
+    entry = torch.searchsorted(line, rankings * lift + counts.clamp(min=1))
+    entry = torch.where(entry < curve.offsets[1:, None], entry, len(line))
+    return torch.where(curve.m[:, None] > 0, precision[entry], torch.nan)
+
+
+def trec_cuts(m: Tensor, levels: Tensor, version: int) -> Tensor:
+    """How many hits reach each recall level, by trec_eval's rule: (S, L) int64.
+
+    Version 9 and before cut at int(l m + 0.9), which is below l m at times; version 10 rounds l m, halves up.
+    """
+    wanted = segments.real(m)[:, None] * segments.real(levels.to(m.device))
+    if version == 9:
+        return (wanted + 0.9).to(torch.int64)
+    whole = wanted.floor()
+    return (whole + (wanted - whole >= 0.5)).to(torch.int64)
 
 
 def over_levels(curve: HitCurve, levels: Tensor) -> Tensor:

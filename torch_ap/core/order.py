@@ -26,7 +26,6 @@ _INTEGER_OF = {
     torch.bfloat16: torch.int16,
     torch.float32: torch.int32,
     torch.float64: torch.int64,
-    torch.bool: torch.uint8,
 }
 _THREADING_PAYS = 1 << 17
 _QUERIES_A_BLOCK = 8192
@@ -48,21 +47,19 @@ def keys(scores: Tensor) -> Tensor:
     if dtype is None:
         return scores
     bits = scores.view(dtype)
-    if not scores.is_floating_point():
-        return bits
     return torch.where(bits < 0, torch.iinfo(dtype).min - bits, bits)
 
 
 def values(keys: Tensor, dtype: torch.dtype) -> Tensor:
     """The scores of ``keys``; the inverse of :func:`keys`, with ``0.0`` for both zeros."""
-    if dtype not in _INTEGER_OF or dtype == torch.bool:
+    if dtype not in _INTEGER_OF:
         return keys.to(dtype)
     return torch.where(keys < 0, torch.iinfo(keys.dtype).min - keys, keys).view(dtype)
 
 
 def sortable(scores: Tensor) -> Tensor:
     """The scores, or their keys where NumPy cannot sort the scores themselves fast (CPU half precision)."""
-    return keys(scores) if scores.dtype in (torch.float16, torch.bfloat16, torch.bool) else scores
+    return keys(scores) if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
 def sort_in_place(values: Array) -> Array:

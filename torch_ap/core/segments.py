@@ -36,6 +36,12 @@ def ids(offsets: Tensor) -> Tensor:
     return torch.repeat_interleave(torch.arange(len(lengths), device=offsets.device), lengths)
 
 
+def gathering(segment: Tensor) -> Tensor:
+    """Indices that bring the items of each segment together, in their order: a stable argsort, by one value sort."""
+    size = max(1, len(segment))
+    return order.sort(segment * size + torch.arange(len(segment), device=segment.device)) % size
+
+
 def total(values: Tensor, offsets: Tensor) -> Tensor:
     """Sum of each segment, in the dtype of ``values``; 0 where the segment is empty.
 
@@ -57,6 +63,28 @@ def total(values: Tensor, offsets: Tensor) -> Tensor:
     if len(filled):
         out[filled] = np.add.reduceat(values.numpy(), offsets.numpy()[filled])
     return torch.from_numpy(out)
+
+
+def cumulative(values: Tensor, offsets: Tensor) -> Tensor:
+    """Running sum of each segment, inclusive: (E,), in the dtype of ``values``.
+
+    Whole numbers are summed through and the sum before each segment taken off, which is exact. Floats are summed by
+    doubling inside each segment (Hillis & Steele 1986): nothing of one segment ever enters another.
+    """
+    if len(offsets) == 2:
+        return values.cumsum(0)
+    segment = ids(offsets)
+    if not values.is_floating_point():
+        through = torch.cat([values.new_zeros(1), values.cumsum(0)])
+        return through[1:] - through[offsets[:-1]][segment]
+    place = torch.arange(len(values), device=values.device) - offsets[:-1][segment]
+    longest = int(offsets.diff().max()) if len(values) else 0
+    step = 1
+    while step < longest:
+        before = torch.where(place[step:] >= step, values[:-step], 0)
+        values = torch.cat([values[:step], values[step:] + before])
+        step *= 2
+    return values
 
 
 def _total_on_device(values: Tensor, offsets: Tensor) -> Tensor:

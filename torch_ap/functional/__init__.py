@@ -16,6 +16,16 @@ from torch_ap.functional.cuts import (
     r_precision,
     recall_at_k,
 )
+from torch_ap.functional.retrieval import (
+    retrieval_average_precision,
+    retrieval_f_beta,
+    retrieval_fall_out,
+    retrieval_hit_rate,
+    retrieval_precision,
+    retrieval_r_precision,
+    retrieval_recall,
+    retrieval_reciprocal_rank,
+)
 
 __all__ = [
     "Counts",
@@ -33,4 +43,12 @@ __all__ = [
     "precision_recall_curve",
     "r_precision",
     "recall_at_k",
+    "retrieval_average_precision",
+    "retrieval_f_beta",
+    "retrieval_fall_out",
+    "retrieval_hit_rate",
+    "retrieval_precision",
+    "retrieval_r_precision",
+    "retrieval_recall",
+    "retrieval_reciprocal_rank",
 ]

@@ -42,24 +42,28 @@ def binary_average_precision(
 
     Args:
         preds: (N, ...) floating or integer scores; any number but NaN, higher for more likely positive. They are ranked
-            as they are: logits and probabilities give the same AP.
+            as they are: logits and probabilities give the same AP. All items are one ranking, whatever the dimensions.
         target: (N, ...) integers or bool, 1 for positive, 0 for negative.
         thresholds: None for the exact value. An int (that many thresholds from 0 to 1; scores must lie there), list or
-            1-D tensor: AP of the curve at those thresholds, as torchmetrics computes it.
+            1-D tensor (in any order): AP of the curve at those thresholds, as torchmetrics computes it. The scores
+            between two thresholds are then tied, for ``ties`` and ``top_k`` too: optimistic and pessimistic bound the
+            exact value of untied scores.
         ignore_index: target value of items that do not count.
-        validate_args: whether values are checked (NaN, range of ``target``, ``weights``).
+        validate_args: whether values are checked (NaN, range of ``target``, ``weights``). Shapes and dtypes always are;
+            unchecked bad values give a number without meaning. A NaN score of an ignored item is no fault.
         weights: (N, ...) finite weights of at least 0, one an item; counts become sums of weights. Only without
             ``top_k`` and with ``ties="grouped"``.
         normalization: "sigmoid" to apply one, None (default) to leave scores as they are.
-        top_k: k of at least 1: AP@k, which sums over the positives in the top k.
+        top_k: k of at least 1: AP@k, which sums over the positives in the top k. Of a tie group that straddles k,
+            "grouped" counts the share that fits: so many items, with their expected number of positives.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k.
         interpolation: None for the sum above; "11-point" (VOC 2007, TREC), "101-point" (COCO), "all-points" (VOC 2010),
             "trapezoid", or a 1-D tensor of recall levels in [0, 1].
         ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
             "optimistic", "pessimistic".
         empty_target_action: what the value is without positives: "neg" 0, "pos" 1, "nan" and "skip" NaN, "error"
-            raises. Default: 0 with a warning. Without any item it is NaN.
-        dtype: of the result. Default: float64 for float64 scores, else float32.
+            raises. None, the default: 0 with a warning. Without any item it is NaN.
+        dtype: floating dtype of the result. Default: float64 for float64 scores, else float32.
 
     Returns:
         0-d tensor in [0, 1].
@@ -126,7 +130,7 @@ def multiclass_average_precision(
             drift from item to item, want "softmax"; probabilities and scores that are comparable want None.
         top_k, denominator, interpolation, ties, dtype: as in :func:`binary_average_precision`, class by class.
         empty_target_action: what a class without items counts as: "skip" leaves it out of the average, "nan" makes the
-            average NaN, "neg" 0, "pos" 1, "error" raises. Default: left out, with a warning.
+            average NaN, "neg" 0, "pos" 1, "error" raises. None, the default: left out, with a warning.
 
     Returns:
         0-d tensor in [0, 1]; (C,) for ``average="none"``, with NaN for skipped classes.
@@ -238,7 +242,7 @@ def average_precision(
     validate_args: bool = True,
     **settings: Any,
 ) -> Tensor:
-    """The average precision of a task, by its name; arguments in the order of torchmetrics' function of this name.
+    """The average precision of a task that is named, with the arguments of torchmetrics' function of this name.
 
     Args:
         preds, target: as the function of the task takes them.

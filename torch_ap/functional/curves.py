@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import checks, counts, segments
-from torch_ap.core.batch import Batch, curve_of
+from torch_ap.core.batch import Batch, bins_of, curve_of
 from torch_ap.core.convention import TIES
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.classification import Normalization, Thresholds, Ties
-from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, raise_broken, result_dtype
+from torch_ap.functional.evaluation import door_and_thresholds, raise_broken, result_dtype
 
 
 class PrecisionRecallCurve(NamedTuple):
@@ -51,9 +51,9 @@ def precision_recall_curve(
     thresholds: Thresholds = None,
     num_classes: int | None = None,
     num_labels: int | None = None,
+    *,
     ignore_index: int | None = None,
     validate_args: bool = True,
-    *,
     weights: Tensor | None = None,
     normalization: Normalization = None,
 ) -> PrecisionRecallCurve:
@@ -104,14 +104,14 @@ def precision_recall_curve(
         ignore_index=ignore_index,
         normalization=normalization,
         validate_args=validate_args,
-        device=preds.device if isinstance(preds, Tensor) else None,
     )
-    evaluation = Evaluation(door, thresholds=levels)
-    batch = evaluation.admit(preds, target, weights)
+    batch = door(preds, target, weights)
     raise_broken(batch.broken, door.top)
     dtype = result_dtype(preds.dtype)
     if levels is not None:
-        return _at_thresholds(evaluation.bins(batch), levels, dtype, wide=door.width is not None)
+        levels = levels.to(preds.device)
+        binned = bins_of(batch, levels, ignoring=ignore_index is not None)
+        return _at_thresholds(binned, levels, dtype, wide=door.width is not None)
     each = _at_scores(batch, dtype, ignoring=ignore_index is not None)
     return PrecisionRecallCurve(*(each[0] if door.width is None else map(list, zip(*each, strict=True))))
 

@@ -97,7 +97,8 @@ def counts_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped"
     """True and false positives and negatives when the k highest-scored items are retrieved.
 
     Args:
-        preds, target, k, ties: as in :func:`precision_at_k`.
+        preds, target, k, ties: as in :func:`precision_at_k`. Items that are missing below k count as false positives,
+            so that the counts then sum to k.
 
     Returns:
         :class:`Counts` of float64 tensors, 0-d or (Q,), with ``precision``, ``recall``, ``specificity``, ``fall_out``,
@@ -129,7 +130,7 @@ def counts_at_threshold(
         preds: (N, ...) floating or integer scores, any number but NaN.
         target: (N, ...) integers or bool, 0 or 1.
         threshold: a number, which is read in the dtype of ``preds`` as ``preds >= threshold`` reads it; or a tensor of
-            them, (T,), in any order.
+            them, 0-d or (T,), in any order.
         weights: (N, ...) finite weights of at least 0; counts are then their sums.
 
     Returns:
@@ -150,9 +151,13 @@ def counts_at_threshold(
         tensor(0.6667, dtype=torch.float64)
     """
     checks.scores("preds", preds)
+    checks.threshold(threshold)
     own = preds.dtype if preds.is_floating_point() else torch.float64
-    levels = threshold if isinstance(threshold, Tensor) else torch.tensor([threshold], dtype=own)
-    checks.thresholds(levels)
+    levels = (
+        threshold.reshape(-1)
+        if isinstance(threshold, Tensor)
+        else torch.tensor([threshold], dtype=own, device=preds.device)
+    )
     door = Door()
     batch = door(preds, target, weights)
     raise_broken(batch.broken, door.top)
@@ -160,7 +165,7 @@ def counts_at_threshold(
     binned = bins.count(batch.scores, batch.target, ascending, weight=batch.weights)
     at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
     place = len(levels) - 1 - order.argsort()
-    return at.map(lambda x: x[0, place] if isinstance(threshold, Tensor) else x[0, 0])
+    return at.map(lambda x: x[0, place].reshape(threshold.shape if isinstance(threshold, Tensor) else ()))
 
 
 def r_precision(preds: Tensor, target: Tensor, *, ties: Ties = "grouped") -> Tensor:

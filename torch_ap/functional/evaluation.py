@@ -45,12 +45,17 @@ class Evaluation:
 
     def admit(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Check a batch and lay it out; whatever is wrong with it is raised before anything has changed."""
-        if weights is not None and not self.convention.takes_weights:
+        if weights is not None:
+            self.admit_weights()
+        return self.door(preds, target, weights)
+
+    def admit_weights(self) -> None:
+        """Refuse weights where they have no meaning."""
+        if not self.convention.takes_weights:
             raise ValueError(
                 "`weights` have a meaning only without `top_k` and with `ties='grouped'`: a rank, or a place among "
                 f"tied items, has no weight; got top_k={self.convention.top_k}, ties={self.convention.ties!r}"
             )
-        return self.door(preds, target, weights)
 
     def curve(self, admitted: Batch) -> HitCurve:
         """The hit curves of admitted items, one a column, or one of all of them for the micro average."""
@@ -74,6 +79,8 @@ class Evaluation:
 
     def value(self, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """The AP under the convention, settled and averaged: 0-d, or (C,) for no average."""
+        if curve.weighted:  # in a compute group, or merged, they may have come in by another metric's door
+            self.admit_weights()
         return self.averaged(self.convention(curve), curve, dtype, warn=warn)
 
     def averaged(self, each: Tensor, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
@@ -89,7 +96,9 @@ def evaluate(
     evaluation: Evaluation, preds: Tensor, target: Tensor, weights: Tensor | None, dtype: torch.dtype | None
 ) -> Tensor:
     """All steps, for one batch that is all there is."""
+    checks.floating_dtype("dtype", dtype)
     admitted = evaluation.admit(preds, target, weights)
+    evaluation = evaluation.to(admitted.scores.device)
     raise_broken(admitted.broken, evaluation.door.top)
     return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))
 
@@ -113,7 +122,6 @@ def door_and_thresholds(
     ignore_index: int | None = None,
     normalization: str | None = None,
     validate_args: bool = True,
-    device: torch.device | None = None,
 ) -> tuple[Door, Tensor | None]:
     """The door, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must then lie.
 
@@ -130,7 +138,7 @@ def door_and_thresholds(
         unit_range=isinstance(thresholds, int),
         validate=validate_args,
     )
-    return door, None if thresholds is None else bins.thresholds_from(thresholds, device)
+    return door, None if thresholds is None else bins.thresholds_from(thresholds)
 
 
 def _flat(admitted: Batch) -> Batch:

@@ -1,6 +1,6 @@
 """What every metric here has beyond ``torchmetrics.Metric``: cheap ``forward``, safe state, one clear failure.
 
-- ``forward`` costs what its batch costs. torchmetrics copies the whole state at each step.
+- ``forward`` costs what its batch costs: it sets the state aside, where torchmetrics copies it at each step.
 - A batch that is refused leaves no trace. On an accelerator a look at values would stall the device, so broken rules
   are noted there and raised by ``compute``, which names the first bad update.
 - Ranks may hold unequal numbers of items, or none, and scores of different dtypes.
@@ -9,7 +9,8 @@
 
 import functools
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -59,8 +60,7 @@ class RankingMetric(Metric):
         self._result_dtype: torch.dtype | None = None
         digest = zlib.crc32(identity.encode()).to_bytes(4, "big")
         self._identity = list(digest)
-        never = [_NEVER] * len(checks.VALUE_RULES)
-        self.add_state("ledger", torch.tensor(self._identity + never), dist_reduce_fx="min")
+        self.add_state("ledger", self._fresh_ledger(), dist_reduce_fx="min")
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set the two plain counters that every update sets without ``nn.Module``'s search for parameters."""
@@ -87,6 +87,13 @@ class RankingMetric(Metric):
                 f"{rule}; broken first in update {min(noted)}. Call `reset()` before the metric is used on"
             )
 
+    def _check_device(self, values: Tensor, name: str) -> None:
+        if values.device != self.device:
+            raise ValueError(
+                f"`{name}` must lie on the metric's device, {self.device}, got {values.device}; move the metric with "
+                "`metric.to(device)`"
+            )
+
     # -- state
 
     def _list_states(self) -> list[str]:
@@ -100,14 +107,14 @@ class RankingMetric(Metric):
             computed, count = self._computed, self._update_count
             try:
                 wrapped(*args, **kwargs)
-            except Exception:
+            except BaseException:
                 self._computed, self._update_count = computed, count
                 raise
 
         return counting
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The value of this batch alone, which is also accumulated; costs O(batch).
+        """The value of this batch alone, which is also accumulated. No held item is copied.
 
         Raises:
             TorchMetricsUserError: while the metric is synced.
@@ -123,7 +130,7 @@ class RankingMetric(Metric):
             self.update(*args, **kwargs)
             value = self.compute()
             self._reduce_states(kept)
-        except Exception:
+        except BaseException:  # a stopped epoch can go on
             for name, state in kept.items():
                 setattr(self, name, state)
             self._computed, self._update_count = computed, count
@@ -155,13 +162,21 @@ class RankingMetric(Metric):
 
     def _check_identity(self, ledger: Any, name: str) -> None:
         if not isinstance(ledger, Tensor) or ledger[: len(self._identity)].tolist() != self._identity:
-            raise ValueError(f"`{name}` must come from a {type(self).__name__} with the same settings")
+            raise ValueError(
+                f"`{name}` must come from a {type(self).__name__} whose `update` has the same settings (columns, "
+                "`ignore_index`, `normalization`, `thresholds`, `validate_args`)"
+            )
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         """Load copies of the lists, on this metric's device; what was computed before is void."""
         found = [name for name in self._defaults if prefix + name in state_dict]
+        error_msgs: list[str] = kwargs["error_msgs"] if "error_msgs" in kwargs else args[-1]
         if found:
-            self._check_identity(state_dict.get(prefix + "ledger"), "state_dict")
+            try:
+                self._check_identity(state_dict.get(prefix + "ledger"), "state_dict")
+            except ValueError as error:
+                error_msgs.append(str(error))
+                return
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
         for name in found:
             state = getattr(self, name)
@@ -195,10 +210,29 @@ class RankingMetric(Metric):
             moved: Tensor = fn(tensor)
             return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
 
+        unborn = self.ledger.is_meta
         super()._apply(move, exclude_state)
+        if unborn and not self.ledger.is_meta:  # `to_empty` gives memory without values
+            fresh = {name: torch.zeros_like(x) for name, x in self._defaults.items() if isinstance(x, Tensor)}
+            fresh["ledger"] = self._fresh_ledger().to(self.device)
+            self._defaults.update(fresh)
+            self.reset()
         return self
 
+    def _fresh_ledger(self) -> Tensor:
+        return torch.tensor([*self._identity, *[_NEVER] * len(checks.VALUE_RULES)])
+
     # -- many ranks
+
+    @contextmanager
+    def sync_context(self, *args: Any, **kwargs: Any) -> Generator[None, None, None]:
+        """As torchmetrics' own, which leaves the metric synced where ``compute`` fails in between."""
+        synced = super().sync_context(*args, **kwargs)
+        synced.__enter__()
+        try:
+            yield
+        finally:
+            synced.__exit__(None, None, None)
 
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any | None = None
@@ -217,8 +251,9 @@ class RankingMetric(Metric):
             for code, _, _ in held[1:]:
                 dtype = torch.promote_types(dtype, _DTYPES[code])
             empty = torch.empty((0,) if held[0][1] == 1 else (0, held[0][2]), dtype=dtype, device=self.device)
-            gathered = dist_sync_fn(local.get(name, empty).to(dtype), group=group)
-            setattr(self, name, [torch.cat(list(gathered))])
+            wire = torch.int32 if dtype == torch.int16 else dtype  # neither gloo nor NCCL sends int16
+            gathered = dist_sync_fn(local.get(name, empty).to(wire), group=group)
+            setattr(self, name, [torch.cat(list(gathered)).to(dtype)])
         for name, reduction in self._reductions.items():
             if name not in names and callable(reduction):
                 setattr(self, name, reduction(torch.stack(list(dist_sync_fn(getattr(self, name), group=group)))))

@@ -34,7 +34,8 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     __jit_unused_properties__: ClassVar[list[str]] = [
         *UncertainMetric.__jit_unused_properties__,
-        *("thresholds", "average", "ignore_index", "normalization", "validate_args", "num_classes", "num_labels"),
+        *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args"),
+        *("num_classes", "num_labels"),
     ]
 
     scores: list[Tensor]
@@ -46,8 +47,8 @@ class ClassificationAveragePrecision(UncertainMetric):
     def __init__(self, evaluation: Evaluation, **kwargs: Any) -> None:
         door, thresholds = evaluation.door, evaluation.thresholds
         binned = None if thresholds is None else thresholds.tolist()
-        super().__init__(f"{door.width}|{door.classes}|{door.ignore_index}|{door.normalization}|{binned}", **kwargs)
-        self._evaluation = evaluation
+        super().__init__(f"{door}|{binned}", **kwargs)
+        self._evaluation = evaluation if self.device.type == "meta" else evaluation.to(self.device)
         if thresholds is None:
             for name in ("scores", "targets", "weights"):
                 self.add_state(name, [], dist_reduce_fx="cat")
@@ -60,6 +61,16 @@ class ClassificationAveragePrecision(UncertainMetric):
     def thresholds(self) -> Tensor | None:
         """(T,) thresholds in ascending order, or None."""
         return self._evaluation.thresholds
+
+    @property
+    def convention(self) -> Convention:
+        """Which average precision is computed: ``top_k``, ``denominator``, ``interpolation``, ``ties``."""
+        return self._evaluation.convention
+
+    def extra_repr(self) -> str:
+        """What differs from the defaults, for ``repr``."""
+        plain, given = Convention(), vars(self.convention)
+        return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not getattr(plain, name))
 
     @property
     def average(self) -> str | None:
@@ -90,13 +101,14 @@ class ClassificationAveragePrecision(UncertainMetric):
             target: integers or bool. (N, ...) of 0 and 1 for binary, (N, ...) class ids for multiclass, the shape of
                 ``preds`` for multilabel.
             weights: non-negative weight of each item, (N, ...); for multilabel also of each score. In every update or
-                in none.
+                in none; with thresholds, an update without them weighs 1.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
                 the values is raised by ``compute`` when the tensors lie on an accelerator.
         """
         batch = self._evaluation.admit(preds, target, weights)
+        self._check_device(batch.scores, "preds")
         if self.thresholds is None:
             self._append(batch, target)
         elif weights is None:
@@ -123,12 +135,12 @@ class ClassificationAveragePrecision(UncertainMetric):
         """Keep the batch, in memory of our own."""
         if self.scores and (batch.weights is not None) != bool(self.weights):
             raise ValueError("`weights` must be given in every update or in none")
+        scores = batch.scores.clone() if self._evaluation.door.normalization is None else batch.scores
+        targets = batch.target if batch.target.dtype != target.dtype else batch.target.clone()
         if batch.weights is not None:
             self.weights.append(batch.weights.clone())
-        given = self._evaluation.door.normalization is None
-        self.scores.append(batch.scores.clone() if given else batch.scores)
-        own = batch.target.dtype != target.dtype or self._evaluation.door.ignore_index is not None
-        self.targets.append(batch.target if own else batch.target.clone())
+        self.scores.append(scores)
+        self.targets.append(targets)
 
     def _batch(self) -> Batch:
         """All items of the state as one batch."""
@@ -144,13 +156,14 @@ class ClassificationAveragePrecision(UncertainMetric):
         return Batch(scores, target, weights)
 
     def _check_merge(self, state: dict[str, Any]) -> None:
-        both = self.thresholds is None and self.scores and state["scores"]
-        if both and bool(self.weights) != bool(state["weights"]):
+        both = self.thresholds is None and self.scores and state.get("scores")
+        if both and bool(self.weights) != bool(state.get("weights")):
             raise ValueError("`incoming_state` must have weights where this metric has, and none where it has none")
 
     def _apply(self, fn: Any, exclude_state: Any = "") -> "ClassificationAveragePrecision":
         super()._apply(fn, exclude_state)
-        self._evaluation = self._evaluation.to(self.device)
+        if self.device.type != "meta":
+            self._evaluation = self._evaluation.to(self.device)
         return self
 
 
@@ -160,16 +173,23 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
     Replaces ``torchmetrics.classification.BinaryAveragePrecision``: same names, positions and keywords. It differs on
     purpose: scores are ranked as they are. torchmetrics decides batch by batch whether scores "look like" logits and
     need a sigmoid, which mixes two scales in one ranking, and a saturated sigmoid makes ties of different scores. Here
-    ``normalization`` is None, or is applied to every batch.
+    ``normalization`` is None, or is applied to every batch (torchmetrics' "sigmoid" only to those outside [0, 1]).
 
     Args:
         thresholds: None for the exact value; an int, list or 1-D tensor for counts at those thresholds in constant
-            memory.
+            memory. An int lays them over [0, 1], and logits then need ``normalization="sigmoid"``.
         ignore_index: target value of items that do not count.
-        validate_args: whether the values of batches are checked.
+        validate_args: whether the values of batches are checked; shapes and dtypes always are.
         normalization: None or "sigmoid".
-        top_k, denominator, interpolation, ties, empty_target_action: the convention.
+        top_k: k for AP@k, or None.
+        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k.
+        interpolation: None, "11-point", "101-point", "all-points", "trapezoid", or a tensor of recall levels.
+        ties: "grouped", "expected", "optimistic" or "pessimistic".
+        empty_target_action: "neg", "pos", "nan", "skip" or "error"; None for 0 with a warning.
         kwargs: of ``torchmetrics.Metric``.
+
+    The result is float32; float64 for float64 scores (not with thresholds, which forget them) and after
+    ``set_dtype(torch.float64)``.
 
     Example:
         >>> import torch
@@ -214,7 +234,8 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         average: "macro", "weighted", "none" or None.
         thresholds, ignore_index, validate_args: as for :class:`BinaryAveragePrecision`.
         normalization: None, "softmax" or "sigmoid". Logits of a network trained with a softmax want "softmax".
-        top_k, denominator, interpolation, ties, empty_target_action: the convention, class by class.
+        top_k, denominator, interpolation, ties: as for :class:`BinaryAveragePrecision`, class by class.
+        empty_target_action: the same names; None leaves absent classes out of the average, with a warning.
         kwargs: of ``torchmetrics.Metric``.
 
     Example:
@@ -272,7 +293,8 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         num_labels: L.
         average: "macro", "micro", "weighted", "none" or None.
         thresholds, ignore_index, validate_args, normalization: as for :class:`BinaryAveragePrecision`.
-        top_k, denominator, interpolation, ties, empty_target_action: the convention, label by label.
+        top_k, denominator, interpolation, ties: as for :class:`BinaryAveragePrecision`, label by label.
+        empty_target_action: the same names; None counts labels without positives as 0, with a warning.
         kwargs: of ``torchmetrics.Metric``.
 
     Example:
@@ -320,7 +342,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
 
 
 class AveragePrecision(Metric):
-    """The class of a task, by its name: for those who are used to it.
+    """Makes the metric of the task that is named, as ``torchmetrics.AveragePrecision`` does; no class of its own.
 
     Returns a :class:`BinaryAveragePrecision`, :class:`MulticlassAveragePrecision` or
     :class:`MultilabelAveragePrecision`, with the arguments in the order of ``torchmetrics.AveragePrecision``.

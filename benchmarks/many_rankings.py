@@ -1,0 +1,180 @@
+"""MAP of many queries, and the reading of a long run file, against the peers, in one run.
+
+    python -m benchmarks.many_rankings [--skip NAME ...] [--lines N]
+
+Each figure is the least of a few times; each ratio is a peer's time over ours for the same layout, values compared.
+Peers that are not installed are left out: torchmetrics, pytrec_eval, ranx, scikit-learn.
+"""
+
+import argparse
+import importlib.util
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.files.trec import read_run
+from torch_ap.functional.retrieval import retrieval_average_precision
+from torch_ap.metrics.retrieval import RetrievalMAP
+
+SHAPES = ((7000, 100, 0.1), (1000, 1000, 0.1), (7000, 1000, 0.002))
+PEERS = ("torchmetrics", "pytrec_eval", "ranx", "sklearn")
+
+
+def seconds(work: Callable[[], object], repeats: int) -> float:
+    """The least time of several."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def torchmetrics_map(preds: Tensor, target: Tensor, indexes: Tensor) -> float:
+    from torchmetrics.retrieval import RetrievalMAP as Theirs
+
+    metric = Theirs()
+    metric.update(preds, target, indexes)
+    return float(metric.compute())
+
+
+def metric_map(preds: Tensor, target: Tensor, indexes: Tensor | None = None) -> float:
+    metric = RetrievalMAP()
+    metric.update(preds, target, indexes)
+    return float(metric.compute())
+
+
+def function_map(preds: Tensor, target: Tensor, indexes: Tensor | None = None) -> float:
+    return float(retrieval_average_precision(preds, target, indexes=indexes, dtype=torch.float64).mean())
+
+
+def pytrec_eval_map(preds: Tensor, target: Tensor) -> Callable[[], float]:
+    """With its dicts made beforehand."""
+    import pytrec_eval
+
+    docs = [f"d{place}" for place in range(preds.shape[1])]
+    run = {str(q): dict(zip(docs, row, strict=True)) for q, row in enumerate(preds.tolist())}
+    qrels = {str(q): dict(zip(docs, row, strict=True)) for q, row in enumerate(target.int().tolist())}
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"map"})
+    return lambda: float(np.mean([x["map"] for x in evaluator.evaluate(run).values()]))
+
+
+def ranx_map(preds: Tensor, target: Tensor) -> Callable[[], float]:
+    """From arrays, its kernel warm; the run's sort is part of the work."""
+    from ranx.metrics import average_precision
+
+    scores, relevant = preds.double().numpy(), target.numpy()
+    judged = np.zeros((len(scores), max(1, relevant.sum(1).max()), 2))
+    for row, one in zip(judged, relevant, strict=True):
+        places = np.flatnonzero(one)
+        row[: len(places), 0], row[: len(places), 1] = places, 1
+        row[len(places) :, 0] = -1
+
+    def work() -> float:
+        order = np.argsort(-scores, axis=1)
+        return float(average_precision(judged, np.stack([order, np.take_along_axis(scores, order, 1)], 2)).mean())
+
+    work()
+    return work
+
+
+def sklearn_map(preds: Tensor, target: Tensor) -> Callable[[], float]:
+    from sklearn.metrics import average_precision_score
+
+    rows = list(zip(target.numpy(), preds.numpy(), strict=True))
+    return lambda: float(np.mean([average_precision_score(y, s) if y.any() else 0.0 for y, s in rows]))
+
+
+def compare(queries: int, docs: int, share: float, peers: list[str]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    size = queries * docs
+    preds = (torch.randperm(size, generator=generator).float() + 1).div_(size).reshape(queries, docs)
+    target = torch.rand(queries, docs, generator=generator) < share
+    places = torch.randperm(size, generator=generator)
+    flat = (preds.flatten(), target.flatten(), torch.arange(queries).repeat_interleave(docs))
+    shuffled = tuple(x[places] for x in flat)
+    layouts = {"(Q, D)": (preds, target), "contiguous": flat, "shuffled": shuffled}
+    ours, value = {}, function_map(preds, target)
+    print(f"\n{queries:,} queries x {docs:,} documents, {share:.1%} relevant: milliseconds")
+    for name, given in layouts.items():
+        ours[name] = seconds(partial(function_map, *given), 7)
+        through_metric = seconds(partial(metric_map, *given), 5)
+        print(f"  ours {name:<12}{ours[name] * 1e3:9.1f}   metric {through_metric * 1e3:9.1f}")
+        assert abs(function_map(*given) - value) < 1e-12
+    for name, work, layout in peer_runs(peers, preds, target, flat, shuffled):
+        taken, found = seconds(work, 1 if name == "sklearn" else 3), work()
+        assert abs(found - value) < 1e-5, (name, found, value)
+        print(f"  {name + ' ' + layout:<28}{taken * 1e3:9.1f}   ours is {taken / ours[layout]:7.1f} times as fast")
+
+
+def peer_runs(
+    peers: list[str], preds: Tensor, target: Tensor, flat: tuple[Tensor, ...], shuffled: tuple[Tensor, ...]
+) -> list[tuple[str, Callable[[], float], str]]:
+    """(name, work, the layout to compare with)."""
+    runs: list[tuple[str, Callable[[], float], str]] = []
+    if "torchmetrics" in peers:
+        runs.append(("torchmetrics", lambda: torchmetrics_map(*flat), "contiguous"))
+        runs.append(("torchmetrics", lambda: torchmetrics_map(*shuffled), "shuffled"))
+    makers = {"pytrec_eval": pytrec_eval_map, "ranx": ranx_map, "sklearn": sklearn_map}
+    runs += [(name, make(preds, target), "contiguous") for name, make in makers.items() if name in peers]
+    return runs
+
+
+def compare_readers(lines: int, peers: list[str]) -> None:
+    """A run file of 1,000 documents a query."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.txt"
+        generator = np.random.default_rng(0)
+        with path.open("w") as file:
+            for query in range(lines // 1000):
+                scores = np.sort(generator.random(1000) * 20)[::-1].tolist()
+                docs = generator.choice(8_841_823, 1000, replace=False).tolist()
+                pairs = enumerate(zip(docs, scores, strict=True), 1)
+                file.write("".join(f"{query + 1} Q0 {doc} {rank} {score:.6f} run\n" for rank, (doc, score) in pairs))
+        ours = seconds(lambda: read_run(path), 3)
+        print(f"\nreading a run of {lines:,} lines, {path.stat().st_size / 1e6:.0f} MB: seconds\n  ours{ours:26.2f}")
+        for name, work in reader_runs(path, peers):
+            taken = seconds(work, 1)
+            print(f"  {name:<24}{taken:6.2f}   ours is {taken / ours:7.1f} times as fast")
+
+
+def reader_runs(path: Path, peers: list[str]) -> list[tuple[str, Callable[[], object]]]:
+    runs: list[tuple[str, Callable[[], object]]] = []
+    if "pytrec_eval" in peers:
+        import pytrec_eval
+
+        def parse() -> object:
+            with path.open() as file:
+                return pytrec_eval.parse_run(file)
+
+        runs.append(("pytrec_eval", parse))
+    if "ranx" in peers:
+        from ranx import Run
+
+        runs.append(("ranx", lambda: Run.from_file(str(path), kind="trec")))
+    return runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--skip", nargs="*", default=[], choices=PEERS, help="peers to leave out")
+    parser.add_argument("--lines", type=int, default=7_000_000, help="of the run file; 0 for none")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    peers = [name for name in PEERS if name not in args.skip and importlib.util.find_spec(name)]
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; peers: {', '.join(peers)}")
+    for shape in SHAPES:
+        compare(*shape, peers)
+    if args.lines:
+        compare_readers(args.lines, peers)
+
+
+if __name__ == "__main__":
+    main()

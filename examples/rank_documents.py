@@ -1,0 +1,100 @@
+"""Train a small dense retriever and watch its ranking, epoch by epoch, with MAP, MAP@10 and P@5.
+
+    python -m examples.rank_documents
+
+Texts are generated: each document draws words from a few topics, and a query is a short draw from one topic, worded
+with that topic's synonyms, so that words alone do not match. The relevant documents of a query are those of its topic.
+"""
+
+import torch
+from torch import Tensor, nn
+from torchmetrics import MetricCollection
+
+from torch_ap.metrics.retrieval import RetrievalMAP, RetrievalPrecision
+
+TOPICS, WORDS_A_TOPIC, COMMON, DOCUMENTS, QUERIES, WORDS = 20, 12, 200, 1000, 1000, 30
+EPOCHS = 8
+
+
+def texts(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Word counts of documents and queries, and the topic of each."""
+    vocabulary = TOPICS * WORDS_A_TOPIC * 2 + COMMON
+
+    def draw(topics: Tensor, length: int, synonyms: bool) -> Tensor:
+        first = (topics * 2 + int(synonyms)) * WORDS_A_TOPIC
+        own = first[:, None] + torch.randint(WORDS_A_TOPIC, (len(topics), length), generator=generator)
+        noise = vocabulary - 1 - torch.randint(COMMON, own.shape, generator=generator)
+        words = torch.where(torch.rand(own.shape, generator=generator) < 0.4, own, noise)
+        return torch.zeros(len(topics), vocabulary).scatter_add_(1, words, torch.ones(words.shape))
+
+    documents = torch.randint(TOPICS, (DOCUMENTS,), generator=generator)
+    queries = torch.randint(TOPICS, (QUERIES,), generator=generator)
+    return draw(documents, WORDS, False), documents, draw(queries, WORDS // 3, True), queries
+
+
+class Retriever(nn.Module):
+    """A document and a query are the mean of their words' vectors; the score is their inner product."""
+
+    def __init__(self, vocabulary: int, width: int = 32) -> None:
+        super().__init__()
+        self.documents = nn.Linear(vocabulary, width, bias=False)
+        self.queries = nn.Linear(vocabulary, width, bias=False)
+
+    def forward(self, queries: Tensor, documents: Tensor) -> Tensor:
+        """(Q, D) scores."""
+        scores: Tensor = self.queries(queries) @ self.documents(documents).t()
+        return scores
+
+
+def train_epoch(
+    model: Retriever, optimizer: torch.optim.Optimizer, data: tuple[Tensor, ...], generator: torch.Generator
+) -> None:
+    """Each query against its batch's documents: those of its topic should score highest."""
+    documents, document_topics, queries, query_topics = data
+    for places in torch.randperm(len(queries), generator=generator).split(50):  # type: ignore[no-untyped-call]
+        some = torch.randint(len(documents), (200,), generator=generator)
+        relevant = (query_topics[places][:, None] == document_topics[some]).float()
+        loss = nn.functional.binary_cross_entropy_with_logits(model(queries[places], documents[some]), relevant)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+
+@torch.no_grad()
+def validate(model: Retriever, metrics: MetricCollection, data: tuple[Tensor, ...]) -> dict[str, Tensor]:
+    """A row a query, in batches of queries; all measures share one state and one sort."""
+    documents, document_topics, queries, query_topics = data
+    metrics.reset()
+    for places in torch.arange(len(queries)).split(64):  # type: ignore[no-untyped-call]
+        relevant = query_topics[places][:, None] == document_topics
+        metrics.update(model(queries[places], documents), relevant)
+    values: dict[str, Tensor] = metrics.compute()
+    return values
+
+
+def main() -> float:
+    """Train, print each epoch's measures and the worst queries of the last; the last MAP."""
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    documents, document_topics, queries, query_topics = texts(generator)
+    half = QUERIES // 2
+    training = (documents, document_topics, queries[:half], query_topics[:half])
+    validation = (documents, document_topics, queries[half:], query_topics[half:])
+    model = Retriever(documents.shape[1])
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    metrics = MetricCollection(
+        {"MAP": RetrievalMAP(), "MAP@10": RetrievalMAP(top_k=10), "P@5": RetrievalPrecision(top_k=5)}
+    )
+    values = validate(model, metrics, validation)
+    for epoch in range(EPOCHS + 1):
+        print(f"epoch {epoch}: " + "  ".join(f"{name} {value:.4f}" for name, value in values.items()))
+        if epoch < EPOCHS:
+            train_epoch(model, optimizer, training, generator)
+            values = validate(model, metrics, validation)
+    numbers, each = metrics["MAP"].per_query()  # type: ignore[operator]
+    print("worst queries: " + ", ".join(f"{numbers[i]} (AP {each[i]:.4f})" for i in each.argsort()[:5].tolist()))
+    return float(values["MAP"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Slow answers for rankings of queries, written from the definitions; they share no code with the package."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+
+def entries(scores: list[float], relevant: list[bool], lengths: list[int]) -> list[tuple]:
+    """(ranking, score, hits, items, hits above, items above) of each score of a hit, best first."""
+    out, first = [], 0
+    for ranking, length in enumerate(lengths):
+        pairs = list(zip(scores[first : first + length], relevant[first : first + length], strict=True))
+        first += length
+        for score in sorted({s for s, y in pairs if y}, reverse=True):
+            tied, above = [y for s, y in pairs if s == score], [y for s, y in pairs if s > score]
+            out.append((ranking, score, sum(tied), len(tied), sum(above), len(above)))
+    return out
+
+
+def orders(scores: list[float], relevant: list[int]) -> Iterator[list[int]]:
+    """The relevance by rank under every order of tied items, each as often as it occurs."""
+    groups = [[y for s, y in zip(scores, relevant, strict=True) if s == score] for score in sorted(set(scores))[::-1]]
+    for order in itertools.product(*(list(itertools.permutations(group)) for group in groups)):
+        yield list(itertools.chain.from_iterable(order))
+
+
+def over_orders(
+    measure: Callable[[list[int]], Fraction], scores: list[float], relevant: list[int], ties: str
+) -> Fraction:
+    """A measure of the ranking under a rule for ties that is a choice of order, or the mean over orders."""
+    if ties == "expected":
+        values = [measure(order) for order in orders(scores, relevant)]
+        return sum(values, Fraction(0)) / len(values)
+    sign = -1 if ties == "optimistic" else 1
+    best = sorted(zip(scores, relevant, strict=True), key=lambda pair: (-pair[0], sign * pair[1]))
+    return measure([y for _, y in best])
+
+
+def average_precision(order: list[int], m: int, k: int | None = None, denominator: str = "min") -> Fraction:
+    """Sum of h(t) / t over the hits in the top k, divided by min(k, m), m or the hits found there."""
+    top = order[:k]
+    total = sum((Fraction(sum(order[: t + 1]), t + 1) for t, y in enumerate(top) if y), Fraction(0))
+    divisor = {"min": min(k or m, m), "relevant": m, "found": sum(top)}[denominator] if k else m
+    return total / divisor if divisor else Fraction(0)
+
+
+def hits(order: list[int], k: int | None) -> int:
+    return sum(order[:k])
+
+
+def precision(order: list[int], k: int | None = None, adaptive: bool = False) -> Fraction:
+    k = len(order) if k is None or (adaptive and k > len(order)) else k
+    return Fraction(hits(order, k), k)
+
+
+def recall(order: list[int], m: int, k: int | None = None) -> Fraction:
+    return Fraction(hits(order, k), m)
+
+
+def f_beta(order: list[int], m: int, beta: Fraction, k: int | None = None) -> Fraction:
+    p, r = precision(order, k), recall(order, m, k)
+    return (1 + beta**2) * p * r / (beta**2 * p + r) if p + r else Fraction(0)
+
+
+def fall_out(order: list[int], k: int | None = None) -> Fraction:
+    misses = [1 - y for y in order]
+    return Fraction(sum(misses[:k]), sum(misses))
+
+
+def hit_rate(order: list[int], k: int | None = None) -> Fraction:
+    return Fraction(int(any(order[:k])))
+
+
+def reciprocal_rank(order: list[int], k: int | None = None) -> Fraction:
+    top = order[:k]
+    return Fraction(1, top.index(1) + 1) if any(top) else Fraction(0)
+
+
+def r_precision(order: list[int], m: int) -> Fraction:
+    return Fraction(hits(order, m), m)
+
+
+def trec_interpolated(order: list[int], m: int, level: float, version: int) -> float:
+    """trec_eval's loop over ranks: the highest precision from where the level's number of hits is reached."""
+    cut = int(level * m + 0.9) if version == 9 else int(level * m + 0.5)
+    if cut > sum(order):
+        return 0.0
+    return max((sum(order[:t]) / t for t in range(1, len(order) + 1) if sum(order[:t]) >= cut), default=0.0)

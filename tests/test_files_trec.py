@@ -1,0 +1,351 @@
+"""TREC files: what trec_eval published is reproduced, peers agree, and a bad file is named with its line."""
+
+import gzip
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from torch_ap import cli
+from torch_ap.commands.progress import Bar
+from torch_ap.files import columns, judged, report
+from torch_ap.files.judged import judge
+from torch_ap.files.trec import read_qrels, read_run
+
+EXACT = ("map", "gm_map", "Rprec", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F")
+AT = ("P_", "recall_", "map_cut_", "success_", "iprec_at_recall_")
+PUBLISHED = {
+    "out.test.a": ("qrels.test", "results.test", []),
+    "out.test.aq": ("qrels.test", "results.test", ["-q"]),
+    "out.test.aqc": ("qrels.test", "results.trunc", ["-q", "-c"]),
+    "out.test.aql": ("qrels.rel_level", "results.test", ["-q", "-l", "2"]),
+}
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    found = os.environ.get("TORCH_AP_TEST_DATA")
+    if not found:
+        pytest.skip("TORCH_AP_TEST_DATA does not name the folder with trec_eval's test files")
+    return Path(found) / "trec_eval"
+
+
+def published(path: Path) -> dict[tuple[str, str], str]:
+    """(measure, query) to printed value, of the lines that are ours."""
+    lines = [line.split() for line in path.read_text().splitlines()]
+    return {(name, query): value for name, query, value in lines if name in EXACT or name.startswith(AT)}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_values(name, folder):
+    qrels_name, run_name, flags = PUBLISHED[name]
+    expected = published(folder / name)
+    assert len(expected) >= 45
+    level = 2 if "-l" in flags else 1
+    matched = judge(
+        read_qrels(folder / qrels_name),
+        read_run(folder / run_name),
+        relevance_level=level,
+        convention="trec10",
+        complete="-c" in flags,
+    )
+    results = report.evaluate(matched, list(dict.fromkeys(measure for measure, _ in expected)))
+    for (measure, query), value in expected.items():
+        result = results[measure]
+        ours = result.aggregate if query == "all" else result.values[result.queries.index(query)].item()
+        assert f"{ours:.4f}" == value, (measure, query)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_values_by_the_command(name, folder, capsys):
+    qrels_name, run_name, flags = PUBLISHED[name]
+    expected = published(folder / name)
+    measures = [x for measure in dict.fromkeys(measure for measure, _ in expected) for x in ("-m", measure)]
+    files = [str(folder / qrels_name), str(folder / run_name)]
+    assert cli.main(["trec", *files, "--convention", "trec10", *flags, *measures]) == 0
+    printed = {tuple(line.split()[:2]): line.split()[2] for line in capsys.readouterr().out.splitlines()[1:]}
+    assert {pair: printed[pair] for pair in expected} == expected
+
+
+def test_tag_and_counts(folder):
+    run = read_run(folder / "results.trunc")
+    assert run.tag == "STANDARD"
+    assert len(run.scores) == 584
+    assert sorted(run.queries) == ["301", "303"]
+    qrels = read_qrels(folder / "qrels.test")
+    assert len(qrels.relevance) == 3681
+    assert qrels.queries == ["301", "302", "303"]
+    assert qrels.documents[0] == b"CR93E-10279"
+
+
+def random_files(tmp_path, seed, tied):
+    rng = np.random.default_rng(seed)
+    qrels, run = {}, {}
+    for query in rng.choice(1000, 12, replace=False).astype(str):
+        documents = [f"D-{x}" for x in rng.choice(10**6, 60, replace=False)]
+        if rng.random() < 0.9:
+            qrels[query] = {d: int(rng.integers(-1, 3)) for d in documents if rng.random() < 0.5} or {documents[0]: 1}
+        if rng.random() < 0.9:
+            scores = rng.integers(0, 5, 60) / 4 if tied else rng.permutation(60) / 7
+            run[query] = {d: float(s) for d, s in zip(documents, scores, strict=True) if rng.random() < 0.7}
+    shuffled = [(q, d, s) for q, scores in run.items() for d, s in scores.items()]
+    rng.shuffle(shuffled)
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} {r}\n" for q, x in qrels.items() for d, r in x.items()))
+    (tmp_path / "run").write_text("".join(f"{q} Q0 {d} 0 {float(s)!r} tag\n" for q, d, s in shuffled))
+    return qrels, run
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("tied", [False, True])
+def test_pytrec_eval_agrees(seed, tied, tmp_path):
+    peer = pytest.importorskip("pytrec_eval")
+    qrels, run = random_files(tmp_path, seed, tied)
+    names = ["map", "Rprec", "recip_rank", "11pt_avg", "P_5", "P_10", "recall_5", "map_cut_10", "success_1", "set_F"]
+    names += ["iprec_at_recall_0.00", "iprec_at_recall_0.30", "iprec_at_recall_1.00"]
+    families = {"P.5,10", "recall.5", "map_cut.10", "success.1", "map", "Rprec", "recip_rank", "11pt_avg", "set_F"}
+    expected = peer.RelevanceEvaluator(qrels, families | {"iprec_at_recall"}).evaluate(run)
+    matched = judge(read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run"), convention="trec9")
+    results = report.evaluate(matched, names)
+    assert set(matched.queries) == set(expected)
+    for name in names:
+        for query, value in zip(results[name].queries, results[name].values.tolist(), strict=True):
+            assert value == pytest.approx(expected[query][name], abs=1e-12), (name, query)
+
+
+@pytest.mark.filterwarnings("ignore")  # numba's own
+@pytest.mark.parametrize("seed", range(4))
+def test_ranx_agrees_where_nothing_is_tied(seed, tmp_path):
+    ranx = pytest.importorskip("ranx")
+    qrels, run = random_files(tmp_path, seed, tied=False)
+    both = sorted(qrels.keys() & run.keys())
+    theirs = ranx.evaluate(
+        ranx.Qrels({q: {d: max(r, 0) for d, r in qrels[q].items()} for q in both}),
+        ranx.Run({q: run[q] for q in both}),
+        ["map", "map@10", "precision@5", "recall@5", "r-precision", "mrr", "hit_rate@3"],
+        return_mean=False,
+    )
+    matched = judge(read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run"), convention="expected")
+    names = {"map": "map", "map@10": "map@10", "P@5": "precision@5", "R@5": "recall@5", "Rprec": "r-precision"}
+    names |= {"recip_rank": "mrr", "success@3": "hit_rate@3"}
+    results = report.evaluate(matched, list(names))
+    for ours, other in names.items():
+        values = dict(zip(results[ours].queries, results[ours].values.tolist(), strict=True))
+        assert [values[q] for q in both] == pytest.approx(list(theirs[other]), abs=1e-12)
+
+
+def write(tmp_path, text, name="file"):
+    path = tmp_path / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_layout_of_lines(tmp_path):
+    text = "# a comment\n\n  q1\tQ0  d1\t1 2.5\ttag more words \r\n\n# another\n"
+    text += "q2 Q0 d\xe9 9 -1e-3 other"
+    run = read_run(write(tmp_path, text))
+    assert run.queries == ["q1", "q2"]
+    assert [d.decode() for d in run.documents.tolist()] == ["d1", "d\xe9"]
+    assert run.scores.tolist() == [2.5, -1e-3]
+    assert run.tag == "other"
+
+
+def test_gzip_is_read_alike(tmp_path):
+    random_files(tmp_path, 0, tied=True)
+    data = (tmp_path / "run").read_bytes()
+    plain, zipped = read_run(tmp_path / "run"), read_run(write(tmp_path, gzip.compress(data), "run.gz"))
+    assert torch.equal(plain.scores, zipped.scores)
+    assert plain.documents.tolist() == zipped.documents.tolist()
+    assert plain.queries == zipped.queries
+    with pytest.raises(ValueError, match="broken gzip file"):
+        read_run(write(tmp_path, gzip.compress(data)[:-20], "cut.gz"))
+
+
+@pytest.mark.parametrize("size", [64, 100, 1 << 22])
+def test_blocks_change_nothing(size, tmp_path, monkeypatch):
+    random_files(tmp_path, 1, tied=True)
+    lines = (tmp_path / "run").read_text().splitlines()
+    monkeypatch.setattr(columns, "_BLOCK", size)
+    told = []
+    run = read_run(tmp_path / "run", progress=lambda done, total: told.append((done, total)))
+    fields = [line.split() for line in lines]
+    assert [run.queries[q] for q in run.query.tolist()] == [x[0] for x in fields]
+    assert [d.decode() for d in run.documents.tolist()] == [x[2] for x in fields]
+    assert run.scores.tolist() == [float(x[4]) for x in fields]
+    assert told[-1][0] == told[-1][1]
+
+
+NUMBERS = ["0", "-0", "1", "+1", "007", ".5", "5.", "-.25", "1e3", "1E-300", "inf", "-Infinity", "0.1"]
+NUMBERS += ["0.30000000000000004", "123456789.123456789", "9007199254740993", "12345678901234567890123"]
+NUMBERS += ["1.7976931348623157e308", "4.9e-324"]
+NUMBERS += [repr(float(x)) for x in np.random.default_rng(0).standard_normal(200)]
+NUMBERS += [f"{x:.6f}" for x in np.random.default_rng(1).standard_normal(200) * 1000]
+
+
+def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
+    run = read_run(write(tmp_path, "".join(f"q Q0 d{i} 0 {x} t\n" for i, x in enumerate(NUMBERS))))
+    assert run.scores.tolist() == [float(x) for x in NUMBERS]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("q Q0 d 1 2.0 t\n\nq Q0 d2 1 2.0\n", "line 3: must have at least 6 columns, got 5"),
+        ("# c\nq Q0 d 1 two t\n", "line 2: 'two' is not a number"),
+        ("q Q0 d 1 nan t\n", "line 1: 'nan' is not a number"),
+        ("q Q0 d 1 1_0 t\n", "line 1: '1_0' is not a number"),
+        ("q Q0 d 1 - t\n", "line 1: '-' is not a number"),
+        ("q Q0 d 1 1.2.3 t\n", "line 1: '1.2.3' is not a number"),
+        (
+            "q Q0 d 1 3 t\nr Q0 d 1 3 t\n#\nq Q0 d 2 4 t\n",
+            "line 4: document 'd' occurs a second time for query 'q'",
+        ),
+        ("q Q0 " + "d" * 5000 + " 1 3 t\n", "line 1: a field of 5000 characters is too long"),
+    ],
+)
+def test_bad_runs(text, message, tmp_path):
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError, match=f"^{path}, {message}"):
+        read_run(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("q 0 d\n", "line 1: must have 4 columns, got 3"),
+        ("q 0 d 1 x\n", "line 1: must have 4 columns, got 5"),
+        ("q 0 d 1\nq 0 e 1.5\n", "line 2: '1.5' is not a whole number"),
+        ("q 0 d 1\nq 0 e 99999999999999999999\n", "line 2: '9+' is not a whole number"),
+        ("q 0 d 1\nq 0 d 2\n", "line 2: document 'd' occurs a second time for query 'q', after line 1"),
+    ],
+)
+def test_bad_qrels(text, message, tmp_path):
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError, match=f"^{path}, {message}"):
+        read_qrels(path)
+
+
+def test_empty_files(tmp_path):
+    empty = write(tmp_path, "")
+    matched = judge(read_qrels(empty), read_run(empty))
+    assert matched.queries == []
+    assert np.isnan(report.evaluate(matched, ["map"])["map"].aggregate)
+
+
+def test_float32_ties_of_version_9(tmp_path):
+    qrels = read_qrels(write(tmp_path, "q 0 a 1\n", "qrels"))
+    run = read_run(write(tmp_path, "q Q0 a 1 1.00000000001 t\nq Q0 b 1 1.0 t\n", "run"))
+    matched = {name: judge(qrels, run, convention=name) for name in judged.CONVENTIONS}
+    values = {name: report.evaluate(one, ["map"])["map"].aggregate for name, one in matched.items()}
+    assert values == {"trec9": 0.5, "trec10": 1, "expected": 1, "grouped": 1, "optimistic": 1, "pessimistic": 1}
+
+
+def test_the_same_document_of_another_query_is_not_judged(tmp_path):
+    qrels = read_qrels(write(tmp_path, "q 0 a 1\nr 0 b 1\n", "qrels"))
+    run = read_run(write(tmp_path, "r Q0 a 1 3 t\nr Q0 b 1 2 t\nq Q0 b 1 2 t\nz Q0 a 1 2 t\n", "run"))
+    result = report.evaluate(judge(qrels, run), ["map"])["map"]
+    assert dict(zip(result.queries, result.values.tolist(), strict=True)) == {"q": 0, "r": 0.5}
+
+
+def test_equal_hashes_are_no_match(tmp_path):
+    qrels = read_qrels(write(tmp_path, "q 0 a 1\n", "qrels"))
+    run = read_run(write(tmp_path, "q Q0 x 1 3 t\nq Q0 a 1 2 t\nr Q0 a 1 2 t\n", "run"))
+    run = replace(run, key=np.repeat(qrels.key, 3))
+    result = report.evaluate(judge(qrels, run), ["map"])["map"]
+    assert result.values.tolist() == [0.5]
+    twice = replace(qrels, **{name: torch.cat([getattr(qrels, name)] * 2) for name in ("query", "relevance")})
+    twice = replace(twice, key=np.repeat(qrels.key, 2), documents=np.array([b"a", b"b"]))
+    with pytest.raises(ValueError, match="two judged documents have the same 64-bit hash"):
+        judge(twice, run)
+
+
+def test_unknown_measures(tmp_path):
+    qrels = read_qrels(write(tmp_path, "q 0 a 1\n", "qrels"))
+    run = read_run(write(tmp_path, "q Q0 a 1 3 t\n", "run"))
+    for name in ("ndcg", "P@0", "P@", "map@1.5", "iprec@2", "P_x"):
+        with pytest.raises(ValueError, match=f"unknown measure '{name}'"):
+            report.evaluate(judge(qrels, run), [name])
+    with pytest.raises(ValueError, match="needs convention trec9 or trec10"):
+        report.evaluate(judge(qrels, run, convention="grouped"), ["iprec@0.5"])
+
+
+@pytest.fixture
+def two_runs(tmp_path):
+    files = {
+        "qrels": "1 0 a 1\n1 0 b 0\n2 0 a 2\n2 0 c 1\n",
+        "one": "1 Q0 b 1 2 A\n1 Q0 a 2 1 A\n2 Q0 a 1 2 A\n",
+        "two": "1 Q0 a 1 2 A\n1 Q0 b 2 1 A\n",
+    }
+    return [str(write(tmp_path, text, name)) for name, text in files.items()]
+
+
+def test_two_runs_are_two_columns(two_runs, capsys):
+    assert cli.main(["trec", *two_runs, "-m", "map", "-m", "P@1", "--per-query"]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["measure", "query", "A", two_runs[2]],
+        ["map", "1", "0.5000", "1.0000"],
+        ["map", "2", "0.5000", "-"],
+        ["map", "all", "0.5000", "1.0000"],
+        ["P@1", "1", "0.0000", "1.0000"],
+        ["P@1", "2", "1.0000", "-"],
+        ["P@1", "all", "0.5000", "1.0000"],
+    ]
+
+
+def test_json_and_csv(two_runs, capsys):
+    assert cli.main(["trec", *two_runs[:2], "-m", "map", "--json", "--per-query"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"A": {"map": {"all": 0.5, "queries": {"1": 0.5, "2": 0.5}}}}
+    assert cli.main(["trec", *two_runs[:2], "-m", "map", "--csv", "--relevance-level", "2", "-c"]) == 0
+    assert capsys.readouterr().out == "measure,query,A\nmap,all,0.5\n"
+
+
+def test_default_measures(two_runs, capsys):
+    assert cli.main(["trec", *two_runs]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere", "run"], "torch-ap: nowhere: No such file or directory\n"),
+        (["QRELS", "QRELS"], "torch-ap: QRELS, line 1: must have at least 6 columns, got 4\n"),
+        (["QRELS", "RUN", "-m", "ndcg"], "torch-ap: unknown measure 'ndcg'; known are"),
+        (["QRELS", "RUN", "-l", "0"], "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"),
+        (["RUN2", "RUN"], "torch-ap: RUN: no query of the run has judgements in RUN2\n"),
+    ],
+)
+def test_errors_are_one_line(arguments, message, two_runs, capsys, tmp_path):
+    other = str(write(tmp_path, "9 0 a 1\n", "other"))
+    names = {"QRELS": two_runs[0], "RUN": two_runs[1], "RUN2": other}
+    assert cli.main(["trec", *(names.get(x, x) for x in arguments)]) == 2
+    said = capsys.readouterr().err
+    for name, path in sorted(names.items(), key=lambda pair: -len(pair[0])):
+        message = message.replace(name, path)
+    assert said.startswith(message)
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["trec"], ["trec", "a", "b", "--convention", "best"], ["other"]])
+def test_wrong_usage_is_one_line_too(arguments, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(arguments)
+    assert exit_.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("torch-ap: ")
+    assert said.count("\n") == 1
+
+
+def test_progress_on_long_files(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for size in (1000, 1 << 26):
+        with Bar("folder/run.txt") as bar:
+            for done in (0, 1, size // 2, size):
+                bar(done, size)
+    said = capsys.readouterr().err
+    assert said.count("\r") == 5
+    assert "run.txt  50 %" in said
+    assert said.endswith("\r")

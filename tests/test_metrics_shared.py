@@ -1,0 +1,51 @@
+"""What was made of some tensors is made again only if they, or what they hold, have changed."""
+
+import gc
+import weakref
+
+import torch
+
+from torch_ap.metrics.shared import once
+
+
+def test_the_same_tensors_unchanged():
+    made = []
+    tensors = [torch.zeros(3), torch.ones(2)]
+
+    def make():
+        made.append(1)
+        return sum(x.sum().item() for x in tensors)
+
+    assert once(make, make, tensors) == once(make, make, tensors) == 2
+    assert len(made) == 1
+    tensors[0].add_(1)
+    assert once(make, make, tensors) == 5
+    tensors.append(torch.ones(1))
+    assert once(make, make, tensors) == 6
+    tensors[1] = torch.zeros(2)
+    assert once(make, make, tensors) == 4
+
+
+def test_other_things_of_the_same_tensors():
+    tensors = [torch.zeros(3)]
+    assert once(lambda: "a", max, tensors) == "a"
+    assert once(lambda: "b", min, tensors) == "b"
+    assert once(lambda: "c", max, tensors) == "a"
+
+
+def test_nothing_to_hold_on_to():
+    assert once(lambda: 1, max, []) == 1
+    assert once(lambda: 2, max, []) == 2
+
+
+def test_results_go_with_their_tensors():
+    class Result:
+        pass
+
+    tensors = [torch.zeros(3)]
+    result = weakref.ref(once(Result, max, tensors))
+    assert result() is not None
+    del tensors
+    once(Result, max, [torch.zeros(1)])
+    gc.collect()
+    assert result() is None

@@ -1,0 +1,388 @@
+"""Metrics over queries: one answer in any batching and layout, one state and one sort for many, clear failures."""
+
+import pickle
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+import torchmetrics
+import torchmetrics.retrieval as peer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torchmetrics import MetricCollection
+
+from tests import oracles_retrieval as oracles
+from torch_ap.core import builders
+from torch_ap.functional import retrieval as functions
+from torch_ap.metrics import retrieval as metrics
+from torch_ap.metrics.retrieval import RetrievalMAP
+
+PAIRS = {
+    "map": (metrics.RetrievalMAP, functions.retrieval_average_precision, {"top_k": 3}),
+    "precision": (metrics.RetrievalPrecision, functions.retrieval_precision, {"top_k": 3, "adaptive_k": True}),
+    "recall": (metrics.RetrievalRecall, functions.retrieval_recall, {"top_k": 2}),
+    "f_beta": (metrics.RetrievalFBeta, functions.retrieval_f_beta, {"top_k": 3, "beta": 2.0}),
+    "r_precision": (metrics.RetrievalRPrecision, functions.retrieval_r_precision, {}),
+    "hit_rate": (metrics.RetrievalHitRate, functions.retrieval_hit_rate, {"top_k": 2}),
+    "fall_out": (metrics.RetrievalFallOut, functions.retrieval_fall_out, {"top_k": 2}),
+    "mrr": (metrics.RetrievalMRR, functions.retrieval_reciprocal_rank, {"top_k": 4}),
+}
+
+
+def data(seed=0, size=200, queries=12, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+    preds = torch.randint(-4, 5, (size,), generator=generator).to(dtype)
+    target = (torch.rand(size, generator=generator) < 0.3).long()
+    indexes = torch.randint(0, queries, (size,), generator=generator) * 10**15 - 5
+    return preds, target, indexes
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("ties", ["expected", "grouped", "optimistic", "pessimistic"])
+def test_class_is_the_mean_of_its_function(name, ties):
+    make, function, words = PAIRS[name]
+    preds, target, indexes = data()
+    metric = make(ties=ties, **words)
+    for part in torch.arange(200).split(37):
+        metric.update(preds[part], target[part], indexes[part])
+    values = function(preds, target, indexes=indexes, ties=ties, dtype=torch.float64, **words)
+    torch.testing.assert_close(metric.compute(), values.mean().float())
+    queries, each = metric.per_query()
+    assert torch.equal(queries, indexes.unique())
+    assert torch.equal(each, values.float())
+
+
+@pytest.mark.parametrize("name", [name for name in PAIRS if name != "f_beta"])
+def test_drop_in(name):
+    make, _, words = PAIRS[name]
+    theirs = getattr(peer, make.__name__)
+    generator = torch.Generator().manual_seed(3)
+    preds, indexes = torch.rand(300, generator=generator), torch.randint(0, 60, (300,), generator=generator)
+    target = (torch.rand(300, generator=generator) < 0.3).long()
+    extras = {"denominator": "found"} if name == "map" else {}
+    positional = ["neg", None, *words.values(), "mean"]
+    ours, other = make(*positional, **extras), theirs(*positional)
+    for metric in (ours, other):
+        metric.update(preds, target, indexes)
+    torch.testing.assert_close(ours.compute(), other.compute())
+    torch.testing.assert_close(
+        ours(preds[:40], target[:40], indexes=indexes[:40]), other(preds[:40], target[:40], indexes=indexes[:40])
+    )
+
+
+@pytest.mark.parametrize("action", ["neg", "pos", "skip"])
+@pytest.mark.parametrize("aggregation", ["mean", "median", "min", "max", lambda values, dim: values.std(dim)])
+def test_actions_and_aggregations_are_torchmetrics(action, aggregation):
+    preds, target, indexes = torch.rand(60), torch.randint(0, 5, (60,)) == 0, torch.arange(60) % 15
+    words = {"empty_target_action": action, "aggregation": aggregation}
+    ours, other = metrics.RetrievalRecall(**words), peer.RetrievalRecall(**words)
+    for metric in (ours, other):
+        metric.update(preds, target, indexes)
+    torch.testing.assert_close(ours.compute(), other.compute())
+
+
+def test_nan_is_an_action_too():
+    metric = RetrievalMAP(empty_target_action="nan")
+    metric.update(torch.tensor([[1.0], [1.0]]), torch.tensor([[0], [1]]))
+    assert torch.isnan(metric.compute())
+    assert metric.per_query()[0].tolist() == [0, 1]
+
+
+def test_any_callable_aggregates():
+    metric = RetrievalMAP(aggregation=lambda values: values.sum())
+    metric.update(torch.tensor([[1.0], [1.0]]), torch.tensor([[1], [1]]))
+    assert metric.compute() == 2
+
+
+def test_geometric_mean_has_a_floor():
+    metric = RetrievalMAP(aggregation="gm")
+    metric.update(torch.tensor([[2.0, 1], [1, 2], [2, 1]]), torch.tensor([[1, 0], [1, 0], [0, 0]]))
+    assert metric.compute().item() == pytest.approx((1 * 0.5 * 1e-5) ** (1 / 3))
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=50)
+def test_judgements_against_the_definition(draw):
+    queries = draw.draw(st.lists(st.integers(-3, 3), min_size=1, max_size=12))
+    scores = draw.draw(st.lists(st.sampled_from((-1.0, 0.0, 1.0)), min_size=len(queries), max_size=len(queries)))
+    relevant = draw.draw(st.lists(st.integers(0, 1), min_size=len(queries), max_size=len(queries)))
+    unseen = draw.draw(st.dictionaries(st.integers(-4, 4), st.integers(0, 3)))
+    lists = {q: ([], []) for q in (*queries, *unseen)}
+    for query, score, y in zip(queries, scores, relevant, strict=True):
+        lists[query][0].append(score)
+        lists[query][1].append(y)
+    m = {q: sum(lists[q][1]) + unseen.get(q, 0) for q in lists}
+    expected = {
+        q: float(oracles.over_orders(lambda order, q=q: oracles.average_precision(order, m[q]), *lists[q], "expected"))
+        for q in lists
+    }
+    metric = RetrievalMAP().set_dtype(torch.float64)
+    for place in range(0, len(queries), 5):
+        part = slice(place, place + 5)
+        metric.update(torch.tensor(scores[part]), torch.tensor(relevant[part]), torch.tensor(queries[part]))
+    metric.update(num_relevant={q: m[q] for q in unseen})
+    found = dict(zip(*(x.tolist() for x in metric.per_query()), strict=True))
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_rows_are_queries():
+    generator = torch.Generator().manual_seed(0)
+    preds, target = torch.randn(20, 8, generator=generator), torch.rand(20, 8, generator=generator) < 0.4
+    mask = torch.rand(20, 8, generator=generator) < 0.8
+    metric = RetrievalMAP()
+    for part in torch.arange(20).split(6):
+        metric.update(preds[part], target[part], mask=mask[part])
+    values = functions.retrieval_average_precision(preds, target, mask=mask)
+    assert torch.equal(metric.per_query()[1], values)
+    assert metric.per_query()[0].tolist() == list(range(20))
+    m = target.sum(1) + 3
+    metric.reset()
+    metric.update(preds, target, mask=mask, num_relevant=m)
+    assert torch.equal(
+        metric.per_query()[1], functions.retrieval_average_precision(preds, target, mask=mask, num_relevant=m)
+    )
+
+
+@pytest.mark.parametrize(("missing", "value"), [("neg", 0.25), ("skip", 0.5)])
+def test_missing_queries(missing, value):
+    metric = RetrievalMAP(missing_queries=missing)
+    metric.update(torch.tensor([1.0]), torch.tensor([1]), torch.tensor([4]), num_relevant={4: 2, 9: 1})
+    assert metric.compute().item() == value
+    assert metric.per_query()[0].tolist() == ([4, 9] if missing == "neg" else [4])
+    strict = RetrievalMAP(missing_queries="error")
+    strict.update(num_relevant={9: 1})
+    with pytest.raises(ValueError, match="not so for 9"):
+        strict.compute()
+
+
+def test_num_relevant_by_item():
+    preds, target, indexes = data()
+    m = 50 + indexes % 7
+    metric, other = RetrievalMAP(), RetrievalMAP()
+    metric.update(preds, target, indexes, num_relevant=m)
+    other.update(preds, target, indexes, num_relevant=dict(zip(indexes.tolist(), m.tolist(), strict=True)))
+    assert metric.compute() == other.compute()
+
+
+def test_ignored_items_and_queries_of_nothing_else():
+    metric, other = RetrievalMAP(ignore_index=-1), RetrievalMAP()
+    preds, target, indexes = data()
+    target[::3] = -1
+    target[indexes == -5] = -1
+    metric.update(preds, target, indexes)
+    kept = target != -1
+    other.update(preds[kept], target[kept], indexes[kept])
+    assert metric.compute() == other.compute()
+    assert -5 not in metric.per_query()[0]
+
+
+def test_one_state_and_one_sort(monkeypatch):
+    sorts = []
+    for name in ("from_scores", "from_runs"):
+        given = getattr(builders, name)
+        monkeypatch.setattr(builders, name, lambda *x, given=given, **y: sorts.append(1) or given(*x, **y))
+    collection = MetricCollection({name: make(**words) for name, (make, _, words) in PAIRS.items()})
+    preds, target, indexes = data()
+    for part in torch.arange(200).split(50):
+        collection.update(preds[part], target[part], indexes[part])
+    assert len(collection.compute_groups) == 1
+    together = collection.compute()
+    assert sum(sorts) == 1
+    for name, (make, _, words) in PAIRS.items():
+        alone = make(**words)
+        alone.update(preds, target, indexes)
+        torch.testing.assert_close(together[name], alone.compute())
+    collection.update(preds, 1 - target, indexes)
+    assert collection.compute()["map"] != together["map"]
+
+
+def test_a_collection_takes_judgements_alone():
+    collection = MetricCollection({"map": RetrievalMAP(), "recall": metrics.RetrievalRecall()})
+    collection.update(num_relevant={3: 2, 4: 1})
+    collection.update(torch.tensor([1.0]), torch.tensor([1]), torch.tensor([3]))
+    assert {name: value.item() for name, value in collection.compute().items()} == {"map": 0.25, "recall": 0.25}
+
+
+def test_unknown_aggregation():
+    with pytest.raises(ValueError, match=r"`aggregation` must be one of .* or a function of the values, got 'sum'"):
+        RetrievalMAP(aggregation="sum")
+
+
+def test_other_levels_and_measures_do_not_share():
+    collection = MetricCollection(
+        {"one": RetrievalMAP(), "two": RetrievalMAP(relevance_level=2), "ap": torchmetrics.MeanMetric()}
+    )
+    collection["one"].update(torch.tensor([2.0, 1]), torch.tensor([1, 2]), torch.tensor([0, 0]))
+    assert collection["one"].ledger.tolist() != collection["two"].ledger.tolist()
+
+
+def test_what_is_written_to_after_the_update_is_not_seen():
+    preds, target, indexes = torch.tensor([2.0, 1]), torch.tensor([1, 0]), torch.tensor([0, 0])
+    metric = RetrievalMAP()
+    metric.update(preds, target, indexes)
+    for tensor in (preds, target, indexes):
+        tensor.mul_(-1)
+    assert metric.compute() == 1
+
+
+def test_life_cycle():
+    preds, target, indexes = data()
+    metric = RetrievalMAP()
+    metric.persistent(True)
+    first = metric(preds[:90], target[:90], indexes[:90])
+    torch.testing.assert_close(
+        first, functions.retrieval_average_precision(preds[:90], target[:90], indexes=indexes[:90]).mean()
+    )
+    metric(preds[90:], target[90:], indexes[90:])
+    value = metric.compute()
+    for copy in (pickle.loads(pickle.dumps(metric)), deepcopy(metric)):
+        assert copy.compute() == value
+    loaded = RetrievalMAP()
+    loaded.load_state_dict(metric.state_dict())
+    assert loaded.compute() == value
+    halves = [RetrievalMAP(), RetrievalMAP()]
+    halves[0].update(preds[:90], target[:90], indexes[:90])
+    halves[1].update(preds[90:], target[90:], indexes[90:])
+    halves[0].merge_state(halves[1])
+    assert halves[0].compute() == value
+    metric.reset()
+    assert metric.query_scores == []
+
+
+def test_merge_refuses_other_layouts():
+    rows, flat = RetrievalMAP(), RetrievalMAP()
+    rows.update(torch.ones(1, 2), torch.ones(1, 2))
+    flat.update(*data())
+    with pytest.raises(ValueError, match="`incoming_state` must have `indexes`"):
+        flat.merge_state(rows)
+    with pytest.raises(ValueError, match="same settings"):
+        flat.merge_state(RetrievalMAP(relevance_level=2))
+
+
+def test_nothing_to_measure():
+    metric = RetrievalMAP()
+    metric.update(torch.zeros(0), torch.zeros(0), torch.zeros(0, dtype=torch.int64))
+    with pytest.warns(UserWarning, match="No query has a value"):
+        assert torch.isnan(metric.compute())
+    assert metric.per_query()[0].tolist() == []
+
+
+def test_result_dtype():
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        metric = RetrievalMAP()
+        metric.update(*data(dtype=dtype))
+        assert metric.compute().dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((torch.ones(1, 2), torch.ones(1, 2)), "`indexes` must be given in every update or in none"),
+        ((torch.ones(2), torch.ones(2)), r"`preds` must be \(Q, D\)"),
+        ((torch.ones(2), torch.ones(2), torch.ones(2)), "`indexes` must be an integer tensor"),
+        ((torch.ones(2), torch.ones(2), torch.ones(3).long()), "`indexes` must have the shape of `preds`"),
+        ((torch.tensor([float("nan")]), torch.ones(1), torch.ones(1).long()), "`preds` must not hold NaN"),
+        ((None, torch.ones(1)), "`preds` must be a tensor .*, got NoneType"),
+    ],
+)
+def test_a_refused_batch_leaves_no_trace(given, message):
+    metric = RetrievalMAP()
+    metric.update(*data())
+    value = metric.compute()
+    before = {name: list(getattr(metric, name)) for name in metric._list_states()}
+    with pytest.raises((ValueError, TypeError), match=message):
+        metric.update(*given)
+    for name, state in before.items():
+        assert all(x is y for x, y in zip(state, getattr(metric, name), strict=True))
+    assert metric.compute() == value
+
+
+def test_a_query_judged_twice():
+    metric = RetrievalMAP()
+    metric.update(num_relevant={1: 3})
+    metric.update(num_relevant={1: 4, 2: 1})
+    with pytest.raises(ValueError, match="got 3 and 4 for query 1"):
+        metric.compute()
+
+
+def test_rows_are_judged_always_or_never():
+    metric = RetrievalMAP()
+    metric.update(torch.ones(2, 2), torch.ones(2, 2), num_relevant=torch.tensor([2, 2]))
+    with pytest.raises(ValueError, match="`num_relevant` of rows must be given in every update or in none"):
+        metric.update(torch.ones(2, 2), torch.ones(2, 2))
+    with pytest.raises(ValueError, match="`num_relevant` as a dict needs `indexes`"):
+        metric.update(num_relevant={1: 2})
+
+
+def _rank(rank, port, layout, results):
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    metric = RetrievalMAP()
+    if layout == "flat":
+        preds, target, indexes = data()
+        cut = slice(0, 150) if rank == 0 else slice(150, None)
+        metric.update(preds[cut], target[cut], indexes[cut])
+        if rank == 1:
+            metric.update(num_relevant={1: 5})
+    elif rank == 0:
+        metric.update(torch.tensor([[2.0, 1], [1, 2]]), torch.tensor([[1, 0], [1, 0]]))
+    else:
+        metric.update(torch.tensor([[1.0, 2, 3]]), torch.tensor([[1, 0, 0]]))
+    results[rank] = (metric.compute().item(), *(x.tolist() for x in metric.per_query()), metric.compute().item())
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("layout", ["flat", "rows"])
+def test_two_ranks(layout, free_port):
+    with torch.multiprocessing.Manager() as manager:
+        results = manager.dict()
+        torch.multiprocessing.spawn(_rank, (free_port, layout, results), nprocs=2)
+        first, second = results[0], results[1]
+    assert first == second
+    if layout == "rows":
+        assert first[1] == [0, 1, 2]
+        assert first[2] == pytest.approx([1, 0.5, 1 / 3])
+    else:
+        alone = RetrievalMAP()
+        alone.update(*data(), num_relevant={1: 5})
+        assert first[0] == alone.compute().item()
+        assert first[1] == alone.per_query()[0].tolist()
+
+
+@pytest.fixture
+def free_port():
+    import socket
+
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        return chosen.getsockname()[1]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layout", ["flat", "rows"])
+def test_accelerator(layout):
+    if not torch.cuda.is_available():
+        pytest.skip("needs an accelerator")
+    preds, target, indexes = data(size=4000, queries=50)
+    given = (preds.reshape(40, 100), target.reshape(40, 100)) if layout == "rows" else (preds, target, indexes)
+    for make, _, words in PAIRS.values():
+        here, there = make(**words), make(**words).cuda()
+        here.update(*given)
+        on_device = [x.cuda() for x in given]
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            there.update(*on_device)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        torch.testing.assert_close(there.compute().cpu(), here.compute())
+        np.testing.assert_array_equal(there.per_query()[0].cpu(), here.per_query()[0])
+
+
+@pytest.mark.gpu
+def test_a_broken_rule_on_an_accelerator_is_raised_later():
+    if not torch.cuda.is_available():
+        pytest.skip("needs an accelerator")
+    metric = RetrievalMAP().cuda()
+    metric.update(torch.tensor([[float("nan")]]).cuda(), torch.ones(1, 1).cuda())
+    with pytest.raises(ValueError, match="`preds` must not hold NaN; broken first in update 1"):
+        metric.compute()

@@ -1,0 +1,113 @@
+"""Every road to the hit curves of many rankings gives the same curve: the one counted item by item."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests import oracles_retrieval as oracles
+from torch_ap.core import builders, rows, segments
+from torch_ap.core.hit_curve import HitCurve
+
+VALUES = (-float("inf"), -2.5, -0.0, 0.0, 1.0, float("inf"))
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int16, torch.int64, torch.uint8)
+
+
+def entries(curve: HitCurve) -> list[tuple]:
+    assert curve.score is not None
+    columns = (curve.segment, curve.score, curve.hits, curve.items, curve.hits_above, curve.items_above)
+    return list(zip(*(x.tolist() for x in columns), strict=True))
+
+
+def check(curve: HitCurve, scores: Tensor, relevant: Tensor, lengths: list[int]) -> None:
+    expected = oracles.entries(scores.tolist(), relevant.tolist(), lengths)
+    assert entries(curve) == expected
+    assert curve.n.tolist() == lengths
+    assert curve.m.tolist() == [int(x.sum()) for x in relevant.split(lengths)]
+    assert curve.score.dtype == scores.dtype
+
+
+@st.composite
+def rankings(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[int]]:
+    lengths = draw(st.lists(st.integers(0, 7), max_size=6))
+    size = sum(lengths)
+    dtype = draw(st.sampled_from(DTYPES))
+    values = VALUES if dtype.is_floating_point else (0, 1, 2, 100)
+    scores = torch.tensor(draw(st.lists(st.sampled_from(values), min_size=size, max_size=size)), dtype=dtype)
+    relevant = torch.tensor(draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=torch.bool)
+    return scores, relevant, lengths
+
+
+@given(rankings())
+@settings(deadline=None)
+def test_end_to_end(case):
+    scores, relevant, lengths = case
+    check(builders.from_runs(scores, relevant, segments.from_counts(torch.tensor(lengths).long())), *case)
+
+
+@given(rankings(), st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_in_any_order(case, random):
+    scores, relevant, lengths = case
+    segment = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths).long())
+    order = list(range(len(scores)))
+    random.shuffle(order)
+    places = torch.tensor(order, dtype=torch.int64)
+    curve = builders.from_scores(scores[places], relevant[places], segment=segment[places], segments_count=len(lengths))
+    check(curve, *case)
+
+
+@pytest.mark.parametrize("lengths", [[300] * 40, [1, 2000, 3] * 3, list(range(100))])
+@pytest.mark.parametrize("share", [0.0, 0.003, 0.4, 1.0])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large(lengths, share, dtype):
+    generator = torch.Generator().manual_seed(0)
+    size = sum(lengths)
+    scores = torch.randint(0, 120, (size,), generator=generator).to(dtype)
+    relevant = torch.rand(size, generator=generator) < share
+    offsets = segments.from_counts(torch.tensor(lengths))
+    check(builders.from_runs(scores, relevant, offsets), scores, relevant, lengths)
+    places = torch.randperm(size, generator=generator)
+    shuffled = builders.from_scores(
+        scores[places], relevant[places], segment=segments.ids(offsets)[places], segments_count=len(lengths)
+    )
+    check(shuffled, scores, relevant, lengths)
+
+
+def test_threads_and_blocks_change_nothing():
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randint(-500, 500, (400, 1000), generator=generator).float()
+    relevant = torch.rand(400, 1000, generator=generator) < 0.05
+    offsets = torch.arange(401) * 1000
+    threads = torch.get_num_threads()
+    try:
+        curves = []
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            curves.append(builders.from_runs(scores.flatten(), relevant.flatten(), offsets))
+    finally:
+        torch.set_num_threads(threads)
+    packed = builders._packed(scores.flatten(), relevant.flatten(), segments.ids(offsets), offsets, None)
+    for curve in curves:
+        assert entries(curve) == entries(packed)
+
+
+def test_lengths_that_differ_much_are_left_to_the_general_road():
+    offsets = torch.tensor([0, 1000, 1001, 1002, 1003])
+    scores = torch.arange(1003.0)
+    assert rows.from_runs(scores, scores > 500, offsets) is None
+    check(builders.from_runs(scores, scores > 500, offsets), scores, scores > 500, [1000, 1, 1, 1])
+
+
+def test_gathering_is_stable():
+    segment = torch.tensor([2, 0, 2, 1, 0])
+    assert segments.gathering(segment).tolist() == [1, 4, 3, 0, 2]
+
+
+def test_more_relevant_than_ranked():
+    curve = builders.from_runs(
+        torch.tensor([1.0, 2.0]), torch.tensor([1, 0]), torch.tensor([0, 1, 2]), m=torch.tensor([3, 4])
+    )
+    assert curve.m.tolist() == [3, 4]
+    assert curve.hits_seen.tolist() == [1, 0]

@@ -1,0 +1,121 @@
+"""``torch-ap trec``: measures of TREC runs against judgements, as a table, JSON or CSV."""
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch_ap.commands.progress import Bar
+from torch_ap.files import report
+from torch_ap.files.judged import CONVENTIONS, judge
+from torch_ap.files.report import Result
+from torch_ap.files.trec import read_qrels, read_run
+
+DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
+_ALL = "all"
+
+Results = dict[str, dict[str, Result]]
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this command to the command line."""
+    parser = subparsers.add_parser(
+        "trec",
+        help="measures of TREC runs against judgements",
+        description="Measures of TREC runs against judgements. Files are plain or gzip.",
+        epilog=f"Measures: {', '.join(report.KNOWN)}, or trec_eval's names for them.",
+    )
+    parser.add_argument("qrels", metavar="QRELS", help="judgements: query iteration document relevance")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="run: query Q0 document rank score tag")
+    parser.add_argument("-m", "--measure", action="append", dest="measures", metavar="MEASURE", help="repeatable")
+    parser.add_argument("-q", "--per-query", action="store_true", help="the value of each query too")
+    parser.add_argument("-l", "--relevance-level", type=int, default=1, metavar="GRADE", help="lowest relevant grade")
+    parser.add_argument("-c", "--complete", action="store_true", help="judged queries that a run lacks count 0")
+    parser.add_argument("--convention", choices=CONVENTIONS, default="trec9", help="how tied scores are ordered")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_const", const="json", dest="form", help="as JSON, all digits")
+    form.add_argument("--csv", action="store_const", const="csv", dest="form", help="as CSV, all digits")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, judge, measure, and write the results on standard output."""
+    names = list(dict.fromkeys(args.measures or DEFAULT_MEASURES))
+    report.check_names(names)
+    with Bar(args.qrels) as bar:
+        qrels = read_qrels(args.qrels, progress=bar)
+    results: Results = {}
+    for path in args.runs:
+        with Bar(path) as bar:
+            read = read_run(path, progress=bar)
+        judged = judge(
+            qrels,
+            read,
+            relevance_level=args.relevance_level,
+            convention=args.convention,
+            complete=args.complete,
+        )
+        if not judged.queries:
+            raise ValueError(f"{path}: no query of the run has judgements in {args.qrels}")
+        results[_column(read.tag, path, results)] = report.evaluate(judged, names)
+    forms: dict[str | None, Callable[[Results, bool], str]] = {"json": _json, "csv": _csv, None: _table}
+    sys.stdout.write(forms[args.form](results, args.per_query))
+    return 0
+
+
+def _column(tag: str, path: str, taken: Results) -> str:
+    """A run's tag; its path, where the tag is empty or another run has it; numbered, where that is taken too."""
+    names = [tag, path, *(f"{path} ({number})" for number in range(2, len(taken) + 3))]
+    return next(name for name in names if name and name not in taken)
+
+
+def _lines(results: Results, per_query: bool) -> list[tuple[str, str, list[float | None]]]:
+    """(measure, query, value of each run), the queries first and then the aggregate."""
+    lines: list[tuple[str, str, list[float | None]]] = []
+    runs = list(results.values())
+    for name in runs[0]:
+        if per_query:
+            found = [dict(zip(one[name].queries, one[name].values.tolist(), strict=True)) for one in runs]
+            queries = dict.fromkeys(query for values in found for query in values)
+            lines += [(name, query, [values.get(query) for values in found]) for query in queries]
+        lines.append((name, _ALL, [one[name].aggregate for one in runs]))
+    return lines
+
+
+def _table(results: Results, per_query: bool) -> str:
+    """Columns of text, four digits as trec_eval prints them."""
+    lines = _lines(results, per_query)
+    rows = [["measure", "query", *results]]
+    rows += [[name, query, *("-" if v is None else f"{v:.4f}" for v in values)] for name, query, values in lines]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join(_padded(row, widths) + "\n" for row in rows)
+
+
+def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
+    """Names to the left, numbers to the right."""
+    cells = [
+        cell.ljust(w) if place < 2 else cell.rjust(w) for place, (cell, w) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _csv(results: Results, per_query: bool) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["measure", "query", *results])
+    for name, query, values in _lines(results, per_query):
+        writer.writerow([name, query, *("" if value is None else repr(value) for value in values)])
+    return out.getvalue()
+
+
+def _json(results: Results, per_query: bool) -> str:
+    """{run: {measure: {"all": aggregate, "queries": {query: value}}}}."""
+    out: dict[str, dict[str, dict[str, Any]]] = {}
+    for column, measures in results.items():
+        out[column] = {name: {_ALL: result.aggregate} for name, result in measures.items()}
+        for name, result in measures.items() if per_query else ():
+            out[column][name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
+    return json.dumps(out, indent=2, ensure_ascii=False) + "\n"

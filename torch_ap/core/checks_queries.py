@@ -1,0 +1,113 @@
+"""The rules about rankings of queries: layout, judgements and their values. As in :mod:`torch_ap.core.checks`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import checks
+
+_NAN_SCORE, _NAN_TARGET, _NEGATIVE_COUNT = 0, 4, 5
+
+
+def graded_target(value: Any) -> None:
+    """A real tensor: 0 and 1, bool, or grades."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`target` must be a tensor, got {type(value).__name__}")
+    if value.is_complex():
+        raise ValueError(f"`target` must be an integer, bool or floating tensor, got {value.dtype}")
+
+
+def level(value: Any) -> None:
+    """A finite number; bool is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
+        raise ValueError(f"`relevance_level` must be a finite number, got {value!r}")
+
+
+def indexes(value: Any, preds: Tensor) -> None:
+    """Integers of the shape of ``preds``."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`indexes` must be a tensor or None, got {type(value).__name__}")
+    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        raise ValueError(f"`indexes` must be an integer tensor, got {value.dtype}")
+    if value.shape != preds.shape:
+        raise ValueError(
+            f"`indexes` must have the shape of `preds`, {tuple(preds.shape)}, got {tuple(value.shape)}; "
+            "(Q, D) rows need none"
+        )
+
+
+def rows(preds: Tensor) -> None:
+    """Without ``indexes``, ``preds`` is (Q, D)."""
+    if preds.ndim != 2:
+        raise ValueError(
+            f"`preds` must be (Q, D) with one query a row where `indexes` are not given, got shape {tuple(preds.shape)}"
+        )
+
+
+def mask(value: Any, preds: Tensor) -> None:
+    """A bool tensor of the shape of ``preds``."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`mask` must be a tensor or None, got {type(value).__name__}")
+    if value.dtype != torch.bool:
+        raise ValueError(f"`mask` must be a bool tensor, got {value.dtype}")
+    if value.shape != preds.shape:
+        raise ValueError(f"`mask` must have the shape of `preds`, {tuple(preds.shape)}, got {tuple(value.shape)}")
+
+
+def counts_by_query(value: Mapping[Any, Any]) -> None:
+    """{query: m}, whole numbers both, m at least 0."""
+    for query, m in value.items():
+        if isinstance(query, bool) or not isinstance(query, int):
+            raise ValueError(f"`num_relevant` must have int queries as keys, got {query!r}")
+        if isinstance(m, bool) or not isinstance(m, int) or m < 0:
+            raise ValueError(f"`num_relevant` must hold ints of at least 0, got {m!r} for query {query}")
+
+
+def counts_tensor(value: Any, shape: torch.Size, what: str) -> None:
+    """Integers of the given shape."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`num_relevant` must be a tensor, a dict or None, got {type(value).__name__}")
+    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        raise ValueError(f"`num_relevant` must be an integer tensor, got {value.dtype}")
+    if value.shape != shape:
+        raise ValueError(f"`num_relevant` must have shape {tuple(shape)}, {what}, got {tuple(value.shape)}")
+
+
+def values(preds: Tensor, target: Tensor, num_relevant: Tensor | None) -> Tensor | None:
+    """The rules about values, those of ``checks.VALUE_RULES`` that concern queries.
+
+    Args:
+        preds: scores, of any shape; those that do not count replaced by something harmless.
+        target: of any shape, likewise.
+        num_relevant: of any shape, or None.
+
+    Returns:
+        On CPU None. On an accelerator a bool for each rule, true where it is broken, computed without a sync.
+
+    Raises:
+        ValueError: on CPU, for the first rule broken.
+    """
+    looks: dict[int, tuple[Tensor, Callable[[Tensor], Tensor]]] = {}
+    if preds.is_floating_point() and preds.numel():
+        looks[_NAN_SCORE] = (preds, torch.isnan)
+    if target.is_floating_point() and target.numel():
+        looks[_NAN_TARGET] = (target, torch.isnan)
+    if num_relevant is not None and num_relevant.numel():
+        looks[_NEGATIVE_COUNT] = (num_relevant, _negative)
+    on_cpu = preds.device.type == "cpu"
+    broken = torch.zeros(len(checks.VALUE_RULES), dtype=torch.bool, device=preds.device)
+    for rule, (tensor, offends) in looks.items():
+        extreme = tensor.min() if rule == _NEGATIVE_COUNT else tensor.max()  # of anything with NaN, NaN
+        if not on_cpu:
+            broken[rule] = offends(extreme)
+        elif bool(offends(extreme)):
+            place = tuple(offends(tensor).nonzero()[0].tolist())
+            where = place[0] if len(place) == 1 else place
+            raise ValueError(f"{checks.VALUE_RULES[rule]}; got {tensor[place].item()} at index {where}")
+    return None if on_cpu else broken
+
+
+def _negative(value: Tensor) -> Tensor:
+    return value < 0

@@ -1,0 +1,110 @@
+"""Measures of a query's ranking beside average precision, as records of their settings: a curve in, a value a ranking.
+
+Each is NaN where it is undefined: where nothing is relevant, or for fall-out where everything is.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import checks, counts, first_hit, interpolation, segments
+from torch_ap.core.convention import TIES
+from torch_ap.core.counts import Counts
+from torch_ap.core.hit_curve import HitCurve
+
+RATIOS = ("precision", "recall", "f_beta", "fall_out")
+
+
+@dataclass(frozen=True)
+class AtRank:
+    """A ratio of the counts at rank k.
+
+    Attributes:
+        ratio: "precision", "recall", "f_beta" or "fall_out".
+        top_k: k, or None for all items of the ranking.
+        adaptive_k: whether k is n where fewer items were ranked, so that precision is hits / n there.
+        beta: of "f_beta".
+        ties: how a tie group that straddles k counts.
+    """
+
+    ratio: str
+    top_k: int | None = None
+    adaptive_k: bool = False
+    beta: float = 1.0
+    ties: str = "grouped"
+
+    def __post_init__(self) -> None:
+        checks.positive_int("top_k", self.top_k, optional=True)
+        checks.boolean("adaptive_k", self.adaptive_k)
+        checks.not_negative("beta", self.beta)
+        checks.one_of("ties", self.ties, TIES)
+
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """(S,) float64."""
+        n = segments.real(curve.n)
+        if self.top_k is None:
+            k = n
+        else:
+            short = self.adaptive_k or self.ratio == "fall_out"
+            k = n.clamp(max=self.top_k) if short else torch.full_like(n, float(self.top_k))
+        found = counts.counts_at_rank(curve, k, ties=self.ties)
+        if self.ratio == "fall_out":
+            return found.fall_out
+        return torch.where(curve.m > 0, self._of(found), torch.nan)
+
+    def _of(self, found: Counts) -> Tensor:
+        if self.ratio == "f_beta":
+            return found.f_beta(self.beta)
+        return found.recall if self.ratio == "recall" else found.precision.nan_to_num(0)
+
+
+@dataclass(frozen=True)
+class RPrecision:
+    """Precision at rank m."""
+
+    ties: str = "grouped"
+
+    def __post_init__(self) -> None:
+        checks.one_of("ties", self.ties, TIES)
+
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """(S,) float64."""
+        return counts.r_precision(curve, ties=self.ties)
+
+
+@dataclass(frozen=True)
+class FirstHit:
+    """Reciprocal rank of the first hit, or whether there is one, in the top k.
+
+    Attributes:
+        what: "reciprocal_rank" or "hit_rate".
+        top_k: k, or None for all items of the ranking.
+        ties: how a tie group counts.
+    """
+
+    what: str
+    top_k: int | None = None
+    ties: str = "grouped"
+
+    def __post_init__(self) -> None:
+        checks.positive_int("top_k", self.top_k, optional=True)
+        checks.one_of("ties", self.ties, TIES)
+
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """(S,) float64."""
+        measure = first_hit.reciprocal_rank if self.what == "reciprocal_rank" else first_hit.hit_rate
+        return measure(curve, ties=self.ties, top_k=self.top_k)
+
+
+@dataclass(frozen=True)
+class PrecisionAtRecall:
+    """Interpolated precision from one recall level on, as trec_eval reports it."""
+
+    level: float
+    version: int
+
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """(S,) float64; tie groups as thresholds."""
+        cuts = interpolation.trec_cuts(curve.m, torch.tensor([self.level], dtype=torch.float64), self.version)
+        return interpolation.at_hits(curve, cuts)[:, 0]

@@ -1,0 +1,1 @@
+"""Readers of the files that rankings and judgements come in."""

@@ -1,0 +1,191 @@
+"""Columns of white-space separated text, a block of lines at a time, without a Python object a line.
+
+Blank lines and lines that begin with ``#`` are left out. Fields come as fixed-width byte strings.
+"""
+
+import gzip
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from torch_ap.core.order import Array
+
+Progress = Callable[[int, int], None]
+
+_BLOCK = 1 << 22
+_PADDING = 4096
+_EXACT_POWERS = 10.0 ** np.arange(23)
+_LONGEST_DECIMAL = 17
+
+
+class Block(NamedTuple):
+    """The lines of one block that say something.
+
+    Attributes:
+        text: the bytes of the block, padded with zeros.
+        starts: (L, K) where the first K fields of each line begin.
+        ends: (L, K) where they end.
+        lines: (L,) line numbers in the file, from 1.
+        path: of the file.
+    """
+
+    text: Array
+    starts: Array
+    ends: Array
+    lines: Array
+    path: Path
+
+    def field(self, column: int) -> Array:
+        """(L,) byte strings of a column, zero-padded to a multiple of 8 bytes."""
+        start, length = self.starts[:, column], self.ends[:, column] - self.starts[:, column]
+        longest = int(length.max(initial=1))
+        if longest >= _PADDING:
+            line = self.lines[int(length.argmax())]
+            raise ValueError(f"{self.path}, line {line}: a field of {longest} characters is too long")
+        width = -(-longest // 8) * 8
+        windows = np.ndarray((len(self.text) - width + 1,), f"S{width}", self.text, strides=(1,))
+        taken = windows[start].view(np.uint64).reshape(len(start), width // 8)
+        for word in range(width // 8):
+            taken[:, word] &= _KEEP[np.clip(length - 8 * word, 0, 8)]
+        return taken.reshape(-1).view(f"S{width}")
+
+    def numbers(self, column: int) -> Array:
+        """(L,) float64 numbers of a column, rounded as Python rounds them."""
+        fields = self.field(column)
+        values, simple = _decimals(fields)
+        if not simple.all():
+            values[~simple] = self._converted(fields[~simple], self.lines[~simple], float, "a number")
+        if np.isnan(values).any():
+            place = int(np.isnan(values).argmax())
+            raise ValueError(f"{self.path}, line {self.lines[place]}: {_text(fields[place])!r} is not a number")
+        return values
+
+    def integers(self, column: int) -> Array:
+        """(L,) int64 numbers of a column."""
+        return self._converted(self.field(column), self.lines, int, "a whole number")
+
+    def _converted(self, fields: Array, lines: Array, kind: type, what: str) -> Array:
+        try:
+            if (fields.view(np.uint8) == ord("_")).any():  # Python's digit groups are no numbers here
+                raise ValueError
+            converted: Array = fields.astype(np.float64 if kind is float else np.int64)
+        except (ValueError, OverflowError):
+            place = next(place for place, field in enumerate(fields.tolist()) if not _is(kind, field))
+            raise ValueError(f"{self.path}, line {lines[place]}: {_text(fields[place])!r} is not {what}") from None
+        return converted
+
+
+_KEEP = np.array([(1 << (8 * kept)) - 1 for kept in range(9)], np.uint64)
+if sys.byteorder == "big":  # the first bytes are the high ones there
+    _KEEP = _KEEP.byteswap()
+
+
+def read(path: Path | str, columns: int, *, more: bool, progress: Progress | None = None) -> Iterator[Block]:
+    """The blocks of a file, plain or gzip.
+
+    Args:
+        path: of the file.
+        columns: K, how many columns a line has.
+        more: whether more than K are allowed.
+        progress: told after each block how many bytes of the file are done, and how many there are.
+
+    Raises:
+        ValueError: naming file and line, for a line with another number of columns.
+    """
+    path = Path(path)
+    size, line, rest = path.stat().st_size, 1, b""
+    with path.open("rb") as raw:
+        for data in _pieces(raw, path):
+            cut = data.rfind(b"\n") + 1
+            whole, rest = (rest + data[:cut], data[cut:]) if cut else (b"", rest + data)
+            if whole:
+                yield _block(whole, path, line, columns, more)
+                line += whole.count(b"\n")
+            if progress is not None:
+                progress(raw.tell(), size)
+    if rest:
+        yield _block(rest + b"\n", path, line, columns, more)
+
+
+def _pieces(raw: BinaryIO, path: Path) -> Iterator[bytes]:
+    """The file's bytes in pieces, unzipped where they are zipped."""
+    zipped = raw.read(2) == b"\x1f\x8b"
+    raw.seek(0)
+    source = gzip.GzipFile(fileobj=raw) if zipped else raw
+    try:
+        while data := source.read(_BLOCK):
+            yield data
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}: broken gzip file ({error})") from error
+
+
+def _block(data: bytes, path: Path, first: int, columns: int, more: bool) -> Block:
+    text = np.frombuffer(data + bytes(_PADDING), np.uint8)
+    inside = np.empty(len(data) + 1, bool)
+    inside[0] = False
+    np.greater(text[: len(data)], 32, out=inside[1:])
+    edges = np.flatnonzero(inside[1:] != inside[:-1]).reshape(-1, 2)
+    newlines = np.flatnonzero(text[: len(data)] == 10)
+    starts, ends = edges[:, 0], edges[:, 1]
+    tokens = np.searchsorted(starts, newlines)
+    counts = np.diff(tokens, prepend=0)
+    opening = tokens - counts
+    lines = np.arange(first, first + len(newlines))
+    if b"#" in data or not counts.all():
+        said = counts > 0
+        said[said] = text[starts[opening[said]]] != ord("#")
+        opening, counts, lines = opening[said], counts[said], lines[said]
+    wrong = counts < columns if more else counts != columns
+    if wrong.any():
+        place = int(wrong.argmax())
+        wanted = f"at least {columns}" if more else str(columns)
+        raise ValueError(f"{path}, line {lines[place]}: must have {wanted} columns, got {counts[place]}")
+    fields = opening[:, None] + np.arange(columns)
+    return Block(text, starts[fields], ends[fields], lines, path)
+
+
+def _decimals(fields: Array) -> tuple[Array, Array]:
+    """Numbers written as sign, digits and point, with so few digits that one division rounds them right; and which are.
+
+    A whole number below 2^53 and a power of ten up to 10^22 are both exact, so their quotient is rounded once.
+    """
+    characters = np.ascontiguousarray(fields.view(np.uint8).reshape(len(fields), -1).T)
+    mantissa = np.zeros(len(fields), np.int64)
+    point = np.zeros(len(fields), np.int64)
+    places = np.zeros(len(fields), np.int64)
+    digits = np.zeros(len(fields), np.int64)
+    simple = np.ones(len(fields), bool)
+    negative = characters[0] == ord("-")
+    for place, column in enumerate(characters):
+        if not column.any():
+            break
+        digit = column - np.uint8(ord("0"))
+        is_digit = digit < 10
+        np.multiply(mantissa, 10, out=mantissa, where=is_digit)
+        np.add(mantissa, digit, out=mantissa, where=is_digit)
+        digits += is_digit
+        places += is_digit & (point > 0)
+        is_point = column == ord(".")
+        point += is_point
+        known = is_digit | is_point | (column == 0)
+        simple &= known | negative if place == 0 else known
+    simple &= (point <= 1) & (digits > 0) & (digits <= _LONGEST_DECIMAL) & (mantissa < 1 << 53)
+    values = mantissa / _EXACT_POWERS[np.minimum(places, 22)]
+    return np.where(negative, -values, values), simple
+
+
+def _is(kind: type, field: bytes) -> bool:
+    """Whether a field is a number of this kind; whole ones fit 64 bits."""
+    try:
+        value = kind(field)
+    except ValueError:
+        return False
+    return b"_" not in field and (kind is float or -(1 << 63) <= value < 1 << 63)
+
+
+def _text(field: bytes) -> str:
+    return field.decode(errors="replace")

@@ -1,0 +1,120 @@
+"""Measures by the names that reports call them, over judged runs.
+
+| name | trec_eval's name | measure |
+|---|---|---|
+| map, map@k | map, map_cut_k | AP; AP@k, divided by m |
+| gm_map | gm_map | AP, whose aggregate is the geometric mean with a floor of 0.00001 |
+| P@k, R@k | P_k, recall_k | precision and recall at k |
+| F@k | | F1 at k |
+| Rprec | Rprec | precision at m |
+| recip_rank, recip_rank@k | recip_rank | 1 / (rank of the first relevant document) |
+| success@k | success_k | whether a relevant document is in the top k |
+| iprec@l | iprec_at_recall_l | interpolated precision from recall l on |
+| 11pt_avg | 11pt_avg | mean of iprec at 0, 0.1, ..., 1 |
+| set_P, set_recall, set_F | the same | precision, recall and F1 of all that was retrieved |
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.convention import Convention
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.queries import Rankings
+from torch_ap.core.query_measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
+from torch_ap.files.judged import Judged
+from torch_ap.functional.query_evaluation import QueryEvaluation
+
+_AT_RANK = ("map", "P", "R", "F", "recip_rank", "success")
+_PLAIN = ("map", "gm_map", "Rprec", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F")
+_TREC_NAMES = {"map_cut": "map", "P": "P", "recall": "R", "success": "success", "iprec_at_recall": "iprec"}
+KNOWN = (*_PLAIN, *(f"{name}@k" for name in _AT_RANK), "iprec@l")
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One measure of one run.
+
+    Attributes:
+        queries: Q names.
+        values: (Q,) float64, the value of each; 0 for a query without relevant documents.
+        aggregate: over the queries: their mean, or for gm_map their geometric mean; NaN without queries.
+    """
+
+    queries: list[str]
+    values: Tensor
+    aggregate: float
+
+
+def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
+    """Measures of a judged run, by name.
+
+    Args:
+        judged: of :func:`torch_ap.files.judged.judge`.
+        names: of measures, as in the table above, or trec_eval's own.
+
+    Returns:
+        A result for each name, in their order.
+
+    Raises:
+        ValueError: for an unknown name, or interpolated precision with ``convention="expected"``.
+    """
+    measures = {name: _measure(name, judged) for name in names}
+    everything = torch.arange(len(judged.queries))
+    rankings = Rankings(everything, judged.curve, torch.ones_like(everything, dtype=torch.bool))
+    results = {}
+    for name, measure in measures.items():
+        evaluation = QueryEvaluation(measure, aggregation="gm" if name == "gm_map" else "mean")
+        each = evaluation.each(rankings)
+        aggregate = evaluation.value(each, torch.float64, warn=False).item()
+        results[name] = Result(judged.queries, each.values, aggregate)
+    return results
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise for a name that :func:`evaluate` would not know."""
+    for name in names:
+        _parsed(name)
+
+
+def _measure(name: str, judged: Judged) -> Callable[[HitCurve], Tensor]:
+    """The measure of that name under the run's convention."""
+    kind, at = _parsed(name)
+    ties, version = judged.ties, 9 if judged.convention == "trec9" else 10
+    if kind in ("iprec", "11pt_avg") and not judged.convention.startswith("trec"):
+        raise ValueError(f"measure {name!r} is trec_eval's: it needs convention trec9 or trec10")
+    if kind == "iprec":
+        return PrecisionAtRecall(at or 0.0, version)
+    k = None if at is None else int(at)
+    if kind in ("map", "gm_map"):
+        return Convention(k, "relevant", None, ties)
+    simple: dict[str, Callable[[HitCurve], Tensor]] = {
+        "P": AtRank("precision", k, ties=ties),
+        "R": AtRank("recall", k, ties=ties),
+        "F": AtRank("f_beta", k, ties=ties),
+        "set_P": AtRank("precision", ties=ties),
+        "set_recall": AtRank("recall", ties=ties),
+        "set_F": AtRank("f_beta", ties=ties),
+        "Rprec": RPrecision(ties),
+        "recip_rank": FirstHit("reciprocal_rank", k, ties),
+        "success": FirstHit("hit_rate", k, ties),
+        "11pt_avg": Convention(None, "min", f"11-point-trec{version}", "grouped"),
+    }
+    return simple[kind]
+
+
+def _parsed(name: str) -> tuple[str, float | None]:
+    """Kind of a measure and what stands after its "@": "P@5" and "P_5" are ("P", 5)."""
+    if name in _PLAIN:
+        return name, None
+    kind, at, rest = name.partition("@")
+    if not at:
+        kind, _, rest = name.rpartition("_")
+        kind = _TREC_NAMES.get(kind, "")
+    if kind in _AT_RANK and rest.isascii() and rest.isdigit() and int(rest) >= 1:
+        return kind, int(rest)
+    if kind == "iprec" and rest.replace(".", "", 1).isdecimal() and float(rest) <= 1:
+        return kind, float(rest)
+    raise ValueError(f"unknown measure {name!r}; known are {', '.join(KNOWN)}, and trec_eval's names for them")

@@ -1,0 +1,77 @@
+"""Measures of where a query's first relevant item lies: hit rate and reciprocal rank."""
+
+from torch import Tensor
+from typing_extensions import Unpack
+
+from torch_ap.core.query_measures import FirstHit
+from torch_ap.functional.classification import Ties
+from torch_ap.functional.each_query import QuerySettings, each_query
+
+
+def retrieval_hit_rate(
+    preds: Tensor,
+    target: Tensor,
+    top_k: int | None = None,
+    *,
+    ties: Ties = "expected",
+    **settings: Unpack[QuerySettings],
+) -> Tensor:
+    """Whether a relevant item lies in the top k of each query: 1 or 0.
+
+    Args:
+        preds, target, top_k, settings: as in :func:`torch_ap.functional.retrieval.retrieval_precision`.
+        ties: "expected" for the chance of it over all orders of equal scores; "optimistic", "pessimistic"; "grouped"
+            for whether the first group with a relevant item lies in the top k as a whole.
+
+    Returns:
+        0-d or (Q,), as there.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals trec_eval's ``success_k`` and ``torchmetrics.functional.retrieval_hit_rate`` where no scores are tied.
+
+    Source: McSherry & Najork (2008) for ties.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional.first_hit import retrieval_hit_rate
+        >>> retrieval_hit_rate(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 0]), top_k=2)
+        tensor(0.)
+    """
+    return each_query(FirstHit("hit_rate", top_k, ties), preds, target, **settings)
+
+
+def retrieval_reciprocal_rank(
+    preds: Tensor,
+    target: Tensor,
+    top_k: int | None = None,
+    *,
+    ties: Ties = "expected",
+    **settings: Unpack[QuerySettings],
+) -> Tensor:
+    """One divided by the rank of each query's first relevant item; 0 where none lies in the top k.
+
+    Args:
+        preds, target, top_k, settings: as in :func:`torch_ap.functional.retrieval.retrieval_precision`.
+        ties: "expected" for the mean over all orders of equal scores; "optimistic", "pessimistic"; "grouped" for the
+            rank at the end of the first group with a relevant item.
+
+    Returns:
+        0-d or (Q,), as there.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals trec_eval's ``recip_rank`` where no scores are tied, and
+    ``torchmetrics.functional.retrieval_reciprocal_rank`` on positive untied scores.
+
+    Source: Voorhees (1999), The TREC-8 Question Answering Track Report. "expected": McSherry & Najork (2008).
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional.first_hit import retrieval_reciprocal_rank
+        >>> retrieval_reciprocal_rank(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0, 1, 0]))
+        tensor(0.5000)
+    """
+    return each_query(FirstHit("reciprocal_rank", top_k, ties), preds, target, **settings)

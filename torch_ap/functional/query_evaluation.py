@@ -1,0 +1,126 @@
+"""From checked batches of queries to a value a query and one for all: what a function and its class share."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torchmetrics.utilities import rank_zero_warn
+
+from torch_ap.core import averaging, checks
+from torch_ap.core.convention import Convention
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.queries import QueryDoor, Rankings
+
+MISSING = ("neg", "skip", "error")
+AGGREGATIONS = ("mean", "median", "min", "max", "gm")
+GM_FLOOR = 1e-5
+
+
+class PerQuery(NamedTuple):
+    """Values of queries, ascending by query.
+
+    Attributes:
+        queries: (Q,) int64 ids.
+        values: (Q,) float64; NaN where undefined.
+        kept: (Q,) bool, whether a query has a part in the aggregate.
+    """
+
+    queries: Tensor
+    values: Tensor
+    kept: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class QueryEvaluation:
+    """All settings of one measure over queries.
+
+    Attributes:
+        measure: a curve in, (S,) values out, NaN where undefined.
+        door: how batches come in.
+        action: what a query whose measure is undefined counts as.
+        missing: what a query that was judged and has no items counts as.
+        aggregation: over queries: "mean", "median", "min", "max", "gm", or a function of (Q,) values.
+    """
+
+    measure: Callable[[HitCurve], Tensor] = field(default_factory=Convention)
+    door: QueryDoor = field(default_factory=QueryDoor)
+    action: str = "neg"
+    missing: str = "neg"
+    aggregation: str | Callable[..., Any] = "mean"
+
+    def __post_init__(self) -> None:
+        checks.one_of("empty_target_action", self.action, averaging.ACTIONS)
+        checks.one_of("missing_queries", self.missing, MISSING)
+        if not callable(self.aggregation):
+            checks.one_of("aggregation", self.aggregation, AGGREGATIONS, or_else="a function of the values")
+
+    def each(self, rankings: Rankings) -> PerQuery:
+        """The value of each query.
+
+        A query that was judged and has no items is missing: it counts 0, or is left out, or an error. Where the measure
+        is undefined, the action says what counts. A query with neither items nor judgements says nothing: NaN, left
+        out.
+
+        Raises:
+            ValueError: for a missing query or an undefined value where that is to be an error.
+        """
+        curve = rankings.curve
+        values = self.measure(curve)
+        no_item = curve.n == 0
+        missing, silent = no_item & rankings.judged, no_item & ~rankings.judged
+        if self.missing == "error":
+            _refuse(missing, rankings.queries, "`num_relevant` must name only queries that have items in `preds`")
+        if self.missing == "neg":
+            values = torch.where(missing & (curve.m > 0), 0, values)
+        dropped = silent | missing if self.missing == "skip" else silent
+        undefined = torch.isnan(values) & ~dropped
+        if self.action == "error":
+            _refuse(
+                undefined,
+                rankings.queries,
+                "`target` must define the measure of every query (a relevant item; for fall-out one that is not)",
+            )
+        if self.action in ("neg", "pos"):
+            values = torch.where(undefined, float(self.action == "pos"), values)
+        elif self.action == "skip":
+            dropped = dropped | undefined
+        order = torch.argsort(rankings.queries)
+        return PerQuery(rankings.queries[order], torch.where(dropped, torch.nan, values)[order], ~dropped[order])
+
+    def value(self, each: PerQuery, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
+        """The aggregate over the queries that have a part in it; NaN, with a warning, where there is none."""
+        values = each.values[each.kept]
+        if callable(self.aggregation):
+            return _aggregated(self.aggregation, values.to(dtype))
+        if not len(values):
+            if warn:
+                rank_zero_warn("No query has a value: the aggregate is NaN.", UserWarning)
+            return values.new_full((), torch.nan).to(dtype)
+        if self.aggregation == "gm":
+            return values.clamp(min=GM_FLOOR).log().mean().exp().to(dtype)
+        aggregates: dict[str, Callable[[Tensor], Tensor]] = {
+            "mean": torch.mean,
+            "median": torch.median,
+            "min": torch.min,
+            "max": torch.max,
+        }
+        return aggregates[self.aggregation](values).to(dtype)
+
+
+def _aggregated(aggregation: Callable[..., Any], values: Tensor) -> Tensor:
+    """A caller's own aggregate; torchmetrics hands its aggregates a ``dim``, so those that ask for one get it."""
+    try:
+        wants_dim = "dim" in inspect.signature(aggregation).parameters
+    except ValueError:  # a builtin that does not say
+        wants_dim = False
+    return torch.as_tensor(aggregation(values, dim=None) if wants_dim else aggregation(values))
+
+
+def _refuse(flags: Tensor, queries: Tensor, rule: str) -> None:
+    if bool(flags.any()):
+        shown = queries[flags][:10].tolist()
+        more = ", …" if int(flags.sum()) > len(shown) else ""
+        raise ValueError(f"{rule}, not so for {', '.join(map(str, shown))}{more}")

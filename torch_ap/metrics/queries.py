@@ -1,0 +1,183 @@
+"""The state that all metrics over queries share, and what they do with it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.queries import QueryBatch, QueryDoor, Rankings, judgements_of, rankings_of
+from torch_ap.functional.each_query import Missing
+from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
+from torch_ap.metrics.base import RankingMetric
+from torch_ap.metrics.shared import once
+
+_FLAT, _ROWS = "query_indexes", "row_lengths"
+
+
+class QueryMetric(RankingMetric):
+    """Abstract: scores, relevance and the query of each item, or the length of each row.
+
+    The state is what was given: scores in their dtype, a byte an item for relevance, and the indexes. Metrics of the
+    same ``ignore_index`` and ``relevance_level`` share it in a ``MetricCollection``, and sort it once between them.
+    The aggregate is NaN, with a warning, where no query has a part in it.
+
+    Args:
+        measure: a curve in, a value a ranking out, NaN where it is undefined.
+        empty_target_action: what a query counts as whose measure is undefined: "neg" 0, "pos" 1, "skip" left out,
+            "nan", "error".
+        ignore_index: target value of items that do not count.
+        aggregation: over queries: "mean", "median", "min", "max", "gm" for the geometric mean of values raised to
+            0.00001 at least (trec_eval's ``gm_map``), or a function of their values.
+        relevance_level: an item is relevant where its target is at least this.
+        missing_queries: what a query counts as that was judged and has no items: "neg" 0, "skip" left out, "error".
+        kwargs: of ``torchmetrics.Metric``.
+    """
+
+    query_scores: list[Tensor]
+    query_relevance: list[Tensor]
+    query_indexes: list[Tensor]
+    row_lengths: list[Tensor]
+    judged_queries: list[Tensor]
+    judged_counts: list[Tensor]
+
+    def __init__(
+        self,
+        measure: Callable[[HitCurve], Tensor],
+        empty_target_action: str,
+        ignore_index: int | None,
+        aggregation: str | Callable[..., Any],
+        *,
+        relevance_level: float = 1,
+        missing_queries: Missing = "neg",
+        **kwargs: Any,
+    ) -> None:
+        door = QueryDoor(ignore_index, relevance_level)
+        super().__init__(f"queries|{ignore_index}|{float(relevance_level)}", **kwargs)
+        self._evaluation = QueryEvaluation(measure, door, empty_target_action, missing_queries, aggregation)
+        for name in ("query_scores", "query_relevance", _FLAT, _ROWS, "judged_queries", "judged_counts"):
+            self.add_state(name, [], dist_reduce_fx="cat")
+
+    def update(
+        self,
+        preds: Tensor | None = None,
+        target: Tensor | None = None,
+        indexes: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        num_relevant: Tensor | dict[int, int] | None = None,
+    ) -> None:
+        """Add a batch: items with the query of each, or one query a row. A query's items may come in many batches.
+
+        Args:
+            preds: floating or integer scores, any number but NaN. Any shape with ``indexes``, (Q, D) without.
+            target: of the shape of ``preds``; integers, bool or floats.
+            indexes: integers of the shape of ``preds``, of any value and in any order. Without them each row is a query
+                of its own, and rows are numbered in the order they come. In every update or in none.
+            mask: bool, of the shape of ``preds``: which items there are.
+            num_relevant: how many items are relevant to each query, those never retrieved included: with ``indexes`` a
+                dict {query: m} or integers of the shape of ``preds``; (Q,) integers for rows, in every update or in
+                none. A dict may come alone, and may name queries without items.
+
+        Raises:
+            TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
+                the values is raised by ``compute`` when the tensors lie on an accelerator. What concerns a query as a
+                whole (judged twice with different m, or with fewer than were ranked) is raised by ``compute``.
+        """
+        if preds is None and target is None and isinstance(num_relevant, dict):
+            batch = self._judgements_alone(num_relevant)
+        else:
+            batch = self._evaluation.door(preds, target, indexes, mask, num_relevant)  # type: ignore[arg-type]
+        self._check_device(batch.scores, "preds")
+        self._check_layout(batch)
+        self._append(batch)
+        self._note(batch.broken)
+
+    def compute(self) -> Tensor:
+        """The measure of all queries so far, aggregated: 0-d."""
+        each = self._each()
+        return self._evaluation.value(each, self._dtype_of_values(), warn=self.update_called)
+
+    def per_query(self) -> tuple[Tensor, Tensor]:
+        """The queries that have a part in the aggregate, ascending, and the value of each; of all ranks.
+
+        Returns:
+            (Q,) int64 ids, row numbers where no indexes were given; and (Q,) values.
+        """
+        to_sync = self._to_sync and not self._is_synced
+        with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=to_sync, should_unsync=to_sync):
+            each, dtype = self._each(), self._dtype_of_values()
+        return each.queries[each.kept], each.values[each.kept].to(dtype)
+
+    def _each(self) -> PerQuery:
+        self._raise_noted()
+        tensors = [x for name in self._list_states() for x in _listed(getattr(self, name))]
+        return self._evaluation.each(once(self._rankings, rankings_of, tensors))
+
+    def _rankings(self) -> Rankings:
+        """All items of the state as one curve with a ranking a query."""
+        joined = {name: torch.cat(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()}
+        counts, lengths = joined["judged_counts"], joined[_ROWS]
+        empty = torch.empty(0, device=self.device)
+        if lengths is not None and joined[_FLAT] is not None:
+            raise ValueError("`indexes` must be given on every rank or on none")
+        if lengths is not None and counts is not None and len(counts) != len(lengths):
+            raise ValueError("`num_relevant` must be given for all rows or for none")
+        indexes = joined[_FLAT] if lengths is not None or joined[_FLAT] is not None else empty.to(torch.int64)
+        scores, relevance = joined["query_scores"], joined["query_relevance"]
+        return rankings_of(
+            QueryBatch(
+                scores=empty if scores is None else scores,
+                relevance=empty.to(torch.uint8) if relevance is None else relevance,
+                indexes=indexes,
+                lengths=lengths,
+                judged_queries=joined["judged_queries"],
+                judged_counts=counts,
+            )
+        )
+
+    def _dtype_of_values(self) -> torch.dtype:
+        scores = _listed(self.query_scores)
+        wide = any(x.dtype == torch.float64 for x in scores)
+        return self._dtype_of_result(torch.float64 if wide else torch.float32)
+
+    def _judgements_alone(self, num_relevant: dict[int, int]) -> QueryBatch:
+        if self.row_lengths:
+            raise ValueError("`num_relevant` as a dict needs `indexes`, which name the queries; for rows give a tensor")
+        queries, counts = judgements_of(num_relevant, self.device)
+        empty = torch.empty(0, dtype=torch.int64, device=self.device)
+        return QueryBatch(empty, empty, judged_queries=queries, judged_counts=counts)
+
+    def _check_layout(self, batch: QueryBatch) -> None:
+        flat, rows = bool(self.query_indexes or self.judged_queries), bool(self.row_lengths)
+        if (rows and batch.lengths is None) or (flat and batch.lengths is not None):
+            raise ValueError("`indexes` must be given in every update or in none")
+        if rows and (batch.judged_counts is not None) != bool(self.judged_counts):
+            raise ValueError("`num_relevant` of rows must be given in every update or in none")
+
+    def _append(self, batch: QueryBatch) -> None:
+        if batch.indexes is not None or batch.lengths is not None:
+            self.query_scores.append(batch.scores)
+            self.query_relevance.append(batch.relevance)
+        pairs = (
+            (self.query_indexes, batch.indexes),
+            (self.row_lengths, batch.lengths),
+            (self.judged_queries, batch.judged_queries),
+            (self.judged_counts, batch.judged_counts),
+        )
+        for state, given in pairs:
+            if given is not None:
+                state.append(given)
+
+    def _check_merge(self, state: dict[str, Any]) -> None:
+        rows, flat = (bool(self.row_lengths), bool(self.query_indexes or self.judged_queries))
+        if (rows and (state[_FLAT] or state["judged_queries"])) or (flat and state[_ROWS]):
+            raise ValueError("`incoming_state` must have `indexes` where this metric has, and rows where it has rows")
+        if rows and state[_ROWS] and bool(self.judged_counts) != bool(state["judged_counts"]):
+            raise ValueError("`incoming_state` must have `num_relevant` of its rows where this metric has, or neither")
+
+
+def _listed(state: list[Tensor] | Tensor) -> list[Tensor]:
+    """The tensors of a list state, which a sync may have turned into one."""
+    return [state] if isinstance(state, Tensor) else state
