@@ -148,7 +148,10 @@ def main() -> None:
         [x for x in METHODS if not x.startswith("bootstrap")],
         [x for x in METHODS if x.startswith("bootstrap")],
     )
-    print("# Coverage of the intervals and size of the tests\n\nMade by `python -m benchmarks.coverage`.")
+    print(
+        "# Coverage of the intervals and size of the tests\n\nMade by `python -m benchmarks.coverage --repetitions "
+        f"{given.repetitions} --resampled {given.resampled}`."
+    )
     for title, methods, design, random_m, count in (
         ("m fixed, design stratified", quick, "stratified", False, given.repetitions),
         ("m fixed, design stratified, 500 replicates", slow, "stratified", False, given.resampled),
