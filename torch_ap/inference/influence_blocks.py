@@ -17,7 +17,8 @@ from torch_ap.core import order
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 13  # below the length from which BLAS starts threads of its own
+_THREADED = 1 << 20
 LONG = 1 << 16
 
 
@@ -33,7 +34,7 @@ def moments(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
     q = n - m
     size = len(columns[0])
     blocks = [slice(first, min(first + _BLOCK, size)) for first in range(0, size, _BLOCK)]
-    threads = order.workers(size)
+    threads = order.workers(size) if size >= _THREADED else 1
     first = np.array(order.in_threads(lambda block: _totals(*_of(columns, block)), blocks, threads))
     hits, misses, gained, lost = first.T
     means = hits.sum() / m, -misses.sum() / m
