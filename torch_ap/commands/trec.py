@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torch_ap.commands import compare_runs
 from torch_ap.commands.progress import Bar
 from torch_ap.files import report
 from torch_ap.files.judged import CONVENTIONS, judge
@@ -38,6 +39,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_const", const="json", dest="form", help="as JSON, all digits")
     form.add_argument("--csv", action="store_const", const="csv", dest="form", help="as CSV, all digits")
+    parser.add_argument(
+        "--compare", action="store_true", help="differences of the means from the first run, intervals and p-values"
+    )
     parser.set_defaults(run=run)
 
 
@@ -45,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
     """Read, judge, measure, and write the results on standard output."""
     names = list(dict.fromkeys(args.measures or DEFAULT_MEASURES))
     report.check_names(names)
+    if args.compare and (len(args.runs) < 2 or args.form):
+        raise ValueError("--compare takes two runs at least, and prints text: leave out --json and --csv")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
     results: Results = {}
@@ -63,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
         results[_column(read.tag, path, results)] = report.evaluate(judged, names)
     forms: dict[str | None, Callable[[Results, bool], str]] = {"json": _json, "csv": _csv, None: _table}
     sys.stdout.write(forms[args.form](results, args.per_query))
+    if args.compare:
+        sys.stdout.write("\n" + _aligned(compare_runs.lines(results)))
     return 0
 
 
@@ -90,6 +98,10 @@ def _table(results: Results, per_query: bool) -> str:
     lines = _lines(results, per_query)
     rows = [["measure", "query", *results]]
     rows += [[name, query, *("-" if v is None else f"{v:.4f}" for v in values)] for name, query, values in lines]
+    return _aligned(rows)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "".join(_padded(row, widths) + "\n" for row in rows)
 

@@ -112,6 +112,26 @@ def join(curves: Sequence[HitCurve]) -> HitCurve:
     )
 
 
+def split(curve: HitCurve) -> list[HitCurve]:
+    """Each ranking as a curve of its own; the inverse of :func:`join`. The tensors are views."""
+    bounds = curve.offsets.tolist()
+
+    def one(ranking: int) -> HitCurve:
+        first, last = bounds[ranking], bounds[ranking + 1]
+        return HitCurve(
+            hits=curve.hits[first:last],
+            items=curve.items[first:last],
+            hits_above=curve.hits_above[first:last],
+            items_above=curve.items_above[first:last],
+            score=None if curve.score is None else curve.score[first:last],
+            offsets=curve.offsets[ranking : ranking + 2] - first,
+            n=curve.n[ranking : ranking + 1],
+            m=curve.m[ranking : ranking + 1],
+        )
+
+    return [one(ranking) for ranking in range(len(bounds) - 1)]
+
+
 def from_ordered(
     relevant: Tensor,
     last: Tensor,

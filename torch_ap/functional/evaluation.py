@@ -81,8 +81,12 @@ class Evaluation:
         """The AP under the convention, settled and averaged: 0-d, or (C,) for no average."""
         if curve.weighted:  # in a compute group, or merged, they may have come in by another metric's door
             self.admit_weights()
+        return self.averaged(self.convention(curve), curve, dtype, warn=warn)
+
+    def averaged(self, each: Tensor, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
+        """A measure of each ranking, settled and averaged as AP is: 0-d, or (C,) for no average."""
         action = self.action or ("skip" if self.door.classes else "neg")
-        each = averaging.settle(self.convention(curve), curve, action, warn=warn and self.action is None)
+        each = averaging.settle(each, curve, action, warn=warn and self.action is None)
         if self.door.width is None or self.average == "micro":
             return each[0].to(dtype)
         return averaging.average(each, curve, self.average, action).to(dtype)

@@ -11,6 +11,7 @@ from torchmetrics import Metric
 
 from torch_ap.core.batch import Batch
 from torch_ap.core.convention import Convention
+from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.classification import (
     Action,
     Average,
@@ -21,10 +22,10 @@ from torch_ap.functional.classification import (
     Ties,
 )
 from torch_ap.functional.evaluation import Evaluation, door_and_thresholds
-from torch_ap.metrics.base import RankingMetric
+from torch_ap.metrics.uncertainty import UncertainMetric
 
 
-class ClassificationAveragePrecision(RankingMetric):
+class ClassificationAveragePrecision(UncertainMetric):
     """Abstract: the state that the three average precisions share.
 
     Without thresholds the state is what was given: scores in their dtype, one byte a target (two or four for more than
@@ -32,7 +33,7 @@ class ClassificationAveragePrecision(RankingMetric):
     """
 
     __jit_unused_properties__: ClassVar[list[str]] = [
-        *RankingMetric.__jit_unused_properties__,
+        *UncertainMetric.__jit_unused_properties__,
         *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args"),
         *("num_classes", "num_labels"),
     ]
@@ -119,15 +120,16 @@ class ClassificationAveragePrecision(RankingMetric):
     def compute(self) -> Tensor:
         """The average precision of all items so far: 0-d, or one per class for no average."""
         self._raise_noted(top=self._evaluation.door.top)
-        warn = self.update_called
+        curve, _, scores = self._held()
+        return self._evaluation.value(curve, self._dtype_of_result(scores), warn=self.update_called)
+
+    def _held(self) -> tuple[HitCurve, Batch | None, torch.dtype]:
         if self.thresholds is None:
             batch = self._batch()
-            return self._evaluation.value(
-                self._evaluation.curve(batch), self._dtype_of_result(batch.scores.dtype), warn=warn
-            )
+            return self._evaluation.curve(batch), batch, batch.scores.dtype
         weighted = bool(self.weight_sums.any())
         curve = self._evaluation.curve_of_bins(self.counts + self.weight_sums if weighted else self.counts)
-        return self._evaluation.value(curve, self._dtype_of_result(torch.float32), warn=warn)
+        return curve, None, torch.float32
 
     def _append(self, batch: Batch, target: Tensor) -> None:
         """Keep the batch, in memory of our own."""

@@ -1,0 +1,148 @@
+"""What uncertainty costs: intervals against the AP itself, bootstrap against a loop of scikit-learn.
+
+    python -m benchmarks.inference
+
+prints Markdown tables; figures are multiples of the first column, measured by turns in the same run.
+"""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.metrics import average_precision_score
+from torch import Tensor
+
+from benchmarks.timing import by_turns, head, in_ms, machine, once, parser, row
+from torch_ap.functional import binary_average_precision, multilabel_average_precision
+from torch_ap.inference import Resampling, average_precision_interval, compare_rankings
+from torch_ap.inference.unit_bootstrap import RankedUnits, unit_interval
+
+_LOOPS = 20
+
+
+def scores(size: int, rate: float) -> tuple[Tensor, Tensor]:
+    """Normal scores, hits two deviations higher."""
+    target = torch.rand(size) < rate
+    return torch.randn(size) + 2 * target, target.long()
+
+
+def intervals(sizes: list[int], rounds: int) -> None:
+    """The interval, which holds the AP, as a multiple of the AP alone."""
+    names = ["influence interval", "jackknife interval"]
+    print("\n### Interval of one ranking, as a multiple of its AP\n\n" + head("N, positives", names))
+    for rate in (0.02, 0.5):
+        for size in sizes:
+            preds, target = scores(size, rate)
+            contenders: dict[str, Callable[[], Any]] = {
+                "torch_ap": partial(binary_average_precision, preds, target),
+                names[0]: partial(average_precision_interval, preds, target),
+                names[1]: partial(average_precision_interval, preds, target, method="jackknife"),
+            }
+            print(row(f"{size:.0e}, {rate:.0%}", by_turns(contenders, rounds), names), flush=True)
+
+
+def macro(rounds: int, items: int) -> None:
+    """The interval of a macro mean, which needs every item's place in every ranking."""
+    names = ["interval of each", "interval of the macro mean"]
+    preds, target = torch.randn(items, 80), (torch.rand(items, 80) < 0.03).long()
+    contenders: dict[str, Callable[[], Any]] = {
+        "torch_ap": partial(multilabel_average_precision, preds, target, 80),
+        names[0]: partial(average_precision_interval, preds, target),
+        names[1]: partial(average_precision_interval, preds, target, average="macro"),
+    }
+    print("\n### Intervals of 80 labels, as a multiple of their AP\n\n" + head("items", names))
+    print(row(f"{items:,}", by_turns(contenders, rounds), names), flush=True)
+
+
+def bootstraps(size: int, rounds: int) -> None:
+    """1,000 stratified replicates; the peer runs a few and is scaled."""
+    print(f"\n### 1,000 stratified bootstrap replicates of AP, N = {size:,}\n")
+    print("| positives | torch_ap, s | scikit-learn loop |\n|---|---|---|")
+    for rate in (0.02, 0.5):
+        preds, target = scores(size, rate)
+        ours = partial(
+            average_precision_interval, preds, target, method="bootstrap-percentile", design="stratified",
+            resampling=Resampling(1000),
+        )  # fmt: skip
+        seconds = by_turns({"ours": ours, "theirs": partial(scikit_learn_loop, preds, target)}, min(rounds, 2))
+        theirs = seconds["theirs"] * 1000 / _LOOPS
+        print(f"| {rate:.0%} | {seconds['ours']:.3g} | {theirs / seconds['ours']:.3g} |", flush=True)
+
+
+def scikit_learn_loop(preds: Tensor, target: Tensor) -> list[float]:
+    """A few replicates as one writes them by hand."""
+    rng = np.random.default_rng(0)
+    x, y = preds.numpy(), target.numpy()
+    hits, misses = np.flatnonzero(y), np.flatnonzero(1 - y)
+    values = []
+    for _ in range(_LOOPS):
+        drawn = np.concatenate([rng.choice(hits, len(hits)), rng.choice(misses, len(misses))])
+        values.append(average_precision_score(y[drawn], x[drawn]))
+    return values
+
+
+def comparisons(size: int) -> None:
+    """Two systems on the same items."""
+    preds, target = scores(size, 0.02)
+    other = preds + 0.3 * torch.randn(size)
+    print(f"\n### Two systems on the same items, N = {size:,}\n\n| method | ms |\n|---|---|")
+    for method in ("influence", "jackknife", "bootstrap", "permutation"):
+        run = partial(compare_rankings, preds, other, target, method=method)
+        print(f"| {method} | {in_ms(once({'run': run})['run'])} |", flush=True)
+
+
+def images(units: int, replicates: int) -> None:
+    """The bootstrap over images of a set like COCO's val2017: 80 categories, 10 thresholds, 101 recall levels."""
+    ranked, levels = detections(units), torch.linspace(0, 1, 101, dtype=torch.float64)
+    seconds = once({"run": partial(unit_interval, ranked, levels=levels, resampling=Resampling(replicates))})["run"]
+    print(
+        f"\n### Bootstrap over {units:,} images, {len(ranked.unit):,} detections, {len(ranked.event_item):,} matches\n"
+    )
+    print(f"{replicates:,} replicates of mAP in {seconds:.3g} s, {seconds / replicates * 1000:.3g} s for 1,000")
+
+
+def detections(units: int, categories: int = 80, thresholds: int = 10) -> RankedUnits:
+    """Detections of which the better ones are true positives, fewer at each threshold."""
+    rng = np.random.default_rng(0)
+    items = units * 74
+    category = np.sort(rng.integers(0, categories, items))
+    offsets = np.searchsorted(category, np.arange(categories + 1))
+    quality = rng.random(items) + (np.arange(items) - offsets[category]) / np.diff(offsets)[category]
+    found = [np.flatnonzero(quality < 0.36 - 0.02 * threshold) for threshold in range(thresholds)]
+    ends = np.concatenate([np.searchsorted(event, offsets[1:]) for event in found]).reshape(thresholds, -1)
+    base = np.concatenate([[0], np.cumsum([len(event) for event in found])[:-1]])
+    event = torch.from_numpy(np.concatenate(found))
+    truths = units * 7
+    return RankedUnits(
+        unit=torch.from_numpy(rng.integers(0, units, items)),
+        counted=torch.ones(items, dtype=torch.bool),
+        offsets=torch.from_numpy(offsets),
+        event_item=event,
+        event_hit=torch.ones(len(event), dtype=torch.bool),
+        event_counts=torch.ones(len(event), dtype=torch.bool),
+        event_offsets=torch.from_numpy(np.concatenate([[0], (ends + base[:, None]).ravel()])),
+        ranking_list=torch.arange(categories).repeat(thresholds),
+        relevant_unit=torch.from_numpy(rng.integers(0, units, truths)),
+        relevant_list=torch.from_numpy(rng.integers(0, categories, truths)),
+        units=units,
+    )
+
+
+def main() -> None:
+    options = parser("What uncertainty costs.").parse_args()
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    quick = options.quick
+    print(machine("torch", "scikit-learn", "numpy"))
+    intervals([10**4] if quick else [10**5, 10**6, 10**7], options.rounds)
+    macro(options.rounds, 1000 if quick else 50_000)
+    bootstraps(2000 if quick else 100_000, options.rounds)
+    comparisons(2000 if quick else 100_000)
+    images(50 if quick else 5000, 20 if quick else 1000)
+
+
+if __name__ == "__main__":
+    main()

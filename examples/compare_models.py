@@ -1,0 +1,67 @@
+"""Two models on one validation set: is the difference of their average precision more than chance?
+
+Real data: scikit-learn's digits, "is it an 8?", by every third pixel. Both models see the same images, so their
+difference is known better than either value: the intervals may overlap and the difference still be clear. The figures
+come as text and as a picture, compare_models.png.
+
+Run: python examples/compare_models.py
+"""
+
+import matplotlib.pyplot as plt
+import torch
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.svm import SVC
+from torch import Tensor
+
+from torch_ap import BinaryAveragePrecision
+from torch_ap.inference import chance_test, precision_band
+
+PICTURE = "compare_models.png"
+
+
+def scores() -> tuple[dict[str, Tensor], Tensor]:
+    """Each model's scores of the validation images, and which of them are an 8."""
+    images, digits = load_digits(return_X_y=True)
+    x_train, x_valid, y_train, y_valid = train_test_split(
+        images[:, ::3], digits == 8, test_size=0.6, random_state=0, stratify=digits
+    )
+    models = {"kernel SVM": SVC(), "logistic regression": LogisticRegression(C=1e-3, max_iter=2000)}
+    return {
+        name: torch.from_numpy(model.fit(x_train, y_train).decision_function(x_valid)) for name, model in models.items()
+    }, torch.from_numpy(y_valid)
+
+
+def main() -> None:
+    preds, target = scores()
+    metrics = {name: BinaryAveragePrecision() for name in preds}
+    figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    recall = torch.linspace(0, 1, 101)
+    for name, metric in metrics.items():
+        metric.update(preds[name], target)
+        found, test = metric.confidence_interval(), chance_test(preds[name], target)
+        print(
+            f"{name:20} AP {found.estimate:.4f}, 95% interval {found.low:.4f} to {found.high:.4f}; "
+            f"{test.lift:.1f} times chance, p = {test.p_value:.3g}"
+        )
+        band = precision_band(preds[name], target, recall)
+        (line,) = axis.plot(recall, band.estimate, label=f"{name}: AP {found.estimate:.3f}")
+        axis.fill_between(recall, band.low, band.high, alpha=0.2, color=line.get_color(), linewidth=0)
+
+    first, second = metrics.values()
+    chance = float(first.baseline())
+    gap = first.compare(second)
+    said = f"difference {gap.difference:.4f}, 95% interval {gap.low:.4f} to {gap.high:.4f}, p = {gap.p_value:.2g}"
+    print(f"{len(target)} images, {int(target.sum())} of them an 8; chance gives {chance:.4f}")
+    print(f"{said} (jackknife); by swapping ranks p = {first.compare(second, method='permutation').p_value:.2g}")
+
+    axis.axhline(chance, color="grey", linestyle=":", label=f"chance: {chance:.3f}")
+    axis.set(xlabel="recall", ylabel="interpolated precision", ylim=(0, 1.02), title=said)
+    axis.legend(loc="lower left")
+    figure.savefig(PICTURE, dpi=120)
+    print(f"picture: {PICTURE}")
+
+
+if __name__ == "__main__":
+    main()

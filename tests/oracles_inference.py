@@ -1,0 +1,74 @@
+"""Slow and obvious: average precision from its definition, in exact fractions, and what brute force makes of it."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+
+def grouped(scores, target):
+    """AP with one threshold a distinct score, as a Fraction."""
+    m = sum(target)
+    total = Fraction(0)
+    for s, y in zip(scores, target, strict=True):
+        if y:
+            above = [b for a, b in zip(scores, target, strict=True) if a >= s]
+            total += Fraction(sum(above), len(above))
+    return total / m if m else None
+
+
+def weighted(scores, target, weights):
+    """AP of items that occur so many times each."""
+    repeated = [(s, y) for s, y, w in zip(scores, target, weights, strict=True) for _ in range(int(w))]
+    return grouped([s for s, _ in repeated], [y for _, y in repeated])
+
+
+def of_order(relevant, k=None):
+    """Sum of precisions at the hits among the top k of an untied ranking."""
+    hits, total = 0, Fraction(0)
+    for rank, y in enumerate(relevant[:k], 1):
+        hits += y
+        total += Fraction(hits, rank) if y else 0
+    return total
+
+
+def rankings(n, m):
+    """Every way to place m hits among n ranks."""
+    for places in combinations(range(n), m):
+        yield [int(i in places) for i in range(n)]
+
+
+def random_values(n, m, k=None, norm=None):
+    """AP (or S_k / norm) of every ranking."""
+    return [of_order(y, k) / (norm or m) for y in rankings(n, m)]
+
+
+def moments(values):
+    mean = sum(values) / len(values)
+    return mean, sum((x - mean) ** 2 for x in values) / len(values)
+
+
+def influence_by_difference(scores, target, step=1e-6):
+    """dAP / d(weight of one item) within its class, by central differences; centred over the class, times its size."""
+    scores, target = np.asarray(scores, float), np.asarray(target)
+
+    def ap(w):
+        total = 0.0
+        for i in np.flatnonzero(target):
+            at = scores >= scores[i]
+            total += w[i] * (w * target)[at].sum() / w[at].sum()
+        return total / (w * target).sum()
+
+    n = len(scores)
+    out = np.zeros(n)
+    for i in range(n):
+        up, down = np.ones(n), np.ones(n)
+        up[i] += step
+        down[i] -= step
+        out[i] = (ap(up) - ap(down)) / (2 * step)
+    return out
+
+
+def without_each(scores, target):
+    """AP without each item; None for the only hit."""
+    return [grouped(scores[:i] + scores[i + 1 :], target[:i] + target[i + 1 :]) for i in range(len(scores))]

@@ -1,0 +1,342 @@
+import itertools
+import json
+import math
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from tests import oracles_inference as oracles
+from torch_ap.functional import binary_average_precision
+from torch_ap.inference import Resampling
+from torch_ap.inference.chance import (
+    RandomHits,
+    chance_test,
+    exact_distribution,
+    expected_average_precision,
+    joint_rank_probability,
+    normal_average_precision,
+    normal_precision,
+    normal_recall,
+    random_average_precision,
+    rank_probability,
+)
+
+REFERENCE = json.loads((Path(__file__).parent / "data" / "inference_reference.json").read_text())
+sizes = st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
+
+
+def tensor(x):
+    return torch.tensor(x, dtype=torch.int64)
+
+
+@given(sizes, st.integers(1, 10) | st.none(), st.sampled_from(["min", "relevant"]))
+@settings(deadline=None, max_examples=80)
+def test_law_is_that_of_all_permutations(size, k, denominator):
+    n, m = size
+    norm = m if k is None or denominator == "relevant" else min(k, m)
+    values = oracles.random_values(n, m, k, norm)
+    mean, variance = oracles.moments(values)
+    chance = random_average_precision(n, m, k, denominator=denominator)
+    assert chance.mean == pytest.approx(float(mean), rel=1e-15)
+    assert chance.variance == pytest.approx(float(variance), rel=1e-14, abs=0)
+    assert chance.least == pytest.approx(float(min(values)), abs=1e-15)
+    assert float(expected_average_precision(tensor(n), tensor(m), k, denominator=denominator)) == pytest.approx(
+        float(mean), rel=1e-14
+    )
+    law = chance.distribution
+    distinct = sorted(set(values))
+    assert law.values.tolist() == pytest.approx([float(x) for x in distinct], abs=1e-14)
+    assert law.counts.tolist() == [values.count(x) for x in distinct]
+    assert law.total == len(values)
+    for x in distinct:
+        assert law.tail(float(x)) == sum(v >= x for v in values) / len(values)
+    assert law.quantile(0.5) == pytest.approx(float(sorted(values)[math.ceil(len(values) / 2) - 1]), abs=1e-14)
+
+
+@pytest.mark.parametrize("row", REFERENCE["random_AP_mean_var"], ids=lambda row: f"{row['n']}-{row['m']}")
+def test_moments_of_reference(row):
+    chance = random_average_precision(row["n"], row["m"])
+    assert chance.mean == pytest.approx(row["E"], rel=1e-14)
+    assert chance.variance == pytest.approx(row["Var"], rel=1e-13)
+
+
+@pytest.mark.parametrize("row", REFERENCE["random_APatK_mean_var"])
+def test_moments_at_k_of_reference(row):
+    chance = random_average_precision(row["n"], row["m"], row["K"])
+    assert chance.mean == pytest.approx(row["E"], rel=1e-14)
+    assert chance.variance == pytest.approx(row["Var"], rel=1e-13)
+
+
+@pytest.mark.parametrize("row", REFERENCE["random_AP_distribution"])
+def test_distribution_of_reference(row):
+    law = exact_distribution(row["n"], row["m"])
+    wanted = sorted((Fraction(v), c) for v, c in zip(row["values"], row["counts"], strict=True))
+    assert law.counts.tolist() == [c for _, c in wanted]
+    assert law.values.tolist() == pytest.approx([float(v) for v, _ in wanted], abs=1e-14)
+
+
+@pytest.mark.parametrize(("n", "m"), [(18, 9), (300, 2), (300, 298), (60, 3), (40000, 1), (40000, 39999), (5, 5)])
+def test_distribution_has_the_closed_moments(n, m):
+    law, chance = exact_distribution(n, m), random_average_precision(n, m)
+    mean = float((law.values * law.probabilities).sum())
+    assert law.total == math.comb(n, m) == int(law.counts.sum())
+    assert mean == pytest.approx(chance.mean, rel=1e-12)
+    variance = float(((law.values - mean) ** 2 * law.probabilities).sum())
+    assert variance == pytest.approx(chance.variance, rel=1e-9, abs=1e-30)
+
+
+def test_moments_at_a_billion():
+    chance = random_average_precision(10**9, 5 * 10**8)
+    # decimal arithmetic with twice the digits, summed otherwise: E(AP) by its simpler form
+    harmonic = math.log(10**9) + 0.5772156649015329 + 0.5e-9
+    assert chance.mean == pytest.approx(0.5 + 0.5 * (harmonic - 1) / (10**9 - 1), rel=1e-15)
+    assert chance.variance == pytest.approx(2.5e-10, rel=1e-6)
+    assert random_average_precision(10**9, 10**9).variance == 0
+    assert random_average_precision(10**9, 10**9).mean == 1
+
+
+def test_lists_only_what_is_feasible():
+    assert not random_average_precision(10**9, 5 * 10**8).has_exact_distribution
+    for n, m in ((3000, 245), (10**9, 5 * 10**8), (5, 0)):
+        with pytest.raises(ValueError, match="3,000,000"):
+            exact_distribution(n, m)
+
+
+def test_seed_table():
+    chance = random_average_precision(3000, 245)
+    assert round(chance.mean, 10) == 0.0839889109
+    assert round(chance.standard_deviation, 10) == 0.0056134508
+    assert round(chance.mean, 5) == 0.08399
+    assert round(chance.standard_deviation, 5) == 0.00561
+    assert round(245 / 3001, 5) == 0.08164  # what the table prints in brackets
+    table = {50: (0.01680, 0.00791), 100: (0.03341, 0.01108), 245: (0.08168, 0.01682), 500: (0.16675, 0.02289),
+             1500: (0.49948, 0.03052), 2500: (0.83296, 0.02290)}  # fmt: skip
+    for t, (mean, deviation) in table.items():
+        law = normal_recall(3000, 245, t)
+        assert abs(law.mean - mean) < 4 * law.standard_deviation / 100  # 10,000 repetitions
+        assert abs(law.standard_deviation / deviation - 1) < 4 / math.sqrt(20000)
+
+
+@pytest.mark.parametrize("row", REFERENCE["random_recall"])
+def test_recall_of_reference(row):
+    law = normal_recall(row["n"], row["m"], row["t"])
+    assert law.mean == pytest.approx(row["E"], rel=1e-14)
+    assert law.standard_deviation**2 == pytest.approx(row["Var_exact"], rel=1e-13)
+    precision = normal_precision(row["n"], row["m"], row["t"])
+    assert precision.mean == pytest.approx(row["m"] / row["n"])
+    scale = row["m"] / row["t"]
+    assert precision.standard_deviation == pytest.approx(law.standard_deviation * scale)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "t"), [(8, 3, 2), (8, 3, 8), (1, 1, 1), (3000, 245, 50), (10**6, 1000, 7000), (9, 0, 4), (9, 9, 4)]
+)
+def test_hits_equal_scipys_hypergeometric(n, m, t):
+    law, peer = RandomHits(n, m, t), stats.hypergeom(n, m, t)
+    with np.errstate(all="ignore"):
+        assert law.mean == pytest.approx(peer.mean())
+        if n > 1:
+            assert law.variance == pytest.approx(peer.var(), rel=1e-12, abs=1e-30)
+    for j in range(min(m, t, 40) + 2):
+        assert law.probability(j) == pytest.approx(peer.pmf(j), rel=1e-8, abs=1e-300)
+        assert law.tail(j) == pytest.approx(peer.sf(j - 1), rel=1e-8, abs=1e-300)
+    for p in (0.01, 0.025, 0.5, 0.9, 0.999):
+        assert law.quantile(p) == peer.ppf(p)
+    low, high = law.interval(0.9)
+    assert peer.cdf(high) - peer.cdf(low - 1) >= 0.9 - 1e-12
+
+
+def test_hits_are_exact_fractions():
+    n, m, t = 60, 20, 25
+    law = RandomHits(n, m, t)
+    for j in range(m + 1):
+        exact = Fraction(math.comb(m, j) * math.comb(n - m, t - j), math.comb(n, t))
+        assert law.probability(j) == pytest.approx(float(exact), rel=1e-13)
+
+
+def test_hits_of_a_billion_items():
+    law = RandomHits(10**9, 3 * 10**8, 10**8)
+    half = law.quantile(0.5)
+    assert abs(half - law.mean) < 2
+    deviation = math.sqrt(law.variance)
+    assert law.quantile(0.975) == pytest.approx(law.mean + 1.959964 * deviation, abs=2)
+    assert law.tail(half) == pytest.approx(0.5, abs=1e-3)
+    assert law.tail(0) == 1
+    assert law.probability(0) == 0
+
+
+def test_covariance_of_hits_by_enumeration():
+    n, m = 7, 3
+    every = [np.cumsum(y) for y in oracles.rankings(n, m)]
+    for s, t in itertools.combinations_with_replacement(range(1, n + 1), 2):
+        wanted = np.cov([h[s - 1] for h in every], [h[t - 1] for h in every], ddof=0)[0, 1]
+        assert RandomHits(n, m, s).covariance(t) == pytest.approx(wanted, abs=1e-13)
+
+
+def test_ranks_of_hits_by_enumeration():
+    n, m = 7, 3
+    every = [[i + 1 for i, y in enumerate(ranking) if y] for ranking in oracles.rankings(n, m)]
+    for j, t in itertools.product(range(1, m + 1), range(1, n + 1)):
+        wanted = sum(ranks[j - 1] == t for ranks in every) / len(every)
+        assert rank_probability(n, m, j, t) == pytest.approx(wanted, abs=1e-14)
+        for i, s in itertools.product(range(1, j), range(1, n + 1)):
+            both = sum(ranks[i - 1] == s and ranks[j - 1] == t for ranks in every) / len(every)
+            assert joint_rank_probability(n, m, (i, s), (j, t)) == pytest.approx(both, abs=1e-14)
+
+
+# -- the test
+
+
+@given(
+    st.integers(2, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n - 1), st.randoms(use_true_random=False)))
+)
+@settings(deadline=None, max_examples=40)
+def test_exact_p_is_the_share_of_permutations(drawn):
+    n, m, random = drawn
+    target = [1] * m + [0] * (n - m)
+    random.shuffle(target)
+    ap = oracles.of_order(target) / m
+    values = oracles.random_values(n, m)
+    found = chance_test(torch.arange(n, 0, -1.0), tensor(target))
+    assert found.method == "exact"
+    assert found.estimate == pytest.approx(float(ap), abs=1e-15)
+    assert found.p_value == sum(v >= ap for v in values) / len(values)
+    mean, variance = oracles.moments(values)
+    assert found.z == pytest.approx(float(ap - mean) / math.sqrt(variance))
+    assert found.lift == pytest.approx(float(ap / mean))
+    assert found.corrected == pytest.approx(float((ap - mean) / (1 - mean)))
+
+
+@pytest.mark.parametrize("scores", [[3, 3, 2, 2, 2, 1, 0, 0], [1] * 8, [8, 7, 6, 5, 4, 3, 2, 1]])
+def test_permutation_keeps_ties(scores):
+    target = [1, 0, 1, 1, 0, 0, 0, 0]
+    values = [oracles.grouped(scores, y) for y in oracles.rankings(8, 3)]
+    ap = oracles.grouped(scores, target)
+    found = chance_test(
+        torch.tensor(scores).float(), tensor(target), method="permutation", resampling=Resampling(20000)
+    )
+    mean, variance = (float(x) for x in oracles.moments(values))
+    p = sum(v >= ap for v in values) / len(values)
+    assert found.expected == pytest.approx(mean, rel=1e-13)
+    assert found.standard_deviation == pytest.approx(math.sqrt(variance), rel=0.03)
+    assert found.p_value == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 20000) + 1e-4)
+
+
+def test_permutation_counts_the_observed_order():
+    preds, target = torch.arange(300, 0, -1.0), (torch.arange(300) < 30).long()
+    found = chance_test(preds, target, resampling=Resampling(99))
+    assert (found.method, found.p_value) == ("permutation", 0.01)
+    again = chance_test(preds.flip(0), target, resampling=Resampling(99, chunk=1))
+    assert again.p_value == 1
+
+
+def test_permutation_repeats_under_a_generator():
+    torch.manual_seed(3)
+    preds, target = torch.randn(200), (torch.rand(200) < 0.3).long()
+
+    def p(seed, **how):
+        return chance_test(
+            preds, target, resampling=Resampling(200, generator=torch.Generator().manual_seed(seed), **how)
+        ).p_value
+
+    assert p(1) == p(1) == p(1, chunk=10)
+    assert len({p(seed) for seed in range(5)}) > 1
+
+
+def test_scipys_permutation_test_agrees():
+    torch.manual_seed(3)
+    target = (torch.rand(60) < 0.3).long()
+    preds = torch.randn(60) + target * 0.4
+    found = chance_test(preds, target, resampling=Resampling(4000))
+    peer = stats.permutation_test(
+        (target.numpy(),), lambda y: float(binary_average_precision(preds, torch.from_numpy(y))),
+        permutation_type="pairings", n_resamples=2000, alternative="greater", rng=np.random.default_rng(0),
+        vectorized=False,
+    )  # fmt: skip
+    assert found.p_value == pytest.approx(peer.pvalue, abs=0.035)
+    assert chance_test(preds, target, method="lognormal").p_value == pytest.approx(found.p_value, abs=0.03)
+
+
+def test_lognormal_has_its_stated_size_and_the_normal_law_does_not():
+    chance = random_average_precision(100, 10)
+    target = np.zeros(100, int)
+    target[:10] = 1
+    rng = np.random.default_rng(1)
+    ranks = np.argsort(rng.random((40000, 100)), 1)[:, :10] + 1
+    values = (np.arange(1, 11) / np.sort(ranks, 1)).mean(1)
+    lognormal = np.mean([chance.lognormal_tail(x) <= 0.01 for x in values])
+    normal = np.mean([chance.normal_tail(x) <= 0.01 for x in values])
+    assert lognormal == pytest.approx(0.008, abs=0.002)
+    assert normal == pytest.approx(0.035, abs=0.004)
+    assert chance.lognormal_tail(chance.least) == 1
+    assert chance.lognormal_tail(1.0) > 0
+
+
+def test_normal_law_of_ap_is_the_published_one():
+    preds, target = torch.arange(12, 0, -1.0), tensor([1, 0, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0])
+    law = normal_average_precision(preds, target)
+    assert law.mean == 5 / 12
+    assert 0 < law.tail(0.8) < law.tail(0.5) < 0.5
+    assert normal_recall(5, 5, 5).tail(1.0) == 1
+
+
+def test_edges_of_the_test():
+    none = chance_test(torch.rand(4), torch.zeros(4, dtype=torch.int64))
+    assert math.isnan(none.p_value)
+    assert none.reason == "no hits"
+    every = chance_test(torch.rand(4), torch.ones(4, dtype=torch.int64))
+    assert (every.estimate, every.p_value) == (1, 1)
+    assert "no misses" in every.reason
+    empty = chance_test(torch.empty(0), torch.empty(0, dtype=torch.int64))
+    assert math.isnan(empty.estimate)
+    assert math.isnan(random_average_precision(4, 0).mean)
+    assert torch.isnan(expected_average_precision(tensor(4), tensor(0)))
+
+
+def test_bad_arguments_are_refused_by_name():
+    for n, m in ((0, 0), (3, 4), (3, -1), (3.0, 1), (True, 1)):
+        with pytest.raises(ValueError, match=r"`[nm]`"):
+            random_average_precision(n, m)
+    with pytest.raises(ValueError, match="`k`"):
+        random_average_precision(3, 1, 0)
+    with pytest.raises(ValueError, match="`denominator`"):
+        random_average_precision(3, 1, 1, denominator="found")
+    with pytest.raises(ValueError, match="`t`"):
+        RandomHits(5, 2, 6)
+    with pytest.raises(ValueError, match="`p`"):
+        RandomHits(5, 2, 3).quantile(1.0)
+    with pytest.raises(ValueError, match="`hit`"):
+        rank_probability(5, 2, 3, 4)
+    with pytest.raises(ValueError, match="`second`"):
+        joint_rank_probability(5, 2, (2, 1), (1, 2))
+    with pytest.raises(ValueError, match="`method"):
+        chance_test(torch.zeros(4), tensor([1, 0, 0, 0]), method="exact")
+    with pytest.raises(ValueError, match="`method"):
+        chance_test(torch.arange(300.0), (torch.arange(300) < 30).long(), method="exact")
+    with pytest.raises(ValueError, match="same shape"):
+        chance_test(torch.rand(4), tensor([1, 0, 0]))
+
+
+def test_needs_no_scipy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    assert chance_test(torch.arange(5.0), tensor([0, 1, 0, 0, 1])).p_value < 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("spread", [1e9, 3])
+def test_on_cuda(spread):
+    torch.manual_seed(0)
+    target = (torch.rand(500) < 0.2).long()
+    preds = (torch.randn(500, dtype=torch.float64) + target * 0.2).mul(spread).round()
+    here = chance_test(preds, target, resampling=Resampling(2000))
+    there = chance_test(preds.cuda(), target.cuda(), resampling=Resampling(2000))
+    assert there.p_value == pytest.approx(here.p_value, abs=0.05)
+    assert there.expected == pytest.approx(here.expected, rel=1e-12)

@@ -1,0 +1,168 @@
+import json
+import math
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from tests import oracles_inference as oracles
+from torch_ap.functional import binary_average_precision
+from torch_ap.inference import Resampling, compare_rankings
+from torch_ap.inference.comparison import METHODS
+from torch_ap.inference.rank_swap import swapped_differences
+
+REFERENCE = json.loads((Path(__file__).parent / "data" / "inference_reference.json").read_text())["paired_influence"]
+F = torch.float64
+
+
+def pair(n=400, share=0.15, shift=0.3, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    target = (torch.rand(n, generator=generator) < share).long()
+    shared = torch.randn(n, generator=generator, dtype=F) + target
+    noise = torch.randn(2, n, generator=generator, dtype=F)
+    return shared + noise[0] + shift * target, shared + noise[1], target
+
+
+def test_reference_values():
+    a, b = (torch.tensor(REFERENCE[f"scores_{x}"], dtype=F) for x in "ab")
+    found = compare_rankings(a, b, torch.tensor(REFERENCE["targets"]), method="influence")
+    assert found.difference == pytest.approx(REFERENCE["delta"], abs=1e-14)
+    assert found.standard_error == pytest.approx(REFERENCE["se"], abs=1e-14)
+    assert found.difference / found.standard_error == pytest.approx(REFERENCE["z"], abs=1e-11)
+    assert found.p_value == pytest.approx(2 * stats.norm.sf(REFERENCE["z"]), rel=1e-9)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.5, 1.0, 2.0]), st.sampled_from([-1.0, 0.0, 3.0]), st.integers(0, 1)),
+        min_size=4,
+        max_size=12,
+    ).filter(lambda rows: 2 <= sum(y for *_, y in rows) <= len(rows) - 2)
+)
+@settings(deadline=None, max_examples=60)
+def test_jackknife_leaves_one_out(rows):
+    a, b, target = (list(x) for x in zip(*rows, strict=True))
+    gaps = np.array(
+        [float(x - y) for x, y in zip(oracles.without_each(a, target), oracles.without_each(b, target), strict=True)]
+    )
+    kind = np.array(target, bool)
+    tensors = (torch.tensor(a, dtype=F), torch.tensor(b, dtype=F), torch.tensor(target))
+    parts = {"stratified": (gaps[kind], gaps[~kind]), "iid": (gaps,)}
+    for design, samples in parts.items():
+        wanted = sum((len(x) - 1) / len(x) * ((x - x.mean()) ** 2).sum() for x in samples)
+        found = compare_rankings(*tensors, design=design)
+        assert found.difference == pytest.approx(float(oracles.grouped(a, target) - oracles.grouped(b, target)))
+        assert found.standard_error**2 == pytest.approx(wanted, abs=1e-14)
+
+
+@pytest.mark.parametrize("design", ["stratified", "iid"])
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_agree_on_what_is_clear(method, design):
+    a, b, target = pair(1500, shift=0.6)
+    base = compare_rankings(a, b, target, method="influence", design=design)
+    found = compare_rankings(a, b, target, method=method, design=design)
+    assert found.difference == base.difference
+    assert found.value_a == pytest.approx(float(binary_average_precision(a, target)))
+    assert found.standard_error == pytest.approx(base.standard_error, rel=0.1)
+    assert found.low < found.difference < found.high
+    assert found.p_value < 0.05
+    back = compare_rankings(b, a, target, method=method, design=design)
+    assert back.difference == -found.difference
+    assert back.p_value == pytest.approx(found.p_value, abs=0.02)
+
+
+def test_sharing_items_gains_power():
+    a, b, target = pair(1000)
+    alone = [compare_rankings(x, torch.zeros_like(x), target).standard_error for x in (a, b)]
+    assert compare_rankings(a, b, target).standard_error < 0.8 * math.hypot(*alone)
+
+
+def test_a_monotone_change_of_scale_changes_nothing():
+    a, b, target = pair()
+    for method in METHODS:
+        first = compare_rankings(a, b, target, method=method)
+        assert compare_rankings(a.exp() * 5, b.atan(), target, method=method) == first
+
+
+def test_swaps_of_all_patterns():
+    """The law of the swapped differences is that of all 2^n swaps, ties broken in all ways."""
+    a, b, target = [3, 2, 1, 0], [0, 3, 1, 2], [1, 0, 1, 0]
+    law = {}
+    for swap in product([0, 1], repeat=4):
+        ranks = [[(y, x)[s] for x, y, s in zip(r, q, swap, strict=True)] for r, q in ((a, b), (b, a))]
+        sides = []
+        for rank in ranks:
+            orders = [o for o in _orders(4) if all(rank[o[i]] >= rank[o[i + 1]] for i in range(3))]
+            sides.append([float(oracles.of_order([target[i] for i in o])) / 2 for o in orders])
+        for x, y in product(*sides):
+            gap = round(x - y, 9)
+            law[gap] = law.get(gap, 0) + 1 / 16 / len(sides[0]) / len(sides[1])
+    found = swapped_differences(torch.tensor(a), torch.tensor(b), torch.tensor(target).bool(), Resampling(20000))
+    values, counts = np.unique(found[1:].numpy().round(9), return_counts=True)
+    assert values.tolist() == sorted(law)
+    for value, count in zip(values, counts, strict=True):
+        p = law[value]
+        assert count / 20000 == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / 20000))
+
+
+def _orders(n):
+    from itertools import permutations
+
+    return list(permutations(range(n)))
+
+
+def test_random_methods_repeat_for_every_chunk():
+    a, b, target = pair(120)
+    for method in ("bootstrap", "permutation"):
+        first = compare_rankings(a, b, target, method=method, resampling=Resampling(50))
+        assert compare_rankings(a, b, target, method=method, resampling=Resampling(50, chunk=1)) == first
+        seeded = Resampling(50, generator=torch.Generator().manual_seed(9))
+        assert compare_rankings(a, b, target, method=method, resampling=seeded) != first
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_edges_have_a_defined_answer(method):
+    a, _, target = pair(60)
+    same = compare_rankings(a, a, target, method=method)
+    assert (same.difference, same.p_value) == (0, 1)
+    if method != "bootstrap":
+        assert "tells the systems apart" in same.reason
+    for labels, reason in (([0] * 5, "no hits"), ([1] + [0] * 4, "two hits"), ([1] * 4 + [0], "two misses")):
+        few = compare_rankings(torch.arange(5.0), torch.arange(5.0).flip(0), torch.tensor(labels), method=method)
+        assert math.isnan(few.standard_error)
+        assert reason in few.reason
+    no_spread = compare_rankings(torch.arange(6.0), torch.zeros(6), (torch.arange(6) > 3).long(), method="influence")
+    assert "standard error is 0" in no_spread.reason
+    assert math.isnan(no_spread.p_value)
+
+
+def test_bad_arguments_are_refused_by_name():
+    a, b, target = pair(20)
+    with pytest.raises(ValueError, match="must be paired"):
+        compare_rankings(a, b[:-1], target)
+    with pytest.raises(ValueError, match="same shape"):
+        compare_rankings(a, b, target[:-1])
+    with pytest.raises(ValueError, match="`preds_b` must be 1-D"):
+        compare_rankings(a, b[:, None], target)
+    for name, value in (("level", 1.0), ("method", "z"), ("design", "x"), ("weights", torch.ones(20))):
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            compare_rankings(a, b, target, **{name: value})
+    with pytest.raises(ValueError, match="NaN"):
+        compare_rankings(a, b.index_fill(0, torch.tensor([2]), torch.nan), target)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", METHODS)
+def test_on_cuda(method):
+    a, b, target = pair(2000)
+    here = compare_rankings(a, b, target, method=method)
+    there = compare_rankings(a.cuda(), b.cuda(), target.cuda(), method=method)
+    assert there.difference == pytest.approx(here.difference, abs=1e-13)
+    assert there.standard_error == pytest.approx(here.standard_error, rel=0.1)
+    assert there.p_value == pytest.approx(here.p_value, abs=0.03)

@@ -1,0 +1,83 @@
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from torch_ap.inference import f_beta_posterior, precision_posterior, probability_better, recall_posterior
+
+REFERENCE = json.loads((Path(__file__).parent / "data" / "inference_reference.json").read_text())
+
+
+@pytest.mark.parametrize("row", REFERENCE["goutte_gaussier"])
+def test_reference_intervals(row):
+    tp, fp, fn, prior = (row[name] for name in ("tp", "fp", "fn", "lam"))
+    assert precision_posterior(tp, fp, prior=prior).interval() == pytest.approx(row["precision_ci95"], abs=1e-10)
+    assert recall_posterior(tp, fn).interval() == pytest.approx(row["recall_ci95"], abs=1e-10)
+    f1 = f_beta_posterior(tp, fp, fn)
+    assert [f1.quantile(p) for p in (0.025, 0.5, 0.975)] == pytest.approx(row["f1_quantiles"], abs=1e-10)
+    assert f1.interval() == pytest.approx(row["f1_quantiles"][::2], abs=1e-10)
+
+
+@pytest.mark.parametrize("row", REFERENCE["dirichlet_compare"])
+def test_reference_comparisons(row):
+    assert probability_better(row["n1"], row["n2"], prior=row["alpha"]) == pytest.approx(row["p_pi1_gt_pi2"], abs=1e-12)
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("counts", [(20, 7, 11), (2, 1, 2), (0, 3, 4), (900, 40, 300), (5, 0, 0)])
+def test_f_beta_shares_its_gamma(counts, beta):
+    rng = np.random.default_rng(0)
+    u, v, w = (rng.gamma(x + 0.5, size=100_000) for x in counts)
+    f = (1 + beta**2) * u / ((1 + beta**2) * u + v + beta**2 * w)
+    posterior = f_beta_posterior(*counts, beta=beta)
+    for p in (0.025, 0.2, 0.5, 0.9, 0.975):
+        assert posterior.cdf(np.quantile(f, p)) == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / 100_000))
+        assert posterior.cdf(posterior.quantile(p)) == pytest.approx(p, abs=1e-9)
+    independent = 2 * (a := rng.beta(20.5, 7.5, 100_000)) * (b := rng.beta(20.5, 11.5, 100_000)) / (a + b)
+    if counts == (20, 7, 11) and beta == 1:
+        assert independent.std() < 0.93 * f.std()
+
+
+def test_quadrature_meets_the_closed_form():
+    closed, near = f_beta_posterior(20, 7, 11), f_beta_posterior(20, 7, 11, beta=1 + 1e-12)
+    for x in (0.3, 0.5, 0.7, 0.9):
+        assert near.cdf(x) == pytest.approx(closed.cdf(x), abs=1e-10)
+    assert (closed.cdf(0.0), closed.cdf(1.0)) == (0, 1)
+
+
+def test_draws_do_not_matter_to_wins():
+    rng = np.random.default_rng(0)
+    drawn = rng.dirichlet([12.5, 5.5, 30.5], 400_000)
+    assert probability_better(12, 5) == pytest.approx((drawn[:, 0] > drawn[:, 1]).mean(), abs=0.002)
+    assert probability_better(4, 4) == pytest.approx(0.5)
+
+
+def test_priors_and_moments():
+    uniform = precision_posterior(3, 1, prior="uniform")
+    assert (uniform.a, uniform.b) == (4, 2)
+    assert uniform.mean == stats.beta(4, 2).mean()
+    assert uniform.variance == pytest.approx(stats.beta(4, 2).var())
+    assert precision_posterior(3, 1, prior=0.1).a == 3.1
+
+
+def test_bad_arguments_are_refused_by_name():
+    for call, name in (
+        (lambda: precision_posterior(-1, 2), "tp"),
+        (lambda: recall_posterior(1, float("nan")), "fn"),
+        (lambda: f_beta_posterior(1, 2, 3, beta=0), "beta"),
+        (lambda: f_beta_posterior(1, 2, 3, prior="flat"), "prior"),
+        (lambda: probability_better(1, 2, prior=0), "prior"),
+        (lambda: precision_posterior(1, 2).interval(1), "level"),
+        (lambda: f_beta_posterior(1, 2, 3).quantile(0), "p"),
+    ):
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            call()
+
+
+def test_missing_scipy_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(ModuleNotFoundError, match=r"torch-ap\[inference\]"):
+        precision_posterior(1, 2).interval()

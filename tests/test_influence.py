@@ -1,0 +1,168 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import oracles_inference as oracles
+from torch_ap.core import builders, hit_curve
+from torch_ap.core.average_precision import average_precision
+from torch_ap.inference import at_items, influence, influence_blocks, interval, jackknife, published
+from torch_ap.inference.item_values import misses_of
+from torch_ap.inference.student import normal_quantile
+
+REFERENCE = json.loads((Path(__file__).parent / "data" / "inference_reference.json").read_text())
+
+few = st.lists(
+    st.tuples(st.sampled_from([-1.0, 0.0, 0.25, 0.5, 2.0]), st.integers(0, 1)), min_size=4, max_size=14
+).filter(lambda items: 2 <= sum(y for _, y in items) <= len(items) - 2)
+
+
+def curve_of(scores, target):
+    return builders.from_scores(torch.tensor(scores, dtype=torch.float64), torch.tensor(target))
+
+
+def split(items):
+    return [s for s, _ in items], [y for _, y in items]
+
+
+@pytest.mark.parametrize("row", REFERENCE["influence"])
+def test_reference_values(row):
+    curve = curve_of(row["scores"], row["targets"])
+    ap, left = average_precision(curve), jackknife.leave_one_out(curve)
+    found = {
+        "AP_grouped": ap,
+        "se_IF": influence.variance(curve, "stratified").sqrt(),
+        "se_IF_iid": influence.variance(curve, "iid").sqrt(),
+        "theta_pi": influence.prevalence_slope(curve),
+        "se_JK": jackknife.variance(left, "stratified").sqrt(),
+        "jackknife_bias": jackknife.bias(left, ap),
+    }
+    for name, value in found.items():
+        assert float(value) == pytest.approx(row[name], abs=1e-12), name
+    z, boyd = normal_quantile(0.95), published.boyd(curve, ap).sqrt()
+    ends = {
+        "ci95_IF_logit": interval.logit(ap, found["se_IF"], z),
+        "ci95_boyd_logit": interval.logit(ap, boyd, z),
+        "ci95_boyd_binomial": interval.wald(ap, boyd, z),
+    }
+    for name, (low, high) in ends.items():
+        assert [float(low), float(high)] == pytest.approx(row[name], abs=1e-12), name
+
+
+@given(few)
+@settings(deadline=None, max_examples=60)
+def test_influence_is_the_derivative_in_the_weights(items):
+    scores, target = split(items)
+    curve = curve_of(scores, target)
+    y = torch.tensor(target).bool()
+    phi = at_items.spread(influence.influence(curve), torch.tensor(scores, dtype=torch.float64), y).numpy()
+    slope = oracles.influence_by_difference(scores, target)
+    for kind in (y.numpy(), ~y.numpy()):
+        # inside a class, weight on one item is taken from the others: only the centred derivative is defined
+        wanted = slope[kind] * kind.sum()
+        np.testing.assert_allclose(phi[kind] - phi[kind].mean(), wanted - wanted.mean(), atol=1e-7)
+
+
+@given(few)
+@settings(deadline=None, max_examples=60)
+def test_leaving_one_out_is_what_it_says(items):
+    scores, target = split(items)
+    y = torch.tensor(target).bool()
+    values = jackknife.leave_one_out(curve_of(scores, target))
+    found = at_items.spread(values, torch.tensor(scores, dtype=torch.float64), y)
+    wanted = [float(x) for x in oracles.without_each(scores, target)]
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-14)
+    n = len(wanted)
+    iid = (n - 1) / n * sum((x - sum(wanted) / n) ** 2 for x in wanted)
+    assert float(jackknife.variance(values, "iid")) == pytest.approx(iid, abs=1e-13)
+
+
+@given(few)
+@settings(deadline=None, max_examples=60)
+def test_moments_over_groups_equal_those_over_items(items):
+    scores, target = split(items)
+    y = torch.tensor(target).bool()
+    values = influence.influence(curve_of(scores, target))
+    each = at_items.spread(values, torch.tensor(scores, dtype=torch.float64), y)
+    for found, some in ((values.of_hits(), each[y]), (values.of_misses(), each[~y])):
+        deviation = some - some.mean()
+        assert float(found.count) == len(some)
+        assert float(found.mean) == pytest.approx(float(some.mean()), abs=1e-13)
+        assert float(found.squares) == pytest.approx(float((deviation**2).sum()), abs=1e-13)
+        assert float(found.cubes) == pytest.approx(float((deviation**3).sum()), abs=1e-13)
+    shares = at_items.centred(each, y)
+    assert float(shares.square().sum()) == pytest.approx(
+        float(influence.variance(values.curve, "stratified")), abs=1e-13
+    )
+
+
+@given(st.lists(few, min_size=2, max_size=4))
+@settings(deadline=None, max_examples=30)
+def test_rankings_end_to_end_are_each_alone(many):
+    curves = [curve_of(*split(items)) for items in many]
+    joined = hit_curve.join(curves)
+    measures = [
+        *(lambda c, d=design: influence.variance(c, d) for design in ("iid", "stratified")),
+        *(lambda c, d=design: jackknife.variance(jackknife.leave_one_out(c), d) for design in ("iid", "stratified")),
+        lambda c: influence.acceleration(influence.influence(c)),
+        published.survival,
+        published.sigma_ap,
+    ]
+    for measure in measures:
+        torch.testing.assert_close(measure(joined), torch.cat([measure(c) for c in curves]), rtol=0, atol=1e-13)
+    for one, again in zip(curves, hit_curve.split(joined), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(vars(one).values(), vars(again).values(), strict=True))
+    between, below = misses_of(joined)
+    assert int(between.sum() + below.sum()) == sum(len(items) - sum(y for _, y in items) for items in many)
+
+
+def test_published_variances_are_their_double_sums():
+    target = [1, 0, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0]
+    n, m = len(target), sum(target)
+    t = [i + 1 for i, y in enumerate(target) if y]
+    r = [(i + 1) / m for i in range(m)]
+    survival = sum(r[min(i, j)] * (1 - r[max(i, j)]) / m / (t[i] * t[j]) for i in range(m) for j in range(m))
+    share = m / n
+    v = [share * (1 - share) * (n - x) / ((n - 1) * x) for x in t]
+    sigma = sum(v[max(i, j)] for i in range(m) for j in range(m)) / m**2
+    curve = curve_of([float(-i) for i in range(n)], target)
+    assert float(published.survival(curve)) == pytest.approx(survival, rel=1e-13)
+    assert float(published.sigma_ap(curve)) == pytest.approx(sigma, rel=1e-13)
+
+
+def test_too_little_to_vary_is_nan():
+    for target in ([1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]):
+        curve = curve_of([3.0, 2.0, 1.0], target)
+        assert math.isnan(influence.variance(curve, "stratified"))
+        assert math.isnan(jackknife.variance(jackknife.leave_one_out(curve), "stratified"))
+        assert math.isnan(jackknife.variance(jackknife.leave_one_out(curve), "iid"))
+
+
+@pytest.mark.parametrize("grain", [None, 2000, 5])
+@pytest.mark.parametrize("unseen", [0, 1000])
+def test_blocks_equal_the_whole(grain, unseen, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    target = torch.rand(150_000, generator=generator) < 0.6
+    scores = torch.randn(150_000, generator=generator, dtype=torch.float64) + target
+    scores = scores if grain is None else (scores * grain).round()
+    monkeypatch.setattr(influence_blocks, "LONG", 10**9)
+    m = target.sum()[None] + unseen
+    curve = builders.from_scores(scores, target, m=m)
+    curve = hit_curve.HitCurve(**{**vars(curve), "n": curve.n + unseen})
+    whole = {design: influence.variance(curve, design) for design in ("iid", "stratified")}
+    monkeypatch.setattr(influence_blocks, "LONG", 1)
+    for design, wanted in whole.items():
+        torch.testing.assert_close(influence.variance(curve, design), wanted, rtol=1e-11, atol=0)
+
+
+def test_blocks_of_small_reference(monkeypatch):
+    monkeypatch.setattr(influence_blocks, "LONG", 1)
+    for row in REFERENCE["influence"]:
+        curve = curve_of(row["scores"], row["targets"])
+        assert float(influence.variance(curve, "iid").sqrt()) == pytest.approx(row["se_IF_iid"], abs=1e-12)
+        assert float(influence.variance(curve, "stratified").sqrt()) == pytest.approx(row["se_IF"], abs=1e-12)

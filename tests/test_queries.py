@@ -1,0 +1,184 @@
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from torch_ap.inference import Resampling, compare_queries, compare_systems, mean_interval
+
+TESTS = ("t", "randomization", "wilcoxon", "sign")
+
+
+def two(q=50, shift=0.05, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.random(q)
+    return torch.from_numpy(a), torch.from_numpy(np.clip(a - shift + 0.1 * rng.standard_normal(q), 0, 1))
+
+
+def test_t_interval_is_scipys():
+    a, _ = two()
+    found = mean_interval(a, level=0.9)
+    wanted = stats.ttest_1samp(a.numpy(), 0).confidence_interval(0.9)
+    assert (float(found.low), float(found.high)) == pytest.approx((wanted.low, wanted.high), abs=1e-12)
+    assert float(found.standard_error) == pytest.approx(stats.sem(a.numpy()))
+
+
+def test_bca_interval_is_scipys():
+    a = torch.from_numpy(np.random.default_rng(1).random(40) ** 3)
+    found = mean_interval(a, method="bootstrap-bca", resampling=Resampling(20000))
+    wanted = stats.bootstrap((a.numpy(),), np.mean, n_resamples=20000, method="BCa", rng=np.random.default_rng(0))
+    interval = wanted.confidence_interval
+    assert (float(found.low), float(found.high)) == pytest.approx((interval.low, interval.high), abs=0.004)
+    assert float(found.standard_error) == pytest.approx(wanted.standard_error, rel=0.03)
+
+
+def test_one_query_and_equal_queries():
+    one = mean_interval(torch.tensor([0.4]))
+    assert float(one.estimate) == pytest.approx(0.4)
+    assert math.isnan(one.low)
+    assert "one query" in one.reason
+    for method in ("t", "bootstrap-bca"):
+        equal = mean_interval(torch.full((5,), 0.5), method=method)
+        assert (float(equal.low), float(equal.high)) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("q", [8, 50])
+def test_paired_tests_equal_scipys(q):
+    a, b = two(q)
+    found = compare_queries(a, b, tests=TESTS)
+    gap = (a - b).numpy()
+    assert found.p_values["t"] == pytest.approx(stats.ttest_rel(a.numpy(), b.numpy()).pvalue, rel=1e-10)
+    assert found.p_values["wilcoxon"] == pytest.approx(stats.wilcoxon(gap).pvalue)
+    assert found.p_values["sign"] == pytest.approx(stats.binomtest(int((gap > 0).sum()), q).pvalue)
+    peer = stats.permutation_test(
+        (a.numpy(), b.numpy()), lambda x, y, axis: np.mean(x - y, axis), permutation_type="samples",
+        n_resamples=20000, rng=np.random.default_rng(0),
+    )  # fmt: skip
+    assert found.p_values["randomization"] == pytest.approx(peer.pvalue, abs=1e-12 if q == 8 else 0.01)
+    assert found.effect_size == pytest.approx(gap.mean() / gap.std(ddof=1))
+    ends = stats.ttest_rel(a.numpy(), b.numpy()).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
+
+
+@given(st.lists(st.sampled_from([-2, -1, 0, 1, 3]), min_size=1, max_size=9))
+@settings(deadline=None, max_examples=60)
+def test_exact_randomization_counts_sign_patterns(gaps):
+    signs = np.array(np.meshgrid(*[[-1, 1]] * len(gaps))).reshape(len(gaps), -1)
+    sums = np.array(gaps) @ signs
+    wanted = float((abs(sums) >= abs(sum(gaps))).mean())
+    found = compare_queries(torch.tensor(gaps).double(), torch.zeros(len(gaps)), tests=("randomization",))
+    assert found.p_values["randomization"] == pytest.approx(wanted)
+
+
+def test_randomization_repeats_under_a_generator():
+    a, b = two(200, 0.01)
+
+    def p(seed, **how):
+        generator = torch.Generator().manual_seed(seed)
+        resampling = Resampling(500, generator=generator, **how)
+        return compare_queries(a, b, tests=("randomization",), resampling=resampling).p_values["randomization"]
+
+    assert p(1) == p(1, chunk=1)
+    assert len({p(seed) for seed in range(6)}) > 1
+    assert p(1) > 0
+
+
+def test_ranx_agrees():
+    ranx = pytest.importorskip("ranx.statistical_tests")
+    a, b = two(60)
+    found = compare_queries(a, b, tests=("t", "randomization"))
+    peer = ranx.paired_student_t_test(a.numpy(), b.numpy(), max_p=0.01)
+    peer = peer[0] if isinstance(peer, tuple) else peer
+    assert found.p_values["t"] == pytest.approx(float(peer), abs=1e-9)
+
+
+def test_edges_have_a_defined_answer():
+    a, b = two(30)
+    same = compare_queries(a, a, tests=TESTS)
+    assert set(same.p_values.values()) == {1.0}
+    assert "all differences are zero" in same.reason
+    assert (same.difference, same.effect_size) == (0, 0)
+    one = compare_queries(a[:1], b[:1], tests=("t", "randomization"))
+    assert math.isnan(one.p_values["t"])
+    assert one.p_values["randomization"] == 1
+
+
+def test_bad_arguments_are_refused_by_name():
+    a, b = two(5)
+    with pytest.raises(ValueError, match="must be paired"):
+        compare_queries(a, b[:3])
+    with pytest.raises(ValueError, match="one query at least"):
+        compare_queries(a[:0], b[:0])
+    with pytest.raises(ValueError, match="`values_b` must be finite"):
+        compare_queries(a, b.index_fill(0, torch.tensor([1]), torch.nan))
+    with pytest.raises(ValueError, match="`tests`"):
+        compare_queries(a, b, tests=("z",))
+    with pytest.raises(ValueError, match="`level`"):
+        mean_interval(a, level=2)
+    with pytest.raises(ValueError, match="`values`"):
+        mean_interval(a[:, None])
+    for values in (a, a[None]):
+        with pytest.raises(ValueError, match="`values`"):
+            compare_systems(values)
+    with pytest.raises(ValueError, match="`method`"):
+        compare_systems(torch.stack([a, b]), method="bonferroni")
+
+
+def test_missing_scipy_names_the_extra(monkeypatch):
+    a, b = two(5)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    assert compare_queries(a, b).p_values["t"] <= 1
+    with pytest.raises(ModuleNotFoundError, match=r"torch-ap\[inference\]"):
+        compare_queries(a, b, tests=("wilcoxon",))
+
+
+# -- several systems
+
+
+def several(systems=4, q=40, seed=0):
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(
+        rng.random(q) + 0.2 * rng.standard_normal((systems, q)) + 0.06 * np.arange(systems)[:, None]
+    )
+
+
+def test_holm_is_the_definition():
+    values = several()
+    found = compare_systems(values, method="holm")
+    pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    raw = {(i, j): stats.ttest_rel(values[i], values[j]).pvalue for i, j in pairs}
+    highest = 0.0
+    for place, (i, j) in enumerate(sorted(pairs, key=raw.get)):
+        highest = max(highest, min(1.0, raw[i, j] * (len(pairs) - place)))
+        assert float(found.p_value[i, j]) == pytest.approx(raw[i, j], rel=1e-9)
+        assert float(found.adjusted[j, i]) == float(found.adjusted[i, j]) == pytest.approx(highest, rel=1e-9)
+
+
+def test_tukey_of_two_is_randomization():
+    values = several(2)
+    found = compare_systems(values, test="randomization", resampling=Resampling(4000))
+    assert float(found.adjusted[0, 1]) == pytest.approx(float(found.p_value[0, 1]), abs=0.02)
+
+
+def test_tukey_holds_the_family_wise_error():
+    rng = np.random.default_rng(3)
+    rejected = 0
+    for seed in range(150):
+        values = torch.from_numpy(rng.random(20) + 0.3 * rng.standard_normal((5, 20)))
+        how = Resampling(99, generator=torch.Generator().manual_seed(seed))
+        rejected += bool((compare_systems(values, resampling=how).adjusted <= 0.1).any())
+    assert rejected <= 15 + 4 * math.sqrt(13.5)
+    assert rejected > 2
+
+
+def test_tukey_is_wider_than_a_single_pair():
+    found = compare_systems(several())
+    off = ~torch.eye(4, dtype=torch.bool)
+    assert (found.adjusted[off] >= found.p_value[off] - 0.01).all()
+    assert torch.equal(found.adjusted.diag(), torch.ones(4, dtype=torch.float64))
+    equal = compare_systems(torch.ones(3, 5), resampling=Resampling(50))
+    assert (equal.adjusted == 1).all()

@@ -1,0 +1,281 @@
+import math
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torchmetrics import MetricCollection
+
+from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
+from torch_ap.inference import Resampling, average_precision_interval, compare_rankings, random_average_precision
+
+KEYS = {"ap", "ap_low", "ap_high", "ap_chance"}
+
+
+def data(n=300, classes=4, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    target = torch.randint(classes, (n,), generator=generator)
+    preds = torch.randn(n, classes, generator=generator)
+    return preds + 1.2 * torch.nn.functional.one_hot(target, classes), target
+
+
+def fed(metric, preds, target):
+    for some, labels in zip(preds.split(70), target.split(70), strict=True):
+        metric.update(some, labels)
+    return metric
+
+
+def binary(**settings):
+    preds, target = data()
+    return fed(BinaryAveragePrecision(**settings), preds[:, 0], (target == 0).long())
+
+
+def test_binary_says_what_the_functions_say():
+    preds, target = data()
+    preds, target = preds[:, 0], (target == 0).long()
+    metric = binary().set_dtype(torch.float64)
+    value = metric.compute()
+    for method in ("influence", "jackknife", "boyd-logit", "bootstrap-bca"):
+        found = metric.confidence_interval(0.9, method)
+        wanted = average_precision_interval(preds, target, level=0.9, method=method)
+        assert (found.low, found.high) == (wanted.low, wanted.high)
+        assert found.estimate == value
+    chance = random_average_precision(len(target), int(target.sum()))
+    assert float(metric.baseline()) == pytest.approx(chance.mean, rel=1e-14)
+    summary = metric.summary()
+    assert set(summary) == KEYS
+    assert summary["ap"] == value
+    assert summary["ap_low"] == average_precision_interval(preds, target).low
+    assert metric.compute() == value
+
+
+def test_numbers_are_loggable():
+    for metric in (binary(), fed(MulticlassAveragePrecision(4), *data())):
+        summary = metric.summary()
+        assert all(x.ndim == 0 and x.dtype == torch.float32 for x in summary.values())
+        assert summary["ap"] == metric.compute()
+        assert summary["ap_low"] < summary["ap"] < summary["ap_high"]
+        assert summary["ap_chance"] < summary["ap_low"]
+
+
+@pytest.mark.parametrize("average", ["macro", "weighted", "none"])
+def test_multiclass_says_what_the_functions_say(average):
+    preds, target = data()
+    metric = fed(MulticlassAveragePrecision(4, average), preds, target).set_dtype(torch.float64)
+    found, wanted = metric.confidence_interval(), average_precision_interval(preds, target, average=average)
+    assert torch.equal(found.low, wanted.low)
+    torch.testing.assert_close(found.estimate, metric.compute())
+    each = [random_average_precision(300, int((target == c).sum())).mean for c in range(4)]
+    baseline = metric.baseline()
+    if average == "none":
+        assert baseline.tolist() == pytest.approx(each)
+    elif average == "macro":
+        assert float(baseline) == pytest.approx(sum(each) / 4)
+
+
+def test_baseline_counts_rankings_as_the_metric_does():
+    preds, target = data()
+    onehot = torch.nn.functional.one_hot(target, 4)
+    onehot[:, 3] = 0
+    for action, counts_as in (("neg", 0), ("pos", 1)):
+        metric = fed(MultilabelAveragePrecision(4, empty_target_action=action), preds, onehot)
+        each = [random_average_precision(300, int(onehot[:, c].sum())).mean for c in range(3)]
+        assert float(metric.baseline()) == pytest.approx((sum(each) + counts_as) / 4)
+        assert float(metric.confidence_interval().estimate) == pytest.approx(float(metric.compute()))
+    micro = fed(MultilabelAveragePrecision(4, "micro"), preds, onehot)
+    assert float(micro.baseline()) == pytest.approx(random_average_precision(1200, int(onehot.sum())).mean)
+
+
+def test_ignored_items_do_not_count():
+    preds, target = data()
+    target[::5] = -1
+    metric = fed(MulticlassAveragePrecision(4, ignore_index=-1), preds, target)
+    kept = target >= 0
+    wanted = average_precision_interval(preds[kept], target[kept], average="macro")
+    assert float(metric.confidence_interval().low) == pytest.approx(float(wanted.low), abs=1e-6)
+    labels = (target == 0).long().masked_fill(target < 0, -1)
+    one = fed(BinaryAveragePrecision(ignore_index=-1), preds[:, 0], labels)
+    other = fed(BinaryAveragePrecision(ignore_index=-1), preds[:, 0].roll(1), labels)
+    direct = compare_rankings(preds[kept, 0], preds[:, 0].roll(1)[kept], labels[kept])
+    assert one.compare(other) == direct
+
+
+def test_compare_is_compare_rankings():
+    preds, target = data()
+    labels = (target == 0).long()
+    first, second = binary(), fed(BinaryAveragePrecision(), preds[:, 1], labels)
+    for method in ("jackknife", "influence", "permutation"):
+        how = Resampling(50)
+        found = first.compare(second, method=method, resampling=how)
+        assert found == compare_rankings(preds[:, 0], preds[:, 1], labels, method=method, resampling=how)
+    assert first.compare(second).method == "jackknife"
+    assert first.compare(first).p_value == 1
+
+
+@pytest.mark.parametrize("average", ["macro", "weighted", "micro"])
+@pytest.mark.parametrize("design", ["iid", "stratified"])
+def test_averages_compare_item_by_item(average, design):
+    preds, target = data()
+    onehot = torch.nn.functional.one_hot(target, 4)
+    other = preds + torch.randn(preds.shape, generator=torch.Generator().manual_seed(1))
+    a, b = (fed(MultilabelAveragePrecision(4, average), x, onehot) for x in (preds, other))
+    found = a.compare(b, design=design)
+    alone = [float(x.confidence_interval(design=design).standard_error) for x in (a, b)]
+    assert found.difference == pytest.approx(float(a.compute() - b.compute()), abs=1e-6)
+    assert 0 < found.standard_error < math.hypot(*alone)
+    assert found.p_value < 0.05
+    assert a.compare(a).p_value == 1
+
+
+def test_a_bootstrap_of_the_difference_agrees():
+    preds, target = data(500)
+    other = preds + 0.8 * torch.randn(preds.shape, generator=torch.Generator().manual_seed(1))
+    found = fed(MulticlassAveragePrecision(4), preds, target).compare(
+        fed(MulticlassAveragePrecision(4), other, target), design="iid"
+    )
+    generator, gaps = torch.Generator().manual_seed(2), []
+    for _ in range(300):
+        drawn = torch.randint(500, (500,), generator=generator)
+        values = [fed(MulticlassAveragePrecision(4), x[drawn], target[drawn]).compute() for x in (preds, other)]
+        gaps.append(float(values[0] - values[1]))
+    assert found.standard_error == pytest.approx(torch.tensor(gaps).std().item(), rel=0.15)
+
+
+def test_counts_per_threshold_have_intervals_of_their_rankings():
+    preds, target = data()
+    scores, labels = preds[:, 0].sigmoid(), (target == 0).long()
+    levels = scores.unique().tolist()
+    exact, binned = (fed(BinaryAveragePrecision(thresholds=t), scores, labels) for t in (None, levels))
+    assert binned.confidence_interval().low == exact.confidence_interval().low
+    assert binned.baseline() == exact.baseline()
+    few = fed(BinaryAveragePrecision(thresholds=5), scores, labels)
+    assert few.confidence_interval().low < few.compute() < few.confidence_interval().high
+    with pytest.raises(ValueError, match="`thresholds`"):
+        binned.compare(binned)
+    macro = fed(MulticlassAveragePrecision(4, thresholds=9), preds.softmax(1), target)
+    with pytest.raises(ValueError, match="`thresholds`"):
+        macro.confidence_interval()
+
+
+def test_what_has_no_mathematics_is_refused_by_name():
+    preds, target = data()
+    labels = (target == 0).long()
+    with pytest.raises(ValueError, match="`top_k`"):
+        binary(top_k=5).confidence_interval()
+    assert 0 < float(binary(top_k=5).baseline()) < 1
+    with pytest.raises(ValueError, match="`denominator="):
+        binary(top_k=5, denominator="found").baseline()
+    interpolated = binary(interpolation="101-point")
+    with pytest.raises(ValueError, match="`interpolation`"):
+        interpolated.baseline()
+    found = interpolated.confidence_interval(method="bootstrap-percentile", resampling=Resampling(50))
+    assert found.low < interpolated.compute() < found.high
+    tied = fed(BinaryAveragePrecision(ties="expected"), preds[:, 0].round(), labels)
+    with pytest.raises(ValueError, match="`ties`"):
+        tied.confidence_interval()
+    assert binary(ties="expected").confidence_interval().low == binary().confidence_interval().low
+    weighted = BinaryAveragePrecision()
+    weighted.update(preds[:, 0], labels, torch.ones(300))
+    for call in (weighted.baseline, weighted.confidence_interval, weighted.summary):
+        with pytest.raises(ValueError, match="`weights`"):
+            call()
+    with pytest.raises(ValueError, match="`average`"):
+        fed(MulticlassAveragePrecision(4, None), preds, target).summary()
+    each = fed(MulticlassAveragePrecision(4, None), preds, target)
+    with pytest.raises(ValueError, match="`average`"):
+        each.compare(each)
+    with pytest.raises(ValueError, match="`other`"):
+        binary().compare(each)
+    with pytest.raises(ValueError, match="same targets"):
+        binary().compare(fed(BinaryAveragePrecision(), preds[:, 0], labels.roll(1)))
+    with pytest.raises(ValueError, match="same settings"):
+        binary().compare(binary(normalization="sigmoid"))
+
+
+def test_without_hits_or_items():
+    empty = BinaryAveragePrecision()
+    summary = empty.summary()
+    assert all(math.isnan(x) for x in summary.values())
+    none = BinaryAveragePrecision()
+    none.update(torch.rand(5), torch.zeros(5, dtype=torch.int64))
+    summary = none.summary()
+    assert summary["ap"] == summary["ap_chance"] == 0
+    assert math.isnan(summary["ap_low"])
+
+
+def test_in_a_collection_that_shares_state():
+    preds, target = data()
+    collection = MetricCollection({"ap": MulticlassAveragePrecision(4), "each": MulticlassAveragePrecision(4, None)})
+    collection.update(preds, target)
+    collection.update(preds, target)
+    assert len(collection.compute_groups) == 1
+    alone = fed(MulticlassAveragePrecision(4), torch.cat([preds, preds]), torch.cat([target, target]))
+    assert float(collection["ap"].summary()["ap_low"]) == pytest.approx(float(alone.summary()["ap_low"]), abs=1e-6)
+    assert collection["each"].confidence_interval().low.shape == (4,)
+
+
+def check_two_ranks(rank, store):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    preds, target = data()
+    mine = slice(0, 210) if rank == 0 else slice(210, 300)
+    for make in (lambda: MulticlassAveragePrecision(4), lambda: MulticlassAveragePrecision(4, thresholds=[-1.0, 0.0])):
+        here, whole = make(), make()
+        here.update(preds[mine], target[mine])
+        whole.sync_on_compute = whole._to_sync = False
+        whole.update(preds, target)
+        assert torch.equal(here.baseline(), whole.baseline())
+        if here.thresholds is None:
+            found, wanted = here.summary(), whole.summary()
+            assert all(torch.equal(found[key], wanted[key]) for key in KEYS)
+            again = make()
+            again.update(-preds[mine], target[mine])
+            inverse = make()
+            inverse.sync_on_compute = inverse._to_sync = False
+            inverse.update(-preds, target)
+            assert here.compare(again) == whole.compare(inverse)
+            assert sum(map(len, here.scores)) == mine.stop - mine.start, "the local state comes back"
+            with here.sync_context():
+                assert torch.equal(here.summary()["ap_low"], wanted["ap_low"])
+    dist.destroy_process_group()
+
+
+def test_all_ranks_count(tmp_path):
+    mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+
+
+def test_lightning_logs_the_summary(tmp_path):
+    lightning = pytest.importorskip("lightning")
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+            self.ap = MulticlassAveragePrecision(4)
+
+        def validation_step(self, batch, _):
+            self.ap.update(self.layer(batch[0]), batch[1])
+
+        def on_validation_epoch_end(self):
+            self.log_dict({f"valid/{name}": value for name, value in self.ap.summary().items()})
+
+    trainer = lightning.Trainer(
+        accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, default_root_dir=tmp_path,
+    )  # fmt: skip
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data()), batch_size=100)
+    (logged,) = trainer.validate(Module(), loader, verbose=False)
+    assert set(logged) == {f"valid/{key}" for key in KEYS}
+    assert logged["valid/ap_low"] < logged["valid/ap"] < logged["valid/ap_high"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_cuda():
+    preds, target = data()
+    here = fed(MulticlassAveragePrecision(4), preds, target)
+    there = fed(MulticlassAveragePrecision(4).cuda(), preds.cuda(), target.cuda())
+    for key, value in there.summary().items():
+        assert value.device.type == "cuda"
+        assert float(value) == pytest.approx(float(here.summary()[key]), abs=1e-6)
+    assert there.compare(there).p_value == 1

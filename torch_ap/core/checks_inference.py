@@ -1,0 +1,69 @@
+"""Rules about the arguments of statements of uncertainty, once."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import checks
+
+
+def level(value: Any) -> None:
+    """A confidence level strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise ValueError(f"`level` must be a number between 0 and 1, ends excluded, got {value!r}")
+
+
+def positive(name: str, value: Any) -> None:
+    """A finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}")
+
+
+def ranking_size(n: Any, m: Any) -> None:
+    """``n`` items, at least one, and ``m`` of them relevant, from 0 to n."""
+    checks.positive_int("n", n)
+    checks.positive_int("m", m, least=0)
+    if m > n:
+        raise ValueError(f"`m` must be at most `n`, the number of items, got m={m}, n={n}")
+
+
+def rank(name: str, value: Any, n: int) -> None:
+    """A rank from 1 to n."""
+    checks.positive_int(name, value)
+    if value > n:
+        raise ValueError(f"`{name}` must be at most the number of items, {n}, got {value}")
+
+
+def paired(a: Any, b: Any, name_a: str, name_b: str) -> None:
+    """Two 1-D tensors of real numbers, of one length, on one device."""
+    for name, value in ((name_a, a), (name_b, b)):
+        checks.scores(name, value)
+        if value.ndim != 1:
+            raise ValueError(f"`{name}` must be 1-D, got shape {tuple(value.shape)}")
+    if len(a) != len(b):
+        raise ValueError(f"`{name_a}` and `{name_b}` must be paired, of one length, got lengths {len(a)} and {len(b)}")
+    checks.same_device(**{name_a: a, name_b: b})
+
+
+def query_values(name: str, value: Any, *, ndim: int = 1) -> None:
+    """A tensor of finite per-query values, one query at least."""
+    checks.scores(name, value)
+    if value.ndim != ndim:
+        raise ValueError(f"`{name}` must have {ndim} dimension{'s' if ndim > 1 else ''}, got {tuple(value.shape)}")
+    if not value.shape[-1]:
+        raise ValueError(f"`{name}` must hold one query at least, got none")
+    bad = ~torch.isfinite(value)
+    if bool(bad.any()):
+        place = bad.nonzero()[0].tolist()
+        raise ValueError(
+            f"`{name}` must be finite, got {value[tuple(place)].item()} at index {place[0] if ndim == 1 else place}; "
+            "leave queries without a value out of both systems"
+        )
+
+
+def no_weights(weights: Tensor | None, what: str) -> None:
+    """Item weights are refused where the formulas count items."""
+    if weights is not None:
+        raise ValueError(f"`weights` must be None for {what}: its formulas count items, got {tuple(weights.shape)}")

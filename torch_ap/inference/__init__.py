@@ -1,0 +1,36 @@
+"""How sure a number is: its baseline, its interval, and whether one system beats another."""
+
+from torch_ap.inference.at_rank import precision_at_k_interval, proportion_interval, recall_at_k_interval
+from torch_ap.inference.band import precision_band
+from torch_ap.inference.chance import ChanceTest, chance_test, random_average_precision
+from torch_ap.inference.comparison import Comparison, compare_rankings
+from torch_ap.inference.counts import f_beta_posterior, precision_posterior, probability_better, recall_posterior
+from torch_ap.inference.interval import Interval
+from torch_ap.inference.intervals import average_precision_interval
+from torch_ap.inference.queries import QueryComparison, compare_queries, mean_interval
+from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.several import PairwiseComparison, compare_systems
+
+__all__ = [
+    "ChanceTest",
+    "Comparison",
+    "Interval",
+    "PairwiseComparison",
+    "QueryComparison",
+    "Resampling",
+    "average_precision_interval",
+    "chance_test",
+    "compare_queries",
+    "compare_rankings",
+    "compare_systems",
+    "f_beta_posterior",
+    "mean_interval",
+    "precision_at_k_interval",
+    "precision_band",
+    "precision_posterior",
+    "probability_better",
+    "proportion_interval",
+    "random_average_precision",
+    "recall_at_k_interval",
+    "recall_posterior",
+]

@@ -1,0 +1,53 @@
+"""Two systems' averages over rankings of the same items: their contributions are subtracted item by item."""
+
+import math
+
+import torch
+
+from torch_ap.core import checks, checks_inference
+from torch_ap.core.batch import Batch
+from torch_ap.functional.evaluation import Evaluation
+from torch_ap.inference.comparison import Comparison, described
+from torch_ap.inference.methods import DESIGNS, refuse
+from torch_ap.inference.of_average import shares_of
+from torch_ap.inference.resampling import Resampling
+
+
+def compare_averages(
+    evaluation: Evaluation,
+    first: Batch,
+    second: Batch,
+    *,
+    level: float,
+    method: str,
+    design: str,
+    resampling: Resampling,  # noqa: ARG001 - one signature for all comparisons
+) -> Comparison:
+    """The difference of two macro, weighted or micro averages, with its standard error by influence functions.
+
+    Args:
+        evaluation: all settings; of an average.
+        first: items of system A.
+        second: the same items, with the scores of system B.
+        level: nominal coverage.
+        method: "influence".
+        design: "stratified" or "iid".
+        resampling: not used.
+
+    Raises:
+        ValueError: for another method, no average, or a convention other than plain AP.
+    """
+    checks_inference.level(level)
+    checks.one_of("design", design, DESIGNS)
+    checks.one_of("method", method, ("influence",))
+    if evaluation.average in ("none", None):
+        raise ValueError("`average` must not be 'none' for a comparison; compare one class or label at a time")
+    refuse(evaluation.convention, method, None)
+    values, shares = [], []
+    for batch in (first, second):
+        curve = evaluation.curve(batch)
+        values.append(float(evaluation.value(curve, torch.float64, warn=False)))
+        shares.append(shares_of(evaluation, batch, curve, design))
+    error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
+    reason = "a ranking has one hit, or one miss, and so no spread" if math.isnan(error) else ""
+    return described(values[0], values[1], error, level=level, method=method, design=design, reason=reason)

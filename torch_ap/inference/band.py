@@ -1,0 +1,72 @@
+"""A band around a precision-recall curve: how far each of its points can be trusted."""
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import builders, checks, checks_inference, interpolation
+from torch_ap.core.batch import Door
+from torch_ap.functional.evaluation import raise_broken
+from torch_ap.inference import bootstrap
+from torch_ap.inference.interval import Interval
+from torch_ap.inference.methods import DESIGNS
+from torch_ap.inference.resampling import Resampling
+
+
+def precision_band(
+    preds: Tensor,
+    target: Tensor,
+    recall_levels: Tensor | None = None,
+    *,
+    level: float = 0.95,
+    design: str = "iid",
+    resampling: Resampling | None = None,
+) -> Interval:
+    """Interpolated precision at each recall level, with the central share of its bootstrap replicates.
+
+    The band is pointwise: each level is covered by itself, not the curve as a whole.
+
+    Args:
+        preds: (N,) scores of one ranking, no NaN.
+        target: (N,) of 0 and 1.
+        recall_levels: (R,) in [0, 1]; None for the 101 of COCO.
+        level: nominal coverage, in (0, 1).
+        design: "iid" or "stratified", as for :func:`torch_ap.inference.average_precision_interval`.
+        resampling: None for 1,000 replicates that repeat.
+
+    Returns:
+        :class:`torch_ap.inference.interval.Interval` of (R,) float64 tensors; NaN ends with fewer than two hits or
+        without misses.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Source: Efron (1979); precision interpolated as in Everingham et al. (2010), section 4.2.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.inference import precision_band
+        >>> preds, target = torch.arange(40, 0, -1.0), torch.tensor([1, 1, 0, 1] * 5 + [0] * 20)
+        >>> band = precision_band(preds, target, torch.tensor([0.0, 0.5, 1.0]))
+        >>> [round(float(x), 4) for x in band.estimate]
+        [1.0, 0.8, 0.75]
+    """
+    checks_inference.level(level)
+    checks.one_of("design", design, DESIGNS)
+    if recall_levels is not None:
+        checks.recall_levels("recall_levels", recall_levels)
+    admitted = Door()(preds, target)
+    raise_broken(admitted.broken, 1)
+    device = admitted.scores.device
+    levels = interpolation.levels_of("101-point", device) if recall_levels is None else recall_levels.to(device)
+    curve = builders.from_scores(admitted.scores, admitted.target)
+    estimate = interpolation.at_levels(curve, levels)[0]
+    if int(curve.m) < 2 or int(curve.m) == int(curve.n):
+        nan = torch.full_like(estimate, torch.nan)
+        reason = "fewer than two hits, or no misses: the ends are NaN"
+        return Interval(estimate, nan, nan, nan, level, "bootstrap-percentile", design, reason)
+    how = resampling or Resampling()
+    values = bootstrap.replicates(curve, lambda drawn: interpolation.at_levels(drawn, levels), design, how)
+    tails = values.new_tensor([(1 - level) / 2, (1 + level) / 2])
+    low, high = torch.nanquantile(values, tails, dim=0)
+    error = values[~torch.isnan(values[:, 0])].std(0)
+    return Interval(estimate, low, high, error, level, "bootstrap-percentile", design)

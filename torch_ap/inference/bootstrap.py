@@ -1,0 +1,113 @@
+"""Bootstrap replicates of average precision, and the intervals read off them.
+
+A resample of hits and misses is a vector of counts over the groups of the sorted data; a batch of resamples is one
+curve of many rankings. A duplicated hit ties with itself, which biases the replicates upward a little.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core import segments
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.inference.interval import Ends
+from torch_ap.inference.item_values import misses_of
+from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
+from torch_ap.inference.student import normal_quantile
+
+
+def replicates(curve: HitCurve, measure: Callable[[HitCurve], Tensor], design: str, resampling: Resampling) -> Tensor:
+    """A measure of B resamples of one ranking: (B, ...) float64; AP is NaN for a resample without hits.
+
+    Args:
+        curve: one unweighted ranking.
+        measure: of many rankings, such as a convention; one that reads a curve at the ends of tie groups only.
+        design: "stratified" draws m hits and q misses; "iid" draws n items, so that the number of hits varies.
+        resampling: how many, from which generator, in how much memory.
+    """
+    between, below = misses_of(curve)
+    hits = torch.cat([curve.hits, curve.m - curve.hits_seen])
+    misses = torch.cat([between, below])
+    n = int(curve.n)
+    on_device = curve.m.device.type != "cpu"
+    width = 8 * len(hits) + (n if on_device else 0)
+    generator, seed = (resampling.on(curve.m.device), 0) if on_device else (None, resampling.seed())
+    parts = []
+    for span in resampling.spans(width):
+        if generator is not None:
+            drawn = _drawn_on_device(generator, hits, misses, len(span), design)
+        else:
+            drawn = _drawn(seed, span, hits, misses, n if design == "iid" else 0)
+        parts.append(measure(curve_of_counts(*drawn)))
+    return torch.cat(parts)
+
+
+def curve_of_counts(hits: Tensor, misses: Tensor) -> HitCurve:
+    """Resamples as rankings: (b, E + 1) counts each, the last column of what stands below the last group."""
+    seen, items = hits[:, :-1], (hits + misses)[:, :-1]
+    through, items_through = seen.cumsum(1), items.cumsum(1)
+    count, groups = seen.shape
+    return HitCurve(
+        hits=seen.flatten(),
+        items=items.flatten(),
+        hits_above=(through - seen).flatten(),
+        items_above=(items_through - items).flatten(),
+        score=None,
+        offsets=torch.arange(count + 1, device=hits.device) * groups,
+        n=hits.sum(1) + misses.sum(1),
+        m=hits.sum(1),
+    )
+
+
+def standard_error(values: Tensor) -> Tensor:
+    """Standard deviation of the replicates that have a value, 0-d."""
+    return values[~torch.isnan(values)].std()
+
+
+def percentile(values: Tensor, level: float) -> Ends:
+    """The central share ``level`` of the replicates (Efron 1979)."""
+    tail = (1 - level) / 2
+    low, high = torch.nanquantile(values, values.new_tensor([tail, 1 - tail]))
+    return low, high
+
+
+def bca(values: Tensor, estimate: Tensor, acceleration: Tensor, level: float) -> Ends:
+    """Bias-corrected and accelerated interval (Efron 1987).
+
+    The percentiles are taken at Phi(z0 + (z0 + z) / (1 - a (z0 + z))), with z0 from the share of replicates below the
+    estimate (half of those equal to it).
+    """
+    known = values[~torch.isnan(values)]
+    below = segments.real(known < estimate).mean() + segments.real(known == estimate).mean() / 2
+    shift = torch.special.ndtri(below.clamp(0.5 / len(known), 1 - 0.5 / len(known)))
+    z = shift + values.new_tensor([-1.0, 1.0]) * normal_quantile(level)
+    places = torch.special.ndtr(shift + z / (1 - acceleration * z))
+    low, high = torch.quantile(known, places)
+    return low, high
+
+
+def _drawn(seed: int, span: range, hits: Tensor, misses: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """(b, E + 1) hits and misses of each group in each resample; ``n`` is 0 where m is fixed."""
+    hit_sizes, miss_sizes = hits.numpy(), misses.numpy()
+    m, q = int(hit_sizes.sum()), int(miss_sizes.sum())
+
+    def one(rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        found = int(rng.binomial(n, m / n)) if n else m
+        counts = multinomial(rng, hit_sizes, found), multinomial(rng, miss_sizes, n - found if n else q)
+        return torch.from_numpy(counts[0]), torch.from_numpy(counts[1])
+
+    drawn = rows(one, generators(seed, span), m + q)
+    return torch.stack([row[0] for row in drawn]), torch.stack([row[1] for row in drawn])
+
+
+def _drawn_on_device(
+    generator: torch.Generator, hits: Tensor, misses: Tensor, count: int, design: str
+) -> tuple[Tensor, Tensor]:
+    m, q = hits.sum().expand(count), misses.sum().expand(count)
+    if design == "iid":
+        n, share = segments.real(m + q), segments.real(m) / segments.real(m + q)
+        m = torch.binomial(n, share, generator=generator).to(torch.int64)
+        q = n.to(torch.int64) - m
+    return multinomial_on_device(generator, hits, m), multinomial_on_device(generator, misses, q)

@@ -1,0 +1,123 @@
+"""Every value that AP takes over all rankings, and how often: by listing the rankings, where they are few enough.
+
+The sum of precisions is a sum of one term for each hit, j / t for the j-th hit at rank t; and likewise a sum of one
+term for each miss. The rarer of the two are placed. Values that are equal as fractions are told from values that are
+merely close by carrying each sum modulo a prime of 61 bits beside its float.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.order import Array
+
+MOST_RANKINGS = 3_000_000
+_PRIME = (1 << 61) - 1
+_CLOSE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """A discrete distribution.
+
+    Attributes:
+        values: (V,) float64, ascending.
+        counts: (V,) int64, rankings with each value.
+        total: the number of rankings.
+    """
+
+    values: Tensor
+    counts: Tensor
+    total: int
+
+    @property
+    def probabilities(self) -> Tensor:
+        """(V,) float64."""
+        return self.counts.to(torch.float64) / self.total
+
+    def tail(self, value: float) -> float:
+        """P(AP >= value); values within 1e-12 of each other are taken for equal."""
+        return int(self.counts[self.values >= value - _CLOSE].sum()) / self.total
+
+    def quantile(self, p: float) -> float:
+        """The smallest value that AP reaches or stays below with probability ``p``."""
+        through = self.counts.cumsum(0)
+        place = int(torch.searchsorted(through, math.ceil(p * self.total - _CLOSE * self.total)))
+        return float(self.values[min(place, len(self.values) - 1)])
+
+
+def is_feasible(n: int, m: int) -> bool:
+    """Whether at most 3,000,000 rankings exist."""
+    rare = min(m, n - m)
+    return m > 0 and rare <= 40 and math.comb(n, rare) <= MOST_RANKINGS
+
+
+def exact_distribution(n: int, m: int, k: int | None = None, *, norm: int | None = None) -> Distribution:
+    """All values of AP, or AP@k, of the C(n, m) rankings of n items with m relevant ones.
+
+    Args:
+        n: items.
+        m: relevant items, at least 1.
+        k: cut of AP@k, or None.
+        norm: what the sum of precisions is divided by; m by default.
+
+    Raises:
+        ValueError: where more than 3,000,000 rankings exist.
+    """
+    if not is_feasible(n, m):
+        raise ValueError(
+            f"the distribution of AP is listed only for `m` of at least 1 and up to {MOST_RANKINGS:,} rankings, "
+            f"got n={n}, m={m}; use `lognormal_tail`, or a permutation test"
+        )
+    cut = n if k is None else min(k, n)
+    table, residues, start = _terms_of_hits(n, m, cut) if m <= n - m else _terms_of_misses(n, n - m, cut)
+    sums, marks = _all_sums(n, table, residues)
+    _, first, counts = np.unique(marks, return_index=True, return_counts=True)
+    values = (start + sums[first]) / (norm or m)
+    order = np.argsort(values)
+    return Distribution(torch.from_numpy(values[order]), torch.from_numpy(counts[order]), len(sums))
+
+
+def _terms_of_hits(n: int, m: int, cut: int) -> tuple[Array, Array, float]:
+    """(m, n) what the j-th hit adds at each rank: j / t in the top, as floats and modulo the prime."""
+    hit, t = np.arange(1, m + 1)[:, None], np.arange(1, n + 1)
+    inverse = [pow(rank, -1, _PRIME) if rank <= cut else 0 for rank in range(1, n + 1)]
+    residues = [[j * x % _PRIME for x in inverse] for j in range(1, m + 1)]
+    return np.where(t <= cut, hit / t, 0.0), np.array(residues, np.int64), 0.0
+
+
+def _terms_of_misses(n: int, q: int, cut: int) -> tuple[Array, Array, float]:
+    """(q, n) what the i-th miss takes away at rank s of the sum ``cut`` of a ranking without misses.
+
+    It takes 1 - i / s for its own place, and 1 / t at its rank and each below it.
+    """
+    miss, s = np.arange(1, q + 1)[:, None], np.arange(1, n + 1)
+    below = np.concatenate([np.cumsum(1 / np.arange(cut, 0, -1.0))[::-1], np.zeros(n - cut)])
+    table = np.where(s <= cut, miss / s - 1 - below, 0.0)
+    inverse = [pow(rank, -1, _PRIME) for rank in range(1, cut + 1)]
+    marks, mark = [0] * n, 0
+    for rank in range(cut, 0, -1):
+        mark += inverse[rank - 1]
+        marks[rank - 1] = mark % _PRIME
+    residues = [
+        [(i * inverse[rank] - 1 - marks[rank]) % _PRIME if rank < cut else 0 for rank in range(n)]
+        for i in range(1, q + 1)
+    ]
+    return table, np.array(residues, np.int64).reshape(q, n), float(cut)
+
+
+def _all_sums(n: int, table: Array, residues: Array) -> tuple[Array, Array]:
+    """The sum of one term a row, over all ways to place the rows at ascending ranks; with its residue."""
+    sums, marks, last = np.zeros(1), np.zeros(1, np.int64), np.full(1, -1)
+    for row in range(len(table)):
+        most = n - len(table) + row  # the rank, from 0, that leaves room for the rows to come
+        width = most - last
+        before = np.repeat(np.arange(len(last)), width)
+        first = np.cumsum(width) - width
+        last = last[before] + 1 + np.arange(len(before)) - first[before]
+        sums = sums[before] + table[row, last]
+        marks = (marks[before] + residues[row, last]) % _PRIME
+    return sums, marks

@@ -1,0 +1,160 @@
+"""Where chance puts the hits: h(t) of a random ranking is hypergeometric, and from it follow r(t), p(t) and the ranks
+of the hits.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import checks, checks_inference
+
+_WHOLE = 1 << 20
+_DEVIATIONS = 45
+
+
+@dataclass(frozen=True)
+class RandomHits:
+    """The law of h(t), the hits among the top t of a random ranking; r(t) = h(t) / m and p(t) = h(t) / t with it.
+
+    P(h = j) = C(m, j) C(n - m, t - j) / C(n, t). Probabilities come from the ratios of successive ones, in which no
+    large factorials cancel.
+
+    Args:
+        n: items, at least 1.
+        m: relevant items, 0 to n.
+        t: rank, 1 to n.
+
+    Raises:
+        ValueError: for an argument that breaks one of these rules.
+
+    Equals ``scipy.stats.hypergeom(n, m, t)``.
+
+    Example:
+        >>> from torch_ap.inference.chance import RandomHits
+        >>> h = RandomHits(8, 3, 2)
+        >>> h.mean, round(h.variance / 3**2, 6), h.quantile(0.5)
+        (0.75, 0.044643, 1)
+    """
+
+    n: int
+    m: int
+    t: int
+
+    def __post_init__(self) -> None:
+        checks_inference.ranking_size(self.n, self.m)
+        checks_inference.rank("t", self.t, self.n)
+
+    @property
+    def mean(self) -> float:
+        """T m / n."""
+        return self.t * self.m / self.n
+
+    @property
+    def variance(self) -> float:
+        """T pi (1 - pi) (n - t) / (n - 1), with pi = m / n."""
+        return self.covariance(self.t)
+
+    def covariance(self, later: int) -> float:
+        """Cov(h(t), h(t')) = t (n - t') pi (1 - pi) / (n - 1), for t' of at least t."""
+        checks_inference.rank("later", later, self.n)
+        checks.positive_int("later", later, least=self.t)
+        share = self.m * (self.n - self.m) / self.n**2
+        return self.t * (self.n - later) * share / max(self.n - 1, 1)
+
+    def probability(self, hits: int) -> float:
+        """P(h(t) = hits)."""
+        place = hits - self._least
+        return float(self._law[place]) if 0 <= place < len(self._law) else 0.0
+
+    def tail(self, hits: int) -> float:
+        """P(h(t) >= hits)."""
+        place = hits - self._least
+        return 1.0 if place <= 0 else float(self._law[place:].sum())
+
+    def quantile(self, p: float) -> int:
+        """The smallest h with P(h(t) <= h) >= p."""
+        if not 0 < p < 1:
+            raise ValueError(f"`p` must be a number between 0 and 1, ends excluded, got {p!r}")
+        # a sum that reaches p but for rounding has reached it
+        through = self._law.cumsum(0) * (1 + 1e-13)
+        return self._least + min(int(torch.searchsorted(through, p)), len(self._law) - 1)
+
+    def interval(self, level: float = 0.95) -> tuple[int, int]:
+        """The hits that chance finds with probability of at least ``level``, equal tails cut off."""
+        checks_inference.level(level)
+        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+    @cached_property
+    def _least(self) -> int:
+        """The smallest h whose probability is kept."""
+        least, most = max(0, self.t - (self.n - self.m)), min(self.m, self.t)
+        if most - least <= _WHOLE:
+            return least
+        return max(least, int(self.mean - _DEVIATIONS * math.sqrt(self.variance)))
+
+    @cached_property
+    def _law(self) -> Tensor:
+        """Probabilities from ``_least`` on."""
+        most = min(self.m, self.t)
+        if most - max(0, self.t - (self.n - self.m)) > _WHOLE:
+            most = min(most, int(self.mean + _DEVIATIONS * math.sqrt(self.variance)) + 1)
+        h = torch.arange(self._least, most, dtype=torch.float64)
+        up = (self.m - h) * (self.t - h)
+        down = (h + 1) * (self.n - self.m - self.t + h + 1)
+        logs = torch.cat([h.new_zeros(1), torch.log(up / down).cumsum(0)])
+        law = torch.exp(logs - logs.max())
+        return law / law.sum()
+
+
+def rank_probability(n: int, m: int, hit: int, rank: int) -> float:
+    """P(T_j = k): that the ``hit``-th hit of a random ranking stands at ``rank``.
+
+    C(k - 1, j - 1) C(n - k, m - j) / C(n, m), which is j / k times P(h(k) = j).
+
+    Args:
+        n: items.
+        m: relevant items, at least 1.
+        hit: j, 1 to m.
+        rank: k, 1 to n.
+
+    Source: Su & Zhang, Statistical Inference for Recall, Precision and Average Precision.
+
+    Example:
+        >>> from torch_ap.inference.chance import rank_probability
+        >>> round(rank_probability(8, 3, 1, 1), 6)
+        0.375
+    """
+    checks_inference.ranking_size(n, m)
+    checks_inference.rank("hit", hit, m)
+    checks_inference.rank("rank", rank, n)
+    return hit / rank * RandomHits(n, m, rank).probability(hit)
+
+
+def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple[int, int]) -> float:
+    """P(T_i = s, T_j = t): that of a random ranking the i-th hit stands at rank s and the j-th at rank t.
+
+    C(s - 1, i - 1) C(t - s - 1, j - i - 1) C(n - t, m - j) / C(n, m): given T_j = t, the j - 1 hits before it are
+    a random ranking of t - 1 items.
+
+    Args:
+        n: items.
+        m: relevant items, at least 2.
+        first: (i, s).
+        second: (j, t), with j > i.
+
+    Source: Su & Zhang, Statistical Inference for Recall, Precision and Average Precision.
+
+    Example:
+        >>> from torch_ap.inference.chance import joint_rank_probability
+        >>> round(joint_rank_probability(8, 3, (1, 1), (2, 2)), 6)
+        0.107143
+    """
+    (i, s), (j, t) = first, second
+    if not i < j:
+        raise ValueError(f"`second` must name a later hit than `first`, got {first} and {second}")
+    outer = rank_probability(n, m, j, t)
+    checks_inference.rank("first", s, n)
+    return outer * rank_probability(t - 1, j - 1, i, s) if s < t and j <= t else 0.0

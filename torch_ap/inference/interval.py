@@ -1,0 +1,65 @@
+"""A confidence interval as a record, and the forms that an estimate with a standard error takes."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """An estimate, how far it can be trusted, and how that was found out.
+
+    Attributes:
+        estimate: what was measured; 0-d, or one a ranking.
+        low: lower end, of the same shape; NaN where no interval exists.
+        high: upper end.
+        standard_error: NaN where the method has none.
+        level: nominal coverage.
+        method: name of the method.
+        design: "iid" (the number of hits is random) or "stratified" (it is fixed), or "" where the question is void.
+        reason: why ends are NaN or were found by another rule; "" where nothing was special.
+    """
+
+    estimate: Tensor
+    low: Tensor
+    high: Tensor
+    standard_error: Tensor
+    level: float
+    method: str
+    design: str = ""
+    reason: str = ""
+
+    def to(self, dtype: torch.dtype) -> "Interval":
+        """The same interval with its numbers in ``dtype``."""
+        return replace(
+            self,
+            estimate=self.estimate.to(dtype),
+            low=self.low.to(dtype),
+            high=self.high.to(dtype),
+            standard_error=self.standard_error.to(dtype),
+        )
+
+
+Ends = tuple[Tensor, Tensor]
+
+
+def wald(estimate: Tensor, error: Tensor, quantile: Tensor | float) -> Ends:
+    """Estimate ± quantile * error. The ends may leave [0, 1]."""
+    return estimate - quantile * error, estimate + quantile * error
+
+
+def logit(estimate: Tensor, error: Tensor, quantile: Tensor | float) -> Ends:
+    """Wald's interval on the scale of log(x / (1 - x)), carried back: inside (0, 1); NaN at 0 and at 1."""
+    inside = (estimate > 0) & (estimate < 1)
+    centre = torch.logit(torch.where(inside, estimate, torch.nan))
+    half = quantile * error / (estimate * (1 - estimate))
+    return torch.sigmoid(centre - half), torch.sigmoid(centre + half)
+
+
+def wilson(estimate: Tensor, trials: Tensor, z: float) -> Ends:
+    """Wilson's (1927) score interval of a share of so many trials, whole or effective."""
+    square = z * z
+    centre = (estimate + square / (2 * trials)) / (1 + square / trials)
+    half = z * torch.sqrt(estimate * (1 - estimate) / trials + square / (4 * trials**2)) / (1 + square / trials)
+    return (centre - half).clamp(min=0), (centre + half).clamp(max=1)

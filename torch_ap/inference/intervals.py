@@ -1,0 +1,151 @@
+"""How far an average precision can be trusted: a confidence interval for one ranking, for each of many, and for their
+mean.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from torch_ap.core import checks, checks_inference
+from torch_ap.core.batch import Batch, Door
+from torch_ap.core.convention import Convention
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.functional.classification import Average, Interpolation
+from torch_ap.functional.evaluation import Evaluation, raise_broken
+from torch_ap.inference.interval import Interval
+from torch_ap.inference.methods import DESIGNS, METHODS, curve_interval, refuse
+from torch_ap.inference.of_average import average_interval
+from torch_ap.inference.resampling import Resampling
+
+
+def average_precision_interval(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    level: float = 0.95,
+    method: str = "influence",
+    design: str = "iid",
+    average: Average = "none",
+    interpolation: Interpolation = None,
+    weights: Tensor | None = None,
+    resampling: Resampling | None = None,
+) -> Interval:
+    r"""A confidence interval for average precision, by default from its influence functions, at the cost of AP itself.
+
+    .. math::
+        SE^2 = \frac{\widehat{var}(\phi_+)}{m} + \frac{\widehat{var}(\phi_-)}{q} + \frac{\pi (1 - \pi) \theta_\pi^2}{n},
+        \qquad logit(AP) \pm t_{m-1} \frac{SE}{AP (1 - AP)}
+
+    with m hits, q misses, pi = m / n, and the influence functions phi of :mod:`torch_ap.inference.influence`. The last
+    term of SE belongs to ``design="iid"``: items were drawn, and the number of hits with them. In
+    ``design="stratified"`` so many hits and so many misses were drawn.
+
+    =====================  =================================================  ==================  ==================
+    method                 what it is                                         covers, at 80%      covers, at 95%
+    =====================  =================================================  ==================  ==================
+    influence              influence functions, logit, t with m - 1           .753 / .796 / .846  .922 / .949 / .974
+    wald                   influence functions, AP ± z SE                     .777 / .795 / .892  .927 / .947 / .976
+    jackknife              delete one, logit, t with m - 1                    .689 / .795 / .814  .905 / .949 / .967
+    bootstrap-percentile   quantiles of the replicates                        .640 / .754 / .811  .864 / .928 / .952
+    bootstrap-bca          bias-corrected and accelerated                     .718 / .774 / .824  .875 / .940 / .956
+    bootstrap-logit        bootstrap SE, logit, t with m - 1                  .754 / .800 / .890  .916 / .950 / .984
+    boyd-logit             AP (1 - AP) / m, logit: wide, never far too short  .797 / .884 / 1     .947 / .980 / 1
+    boyd-binomial          AP ± z sqrt(AP (1 - AP) / m)                       .789 / .898 / 1     .944 / .986 / 1
+    survival               Su & Zhang's survival function, AP ± z SE          .720 / .877 / 1     .908 / .983 / 1
+    sigma-ap               Su & Zhang's sigma_ap: a reproduction, no use      .108 / .631 / 1     .160 / .815 / 1
+    =====================  =================================================  ==================  ==================
+
+    Coverage: least, median and greatest over 3,000 and 10,000 items, 50 to 1,000 hits, d' of 0 to 3, m held fixed and
+    ``design="stratified"``. Where m is random the stratified interval at 95% covers .894 to .929, the iid one .939 to
+    .948; used where m is fixed, the iid one covers .943 to .997.
+
+    Where it is a matter of definition: AP = 1 has no standard error; the lower end is then (alpha / 2)^(1 / m), a
+    heuristic, and the upper 1. With fewer than two hits, or two misses where AP < 1, or no miss at all, the ends are
+    NaN. ``reason`` of the result says so.
+
+    Args:
+        preds: (N,) scores of one ranking, or (N, C), one ranking a class or label.
+        target: (N,) of 0 and 1; for (N, C) scores (N,) class ids or (N, C) of 0 and 1.
+        level: nominal coverage, in (0, 1).
+        method: one of those above.
+        design: "iid" or "stratified"; methods that know no such difference ignore it, and say "".
+        average: for (N, C) scores: "none" for an interval each, "macro", "weighted" or "micro" for one of the average.
+            All rankings rank the same items, so their covariances count: an item contributes its total. Method
+            "influence", "wald" or a bootstrap; degrees of freedom after Welch & Satterthwaite. A ranking without hits
+            counts as in :func:`torch_ap.functional.multilabel_average_precision`, as a constant.
+        interpolation: as for :func:`torch_ap.functional.binary_average_precision`, but "trapezoid"; methods
+            "bootstrap-percentile" and "bootstrap-logit" only.
+        weights: refused: the formulas count items.
+        resampling: of the bootstraps; None for 1,000 replicates that repeat.
+
+    Returns:
+        :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors, or of (C,) for no average.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals no other package's. Source: influence functions as derived in the documentation of this package; "boyd":
+    Boyd, Eng & Page (2013), Area under the Precision-Recall Curve, section 4; "survival", "sigma-ap": Su & Zhang,
+    Statistical Inference for Recall, Precision and Average Precision; "bca": Efron (1987).
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.inference import average_precision_interval
+        >>> preds = torch.tensor([10.0, 9, 8, 7, 6, 5, 4, 3, 2, 1])
+        >>> target = torch.tensor([1, 1, 0, 1, 0, 1, 0, 0, 0, 1])
+        >>> found = average_precision_interval(preds, target, level=0.8)
+        >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
+        [0.468, 0.783, 0.937]
+    """
+    checks_inference.no_weights(weights, "an interval")
+    wide = isinstance(preds, Tensor) and preds.ndim == 2
+    classes = wide and isinstance(target, Tensor) and target.ndim == 1
+    door = Door(width=preds.shape[1] if wide else None, classes=classes)
+    evaluation = Evaluation(door, Convention(interpolation=interpolation), average=average)
+    admitted = evaluation.admit(preds, target)
+    raise_broken(admitted.broken, door.top)
+    curve = evaluation.curve(admitted)
+    return interval_of_curve(
+        evaluation, curve, admitted, level=level, method=method, design=design, resampling=resampling
+    )
+
+
+def interval_of_curve(
+    evaluation: Evaluation,
+    curve: HitCurve,
+    admitted: Batch | None,
+    *,
+    level: float = 0.95,
+    method: str = "influence",
+    design: str = "iid",
+    resampling: Resampling | None = None,
+) -> Interval:
+    """The interval of rankings, or of their average, under all settings of an evaluation.
+
+    Args:
+        evaluation: the settings.
+        curve: its rankings.
+        admitted: the items, which the interval of an average needs; None where only counts per threshold were kept.
+        level, method, design, resampling: as for :func:`average_precision_interval`.
+    """
+    checks_inference.level(level)
+    checks.one_of("method", method, METHODS)
+    checks.one_of("design", design, DESIGNS)
+    how: dict[str, Any] = {"level": level, "method": method, "design": design, "resampling": resampling or Resampling()}
+    if evaluation.door.width is not None and evaluation.average not in ("none", None):
+        refuse(evaluation.convention, method, None)
+        return average_interval(evaluation, curve, admitted, **how)
+    found = curve_interval(curve, evaluation.convention, **how)
+    return _first(found) if evaluation.door.width is None else found
+
+
+def _first(found: Interval) -> Interval:
+    """The only ranking's interval, 0-d."""
+    return replace(
+        found,
+        estimate=found.estimate[0],
+        low=found.low[0],
+        high=found.high[0],
+        standard_error=found.standard_error[0],
+    )

@@ -1,0 +1,83 @@
+"""Resamples of items that several rankings share: every ranking is weighed by the same draw.
+
+An item keeps its place in each ranking, so a resample is a weight an item, and a ranking's AP under it comes from the
+weights summed over the groups of its own curve.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.inference import at_items
+from torch_ap.inference.bootstrap import curve_of_counts
+from torch_ap.inference.item_values import ItemValues
+from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
+
+
+def cells(curve: HitCurve, scores: Tensor, relevant: Tensor) -> Tensor:
+    """The cell of each item of one ranking: its group, hits first: (N,) int64 below 2 (E + 1)."""
+    groups = len(curve.hits)
+    place = torch.arange(groups, device=scores.device)
+    beyond = place.new_full((1,), groups)
+    values = ItemValues(curve, place, place + groups + 1, beyond, beyond + groups + 1)
+    return at_items.spread(values, scores, relevant)
+
+
+def curve_of(cell: Tensor, groups: int, weights: Tensor) -> HitCurve:
+    """One ranking under each row of weights, as b rankings.
+
+    Args:
+        cell: (N,) of :func:`cells`.
+        groups: E, the groups of its curve.
+        weights: (b, N) int64.
+    """
+    counts = weights.new_zeros(len(weights), 2 * (groups + 1)).index_add_(1, cell, weights)
+    return curve_of_counts(counts[:, : groups + 1], counts[:, groups + 1 :])
+
+
+def replicates(
+    measure: Callable[[Tensor], Tensor], strata: Sequence[Tensor], items: int, resampling: Resampling
+) -> Tensor:
+    """A measure under B resamples of the items: (B, ...).
+
+    Args:
+        measure: (b, N) int64 weights to (b, ...) values.
+        strata: places of the items that are resampled among themselves; together all items.
+        items: N.
+        resampling: how many, from which generator, in how much memory.
+    """
+    device = strata[0].device
+    on_device = device.type != "cpu"
+    generator, seed = (resampling.on(device), 0) if on_device else (None, resampling.seed())
+    parts = []
+    for span in resampling.spans(4 * items):
+        if generator is not None:
+            weights = _drawn_on_device(generator, strata, items, len(span))
+        else:
+            weights = _drawn(seed, span, strata, items)
+        parts.append(measure(weights))
+    return torch.cat(parts)
+
+
+def _drawn(seed: int, span: range, strata: Sequence[Tensor], items: int) -> Tensor:
+    """(b, N) how often each item was drawn."""
+
+    def one(rng: np.random.Generator) -> Tensor:
+        row = np.empty(items, np.int64)
+        for places in strata:
+            row[places.numpy()] = multinomial(rng, np.ones(len(places), np.int64), len(places))
+        return torch.from_numpy(row)
+
+    return torch.stack(rows(one, generators(seed, span), items))
+
+
+def _drawn_on_device(generator: torch.Generator, strata: Sequence[Tensor], items: int, count: int) -> Tensor:
+    weights = torch.zeros(count, items, dtype=torch.int64, device=generator.device)
+    for places in strata:
+        sizes = torch.ones_like(places)
+        draws = sizes.sum().expand(count)
+        weights[:, places] = multinomial_on_device(generator, sizes, draws)
+    return weights

@@ -1,0 +1,153 @@
+"""The methods for an interval of each ranking, by name, and what they say where there is nothing to say."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import hit_curve, segments
+from torch_ap.core.convention import Convention
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.inference import bootstrap, influence, interval, jackknife, published
+from torch_ap.inference.interval import Ends, Interval
+from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.student import normal_quantile, student_quantile
+
+DESIGNS = ("iid", "stratified")
+
+
+@dataclass(frozen=True)
+class _Analytic:
+    """A method that needs the curve alone."""
+
+    variance: Callable[[HitCurve, Tensor, str], Tensor]
+    form: Callable[[Tensor, Tensor, Tensor | float], Ends]
+    student: bool = False
+    designed: bool = False
+
+
+def _influence(curve: HitCurve, _: Tensor, design: str) -> Tensor:
+    return influence.variance(curve, design)
+
+
+def _jackknife(curve: HitCurve, _: Tensor, design: str) -> Tensor:
+    return jackknife.variance(jackknife.leave_one_out(curve), design)
+
+
+def _boyd(curve: HitCurve, estimate: Tensor, _: str) -> Tensor:
+    return published.boyd(curve, estimate)
+
+
+def _survival(curve: HitCurve, _: Tensor, __: str) -> Tensor:
+    return published.survival(curve)
+
+
+def _sigma_ap(curve: HitCurve, _: Tensor, __: str) -> Tensor:
+    return published.sigma_ap(curve)
+
+
+_ANALYTIC = {
+    "influence": _Analytic(_influence, interval.logit, student=True, designed=True),
+    "wald": _Analytic(_influence, interval.wald, designed=True),
+    "jackknife": _Analytic(_jackknife, interval.logit, student=True, designed=True),
+    "boyd-logit": _Analytic(_boyd, interval.logit),
+    "boyd-binomial": _Analytic(_boyd, interval.wald),
+    "survival": _Analytic(_survival, interval.wald),
+    "sigma-ap": _Analytic(_sigma_ap, interval.wald),
+}
+BOOTSTRAPS = ("bootstrap-percentile", "bootstrap-bca", "bootstrap-logit")
+METHODS = (*_ANALYTIC, *BOOTSTRAPS)
+
+
+def curve_interval(
+    curve: HitCurve, convention: Convention, *, level: float, method: str, design: str, resampling: Resampling
+) -> Interval:
+    """The interval of each ranking of a curve: (S,) ends."""
+    refuse(convention, method, curve)
+    estimate = convention(curve)
+    m = segments.real(curve.m)
+    if method in BOOTSTRAPS:
+        low, high, error = _bootstrapped(curve, convention, estimate, method, design, level, resampling)
+        name = design
+    else:
+        rule = _ANALYTIC[method]
+        error = torch.sqrt(rule.variance(curve, estimate, design))
+        quantile = student_quantile(level, m - 1) if rule.student else normal_quantile(level)
+        low, high = rule.form(estimate, error, quantile)
+        name = design if rule.designed else ""
+    return _at_the_edge(Interval(estimate, low, high, error, level, method, name), curve)
+
+
+def _bootstrapped(
+    curve: HitCurve, convention: Convention, estimate: Tensor, method: str, design: str, level: float, how: Resampling
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Low, high and standard error of each ranking, one after the other: each is a whole set of resamples."""
+    out = torch.full((3, len(estimate)), torch.nan, dtype=estimate.dtype, device=estimate.device)
+    for ranking, one in enumerate(hit_curve.split(curve)):
+        m, n = int(one.m), int(one.n)
+        if m < 2 or m == n:
+            continue
+        values = bootstrap.replicates(one, convention, design, how)
+        error = bootstrap.standard_error(values)
+        if method == "bootstrap-percentile":
+            low, high = bootstrap.percentile(values, level)
+        elif method == "bootstrap-bca":
+            slope = influence.acceleration(influence.influence(one))[0]
+            low, high = bootstrap.bca(values, estimate[ranking], slope, level)
+        else:
+            quantile = student_quantile(level, segments.real(one.m) - 1)[0]
+            low, high = interval.logit(estimate[ranking], error, quantile)
+        out[:, ranking] = torch.stack([low, high, error])
+    return out[0], out[1], out[2]
+
+
+def refuse(convention: Convention, method: str, curve: HitCurve | None) -> None:
+    """Refuse, by name, the conventions that the method has no mathematics for."""
+    if convention.top_k is not None:
+        raise ValueError(
+            f"`top_k` has no interval here, got {convention.top_k}; recall and precision at k have theirs in "
+            "`recall_at_k_interval` and `precision_at_k_interval`"
+        )
+    tied = curve is None or bool((curve.items > 1).any())
+    if convention.ties != "grouped" and tied:
+        raise ValueError(f"`ties` must be 'grouped' for an interval where scores tie, got {convention.ties!r}")
+    if convention.interpolation is None:
+        return
+    trapezoid = isinstance(convention.interpolation, str) and convention.interpolation == "trapezoid"
+    if trapezoid or method not in ("bootstrap-percentile", "bootstrap-logit"):
+        raise ValueError(
+            f"`interpolation` has no interval by method {method!r}, got {convention.interpolation!r}; "
+            "use 'bootstrap-percentile' or 'bootstrap-logit' (not for 'trapezoid')"
+        )
+
+
+def _at_the_edge(found: Interval, curve: HitCurve) -> Interval:
+    """The answers where AP is 1 or too little was seen, and the reason."""
+    m, misses = segments.real(curve.m), curve.n - curve.m
+    void = (curve.m < 2) | (misses < 1)
+    perfect = ~void & (found.estimate == 1) & ~(found.standard_error > 0)
+    low = torch.where(perfect, ((1 - found.level) / 2) ** (1 / m), found.low)
+    high = torch.where(perfect, 1, found.high)
+    error = torch.where(perfect, 0, found.standard_error)
+    low, high, error = (torch.where(void, torch.nan, x) for x in (low, high, error))
+    return replace(found, low=low, high=high, standard_error=error, reason=_reason(curve, perfect, torch.isnan(low)))
+
+
+def _reason(curve: HitCurve, perfect: Tensor, undefined: Tensor) -> str:
+    """What is special, and in how many rankings."""
+    misses = curve.n - curve.m
+    some = (curve.m > 1) & (misses > 0)
+    told = (
+        (curve.m == 0, "no hits, so AP and its interval are NaN"),
+        (curve.m == 1, "one hit, which has no spread: the ends are NaN"),
+        ((curve.m > 1) & (misses == 0), "no misses: AP is 1 for any scores, and the ends are NaN"),
+        (some & undefined & (misses == 1), "one miss, which has no spread: the ends are NaN"),
+        (some & undefined & (misses > 1), "AP of 0: the ends are NaN"),
+        (perfect, "AP of 1, where no standard error exists: the lower end is the heuristic (alpha / 2)^(1 / m)"),
+    )
+    counts = torch.stack([flags.sum() for flags, _ in told]).tolist()
+    said = [(count, text) for count, (_, text) in zip(counts, told, strict=True) if count]
+    if len(curve.m) == 1:
+        return "".join(text for _, text in said)
+    return "; ".join(f"{count} of {len(curve.m)} rankings: {text}" for count, text in said)

@@ -1,0 +1,203 @@
+"""What a metric of average precision says about its own value: chance level, interval, and comparison with another.
+
+All of it is computed from the state, over all ranks where there are several, so every rank must call it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.batch import Batch, counted
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.functional.evaluation import Evaluation
+from torch_ap.inference.average_comparison import compare_averages
+from torch_ap.inference.comparison import Comparison, compare_checked
+from torch_ap.inference.interval import Interval
+from torch_ap.inference.intervals import interval_of_curve
+from torch_ap.inference.random_ranking import expected_average_precision
+from torch_ap.inference.resampling import Resampling
+from torch_ap.metrics.base import RankingMetric
+
+
+class UncertainMetric(RankingMetric):
+    """Abstract: a metric whose state is one or many rankings, of items that it may still hold."""
+
+    _evaluation: Evaluation
+
+    def _held(self) -> tuple[HitCurve, Batch | None, torch.dtype]:
+        """The rankings of all items so far, the items unless only counts were kept, and the dtype of the scores."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _all_ranks(self) -> Iterator[tuple[HitCurve, Batch | None, torch.dtype]]:
+        """What is held by all ranks together."""
+        should_sync = self._to_sync and not self._is_synced
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn, should_sync=should_sync, should_unsync=self._should_unsync and should_sync
+        ):
+            self._raise_noted(top=self._evaluation.door.top)
+            curve, batch, scores = self._held()
+            if curve.weighted or (batch is not None and batch.weights is not None):
+                raise ValueError("`weights` have no chance level and no interval: their formulas count items")
+            yield curve, batch, self._dtype_of_result(scores)
+
+    def baseline(self) -> Tensor:
+        """What chance gives: E(AP) or E(AP@k) of a random ranking of these items, averaged as the metric is.
+
+        Returns:
+            Of the shape and dtype of ``compute()``; see :func:`torch_ap.inference.random_average_precision`.
+
+        Raises:
+            ValueError: for interpolated AP or ``denominator="found"``, which have no closed form, and for weights.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import BinaryAveragePrecision
+            >>> metric = BinaryAveragePrecision()
+            >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+            >>> metric.baseline()
+            tensor(0.6806)
+        """
+        with self._all_ranks() as (curve, _, dtype):
+            return self._chance(curve, dtype)
+
+    def confidence_interval(
+        self,
+        level: float = 0.95,
+        method: str = "influence",
+        *,
+        design: str = "iid",
+        resampling: Resampling | None = None,
+    ) -> Interval:
+        """How far the value can be trusted, for each ranking or for the average that the metric computes.
+
+        Args:
+            level: nominal coverage, in (0, 1).
+            method, design, resampling: as for :func:`torch_ap.inference.average_precision_interval`, which has every
+                method's measured coverage.
+
+        Returns:
+            :class:`torch_ap.inference.Interval`, in the dtype of ``compute()``.
+
+        Raises:
+            ValueError: where the method has no mathematics for the metric's convention, and for weights.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import BinaryAveragePrecision
+            >>> metric = BinaryAveragePrecision()
+            >>> metric.update(torch.arange(10.0, 0, -1), torch.tensor([1, 1, 0, 1, 0, 1, 0, 0, 0, 1]))
+            >>> found = metric.confidence_interval(level=0.8)
+            >>> found.low, found.high
+            (tensor(0.4682), tensor(0.9369))
+        """
+        with self._all_ranks() as (curve, batch, dtype):
+            found = interval_of_curve(
+                self._evaluation, curve, batch, level=level, method=method, design=design, resampling=resampling
+            )
+            return found.to(dtype)
+
+    def compare(
+        self,
+        other: "UncertainMetric",
+        *,
+        level: float = 0.95,
+        method: str | None = None,
+        design: str = "stratified",
+        resampling: Resampling | None = None,
+    ) -> Comparison:
+        """Whether this system beats another on the same items.
+
+        Args:
+            other: a metric of the same class and settings, updated with the same targets in the same order.
+            level: nominal coverage, in (0, 1).
+            method: as for :func:`torch_ap.inference.compare_rankings`. Default "jackknife"; of an average "influence",
+                its only method.
+            design, resampling: as there.
+
+        Returns:
+            :class:`torch_ap.inference.Comparison` of floats.
+
+        Raises:
+            ValueError: if the other is not such a metric, for conventions other than plain AP, counts per threshold,
+                ``average="none"``, or weights.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import BinaryAveragePrecision
+            >>> a, b = BinaryAveragePrecision(), BinaryAveragePrecision()
+            >>> target = torch.tensor([1, 1, 0, 1, 0, 0, 0, 1, 0, 0])
+            >>> a.update(torch.arange(10.0, 0, -1), target)
+            >>> b.update(torch.tensor([3.0, 9, 8, 2, 7, 6, 5, 4, 1, 0]), target)
+            >>> round(a.compare(b).difference, 4)
+            0.247
+        """
+        if not isinstance(other, type(self)):
+            raise ValueError(f"`other` must be a {type(self).__name__}, got a {type(other).__name__}")
+        self._check_identity(other.ledger, "other")
+        with self._all_ranks() as (_, mine, _), other._all_ranks() as (_, theirs, _):
+            pair = _paired(mine, theirs)
+            one = self._evaluation.door.width is None
+            method = method or ("jackknife" if one else "influence")
+            how: dict[str, Any] = {
+                "level": level,
+                "method": method,
+                "design": design,
+                "resampling": resampling or Resampling(),
+            }
+            if not one:
+                return compare_averages(self._evaluation, *pair, **how)
+            kept = counted(pair[0].target)
+            a, b = (batch.scores[kept] for batch in pair)
+            return compare_checked(a, b, pair[0].target[kept] == 1, self._evaluation.convention, **how)
+
+    def summary(self, level: float = 0.95) -> dict[str, Tensor]:
+        """Value, ends of its interval and chance level under names for a logger: 0-d tensors.
+
+        Args:
+            level: nominal coverage of the interval, in (0, 1).
+
+        Returns:
+            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are NaN where no interval exists.
+
+        Raises:
+            ValueError: for ``average="none"``, and what :meth:`baseline` and :meth:`confidence_interval` refuse.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import BinaryAveragePrecision
+            >>> metric = BinaryAveragePrecision()
+            >>> metric.update(torch.arange(10.0, 0, -1), torch.tensor([1, 1, 0, 1, 0, 1, 0, 0, 0, 1]))
+            >>> {name: round(float(value), 3) for name, value in metric.summary().items()}
+            {'ap': 0.783, 'ap_low': 0.219, 'ap_high': 0.979, 'ap_chance': 0.607}
+        """
+        if self._evaluation.door.width is not None and self._evaluation.average in ("none", None):
+            raise ValueError("`average` must not be 'none' for a summary, which is one value a name")
+        with self._all_ranks() as (curve, batch, dtype):
+            found = interval_of_curve(self._evaluation, curve, batch, level=level).to(dtype)
+            value = self._evaluation.value(curve, dtype, warn=False)
+            chance = self._chance(curve, dtype)
+        return {"ap": value, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
+
+    def _chance(self, curve: HitCurve, dtype: torch.dtype) -> Tensor:
+        convention = self._evaluation.convention
+        if convention.interpolation is not None:
+            raise ValueError(
+                f"`interpolation` has no closed form of its chance level, got {convention.interpolation!r}"
+            )
+        if convention.top_k is not None and convention.denominator == "found":
+            raise ValueError("`denominator='found'` has no closed form of its chance level; use 'min' or 'relevant'")
+        each = expected_average_precision(curve.n, curve.m, convention.top_k, denominator=convention.denominator)
+        return self._evaluation.averaged(each, curve, dtype, warn=False)
+
+
+def _paired(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Batch]:
+    """Both metrics' items, which must be the same."""
+    if mine is None or theirs is None:
+        raise ValueError("`thresholds` must be None for a comparison: counts per threshold keep no items")
+    if not torch.equal(mine.target, theirs.target):
+        raise ValueError("`other` must have been updated with the same targets in the same order")
+    return mine, theirs
