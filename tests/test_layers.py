@@ -8,7 +8,14 @@ import torch_ap
 
 ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = [
-    {"core.checks", "core.checks_queries", "core.checks_detection", "core.order", "core.harmonic"},
+    {
+        "core.checks",
+        "core.checks_queries",
+        "core.checks_detection",
+        "core.checks_inference",
+        "core.order",
+        "core.harmonic",
+    },
     {"core.segments", "core.packing"},
     {
         *("core.hit_curve", "core.builders", "core.rows", "core.bins"),
@@ -16,6 +23,7 @@ FLOORS = [
     },
     {"core"},
     {"functional"},
+    {"inference"},
     {"metrics", "files"},
     {"commands"},
     {"", "cli"},

@@ -1,6 +1,6 @@
 """Average precision for PyTorch: exact, named, fast."""
 
-from torch_ap import functional
+from torch_ap import functional, inference
 from torch_ap._version import __version__
 from torch_ap.metrics.classification import (
     AveragePrecision,
@@ -37,4 +37,5 @@ __all__ = [
     "VOCMeanAveragePrecision",
     "__version__",
     "functional",
+    "inference",
 ]
