@@ -34,13 +34,16 @@ def scores(shape: tuple[int, ...], rate: float) -> tuple[Tensor, Tensor]:
 def one_ranking(sizes: list[int], rounds: int) -> None:
     """Compute on one ranking."""
     names = [*PEERS, "np.sort of the scores"]
-    print("\n### One ranking, value from tensors\n\n" + head("N, positives", names))
+    print("\n### One ranking: compute, from what the metric holds\n\n" + head("N, positives", names))
     for rate in (0.02, 0.5):
         for size in sizes:
             preds, target = scores((size,), rate)
+            held = {"torch_ap": torch_ap.BinaryAveragePrecision, "torchmetrics": their_classes.BinaryAveragePrecision}
+            metrics = {name: metric(compute_with_cache=False) for name, metric in held.items()}
+            for metric in metrics.values():
+                metric.update(preds, target)
             contenders = {
-                "torch_ap": partial(functional.binary_average_precision, preds, target),
-                "torchmetrics": partial(torchmetrics.binary_average_precision, preds, target),
+                **{name: metric.compute for name, metric in metrics.items()},
                 "scikit-learn": partial(average_precision_score, target.numpy(), preds.numpy()),
                 "torcheval": partial(torcheval.binary_auprc, preds, target),
                 "np.sort of the scores": partial(np.sort, preds.numpy()),

@@ -45,7 +45,7 @@ def average_precision(
     """
     m = segments.real(curve.m)
     if top_k is None and ties == "grouped":  # the same as below, in half the passes over memory
-        total = segments.total(curve.precision.mul_(curve.hits).nan_to_num_(0), curve.offsets)
+        total = segments.total_product(curve.hits, curve.precision, curve.offsets)
         return torch.where(m > 0, total / m, torch.nan)
     if top_k is None:
         total = segments.total(_RULES[ties](_groups(curve, None)), curve.offsets)

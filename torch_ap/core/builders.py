@@ -48,7 +48,8 @@ def from_scores(
         m: (S,) relevant items of each ranking, where more are known than were ranked.
         every_group: keep tie groups without a hit as entries too.
     """
-    relevant, simple = relevant.bool(), weight is None and not every_group and scores.device.type == "cpu"
+    relevant = order.as_flags(relevant)
+    simple = weight is None and not every_group and scores.device.type == "cpu"
     if segment is None and simple:
         return _counted(scores, relevant, m)
     if segment is None:
@@ -68,7 +69,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
         offsets: (S + 1,) int64, where each ranking begins and ends.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
-    relevant, on_cpu = relevant.bool(), scores.device.type == "cpu"
+    relevant, on_cpu = order.as_flags(relevant), scores.device.type == "cpu"
     curve = rows.from_runs(scores, relevant, offsets, m) if on_cpu else None
     if curve is None and on_cpu and scores.element_size() < 8:
         curve = rows.from_keys(scores, relevant, segments.ids(offsets), offsets.diff(), m)

@@ -9,6 +9,7 @@ in it. From these four counts every rule for ties follows.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -65,7 +66,13 @@ class HitCurve:
     @property
     def precision(self) -> Tensor:
         """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
-        return segments.real(self.hits_above, copy=True).add_(self.hits).div_(self.items_through)
+        if self.hits.device.type == "cpu":  # NumPy's passes wake no threads
+            hits, above, items, items_above = (
+                x.numpy() for x in (self.hits, self.hits_above, self.items, self.items_above)
+            )
+            with np.errstate(invalid="ignore"):
+                return torch.from_numpy(np.true_divide(above + hits, items_above + items))
+        return segments.real(self.hits_through) / segments.real(self.items_through)
 
     @property
     def hits_seen(self) -> Tensor:

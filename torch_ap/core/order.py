@@ -128,6 +128,17 @@ def equal_range(ascending: Array, queries: Array) -> tuple[Array, Array]:
     return below, at_or_below
 
 
+def as_flags(values: Tensor) -> Tensor:
+    """``values.bool()``; on CPU by NumPy.
+
+    torch shares a pass over so many values among its OpenMP threads, and they wait for the next one by spinning, beside
+    our own threads: where processors are few or shared that costs milliseconds.
+    """
+    if values.dtype == torch.bool or values.device.type != "cpu":
+        return values.bool()
+    return torch.from_numpy(values.numpy().astype(bool))
+
+
 def workers(size: int) -> int:
     """How many threads work on ``size`` values pays for: one for small inputs, else torch's own setting."""
     return min(torch.get_num_threads(), os.cpu_count() or 1) if size >= _THREADING_PAYS else 1

@@ -74,6 +74,12 @@ def total(values: Tensor, offsets: Tensor) -> Tensor:
     return torch.from_numpy(out)
 
 
+def total_product(weights: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
+    """Sum of weight times value of each segment, float64; what weighs nothing adds nothing, NaN or not."""
+    product = torch.from_numpy(weights.numpy() * values.numpy()) if values.device.type == "cpu" else weights * values
+    return total(torch.where(weights > 0, product, 0) if weights.is_floating_point() else product, offsets)
+
+
 def cumulative(values: Tensor, offsets: Tensor) -> Tensor:
     """Running sum of each segment, inclusive: (E,), in the dtype of ``values``.
 

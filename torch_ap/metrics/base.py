@@ -281,3 +281,8 @@ class RankingMetric(Metric):
             ModuleNotFoundError: without matplotlib.
         """
         return self._plot(val, ax)
+
+
+def joined(parts: list[Tensor]) -> Tensor:
+    """The parts of a list state, one at least, as one tensor; a single part is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

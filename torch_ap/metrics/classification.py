@@ -22,6 +22,7 @@ from torch_ap.functional.classification import (
     Ties,
 )
 from torch_ap.functional.evaluation import Evaluation, door_and_thresholds
+from torch_ap.metrics.base import joined
 from torch_ap.metrics.uncertainty import UncertainMetric
 
 
@@ -149,8 +150,8 @@ class ClassificationAveragePrecision(UncertainMetric):
             empty = torch.empty((0,) if door.width is None else (0, door.width), device=self.device)
             target = torch.empty((0,) if door.classes else empty.shape, dtype=door.target_dtype, device=self.device)
             return Batch(empty, target)
-        scores, target = torch.cat(self.scores), torch.cat(self.targets)
-        weights = torch.cat(self.weights) if self.weights else None
+        scores, target = joined(self.scores), joined(self.targets)
+        weights = joined(self.weights) if self.weights else None
         if weights is not None and len(weights) != len(scores):
             raise ValueError("`weights` must be given on every rank or on none")
         return Batch(scores, target, weights)
