@@ -96,11 +96,12 @@ def updates(rounds: int) -> None:
 
 
 def repeated(metric: Any, *args: Tensor) -> Callable[[], None]:
-    """100 updates, with a reset after each ten, so that the state stays small."""
+    """100 updates; where batches are large, with a reset after each ten, so that the state stays small."""
+    row = 10 if args[0].numel() > 1 << 17 else 100
 
     def run() -> None:
-        for _ in range(10):
-            for _ in range(10):
+        for _ in range(100 // row):
+            for _ in range(row):
                 metric.update(*args)
             metric.reset()
 

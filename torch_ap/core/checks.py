@@ -207,8 +207,7 @@ def values(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: int, u
             low, high = extremes(preds)
             broken[3] = (low < 0) | (high > 1)
         else:
-            high = preds.max()
-            high = high.item() if on_cpu else high
+            high = preds.max().item() if on_cpu else preds.max()
         broken[0] = high != high  # the maximum of anything with NaN is NaN
         if target.dtype != torch.bool:
             low, high = extremes(target)

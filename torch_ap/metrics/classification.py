@@ -109,8 +109,9 @@ class ClassificationAveragePrecision(UncertainMetric):
                 the values is raised by ``compute`` when the tensors lie on an accelerator.
         """
         batch = self._evaluation.admit(preds, target, weights)
-        self._check_device(batch.scores, "preds")
-        if self.thresholds is None:
+        if batch.scores.device != self._device:
+            self._check_device(batch.scores, "preds")
+        if self._evaluation.thresholds is None:
             self._append(batch, target)
         elif weights is None:
             self.counts = self.counts + self._evaluation.bins(batch)
