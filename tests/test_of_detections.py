@@ -137,3 +137,16 @@ def check_two_ranks(rank, store):
 
 def test_all_ranks_count(tmp_path):
     mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_cuda():
+    preds, target = scene(3, images=25)
+    there = [[{k: v.cuda() for k, v in image.items()} for image in side] for side in (preds, target)]
+    metric = MeanAveragePrecision("xywh").cuda().set_dtype(torch.float64)
+    metric.update(*there)
+    found, wanted = metric.confidence_interval(), fed(preds, target).confidence_interval()
+    assert found.low.device.type == "cuda"
+    assert float(found.estimate) == pytest.approx(float(wanted.estimate), abs=1e-12)
+    assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.15)

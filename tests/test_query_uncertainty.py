@@ -184,3 +184,13 @@ def check_two_ranks(rank, store):
 
 def test_all_ranks_count(tmp_path):
     mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_cuda():
+    here, there = fed(RetrievalMAP(), *data()), fed(RetrievalMAP().cuda(), *(x.cuda() for x in data()))
+    found = there.summary()
+    assert all(x.device.type == "cuda" for x in found.values())
+    torch.testing.assert_close({k: v.cpu() for k, v in found.items()}, here.summary())
+    assert there.compare(there).p_values["t"] == 1
