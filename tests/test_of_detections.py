@@ -41,26 +41,27 @@ def fed(preds, target, **settings):
     return metric
 
 
-def ranked_of(metric):
+def ranked_of(metric, area=0):
     with metric._synced_columns() as columns:
         numbers = metric._numbers(columns, None, micro=metric.average == "micro")
-        return ranked_images(numbers.matches, len(columns["detections_per_image"])), numbers.levels
+        return ranked_images(numbers.matches, len(columns["detections_per_image"]), area), numbers.levels
 
 
-def written_out(preds, target, weights, **settings):
+def written_out(preds, target, weights, name="map", **settings):
     drawn = np.repeat(np.arange(len(preds)), weights)
-    value = float(fed([preds[i] for i in drawn], [target[i] for i in drawn], **settings).compute()["map"])
+    value = float(fed([preds[i] for i in drawn], [target[i] for i in drawn], **settings).compute()[name])
     return math.nan if value == -1 else value
 
 
 @SETTINGS
 @pytest.mark.parametrize("seed", range(8))
-def test_weights_are_images_written_out(settings, seed):
+@pytest.mark.parametrize(("area", "name"), [(0, "map"), (1, "map_small"), (2, "map_medium")])
+def test_weights_are_images_written_out(area, name, settings, seed):
     preds, target = scene(seed)
-    ranked, levels = ranked_of(fed(preds, target, **settings))
+    ranked, levels = ranked_of(fed(preds, target, **settings), area)
     weights = np.random.default_rng(seed).multinomial(8, np.ones(8) / 8, 4)
     weights[0] = 1
-    wanted = torch.tensor([written_out(preds, target, row, **settings) for row in weights], dtype=torch.float64)
+    wanted = torch.tensor([written_out(preds, target, row, name, **settings) for row in weights], dtype=torch.float64)
     found = ranked.average_precision(torch.from_numpy(weights), levels).nanmean(1)
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12, equal_nan=True)
     plan = UnitPlan(ranked, levels)
