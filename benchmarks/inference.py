@@ -15,10 +15,11 @@ import torch
 from sklearn.metrics import average_precision_score
 from torch import Tensor
 
+from benchmarks.detection_scenes import like_coco
 from benchmarks.timing import by_turns, head, in_ms, machine, once, parser, row
 from torch_ap.functional import binary_average_precision, multilabel_average_precision
-from torch_ap.inference import Resampling, average_precision_interval, compare_rankings
-from torch_ap.inference.unit_bootstrap import RankedUnits, unit_interval
+from torch_ap.inference import Interval, Resampling, average_precision_interval, compare_rankings
+from torch_ap.metrics.detection import MeanAveragePrecision
 
 _LOOPS = 20
 
@@ -94,41 +95,21 @@ def comparisons(size: int) -> None:
         print(f"| {method} | {in_ms(once({'run': run})['run'])} |", flush=True)
 
 
-def images(units: int, replicates: int) -> None:
+def images(count: int, replicates: int) -> None:
     """The bootstrap over images of a set like COCO's val2017: 80 categories, 10 thresholds, 101 recall levels."""
-    ranked, levels = detections(units), torch.linspace(0, 1, 101, dtype=torch.float64)
-    seconds = once({"run": partial(unit_interval, ranked, levels=levels, resampling=Resampling(replicates))})["run"]
+    scenes, metric = like_coco(count), MeanAveragePrecision("xywh")
+    metric.update(scenes.preds, scenes.target)
+    seconds = once({"run": metric.compute, "bootstrap": partial(bootstrapped, metric, replicates)})
+    print(f"\n### Bootstrap over {count:,} images, {len(scenes.preds['labels']):,} detections\n")
     print(
-        f"\n### Bootstrap over {units:,} images, {len(ranked.unit):,} detections, {len(ranked.event_item):,} matches\n"
+        f"{replicates:,} resamples of mAP, matching included, in {seconds['bootstrap']:.3g} s; "
+        f"`compute` takes {seconds['run']:.3g} s"
     )
-    print(f"{replicates:,} replicates of mAP in {seconds:.3g} s, {seconds / replicates * 1000:.3g} s for 1,000")
 
 
-def detections(units: int, categories: int = 80, thresholds: int = 10) -> RankedUnits:
-    """Detections of which the better ones are true positives, fewer at each threshold."""
-    rng = np.random.default_rng(0)
-    items = units * 74
-    category = np.sort(rng.integers(0, categories, items))
-    offsets = np.searchsorted(category, np.arange(categories + 1))
-    quality = rng.random(items) + (np.arange(items) - offsets[category]) / np.diff(offsets)[category]
-    found = [np.flatnonzero(quality < 0.36 - 0.02 * threshold) for threshold in range(thresholds)]
-    ends = np.concatenate([np.searchsorted(event, offsets[1:]) for event in found]).reshape(thresholds, -1)
-    base = np.concatenate([[0], np.cumsum([len(event) for event in found])[:-1]])
-    event = torch.from_numpy(np.concatenate(found))
-    truths = units * 7
-    return RankedUnits(
-        unit=torch.from_numpy(rng.integers(0, units, items)),
-        counted=torch.ones(items, dtype=torch.bool),
-        offsets=torch.from_numpy(offsets),
-        event_item=event,
-        event_hit=torch.ones(len(event), dtype=torch.bool),
-        event_counts=torch.ones(len(event), dtype=torch.bool),
-        event_offsets=torch.from_numpy(np.concatenate([[0], (ends + base[:, None]).ravel()])),
-        ranking_list=torch.arange(categories).repeat(thresholds),
-        relevant_unit=torch.from_numpy(rng.integers(0, units, truths)),
-        relevant_list=torch.from_numpy(rng.integers(0, categories, truths)),
-        units=units,
-    )
+def bootstrapped(metric: MeanAveragePrecision, replicates: int) -> Interval:
+    """The metric's interval."""
+    return metric.confidence_interval(resampling=Resampling(replicates))
 
 
 def main() -> None:

@@ -4,11 +4,13 @@ import argparse
 import csv
 import io
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch_ap.commands import compare_runs
+from torch_ap.commands.compare_runs import Comparisons
 from torch_ap.commands.progress import Bar
 from torch_ap.files import report
 from torch_ap.files.judged import CONVENTIONS, judge
@@ -49,8 +51,8 @@ def run(args: argparse.Namespace) -> int:
     """Read, judge, measure, and write the results on standard output."""
     names = list(dict.fromkeys(args.measures or DEFAULT_MEASURES))
     report.check_names(names)
-    if args.compare and (len(args.runs) < 2 or args.form):
-        raise ValueError("--compare takes two runs at least, and prints text: leave out --json and --csv")
+    if args.compare and len(args.runs) < 2:
+        raise ValueError("--compare takes two runs at least")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
     results: Results = {}
@@ -67,10 +69,9 @@ def run(args: argparse.Namespace) -> int:
         if not judged.queries:
             raise ValueError(f"{path}: no query of the run has judgements in {args.qrels}")
         results[_column(read.tag, path, results)] = report.evaluate(judged, names)
-    forms: dict[str | None, Callable[[Results, bool], str]] = {"json": _json, "csv": _csv, None: _table}
-    sys.stdout.write(forms[args.form](results, args.per_query))
-    if args.compare:
-        sys.stdout.write("\n" + _aligned(compare_runs.lines(results)))
+    forms: dict[str | None, Callable[[Results, bool, Comparisons], str]] = {"json": _json, "csv": _csv, None: _table}
+    comparisons = compare_runs.comparisons(results) if args.compare else {}
+    sys.stdout.write(forms[args.form](results, args.per_query, comparisons))
     return 0
 
 
@@ -93,12 +94,12 @@ def _lines(results: Results, per_query: bool) -> list[tuple[str, str, list[float
     return lines
 
 
-def _table(results: Results, per_query: bool) -> str:
-    """Columns of text, four digits as trec_eval prints them."""
+def _table(results: Results, per_query: bool, comparisons: Comparisons) -> str:
+    """Columns of text, four digits as trec_eval prints them; then the comparisons."""
     lines = _lines(results, per_query)
     rows = [["measure", "query", *results]]
     rows += [[name, query, *("-" if v is None else f"{v:.4f}" for v in values)] for name, query, values in lines]
-    return _aligned(rows)
+    return _aligned(rows) + ("\n" + _aligned(compare_runs.lines(comparisons)) if comparisons else "")
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -114,20 +115,34 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cells).rstrip()
 
 
-def _csv(results: Results, per_query: bool) -> str:
+def _csv(results: Results, per_query: bool, comparisons: Comparisons) -> str:
+    """A row a measure and query; those of a comparison have its number's name for a query, and none of the first run.
+
+    Names have "compared." before them, and come after all queries.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["measure", "query", *results])
     for name, query, values in _lines(results, per_query):
         writer.writerow([name, query, *("" if value is None else repr(value) for value in values)])
+    for name in next(iter(comparisons.values()), {}):
+        for number in compare_runs.NAMES:
+            found = [measures[name].get(number) for measures in comparisons.values()]
+            cells = ["" if value is None else repr(value) for value in found]
+            writer.writerow([name, f"compared.{number}", "", *cells])
     return out.getvalue()
 
 
-def _json(results: Results, per_query: bool) -> str:
-    """{run: {measure: {"all": aggregate, "queries": {query: value}}}}."""
+def _json(results: Results, per_query: bool, comparisons: Comparisons) -> str:
+    """{run: {measure: {"all": aggregate, "queries": {query: value}, "compared": {name: number}}}}.
+
+    A number of a comparison that is not finite is null.
+    """
     out: dict[str, dict[str, dict[str, Any]]] = {}
     for column, measures in results.items():
         out[column] = {name: {_ALL: result.aggregate} for name, result in measures.items()}
         for name, result in measures.items() if per_query else ():
             out[column][name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
+        for name, found in comparisons.get(column, {}).items():
+            out[column][name]["compared"] = {x: value if math.isfinite(value) else None for x, value in found.items()}
     return json.dumps(out, indent=2, ensure_ascii=False) + "\n"

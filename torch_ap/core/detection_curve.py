@@ -4,7 +4,8 @@ A true positive is a hit; a false positive is a miss; what is matched to an igno
 outside the area range, is no item at all. No two detections tie: COCO and VOC take them one by one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -27,7 +28,9 @@ class Matches:
         won: (W, E) int64, the cells in which the pair is matched.
         real: (W, E) int64, those of them in which the ground truth is not ignored.
         inside: (A, N) bool, whether each detection, if unmatched, counts in each area range.
-        relevant: (A, K) int64, ground truths that are not ignored.
+        truth_group: (G,) int64, the group of each ground truth, as of ``ranked``.
+        sought: (A, G) bool, whether each ground truth is not ignored.
+        categories: K.
         cells: thresholds and area ranges.
     """
 
@@ -36,26 +39,23 @@ class Matches:
     won: Tensor
     real: Tensor
     inside: Tensor
-    relevant: Tensor
+    truth_group: Tensor
+    sought: Tensor
+    categories: int
     cells: Cells
 
-    @property
-    def categories(self) -> int:
-        """K."""
-        return self.relevant.shape[1]
+    @cached_property
+    def relevant(self) -> Tensor:
+        """(A, K) int64, ground truths that are not ignored."""
+        category = self.truth_group % self.categories
+        return torch.stack([segments.count(category[flags], self.categories) for flags in self.sought])
 
     def until(self, most: int) -> "Matches":
         """The same of only the first ``most`` detections of each group, as if there were no others."""
         early = self.ranked.place < most
         kept = early[self.at].nonzero().squeeze(1)
-        return Matches(
-            self.ranked,
-            self.at[kept],
-            self.won[:, kept],
-            self.real[:, kept],
-            self.inside & early,
-            self.relevant,
-            self.cells,
+        return replace(
+            self, at=self.at[kept], won=self.won[:, kept], real=self.real[:, kept], inside=self.inside & early
         )
 
     def hits(self, area: int) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from torch_ap.core import detections, matching, segments
+from torch_ap.core import detections, matching
 from torch_ap.core.detection_curve import Matches
 from torch_ap.core.detection_input import Columns, distinct_labels, image_of
 from torch_ap.core.detections import Meeting, Pairs
@@ -74,7 +74,7 @@ def _matches(
     won = matching.greedy(pairs, meeting.group, ignored, crowd, cells)
     kept = (won != 0).any(0).nonzero().squeeze(1)
     kept = kept[torch.argsort(meeting.ranked[pairs.visitor[kept]])]
-    truth, won, category = pairs.truth[kept], won[:, kept], meeting.group % categories
+    truth, won = pairs.truth[kept], won[:, kept]
     skipped = torch.stack([cells.spread(ignored, word)[truth] for word in range(cells.words)])
     return Matches(
         ranked=ranked,
@@ -82,6 +82,8 @@ def _matches(
         won=won,
         real=won & ~skipped,
         inside=settings.inside(shapes.detection_area[ranked.rows]),
-        relevant=torch.stack([segments.count(category[~flags], categories) for flags in ignored]),
+        truth_group=meeting.group,
+        sought=~ignored,
+        categories=categories,
         cells=cells,
     )

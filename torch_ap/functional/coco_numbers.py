@@ -48,12 +48,12 @@ class CocoNumbers:
 
     def precision(self, area: int, limit: int) -> Tensor:
         """(T, R, K) float64, -1 for categories without ground truths."""
-        return self._array("precision", area, limit, lambda: precision_at(self.curve(area, limit), self._levels))
+        return self._array("precision", area, limit, lambda: precision_at(self.curve(area, limit), self.levels))
 
     def scores(self, area: int, limit: int) -> Tensor:
         """(T, R, K) float64, the score at which each recall level is reached."""
         best = self.matches.best_score().repeat(self.shape[0])
-        return self._array("scores", area, limit, lambda: score_at(self.curve(area, limit), self._levels, best))
+        return self._array("scores", area, limit, lambda: score_at(self.curve(area, limit), self.levels, best))
 
     def recall(self, area: int, limit: int) -> Tensor:
         """(T, K) float64, recall of all detections; -1 for categories without ground truths."""
@@ -71,7 +71,8 @@ class CocoNumbers:
         return torch.stack([torch.stack([of(a, m) for m in limits], -1) for a in areas], -2)
 
     @property
-    def _levels(self) -> Tensor:
+    def levels(self) -> Tensor:
+        """(R,) recall levels."""
         return segments.real(torch.tensor(self.settings.levels, dtype=torch.float64).to(self.labels.device))
 
     def _array(self, name: str, area: int, limit: int, make: Callable[[], Tensor]) -> Tensor:

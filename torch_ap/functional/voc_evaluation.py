@@ -66,14 +66,15 @@ class VocEvaluation:
         found = (state == 1) | ((state == 0) & hard[truth])
         order = torch.argsort(meeting.ranked[visitor])
         cells = matching.Cells(thresholds, 1)
-        category = meeting.group % categories
         return Matches(
             ranked=ranked,
             at=meeting.ranked[visitor[order]],
             won=cells.pack(found[:, order]),
             real=cells.pack((found & ~hard[truth])[:, order]),
             inside=torch.ones((1, len(ranked.rows)), dtype=torch.bool, device=rows.device),
-            relevant=segments.count(category[~hard], categories)[None],
+            truth_group=meeting.group,
+            sought=~hard[None],
+            categories=categories,
             cells=cells,
         )
 

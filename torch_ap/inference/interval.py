@@ -30,14 +30,14 @@ class Interval:
     design: str = ""
     reason: str = ""
 
-    def to(self, dtype: torch.dtype) -> "Interval":
-        """The same interval with its numbers in ``dtype``."""
+    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> "Interval":
+        """The same interval with its numbers in ``dtype``, and on a device if one is given."""
         return replace(
             self,
-            estimate=self.estimate.to(dtype),
-            low=self.low.to(dtype),
-            high=self.high.to(dtype),
-            standard_error=self.standard_error.to(dtype),
+            estimate=self.estimate.to(device, dtype),
+            low=self.low.to(device, dtype),
+            high=self.high.to(device, dtype),
+            standard_error=self.standard_error.to(device, dtype),
         )
 
 

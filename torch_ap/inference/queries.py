@@ -17,6 +17,7 @@ from torch_ap.inference.interval import Interval, wald
 from torch_ap.inference.resampling import Resampling, generators, multinomial, rows
 from torch_ap.inference.student import student_quantile, student_tail
 
+METHODS = ("t", "bootstrap-bca")
 TESTS = ("t", "randomization", "wilcoxon", "sign")
 _EXACT = 20
 _SAME = 1e-12
@@ -54,7 +55,7 @@ def mean_interval(
     """
     checks_inference.query_values("values", values)
     checks_inference.level(level)
-    checks.one_of("method", method, ("t", "bootstrap-bca"))
+    checks.one_of("method", method, METHODS)
     x = values.detach().to("cpu", torch.float64)
     mean, count = x.mean(), len(x)
     error = x.std() / math.sqrt(count) if count > 1 else mean.new_tensor(math.nan)

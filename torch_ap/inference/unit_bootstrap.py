@@ -6,14 +6,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks_inference
+from torch_ap.core import checks, checks_inference
 from torch_ap.inference import bootstrap
-from torch_ap.inference.interval import Interval
+from torch_ap.inference.interval import Interval, logit
 from torch_ap.inference.ranked_units import RankedUnits
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
+from torch_ap.inference.student import normal_quantile
 from torch_ap.inference.unit_plan import UnitPlan
 
-__all__ = ["RankedUnits", "unit_interval", "unit_replicates"]
+__all__ = ["METHODS", "RankedUnits", "unit_interval", "unit_replicates"]
+
+METHODS = ("bootstrap-percentile", "bootstrap-logit")
 
 
 def unit_replicates(ranked: RankedUnits, resampling: Resampling, levels: Tensor | None = None) -> Tensor:
@@ -44,13 +47,19 @@ def _on_cpu(ranked: RankedUnits, resampling: Resampling, levels: Tensor | None) 
 
 
 def unit_interval(
-    ranked: RankedUnits, *, level: float = 0.95, levels: Tensor | None = None, resampling: Resampling | None = None
+    ranked: RankedUnits,
+    *,
+    level: float = 0.95,
+    method: str = "bootstrap-percentile",
+    levels: Tensor | None = None,
+    resampling: Resampling | None = None,
 ) -> Interval:
-    """A confidence interval for mean AP by the bootstrap over units: percentiles and standard error.
+    """A confidence interval for mean AP by the bootstrap over units.
 
     Args:
         ranked: the rankings.
         level: nominal coverage, in (0, 1).
+        method: "bootstrap-percentile", or "bootstrap-logit" from the replicates' standard deviation.
         levels: (R,) recall levels of interpolated AP, such as COCO's 101; None for the plain sum.
         resampling: None for 1,000 replicates that repeat.
 
@@ -59,7 +68,7 @@ def unit_interval(
         stands in one unit.
 
     Raises:
-        ValueError: for a level outside (0, 1).
+        ValueError: for a level outside (0, 1) or an unknown method.
 
     Source: Efron (1979); units are drawn with all that they hold.
 
@@ -77,14 +86,17 @@ def unit_interval(
         0.8056
     """
     checks_inference.level(level)
+    checks.one_of("method", method, METHODS)
     every = torch.ones(1, ranked.units, dtype=torch.int64, device=ranked.unit.device)
     estimate = ranked.average_precision(every, levels).nanmean()
     nan = torch.full_like(estimate, torch.nan)
-    empty = Interval(estimate, nan, nan, nan, level, "bootstrap-percentile", "iid")
+    empty = Interval(estimate, nan, nan, nan, level, method, "iid")
     if bool(torch.isnan(estimate)):
         return replace(empty, reason="nothing is relevant")
     if ranked.units < 2:
         return replace(empty, reason="one unit, which has no spread: the ends are NaN")
     values = unit_replicates(ranked, resampling or Resampling(), levels)
-    low, high = bootstrap.percentile(values, level)
-    return replace(empty, low=low, high=high, standard_error=bootstrap.standard_error(values))
+    error = bootstrap.standard_error(values)
+    percentiles = method == "bootstrap-percentile"
+    low, high = bootstrap.percentile(values, level) if percentiles else logit(estimate, error, normal_quantile(level))
+    return replace(empty, low=low, high=high, standard_error=error)

@@ -17,10 +17,11 @@ from torch_ap.functional.coco_report import ClassNames, Report, per_class
 from torch_ap.functional.coco_settings import AreaRanges, OwnIoU, settings_of
 from torch_ap.functional.detection import BoxFormat, IoUType
 from torch_ap.functional.voc_evaluation import voc_evaluation_of
+from torch_ap.metrics.image_uncertainty import UncertainImages
 from torch_ap.metrics.images import DetectionMetric
 
 
-class MeanAveragePrecision(DetectionMetric):
+class MeanAveragePrecision(UncertainImages):
     """COCO's mean AP and AR; see :func:`torch_ap.functional.coco_mean_average_precision` for formula and arguments.
 
     Replaces ``torchmetrics.detection.MeanAveragePrecision``: same names, positions, input and output. It differs on
@@ -175,9 +176,9 @@ class MeanAveragePrecision(DetectionMetric):
         limit = len(limits) - 1 if max_detections is None else limits.index(max_detections)
         return numbers.curve_at(areas.index(area), limit, iou_threshold)
 
-    def _numbers(self, columns: Columns, iou_type: str | None) -> CocoNumbers:
+    def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
         checks.one_of("iou_type", iou_type, (None, *self.iou_type))
-        return coco_evaluation.match(self._settings, columns, iou_type or self.iou_type[0])
+        return coco_evaluation.match(self._settings, columns, iou_type or self.iou_type[0], micro=micro)
 
 
 class VOCMeanAveragePrecision(DetectionMetric):

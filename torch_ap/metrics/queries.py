@@ -10,13 +10,13 @@ from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import QueryBatch, QueryDoor, Rankings, judgements_of, rankings_of
 from torch_ap.functional.each_query import Missing
 from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
-from torch_ap.metrics.base import RankingMetric
+from torch_ap.metrics.query_uncertainty import UncertainQueries
 from torch_ap.metrics.shared import once
 
 _FLAT, _ROWS = "query_indexes", "row_lengths"
 
 
-class QueryMetric(RankingMetric):
+class QueryMetric(UncertainQueries):
     """Abstract: scores, relevance and the query of each item, or the length of each row.
 
     The state is what was given: scores in their dtype, a byte an item for relevance, and the indexes. Metrics of the
@@ -105,15 +105,15 @@ class QueryMetric(RankingMetric):
         Returns:
             (Q,) int64 ids, row numbers where no indexes were given; and (Q,) values.
         """
-        to_sync = self._to_sync and not self._is_synced
-        with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=to_sync, should_unsync=to_sync):
-            each, dtype = self._each(), self._dtype_of_values()
-        return each.queries[each.kept], each.values[each.kept].to(dtype)
+        with self._all_ranks():
+            (queries, values), dtype = self._values_kept(), self._dtype_of_values()
+        return queries, values.to(dtype)
 
-    def _each(self) -> PerQuery:
+    def _each(self, evaluation: QueryEvaluation | None = None) -> PerQuery:
+        """The value of each query of the state, under the metric's measure or another's."""
         self._raise_noted()
         tensors = [x for name in self._list_states() for x in _listed(getattr(self, name))]
-        return self._evaluation.each(once(self._rankings, rankings_of, tensors))
+        return (evaluation or self._evaluation).each(once(self._rankings, rankings_of, tensors))
 
     def _rankings(self) -> Rankings:
         """All items of the state as one curve with a ranking a query."""

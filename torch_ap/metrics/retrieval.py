@@ -11,9 +11,10 @@ from torch_ap.core.query_measures import AtRank, FirstHit, RPrecision
 from torch_ap.functional.classification import Action, Denominator, Ties
 from torch_ap.functional.each_query import QueryInterpolation
 from torch_ap.metrics.queries import QueryMetric
+from torch_ap.metrics.query_chance import ChanceQueries
 
 
-class RetrievalMAP(QueryMetric):
+class RetrievalMAP(ChanceQueries):
     """Mean average precision over queries; see :func:`torch_ap.functional.retrieval.retrieval_average_precision`.
 
     Replaces ``torchmetrics.retrieval.RetrievalMAP``: same names, positions and keywords. It differs on

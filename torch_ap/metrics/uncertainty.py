@@ -14,10 +14,10 @@ from torch_ap.core.batch import Batch, counted
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import Evaluation
 from torch_ap.inference.average_comparison import compare_averages
+from torch_ap.inference.chance_level import chance_level
 from torch_ap.inference.comparison import Comparison, compare_checked
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import interval_of_curve
-from torch_ap.inference.random_ranking import expected_average_precision
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
 
@@ -183,14 +183,7 @@ class UncertainMetric(RankingMetric):
         return {"ap": value, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
 
     def _chance(self, curve: HitCurve, dtype: torch.dtype) -> Tensor:
-        convention = self._evaluation.convention
-        if convention.interpolation is not None:
-            raise ValueError(
-                f"`interpolation` has no closed form of its chance level, got {convention.interpolation!r}"
-            )
-        if convention.top_k is not None and convention.denominator == "found":
-            raise ValueError("`denominator='found'` has no closed form of its chance level; use 'min' or 'relevant'")
-        each = expected_average_precision(curve.n, curve.m, convention.top_k, denominator=convention.denominator)
+        each = chance_level(curve, self._evaluation.convention)
         return self._evaluation.averaged(each, curve, dtype, warn=False)
 
 

@@ -1,0 +1,196 @@
+"""Chance level, interval and comparison of the metrics over queries, against the functions and all permutations."""
+
+import itertools
+import math
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from scipy import stats
+from torchmetrics import MetricCollection
+
+from torch_ap.functional.retrieval import retrieval_average_precision
+from torch_ap.inference import Resampling, compare_queries, mean_interval
+from torch_ap.metrics import retrieval
+from torch_ap.metrics.retrieval import RetrievalFBeta, RetrievalMAP, RetrievalMRR, RetrievalPrecision
+
+KEYS = {"ap", "ap_low", "ap_high", "ap_chance"}
+KIN = [x for x in vars(retrieval).values() if isinstance(x, type) and x.__name__.startswith("Retrieval")]
+CUT = {"RetrievalRPrecision": {}, "RetrievalHitRate": {"top_k": 1}}
+
+
+def data(seed=0, size=240, queries=15):
+    generator = torch.Generator().manual_seed(seed)
+    indexes = torch.randint(0, queries, (size,), generator=torch.Generator().manual_seed(5)) * 3 - 4
+    target = (torch.rand(size, generator=torch.Generator().manual_seed(6)) < 0.3).long()
+    preds = torch.randn(size, generator=generator) + target
+    return preds, target, indexes
+
+
+def fed(metric, preds, target, indexes):
+    for part in torch.arange(len(preds)).split(50):
+        metric.update(preds[part], target[part], indexes[part])
+    return metric
+
+
+@pytest.mark.parametrize("kind", KIN)
+def test_interval_is_that_of_the_values(kind):
+    metric = fed(kind(**CUT.get(kind.__name__, {"top_k": 3})), *data()).set_dtype(torch.float64)
+    values = metric.per_query()[1]
+    assert len(KIN) == 8
+    assert values.dtype == torch.float64
+    found = metric.confidence_interval(0.9)
+    low, high = stats.ttest_1samp(values.numpy(), 0).confidence_interval(0.9)
+    assert (float(found.low), float(found.high)) == pytest.approx((low, high))
+    assert found.estimate == metric.compute()
+    other = metric.confidence_interval(0.9, "bootstrap-bca", resampling=Resampling(200))
+    wanted = mean_interval(values, level=0.9, method="bootstrap-bca", resampling=Resampling(200))
+    assert (float(other.low), float(other.high)) == pytest.approx((float(wanted.low), float(wanted.high)))
+    assert other.method == "bootstrap-bca"
+
+
+@pytest.mark.parametrize("kind", KIN)
+def test_compare_is_compare_queries(kind):
+    a, b = (fed(kind(), *data(seed)).set_dtype(torch.float64) for seed in (0, 1))
+    wanted = compare_queries(a.per_query()[1], b.per_query()[1], tests=("t", "wilcoxon"), level=0.8)
+    assert str(a.compare(b, tests=("t", "wilcoxon"), level=0.8)) == str(wanted)
+    assert a.compare(a).p_values == {"t": 1, "randomization": 1}
+
+
+def permuted(target, m, **words):
+    """Mean AP over all orders of the items of one query."""
+    orders = torch.tensor(list(itertools.permutations(range(len(target)))))
+    preds = -torch.arange(len(target)).double().expand(orders.shape)
+    counts = torch.full((len(orders),), m)
+    return float(retrieval_average_precision(preds, target[orders], num_relevant=counts, **words).mean())
+
+
+@pytest.mark.parametrize("words", [{}, {"top_k": 2}, {"top_k": 4}, {"top_k": 3, "denominator": "relevant"}])
+@pytest.mark.parametrize("unseen", [0, 1, 3])
+def test_baseline_is_the_mean_over_all_orders(words, unseen):
+    targets = [torch.tensor(x) for x in ([1, 0, 1, 0, 0], [0, 1], [1], [1, 1, 1, 0], [0, 0, 1, 0, 0, 0])]
+    metric = RetrievalMAP(**words).set_dtype(torch.float64)
+    for query, target in enumerate(targets):
+        judged = {query: int(target.sum()) + unseen}
+        metric.update(torch.rand(len(target)), target, torch.full_like(target, query), num_relevant=judged)
+    wanted = [permuted(x, int(x.sum()) + unseen, **words) for x in targets]
+    assert float(metric.baseline()) == pytest.approx(sum(wanted) / 5, rel=1e-12)
+    metric.update(num_relevant={99: 2})
+    assert float(metric.baseline()) == pytest.approx(sum(wanted) / 6, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("action", "wanted"), [("neg", 0.75 / 2), ("pos", 1.75 / 2), ("skip", 0.75), ("nan", math.nan)]
+)
+def test_undefined_queries_count_as_in_compute(action, wanted):
+    metric = RetrievalMAP(action)
+    metric.update(torch.tensor([[0.2, 0.1], [0.3, 0.4]]), torch.tensor([[0, 1], [0, 0]]))
+    assert float(metric.baseline()) == pytest.approx(wanted, nan_ok=True)
+    found = metric.confidence_interval()
+    assert float(found.estimate) == pytest.approx(float(metric.compute()), nan_ok=True)
+    assert bool(found.reason) == (action in ("skip", "nan"))
+    if action == "nan":
+        with pytest.raises(ValueError, match="finite"):
+            metric.compare(metric)
+
+
+def test_summary_is_loggable():
+    metric = fed(RetrievalMAP(), *data())
+    summary = metric.summary()
+    assert set(summary) == KEYS
+    assert all(x.ndim == 0 and x.dtype == torch.float32 for x in summary.values())
+    assert summary["ap"] == metric.compute()
+    assert summary["ap_chance"] < summary["ap_low"] < summary["ap"] < summary["ap_high"]
+    wider = metric.summary(0.99)
+    assert wider["ap_low"] < summary["ap_low"]
+
+
+@pytest.mark.filterwarnings("ignore:The .*compute.* method of metric")
+def test_without_queries():
+    metric = RetrievalMAP()
+    assert all(math.isnan(x) for x in metric.summary().values())
+    assert metric.confidence_interval().reason == "no query has a value"
+    with pytest.raises(ValueError, match="one query at least"):
+        metric.compare(RetrievalMAP())
+
+
+def test_what_has_no_meaning_is_refused_by_name():
+    given = data()
+    plain = fed(RetrievalMAP(), *given)
+    for aggregation in ("median", "gm", torch.mean):
+        other = fed(RetrievalMAP(aggregation=aggregation), *given)
+        calls = (other.confidence_interval, other.baseline, other.summary)
+        for call in (*calls, lambda one=other: plain.compare(one), lambda one=other: one.compare(plain)):
+            with pytest.raises(ValueError, match="`aggregation` must be 'mean'"):
+                call()
+    for words, name in (
+        ({"interpolation": "11-point", "ties": "grouped"}, "interpolation"),
+        ({"top_k": 2, "denominator": "found"}, "denominator"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            fed(RetrievalMAP(**words), *given).summary()
+    with pytest.raises(ValueError, match="`level`"):
+        plain.confidence_interval(1)
+    with pytest.raises(ValueError, match="`method`"):
+        plain.confidence_interval(method="influence")
+
+
+def test_only_its_like_is_compared():
+    preds, target, indexes = data()
+    metric = fed(RetrievalFBeta(top_k=3), preds, target, indexes)
+    for other, match in (
+        (RetrievalMRR(), "must be a RetrievalFBeta"),
+        (RetrievalFBeta(top_k=3, ignore_index=-1), "same settings"),
+        (RetrievalFBeta(top_k=3, beta=2.0), "same settings"),
+        (RetrievalFBeta("skip", top_k=3), "same settings"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            metric.compare(fed(other, preds, target, indexes))
+    with pytest.raises(ValueError, match="same queries"):
+        metric.compare(fed(RetrievalFBeta(top_k=3), preds, target, indexes + 1))
+
+
+def test_in_a_collection_that_shares_state():
+    collection = MetricCollection({"map": RetrievalMAP(), "p": RetrievalPrecision(top_k=3)})
+    preds, target, indexes = data()
+    collection.update(preds, target, indexes=indexes)
+    collection.update(preds, target, indexes=indexes)
+    alone = RetrievalPrecision(top_k=3)
+    for _ in range(2):
+        alone.update(preds, target, indexes)
+    assert collection["p"].confidence_interval().low == alone.confidence_interval().low
+    assert collection["map"].summary()["ap"] == collection.compute()["map"]
+
+
+def check_two_ranks(rank, store):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    whole, parts = [], []
+    for seed in (0, 1):
+        given = data(seed)
+        whole.append(fed(RetrievalMAP(sync_on_compute=False), *given))
+        parts.append(fed(RetrievalMAP(), *(x[:90] if rank else x[90:] for x in given)))
+    names = list(KEYS)
+    torch.testing.assert_close([parts[0].summary()[k] for k in names], [whole[0].summary()[k] for k in names])
+    assert not parts[0]._is_synced
+    assert sum(map(len, parts[0].query_scores)) == (90 if rank else 150), "the local state comes back"
+    assert torch.equal(parts[0].baseline(), whole[0].baseline())
+    found, wanted = parts[0].compare(parts[1]), whole[0].compare(whole[1])
+    assert found.difference == pytest.approx(wanted.difference)
+    assert found.queries == wanted.queries == 15
+    dist.destroy_process_group()
+
+
+def test_all_ranks_count(tmp_path):
+    mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_cuda():
+    here, there = fed(RetrievalMAP(), *data()), fed(RetrievalMAP().cuda(), *(x.cuda() for x in data()))
+    found = there.summary()
+    assert all(x.device.type == "cuda" for x in found.values())
+    torch.testing.assert_close({k: v.cpu() for k, v in found.items()}, here.summary())
+    assert there.compare(there).p_values["t"] == 1

@@ -1,0 +1,144 @@
+"""What a mean over queries says about its own value: interval, and comparison with another system's.
+
+The queries are the sample. All of it is computed from the state, over all ranks where there are several, so every rank
+must call it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from torch_ap.core import checks, checks_inference
+from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
+from torch_ap.inference.interval import Interval
+from torch_ap.inference.queries import METHODS, QueryComparison, compare_queries, mean_interval
+from torch_ap.inference.resampling import Resampling
+from torch_ap.metrics.base import RankingMetric
+
+
+class UncertainQueries(RankingMetric):
+    """Abstract: a metric that aggregates a value a query."""
+
+    _evaluation: QueryEvaluation
+
+    def _each(self) -> PerQuery:
+        """The value of each query of the state."""
+        raise NotImplementedError
+
+    def _dtype_of_values(self) -> torch.dtype:
+        raise NotImplementedError
+
+    @contextmanager
+    def _all_ranks(self) -> Iterator[None]:
+        """The state of all ranks together."""
+        to_sync = self._to_sync and not self._is_synced
+        with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=to_sync, should_unsync=to_sync):
+            yield
+
+    def confidence_interval(
+        self,
+        level: float = 0.95,
+        method: Literal["t", "bootstrap-bca"] = "t",
+        *,
+        resampling: Resampling | None = None,
+    ) -> Interval:
+        """How far the mean over queries can be trusted; see :func:`torch_ap.inference.mean_interval`.
+
+        Args:
+            level: nominal coverage, in (0, 1).
+            method: "t", or "bootstrap-bca" over queries.
+            resampling: of the bootstrap; None for 1,000 replicates that repeat.
+
+        Returns:
+            :class:`torch_ap.inference.Interval` in the dtype of ``compute()``; NaN, with a reason, for no query or one,
+            and where a query's value is NaN. The t interval may leave [0, 1].
+
+        Raises:
+            ValueError: for an ``aggregation`` other than "mean", and for an argument that breaks one of these rules.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap.metrics.retrieval import RetrievalMAP
+            >>> metric = RetrievalMAP()
+            >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(4, 1), torch.eye(3).long()[[0, 0, 1, 2]])
+            >>> found = metric.confidence_interval()
+            >>> found.low, found.high
+            (tensor(0.1616), tensor(1.2551))
+        """
+        self._check_mean("a confidence interval")
+        checks_inference.level(level)
+        checks.one_of("method", method, METHODS)
+        with self._all_ranks():
+            values, dtype = self._values_kept()[1], self._dtype_of_values()
+        return _interval(values, level, method, resampling).to(dtype, self.device)
+
+    def compare(
+        self,
+        other: "UncertainQueries",
+        *,
+        tests: tuple[str, ...] = ("t", "randomization"),
+        level: float = 0.95,
+        resampling: Resampling | None = None,
+    ) -> QueryComparison:
+        """Whether this system beats another on the same queries; see :func:`torch_ap.inference.compare_queries`.
+
+        Args:
+            other: a metric of the same class and settings, with the same queries.
+            tests, level, resampling: as there.
+
+        Returns:
+            :class:`torch_ap.inference.QueryComparison` of floats.
+
+        Raises:
+            ValueError: if the other is not such a metric, has other queries, for no query, for a query whose value is
+                NaN, and for an ``aggregation`` other than "mean".
+
+        Example:
+            >>> import torch
+            >>> from torch_ap.metrics.retrieval import RetrievalMAP
+            >>> a, b = RetrievalMAP(), RetrievalMAP()
+            >>> preds = torch.tensor([[0.9, 0.5, 0.1]]).repeat(4, 1)
+            >>> a.update(preds, torch.eye(3).long()[[0, 0, 1, 0]])
+            >>> b.update(preds.flip(1), torch.eye(3).long()[[0, 0, 1, 0]])
+            >>> round(a.compare(b).difference, 4)
+            0.5
+        """
+        self._check_comparable(other)
+        with self._all_ranks(), other._all_ranks():
+            mine, theirs = self._values_kept(), other._values_kept()
+        if not torch.equal(mine[0], theirs[0]):
+            raise ValueError("`other` must have been updated with the same queries")
+        return compare_queries(mine[1], theirs[1], tests=tests, level=level, resampling=resampling)
+
+    def _values_kept(self) -> tuple[Tensor, Tensor]:
+        """Queries that have a part in the aggregate, and their values in float64."""
+        each = self._each()
+        return each.queries[each.kept], each.values[each.kept]
+
+    def _check_mean(self, what: str) -> None:
+        if self._evaluation.aggregation != "mean":
+            raise ValueError(f"`aggregation` must be 'mean' for {what}, got {self._evaluation.aggregation!r}")
+
+    def _check_comparable(self, other: "UncertainQueries") -> None:
+        """Refuse a metric that measures something else."""
+        if not isinstance(other, type(self)):
+            raise ValueError(f"`other` must be a {type(self).__name__}, got a {type(other).__name__}")
+        self._check_mean("a comparison")
+        other._check_mean("a comparison")
+        self._check_identity(other.ledger, "other")
+        mine, theirs = ((x.measure, x.action, x.missing) for x in (self._evaluation, other._evaluation))
+        if repr(mine) != repr(theirs):  # records of settings, whose text has them all
+            raise ValueError(f"`other` must have the same settings, {mine}, got {theirs}")
+
+
+def _interval(values: Tensor, level: float, method: Literal["t", "bootstrap-bca"], how: Resampling | None) -> Interval:
+    """The interval of the mean, where it is defined."""
+    if len(values) and not bool(torch.isnan(values).any()):
+        return mean_interval(values, level=level, method=method, resampling=how)
+    nan = values.new_full((), torch.nan)
+    return Interval(
+        nan, nan, nan, nan, level, method, reason="a query's value is NaN" if len(values) else "no query has a value"
+    )
