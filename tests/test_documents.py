@@ -18,7 +18,7 @@ def test_readme_prints_what_it_says(capsys):
     names = {}
     for block in BLOCKS:
         exec(block, names)
-        said = re.findall(r"^print\(.*\)\s+# (.*)$", block, re.MULTILINE)
+        said = re.findall(r"^print\(.*\)\s+# (.*)$", block.replace(")\n# ", ") # "), re.MULTILINE)
         assert said
         assert capsys.readouterr().out.splitlines() == said
 
