@@ -8,8 +8,9 @@
 | weights | *indexed*: (ranking, reversed score) in one int64, sorted with indices |
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -162,13 +163,14 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
     threads = order.workers(len(given))
     spans = order.spans(len(given), threads)
-    parts = order.in_threads(lambda span: given[span][flags[span]], spans, threads)
-    hit_scores = np.concatenate(parts)
-    if len(hit_scores) * _MANY_HITS > len(given):
-        spans = [slice(None)]
-    jobs = [hit_scores, *(given[span].copy() for span in spans)]
-    order.in_threads(order.sort_in_place, jobs[::-1], threads)
-    groups = [_count_groups(jobs[1:], hit_scores, threads)]
+    with order.crew(threads) as share:
+        hit_scores = np.concatenate(share(lambda span: given[span][flags[span]], spans))
+        if len(hit_scores) * _MANY_HITS > len(given):
+            spans = [slice(None)]
+        chunks = share(
+            lambda span: order.sort_in_place(hit_scores if span is None else given[span].copy()), [*spans, None]
+        )
+        groups = [_count_groups(chunks[:-1], hit_scores, share, threads)]
     n, hits = (torch.tensor([size], device="cpu") for size in (len(given), len(hit_scores)))
     return _assemble(groups, n, hits if m is None else m, scores.dtype)
 
@@ -201,13 +203,16 @@ def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
     return _assemble(groups, torch.full((columns,), items, device="cpu"), m, scores.dtype)
 
 
-def _count_groups(chunks: Sequence[Array], hit_scores: Array, threads: int = 1) -> tuple[Array, ...]:
+def _count_groups(
+    chunks: Sequence[Array], hit_scores: Array, share: Callable[..., Any] = map, threads: int = 1
+) -> tuple[Array, ...]:
     """The tie groups that hold a hit, best first.
 
     Args:
         chunks: sorted arrays that hold all scores between them.
         hit_scores: (H,) sorted scores of the hits.
-        threads: how many to use.
+        share: runs a function over parts, on threads.
+        threads: how many parts.
 
     Returns:
         hits, items, hits_above, items_above, score of each group.
@@ -232,7 +237,7 @@ def _count_groups(chunks: Sequence[Array], hit_scores: Array, threads: int = 1) 
         np.subtract(size, at_or_below, out=items_above[place][::-1])
         score[place] = ascending[part][::-1]
 
-    order.in_threads(fill, order.spans(groups, threads), threads)
+    list(share(fill, order.spans(groups, threads)))
     return hits, items, hits_above, items_above, score
 
 

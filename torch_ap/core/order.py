@@ -9,8 +9,9 @@ path that was taken.
 
 import itertools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -150,9 +151,17 @@ def spans(size: int, parts: int) -> list[slice]:
     return [slice(first, last) for first, last in itertools.pairwise(cuts)]
 
 
+@contextmanager
+def crew(threads: int) -> Iterator[Callable[[Callable[[Task], Answer], Iterable[Task]], list[Answer]]]:
+    """``share(work, tasks)`` as often as wanted on the same threads; the answers come in the order of the tasks."""
+    if threads <= 1:
+        yield lambda work, tasks: [work(task) for task in tasks]
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield lambda work, tasks: list(pool.map(work, tasks))
+
+
 def in_threads(work: Callable[[Task], Answer], tasks: Iterable[Task], threads: int) -> list[Answer]:
     """``[work(task) for task in tasks]`` on ``threads`` threads; the answers come in the order of the tasks."""
-    if threads <= 1:
-        return [work(task) for task in tasks]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, tasks))
+    with crew(threads) as share:
+        return share(work, tasks)
