@@ -130,7 +130,7 @@ def mean_of_defined(values: Tensor) -> Tensor:
     """The mean of what is above -1, in COCO's order of summation on CPU; -1 where there is nothing."""
     if values.device.type == "cpu":
         kept = values.numpy()[values.numpy() > -1]
-        return torch.tensor(kept.mean() if kept.size else -1.0, dtype=torch.float64)
+        return torch.tensor(kept.mean() if kept.size else -1.0, dtype=torch.float64, device="cpu")
     defined = values > -1
     count = defined.sum()
     return torch.where(count > 0, torch.where(defined, values, 0).sum() / count.clamp(min=1), -1.0)
