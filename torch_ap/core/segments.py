@@ -76,8 +76,11 @@ def total(values: Tensor, offsets: Tensor) -> Tensor:
 
 def total_product(weights: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
     """Sum of weight times value of each segment, float64; what weighs nothing adds nothing, NaN or not."""
-    product = torch.from_numpy(weights.numpy() * values.numpy()) if values.device.type == "cpu" else weights * values
-    return total(torch.where(weights > 0, product, 0) if weights.is_floating_point() else product, offsets)
+    if values.device.type != "cpu":
+        return total(torch.where(weights > 0, weights * values, 0), offsets)
+    product = weights.numpy() * values.numpy()
+    product[np.isnan(product)] = 0
+    return total(torch.from_numpy(product), offsets)
 
 
 def cumulative(values: Tensor, offsets: Tensor) -> Tensor:
