@@ -18,7 +18,7 @@ FLOORS = [
     },
     {"core.segments", "core.packing"},
     {
-        *("core.hit_curve", "core.builders", "core.rows", "core.bins"),
+        *("core.hit_curve", "core.tie_groups", "core.rows", "core.shuffled", "core.builders", "core.bins"),
         *("core.boxes", "core.masks", "core.detections", "core.detection_input"),
     },
     {"core"},

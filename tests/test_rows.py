@@ -7,17 +7,23 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests import oracles_retrieval as oracles
-from torch_ap.core import builders, rows, segments
+from torch_ap.core import builders, rows, segments, shuffled
 from torch_ap.core.hit_curve import HitCurve
 
 VALUES = (-float("inf"), -2.5, -0.0, 0.0, 1.0, float("inf"))
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int16, torch.int64, torch.uint8)
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+DTYPES = (*FLOATS, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 
 
 def entries(curve: HitCurve) -> list[tuple]:
     assert curve.score is not None
     columns = (curve.segment, curve.score, curve.hits, curve.items, curve.hits_above, curve.items_above)
     return list(zip(*(x.tolist() for x in columns), strict=True))
+
+
+def same(one: HitCurve, other: HitCurve) -> bool:
+    names = ("hits", "items", "hits_above", "items_above", "score", "offsets", "n", "m")
+    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 def check(curve: HitCurve, scores: Tensor, relevant: Tensor, lengths: list[int]) -> None:
@@ -33,7 +39,8 @@ def rankings(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[int]]:
     lengths = draw(st.lists(st.integers(0, 7), max_size=6))
     size = sum(lengths)
     dtype = draw(st.sampled_from(DTYPES))
-    values = VALUES if dtype.is_floating_point else (0, 1, 2, 100)
+    ends = [] if dtype.is_floating_point else [torch.iinfo(dtype).min, torch.iinfo(dtype).max]
+    values = VALUES if dtype.is_floating_point else (0, 1, 2, 100, *ends)
     scores = torch.tensor(draw(st.lists(st.sampled_from(values), min_size=size, max_size=size)), dtype=dtype)
     relevant = torch.tensor(draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=torch.bool)
     return scores, relevant, lengths
@@ -69,28 +76,34 @@ def test_large(lengths, share, dtype):
     offsets = segments.from_counts(torch.tensor(lengths))
     check(builders.from_runs(scores, relevant, offsets), scores, relevant, lengths)
     places = torch.randperm(size, generator=generator)
-    shuffled = builders.from_scores(
+    mixed = builders.from_scores(
         scores[places], relevant[places], segment=segments.ids(offsets)[places], segments_count=len(lengths)
     )
-    check(shuffled, scores, relevant, lengths)
+    check(mixed, scores, relevant, lengths)
 
 
-def test_threads_and_blocks_change_nothing():
+@pytest.mark.parametrize("share", [0.005, 0.05, 0.6])
+def test_threads_and_blocks_change_nothing(share):
     generator = torch.Generator().manual_seed(1)
     scores = torch.randint(-500, 500, (400, 1000), generator=generator).float()
-    relevant = torch.rand(400, 1000, generator=generator) < 0.05
+    relevant = torch.rand(400, 1000, generator=generator) < share
     offsets = torch.arange(401) * 1000
+    places = torch.randperm(400_000, generator=generator)
+    mixed = (scores.flatten()[places], relevant.flatten()[places])
     threads = torch.get_num_threads()
     try:
         curves = []
         for count in (1, 2, 3):
             torch.set_num_threads(count)
             curves.append(builders.from_runs(scores.flatten(), relevant.flatten(), offsets))
+            curves.append(
+                builders.from_scores(*mixed, segment=segments.ids(offsets)[places], segments_count=len(offsets) - 1)
+            )
     finally:
         torch.set_num_threads(threads)
     packed = builders._packed(scores.flatten(), relevant.flatten(), segments.ids(offsets), offsets, None)
     for curve in curves:
-        assert entries(curve) == entries(packed)
+        assert same(curve, packed)
 
 
 def test_lengths_that_differ_much_are_left_to_the_general_road():
@@ -98,6 +111,24 @@ def test_lengths_that_differ_much_are_left_to_the_general_road():
     scores = torch.arange(1003.0)
     assert rows.from_runs(scores, scores > 500, offsets) is None
     check(builders.from_runs(scores, scores > 500, offsets), scores, scores > 500, [1000, 1, 1, 1])
+
+
+@pytest.mark.parametrize("share", [0.005, 0.3])
+def test_one_ranking_among_many_threads(share):
+    """All items of one ranking: the threads that get no ranking give no group."""
+    generator = torch.Generator().manual_seed(2)
+    scores = torch.randint(0, 5000, (200_000,), generator=generator)
+    relevant = torch.rand(200_000, generator=generator) < share
+    lengths = torch.tensor([0, 200_000, 0])
+    segment = torch.ones(200_000, dtype=torch.int64)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        curve = shuffled.from_any_order(scores.int(), relevant, segment, lengths)
+    finally:
+        torch.set_num_threads(threads)
+    offsets = segments.from_counts(lengths)
+    assert same(curve, builders._packed(scores.int(), relevant, segments.ids(offsets), offsets, None))
 
 
 def test_more_relevant_than_ranked():

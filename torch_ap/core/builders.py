@@ -3,7 +3,7 @@
 | input | road |
 |---|---|
 | one ranking or long columns, no weights, CPU | *count*: sort the values, search the distinct hit scores among them |
-| many rankings, no weights, CPU | those of :mod:`torch_ap.core.rows`: scores sorted alone, hits searched among them |
+| many rankings, no weights, CPU | those of :mod:`torch_ap.core.rows` and, in any order, :mod:`torch_ap.core.shuffled` |
 | an accelerator, or rankings of very unequal length | *packed*: (ranking, reversed score, relevance) in one int64 |
 | weights | *indexed*: (ranking, reversed score) in one int64, sorted with indices |
 """
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import hit_curve, order, packing, rows, segments
+from torch_ap.core import hit_curve, order, packing, rows, segments, shuffled
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
@@ -73,7 +73,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
     relevant, on_cpu = order.as_flags(relevant), scores.device.type == "cpu"
     curve = rows.from_runs(scores, relevant, offsets, m) if on_cpu else None
     if curve is None and on_cpu and scores.element_size() < 8:
-        curve = rows.from_keys(scores, relevant, segments.ids(offsets), offsets.diff(), m)
+        curve = shuffled.from_any_order(scores, relevant, segments.ids(offsets), offsets.diff(), m)
     return curve or _packed(scores, relevant, segments.ids(offsets), offsets, m)
 
 
@@ -122,7 +122,7 @@ def _many_on_cpu(
     ascending = lengths is None and bool((segment[1:] >= segment[:-1]).all())
     lengths = segments.count(segment, segments_count) if lengths is None else lengths
     if not ascending and scores.element_size() < 8:
-        return rows.from_keys(scores, relevant, segment, lengths, m)
+        return shuffled.from_any_order(scores, relevant, segment, lengths, m)
     if not ascending:
         places = order.stable_argsort(segment, max(segments_count, 1))
         scores, relevant = scores[places], relevant[places]

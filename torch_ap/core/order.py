@@ -22,7 +22,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-_INTEGER_OF = {
+KEY_OF = {
     torch.float16: torch.int16,
     torch.bfloat16: torch.int16,
     torch.float32: torch.int32,
@@ -44,16 +44,29 @@ def keys(scores: Tensor) -> Tensor:
     Returns:
         A tensor of the same shape; int16 for the half precisions, int32 for float32, int64 for float64.
     """
-    dtype = _INTEGER_OF.get(scores.dtype)
+    dtype = KEY_OF.get(scores.dtype)
     if dtype is None:
         return scores
     bits = scores.view(dtype)
-    return torch.where(bits < 0, torch.iinfo(dtype).min - bits, bits)
+    sign = bits >> (torch.iinfo(dtype).bits - 1)
+    return ((bits & torch.iinfo(dtype).max) ^ sign) - sign
+
+
+def array_keys(scores: Array) -> Array:
+    """:func:`keys` of a NumPy array, worked off by the calling thread alone."""
+    if scores.dtype.kind != "f":
+        return scores
+    bits = scores.view(f"i{scores.dtype.itemsize}")
+    sign = bits >> (np.iinfo(bits.dtype).bits - 1)
+    keys = bits & np.iinfo(bits.dtype).max
+    keys ^= sign
+    keys -= sign
+    return keys
 
 
 def values(keys: Tensor, dtype: torch.dtype) -> Tensor:
     """The scores of ``keys``; the inverse of :func:`keys`, with ``0.0`` for both zeros."""
-    if dtype not in _INTEGER_OF:
+    if dtype not in KEY_OF:
         return keys.to(dtype)
     return torch.where(keys < 0, torch.iinfo(keys.dtype).min - keys, keys).view(dtype)
 

@@ -19,6 +19,7 @@ from torch_ap.core.hit_curve import HitCurve
 NOT_COUNTED = 2
 _MOST_GAPS = 2
 _ITEMS_A_RUN = 4
+_ITEMS_OF_A_LOOK = 4096
 
 
 class QueryBatch(NamedTuple):
@@ -191,7 +192,7 @@ def _check_values(preds: Tensor, target: Tensor, apart: Tensor | None, counts: T
 def _of_rows(batch: QueryBatch) -> Rankings:
     assert batch.lengths is not None
     scores, relevance, offsets = batch.scores, batch.relevance, segments.from_counts(batch.lengths)
-    if bool((relevance == NOT_COUNTED).any()):
+    if _some_apart(relevance):
         kept = relevance != NOT_COUNTED
         offsets = segments.from_counts(segments.total(kept.to(torch.int64), offsets))
         scores, relevance = scores[kept], relevance[kept]
@@ -204,7 +205,7 @@ def _of_rows(batch: QueryBatch) -> Rankings:
 def _of_flat(batch: QueryBatch) -> Rankings:
     scores, relevance, indexes = batch.scores, batch.relevance, batch.indexes
     assert indexes is not None
-    if bool((relevance == NOT_COUNTED).any()):
+    if _some_apart(relevance):
         kept = relevance != NOT_COUNTED
         scores, relevance, indexes = scores[kept], relevance[kept], indexes[kept]
     queries, offsets = _runs(indexes) if len(indexes) and indexes.device.type == "cpu" else (None, None)
@@ -216,15 +217,26 @@ def _of_flat(batch: QueryBatch) -> Rankings:
     return _judged(queries, curve, batch)
 
 
+def _some_apart(relevance: Tensor) -> bool:
+    """Whether there are items that do not count; the greatest value says it in one pass."""
+    return len(relevance) > 0 and int(relevance.max()) == NOT_COUNTED
+
+
 def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """Queries and offsets where the items of each query stand together; else, or where runs are short, None."""
-    changes = indexes[1:] != indexes[:-1]
-    if int(torch.count_nonzero(changes)) > len(indexes) // _ITEMS_A_RUN:
+    """Queries and offsets where the items of each query stand together; else, or where runs are short, None.
+
+    On CPU; a look at the first items spares those in any order a pass over all.
+    """
+    given = indexes.numpy()
+    head = given[:_ITEMS_OF_A_LOOK]
+    if np.count_nonzero(head[1:] != head[:-1]) > len(head) // _ITEMS_A_RUN:
         return None, None
-    starts = torch.from_numpy(np.append(0, np.flatnonzero(changes.numpy()) + 1))
-    queries = indexes[starts]
-    together = bool((queries[1:] > queries[:-1]).all()) or len(torch.unique(queries)) == len(queries)
-    return (queries, torch.cat([starts, starts.new_full((1,), len(indexes))])) if together else (None, None)
+    starts = np.append(0, np.flatnonzero(given[1:] != given[:-1]) + 1)
+    if len(starts) > len(given) // _ITEMS_A_RUN + 1:
+        return None, None
+    queries = given[starts]
+    together = bool((queries[1:] > queries[:-1]).all()) or len(np.unique(queries)) == len(queries)
+    return (torch.from_numpy(queries), torch.from_numpy(np.append(starts, len(given)))) if together else (None, None)
 
 
 def _numbered(indexes: Tensor) -> tuple[Tensor, Tensor, Tensor]:

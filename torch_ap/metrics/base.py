@@ -241,7 +241,7 @@ class RankingMetric(Metric):
         """Gather the states: one tensor a state, after one small exchange of what each rank holds."""
         group = process_group or self.process_group
         names = self._list_states()
-        local = {name: torch.cat(state) for name in names if (state := getattr(self, name))}
+        local = {name: joined(state) for name in names if (state := getattr(self, name))}
         cards = torch.stack(dist_sync_fn(self._cards(names, local), group=group)).tolist()
         for place, name in enumerate(names):
             held = [card[place] for card in cards if card[place][0] >= 0]

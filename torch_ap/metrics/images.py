@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from torch_ap.core import checks_detection
 from torch_ap.core.detection_input import Columns, DetectionDoor
-from torch_ap.metrics.base import RankingMetric
+from torch_ap.metrics.base import RankingMetric, joined
 
 
 class DetectionMetric(RankingMetric):
@@ -39,7 +38,7 @@ class DetectionMetric(RankingMetric):
         held = {name: getattr(self, name) for name in self._door.states}
         if not held["detection_scores"]:
             return {name: column.to(self.device) for name, column in self._door([], [])[0].items()}
-        return {name: torch.cat(state) if isinstance(state, list) else state for name, state in held.items()}
+        return {name: joined(state) if isinstance(state, list) else state for name, state in held.items()}
 
     @contextmanager
     def _synced_columns(self) -> Iterator[Columns]:

@@ -10,6 +10,7 @@ from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import QueryBatch, QueryDoor, Rankings, judgements_of, rankings_of
 from torch_ap.functional.each_query import Missing
 from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
+from torch_ap.metrics.base import joined
 from torch_ap.metrics.query_uncertainty import UncertainQueries
 from torch_ap.metrics.shared import once
 
@@ -117,22 +118,22 @@ class QueryMetric(UncertainQueries):
 
     def _rankings(self) -> Rankings:
         """All items of the state as one curve with a ranking a query."""
-        joined = {name: torch.cat(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()}
-        counts, lengths = joined["judged_counts"], joined[_ROWS]
+        whole = {name: joined(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()}
+        counts, lengths = whole["judged_counts"], whole[_ROWS]
         empty = torch.empty(0, device=self.device)
-        if lengths is not None and joined[_FLAT] is not None:
+        if lengths is not None and whole[_FLAT] is not None:
             raise ValueError("`indexes` must be given on every rank or on none")
         if lengths is not None and counts is not None and len(counts) != len(lengths):
             raise ValueError("`num_relevant` must be given for all rows or for none")
-        indexes = joined[_FLAT] if lengths is not None or joined[_FLAT] is not None else empty.to(torch.int64)
-        scores, relevance = joined["query_scores"], joined["query_relevance"]
+        indexes = whole[_FLAT] if lengths is not None or whole[_FLAT] is not None else empty.to(torch.int64)
+        scores, relevance = whole["query_scores"], whole["query_relevance"]
         return rankings_of(
             QueryBatch(
                 scores=empty if scores is None else scores,
                 relevance=empty.to(torch.uint8) if relevance is None else relevance,
                 indexes=indexes,
                 lengths=lengths,
-                judged_queries=joined["judged_queries"],
+                judged_queries=whole["judged_queries"],
                 judged_counts=counts,
             )
         )
