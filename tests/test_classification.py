@@ -104,6 +104,25 @@ def test_ignored_items_as_torchmetrics(ignore_index, generator):
         torch.testing.assert_close(value, theirs.binary_average_precision(preds, target, **args), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int16])
+@pytest.mark.parametrize("items", [30, 3000])
+@pytest.mark.parametrize("ties", ["grouped", "expected", "optimistic", "pessimistic"])
+def test_ignored_cells_leave_each_label_its_other_items(dtype, items, ties, generator):
+    """Hits with the lowest of all scores tie with nothing that does not count; one label has no item at all."""
+    lowest = -torch.inf if dtype.is_floating_point else torch.iinfo(dtype).min
+    preds = torch.randint(0, 6, (items, 5), generator=generator).to(dtype)
+    preds[torch.rand(items, 5, generator=generator) < 0.3] = lowest
+    target = torch.randint(0, 2, (items, 5), generator=generator)
+    target[torch.rand(items, 5, generator=generator) < 0.2] = -1
+    target[:, 4] = -1
+    args = {"ties": ties, "empty_target_action": "nan", "dtype": torch.float64}
+    each = ours.multilabel_average_precision(preds, target, 5, None, ignore_index=-1, **args)
+    for label in range(5):
+        kept = target[:, label] >= 0
+        alone = ours.binary_average_precision(preds[kept, label], target[kept, label], **args)
+        torch.testing.assert_close(each[label], alone, rtol=0, atol=1e-14, equal_nan=True)
+
+
 def test_nan_scores_of_ignored_items_do_not_matter():
     preds, target = torch.tensor([0.9, torch.nan, 0.1]), torch.tensor([1, -1, 0])
     assert ours.binary_average_precision(preds, target, ignore_index=-1) == 1

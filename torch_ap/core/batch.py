@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import bins, builders, checks
+from torch_ap.core import bins, builders, checks, hit_curve
 from torch_ap.core.hit_curve import HitCurve
 
 NORMALIZATIONS = (None, "sigmoid", "softmax")
@@ -167,8 +167,17 @@ def bins_of(batch: Batch, thresholds: Tensor, *, ignoring: bool) -> Tensor:
 
 
 def _curve_of_ragged(batch: Batch, kept: Tensor, every_group: bool) -> HitCurve:
-    """Columns of which some items do not count are rankings of unequal length."""
+    """Columns of which some items do not count are rankings of unequal length.
+
+    Where only the hits matter, what does not count is ranked last, and then cut off.
+    """
     items, columns = batch.scores.shape
+    if batch.weights is None and not every_group:
+        scores, target = (
+            batch.scores.masked_fill(~kept, _lowest(batch.scores.dtype)),
+            batch.target.masked_fill(~kept, 0),
+        )
+        return hit_curve.cut_off(builders.from_columns(scores, target), kept.sum(0))
     place = kept.t().flatten().nonzero().squeeze(1)
     weights = None
     if batch.weights is not None:
@@ -181,3 +190,7 @@ def _curve_of_ragged(batch: Batch, kept: Tensor, every_group: bool) -> HitCurve:
         weight=weights,
         every_group=every_group,
     )
+
+
+def _lowest(dtype: torch.dtype) -> float:
+    return -torch.inf if dtype.is_floating_point else torch.iinfo(dtype).min

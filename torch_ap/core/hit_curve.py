@@ -7,7 +7,7 @@ in it. From these four counts every rule for ties follows.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -96,6 +96,12 @@ def between(curve: HitCurve, first: int, last: int) -> HitCurve:
         n=curve.n[first:last],
         m=curve.m[first:last],
     )
+
+
+def cut_off(curve: HitCurve, n: Tensor) -> HitCurve:
+    """The rankings without the misses that stand last in them, beyond ``n`` items; (S,) int64."""
+    end = segments.repeat(n, curve.offsets.diff())
+    return replace(curve, items=torch.minimum(curve.items, end - curve.items_above), n=n)
 
 
 def join(curves: Sequence[HitCurve]) -> HitCurve:
