@@ -12,6 +12,7 @@ from sklearn.metrics import average_precision_score, fbeta_score
 
 from tests import oracles_retrieval as oracles
 from torch_ap.functional import retrieval as functions
+from torch_ap.metrics.retrieval import RetrievalMAP
 
 SCORES = (-1.0, 0.0, 0.5, 2.0)
 ORDERED_TIES = ("expected", "optimistic", "pessimistic")
@@ -168,6 +169,17 @@ def test_trec_interpolation(version, relevant, unseen):
     agree(value, sum(levels) / 11 if m else 0)
 
 
+@pytest.mark.parametrize("interpolation", ["11-point", "11-point-trec10", "101-point", "all-points"])
+def test_interpolation_groups_ties_unless_told(interpolation):
+    preds, target = torch.tensor([[3.0, 2, 2, 2, 1]]), torch.tensor([[0, 1, 0, 1, 1]])
+    value = functions.retrieval_average_precision(preds, target, interpolation=interpolation)
+    grouped = functions.retrieval_average_precision(preds, target, interpolation=interpolation, ties="grouped")
+    metric = RetrievalMAP(interpolation=interpolation)
+    metric.update(preds, target)
+    assert value == grouped == metric.compute()
+    assert value != functions.retrieval_average_precision(preds, target, interpolation=interpolation, ties="optimistic")
+
+
 def test_trec_9_and_10_differ():
     preds, target = torch.arange(10.0, 0, -1), torch.tensor([1, 0, 0, 1, 0, 0, 0, 0, 0, 1])
     nine, ten = (
@@ -282,7 +294,12 @@ PREDS, TARGET, INDEXES = torch.tensor([0.5, 0.2]), torch.tensor([1, 0]), torch.t
         ((PREDS, TARGET), {"relevance_level": float("nan")}, "`relevance_level` must be a finite number, got nan"),
         ((PREDS, TARGET), {"empty_target_action": "drop"}, "`empty_target_action` must be one of"),
         ((PREDS, TARGET), {"missing_queries": "nan"}, "`missing_queries` must be one of"),
-        ((PREDS, TARGET), {"interpolation": "11-point"}, "`interpolation` has no closed form for `ties='expected'`"),
+        ((PREDS, TARGET), {"ties": ""}, "`ties` must be one of"),
+        (
+            (PREDS, TARGET),
+            {"interpolation": "11-point", "ties": "expected"},
+            "`interpolation` has no closed form for `ties='expected'`",
+        ),
         ((PREDS, TARGET[:1]), {}, "same shape"),
         ((PREDS * float("nan"), TARGET), {}, r"`preds` must not hold NaN; got nan at index \(0, 0\)"),
         ((PREDS, TARGET * float("nan")), {}, "`target` must not hold NaN"),

@@ -44,6 +44,15 @@ class Convention:
                 "`interpolation` has no closed form for `ties='expected'`; use 'grouped', 'optimistic' or 'pessimistic'"
             )
 
+    @classmethod
+    def of_queries(
+        cls, top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str | None
+    ) -> "Convention":
+        """As retrieval means it: no ``ties`` are "expected", but "grouped" for interpolated AP, which has no mean."""
+        if ties is None:
+            ties = "expected" if interpolation is None else "grouped"
+        return cls(top_k, denominator, interpolation, ties)
+
     @property
     def takes_weights(self) -> bool:
         """Whether sample weights have a meaning: a rank, or a place inside a tie group, has no weight."""

@@ -28,7 +28,7 @@ def retrieval_average_precision(
     *,
     denominator: Denominator = "min",
     interpolation: QueryInterpolation = None,
-    ties: Ties = "expected",
+    ties: Ties | None = None,
     **settings: Unpack[QuerySettings],
 ) -> Tensor:
     r"""Average precision of each query: the mean, over its relevant items, of the precision where each is found.
@@ -47,9 +47,10 @@ def retrieval_average_precision(
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
         interpolation: None for the sum above; "11-point", "101-point", "all-points", "trapezoid" or a 1-D tensor of
             recall levels in [0, 1]; "11-point-trec9" and "11-point-trec10" cut as trec_eval 9 and 10 do, at
-            int(l m + 0.9) and round(l m) hits. Needs ``ties`` other than "expected".
+            int(l m + 0.9) and round(l m) hits.
         ties: how equal scores count: "expected" (mean over all their orders), "grouped" (they enter together),
-            "optimistic", "pessimistic".
+            "optimistic", "pessimistic". None, the default: "expected", or "grouped" with ``interpolation``, which has
+            no closed form for the mean.
         indexes: integers of the shape of ``preds``, the query of each item, of any value and in any order.
         mask: bool, of the shape of ``preds``: which items there are. The others may hold anything.
         num_relevant: how many items are relevant to each query, those that were not retrieved included: (Q,) integers
@@ -87,7 +88,7 @@ def retrieval_average_precision(
         >>> retrieval_average_precision(preds, target, num_relevant=torch.tensor([4, 1]))
         tensor([0.4167, 0.5000])
     """
-    return each_query(Convention(top_k, denominator, interpolation, ties), preds, target, **settings)
+    return each_query(Convention.of_queries(top_k, denominator, interpolation, ties), preds, target, **settings)
 
 
 def retrieval_precision(

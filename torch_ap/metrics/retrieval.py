@@ -26,8 +26,9 @@ class RetrievalMAP(ChanceQueries):
         top_k: k of at least 1, or None for all items of a query.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
         interpolation: None, "11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid" or
-            recall levels; needs ``ties`` other than "expected".
-        ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
+            recall levels.
+        ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic". None, the
+            default: "expected", or "grouped" with ``interpolation``.
         kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
     Example:
@@ -49,10 +50,10 @@ class RetrievalMAP(ChanceQueries):
         *,
         denominator: Denominator = "min",
         interpolation: QueryInterpolation = None,
-        ties: Ties = "expected",
+        ties: Ties | None = None,
         **kwargs: Any,
     ) -> None:
-        measure = Convention(top_k, denominator, interpolation, ties)
+        measure = Convention.of_queries(top_k, denominator, interpolation, ties)
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
 
