@@ -21,7 +21,8 @@ class QueryMetric(UncertainQueries):
     """Abstract: scores, relevance and the query of each item, or the length of each row.
 
     The state is what was given: scores in their dtype, a byte an item for relevance, and the indexes. Metrics of the
-    same ``ignore_index`` and ``relevance_level`` share it in a ``MetricCollection``, and sort it once between them.
+    same ``ignore_index`` and ``relevance_level`` share it in a ``MetricCollection``, and sort it once between them (on
+    several ranks each gathers and sorts for itself).
     The aggregate is NaN, with a warning, where no query has a part in it.
 
     Args:
