@@ -5,6 +5,8 @@ mean. That of the plain sum has one, so only what interpolation adds to it is si
 less than the whole.
 """
 
+from functools import cached_property
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -59,6 +61,7 @@ class Shuffles:
         self.ranked, self.interpolation = ranked, interpolation
         self.items, lists = len(ranked.unit), len(ranked.offsets) - 1
         self.bits = 63 - self.items.bit_length() - lists.bit_length()
+        self._counted, self._all_count = ranked.counted.to(torch.int64), bool(ranked.counted.all())
         place = torch.arange(self.items, device=ranked.unit.device)
         self._line = (segments.ids(ranked.offsets) << (63 - lists.bit_length())) | place
         ranking = segments.ids(ranked.event_offsets)
@@ -77,12 +80,12 @@ class Shuffles:
         delta = ranked.event_counts.to(torch.int64) - ranked.counted[ranked.event_item].to(torch.int64)
         changed = delta.nonzero().squeeze(1)
         self._changed_item, self._changed_ranking = ranked.event_item[changed], ranking[changed]
-        self._comes = (delta[changed] > 0).to(torch.int64)
+        self._delta = delta[changed]
         self._change = delta.new_zeros(len(ranked.ranking_list)).index_add_(0, ranking, delta)
 
     def _plain(self) -> Tensor:
         """(S,) E(AP) of each ranking: its items in random order."""
-        through = segments.from_counts(self.ranked.counted.to(torch.int64))[self.ranked.offsets]
+        through = segments.from_counts(self._counted)[self.ranked.offsets]
         n, hits = through.diff()[self.ranked.ranking_list] + self._change, self._edges.diff()
         total = expected_average_precision(n.clamp(min=1), hits, denominator="relevant") * hits
         return torch.where(hits > 0, total, 0) / self._m
@@ -100,14 +103,18 @@ class Shuffles:
         precision = self._through / segments.real(self._counted_through(self._shuffled(random)))
         height = envelope(precision, self._edges)
         gain = -self._area(precision)
-        if isinstance(self.interpolation, Tensor):
-            first, last = self._edges[:-1, None], self._edges[1:, None]
-            place = first + needed_hits(self._m[None], self.interpolation)[0].clamp(min=1) - 1
-            height = torch.cat([height, height.new_zeros(len(height), 1)], 1)
-            gain += height[:, torch.where(place < last, place, len(self.ranking))].mean(2)
-        else:
-            gain += self._area(height)
-        return self._mean(gain)
+        if self._reaches is None:
+            return self._mean(gain + self._area(height))
+        height = torch.cat([height, height.new_zeros(len(height), 1)], 1)
+        return self._mean(gain + height[:, self._reaches].mean(2))
+
+    @cached_property
+    def _reaches(self) -> Tensor | None:
+        """(S, R) the hit that reaches each recall level, whatever the order; H where none does."""
+        if not isinstance(self.interpolation, Tensor):
+            return None
+        place = self._edges[:-1, None] + needed_hits(self._m[None], self.interpolation)[0].clamp(min=1) - 1
+        return torch.where(place < self._edges[1:, None], place, len(self.ranking))
 
     def _area(self, height: Tensor) -> Tensor:
         """(b, S) sum of the heights of all hits, over m."""
@@ -121,19 +128,21 @@ class Shuffles:
 
     def _counted_through(self, place: Tensor) -> Tensor:
         """(b, H) items that count through each hit; the hits of each ranking in their new order."""
-        ranked, size = self.ranked, self.items
-        start = ranked.offsets[:-1][ranked.ranking_list]
+        start, size = self.ranked.offsets[self.ranked.ranking_list], self.items
         line = order.sort(place[:, self._hit_item] + self.ranking * size)
         found = line - self.ranking * size
-        shuffled = torch.zeros_like(place).scatter_(1, place, ranked.counted.to(torch.int64).expand_as(place))
-        counted = _from_zero(shuffled)
-        items = counted.gather(1, found + 1) - counted[:, start[self.ranking]]
+        if self._all_count:
+            items = found + 1 - start[self.ranking]
+        else:
+            counted = _from_zero(torch.empty_like(place).scatter_(1, place, self._counted.expand_as(place)))
+            items = counted.gather(1, found + 1) - counted[:, start[self.ranking]]
         if not len(self._changed_item):
             return items
-        changes = order.sort((place[:, self._changed_item] + self._changed_ranking * size) * 2 + self._comes)
-        change = _from_zero((changes & 1) * 2 - 1)
+        first = torch.searchsorted(line, place[:, self._changed_item] + self._changed_ranking * size)
+        change = torch.zeros(len(line), line.shape[1] + 1, dtype=torch.int64, device=line.device)
+        change.scatter_add_(1, first, self._delta.expand_as(first))
         before = self._change.cumsum(0) - self._change
-        return items + change.gather(1, torch.searchsorted(changes >> 1, line, right=True)) - before[self.ranking]
+        return items + change.cumsum(1)[:, :-1] - before[self.ranking]
 
 
 def _gains(shuffles: Shuffles, resampling: Resampling) -> Tensor:
