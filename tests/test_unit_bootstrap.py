@@ -100,6 +100,20 @@ def test_interval_is_that_of_drawn_units():
     assert found.low < found.estimate < found.high
 
 
+def test_basic_ends_are_the_percentiles_mirrored_and_cut():
+    for seed in range(3):
+        ranked = made(units=30, items=300, seed=seed)
+        basic, plain = (unit_interval(ranked, method=f"bootstrap-{x}", level=0.8) for x in ("basic", "percentile"))
+        assert float(basic.low + plain.high) == pytest.approx(2 * float(basic.estimate))
+        assert float(basic.high + plain.low) == pytest.approx(2 * float(basic.estimate))
+        assert unit_interval(ranked, level=0.8).low == basic.low
+    ranked = made(units=5, items=12)
+    ranked = RankedUnits(**{**vars(ranked), "relevant_unit": ranked.relevant_unit % 3})
+    cut = unit_interval(ranked, level=0.999)
+    assert 0 <= cut.low < cut.estimate < cut.high <= 1
+    assert cut.low == 0 or cut.high == 1
+
+
 def test_replicates_repeat_for_every_chunk():
     ranked = made()
     first = unit_replicates([ranked], Resampling(30), LEVELS)

@@ -81,6 +81,12 @@ def percentile(values: Tensor, level: float) -> Ends:
     return low, high
 
 
+def basic(values: Tensor, estimate: Tensor, level: float) -> Ends:
+    """The percentiles mirrored at the estimate (Davison & Hinkley 1997): its bias is taken off, not doubled."""
+    low, high = percentile(values, level)
+    return 2 * estimate - high, 2 * estimate - low
+
+
 def bca(values: Tensor, estimate: Tensor, acceleration: Tensor, level: float) -> Ends:
     """Bias-corrected and accelerated interval (Efron 1987).
 

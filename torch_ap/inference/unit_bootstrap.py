@@ -18,7 +18,7 @@ from torch_ap.inference.unit_plan import UnitPlan
 
 __all__ = ["METHODS", "RankedUnits", "unit_interval", "unit_replicates"]
 
-METHODS = ("bootstrap-percentile", "bootstrap-logit")
+METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 
 
 def unit_replicates(
@@ -74,7 +74,7 @@ def unit_interval(
     ranked: RankedUnits,
     *,
     level: float = 0.95,
-    method: str = "bootstrap-percentile",
+    method: str = "bootstrap-basic",
     interpolation: Interpolation = None,
     resampling: Resampling | None = None,
 ) -> Interval:
@@ -83,7 +83,8 @@ def unit_interval(
     Args:
         ranked: the rankings.
         level: nominal coverage, in (0, 1).
-        method: "bootstrap-percentile", or "bootstrap-logit" from the replicates' standard deviation.
+        method: "bootstrap-basic", the replicates' percentiles mirrored at the estimate and cut at 0 and 1;
+            "bootstrap-percentile"; or "bootstrap-logit" from the replicates' standard deviation.
         interpolation: (R,) recall levels of interpolated AP, such as COCO's 101; "all-points"; None for the plain sum.
         resampling: None for 1,000 replicates that repeat.
 
@@ -121,7 +122,11 @@ def unit_interval(
         return replace(empty, reason="one unit, which has no spread: the ends are NaN")
     values = unit_replicates([ranked], resampling or Resampling(), interpolation)[:, 0]
     error = bootstrap.standard_error(values)
-    percentiles = method == "bootstrap-percentile"
-    low, high = bootstrap.percentile(values, level) if percentiles else logit(estimate, error, normal_quantile(level))
+    if method == "bootstrap-logit":
+        low, high = logit(estimate, error, normal_quantile(level))
+    elif method == "bootstrap-percentile":
+        low, high = bootstrap.percentile(values, level)
+    else:
+        low, high = (end.clamp(0, 1) for end in bootstrap.basic(values, estimate, level))
     reason = "fewer than two resamples have anything to find" if bool(torch.isnan(error)) else ""
     return replace(empty, low=low, high=high, standard_error=error, reason=reason)

@@ -86,7 +86,7 @@ class UncertainImages(DetectionMetric):
     def confidence_interval(
         self,
         level: float = 0.95,
-        method: Literal["bootstrap-percentile", "bootstrap-logit"] = "bootstrap-percentile",
+        method: Literal["bootstrap-basic", "bootstrap-percentile", "bootstrap-logit"] = "bootstrap-basic",
         *,
         resampling: Resampling | None = None,
         iou_type: str | None = None,
@@ -99,7 +99,8 @@ class UncertainImages(DetectionMetric):
 
         Args:
             level: nominal coverage, in (0, 1).
-            method: "bootstrap-percentile", or "bootstrap-logit" from the replicates' standard deviation.
+            method: "bootstrap-basic", "bootstrap-percentile" or "bootstrap-logit"; see
+                :func:`torch_ap.inference.unit_bootstrap.unit_interval`, which has each one's measured coverage.
             resampling: None for 1,000 replicates that repeat.
             iou_type: which one, where there are several; default the first.
 
