@@ -80,11 +80,22 @@ def unit_interval(
 ) -> Interval:
     """A confidence interval for mean AP by the bootstrap over units.
 
+    ====================  =======================================  =======  ========  ========  =========
+    method                what it is                               5, 50    5, 200    5, 800    40, 300
+    ====================  =======================================  =======  ========  ========  =========
+    bootstrap-basic       percentiles mirrored at the estimate     .94      .93       .94       .84
+    bootstrap-percentile  percentiles of the replicates            .90      .89       .91       .40
+    bootstrap-logit       their standard deviation, on the logit   .91      .92       .94       .63
+    ====================  =======================================  =======  ========  ========  =========
+
+    Coverage at 95% of the mAP of very many images, for so many classes and images of a simulation
+    (``benchmarks.coverage_images``, within .03). Interpolation takes maxima, which lifts the mAP of few images, and of
+    many rare classes most; resamples are lifted once more. Mirroring takes that off instead of doubling it.
+
     Args:
         ranked: the rankings.
         level: nominal coverage, in (0, 1).
-        method: "bootstrap-basic", the replicates' percentiles mirrored at the estimate and cut at 0 and 1;
-            "bootstrap-percentile"; or "bootstrap-logit" from the replicates' standard deviation.
+        method: one of those above; "bootstrap-basic" is cut at 0 and 1.
         interpolation: (R,) recall levels of interpolated AP, such as COCO's 101; "all-points"; None for the plain sum.
         resampling: None for 1,000 replicates that repeat.
 
@@ -95,7 +106,7 @@ def unit_interval(
     Raises:
         ValueError: for a level outside (0, 1) or an unknown method.
 
-    Source: Efron (1979); units are drawn with all that they hold.
+    Source: Efron (1979); Davison & Hinkley (1997), section 5.2; units are drawn with all that they hold.
 
     Example:
         >>> import torch
