@@ -18,7 +18,7 @@ from torch import Tensor
 from benchmarks.detection_scenes import like_coco
 from benchmarks.timing import by_turns, head, in_ms, machine, once, parser, row
 from torch_ap.functional import binary_average_precision, multilabel_average_precision
-from torch_ap.inference import Interval, Resampling, average_precision_interval, compare_rankings
+from torch_ap.inference import Resampling, average_precision_interval, compare_rankings
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 _LOOPS = 20
@@ -96,20 +96,26 @@ def comparisons(size: int) -> None:
 
 
 def images(count: int, replicates: int) -> None:
-    """The bootstrap over images of a set like COCO's val2017: 80 categories, 10 thresholds, 101 recall levels."""
-    scenes, metric = like_coco(count), MeanAveragePrecision("xywh")
+    """Detectors on a set like COCO's val2017: 80 categories, 10 thresholds, 101 recall levels."""
+    scenes, metric, other = like_coco(count), MeanAveragePrecision("xywh"), MeanAveragePrecision("xywh")
     metric.update(scenes.preds, scenes.target)
-    seconds = once({"run": metric.compute, "bootstrap": partial(bootstrapped, metric, replicates)})
+    noise = 0.1 * torch.randn(len(scenes.preds["scores"]))
+    other.update(scenes.preds | {"scores": scenes.preds["scores"] + noise}, scenes.target)
+    how = Resampling(replicates)
+    seconds = once(
+        {
+            "run": metric.compute,
+            "bootstrap": partial(metric.confidence_interval, resampling=how),
+            "comparison": partial(metric.compare, other, resampling=how),
+            "chance": partial(metric.baseline, resampling=how),
+        }
+    )
     print(f"\n### Bootstrap over {count:,} images, {len(scenes.preds['labels']):,} detections\n")
     print(
-        f"{replicates:,} resamples of mAP, matching included, in {seconds['bootstrap']:.3g} s; "
+        f"{replicates:,} resamples of mAP, matching included, in {seconds['bootstrap']:.3g} s; of two detectors in "
+        f"{seconds['comparison']:.3g} s; {replicates:,} random orders of the scores in {seconds['chance']:.3g} s; "
         f"`compute` takes {seconds['run']:.3g} s"
     )
-
-
-def bootstrapped(metric: MeanAveragePrecision, replicates: int) -> Interval:
-    """The metric's interval."""
-    return metric.confidence_interval(resampling=Resampling(replicates))
 
 
 def main() -> None:

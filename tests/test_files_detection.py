@@ -98,6 +98,27 @@ def test_the_command_prints_coco_s_lines(capsys):
     assert list(json.loads(capsys.readouterr().out).values()) == BOXES
 
 
+@needs_data
+def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path):
+    truth, found = real("bbox")
+    fewer, nothing = tmp_path / "fewer.json", tmp_path / "nothing.json"
+    fewer.write_text(json.dumps(json.loads(found.read_text())[::2]))
+    nothing.write_text("[]")
+    assert cli.main(["coco", str(truth), str(found), "--interval", "--compare", str(fewer), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["map_low"] < said["map"] < said["map_high"]
+    # the scores of these made-up detections are random
+    assert said["map_chance"] == pytest.approx(said["map"], abs=0.01)
+    assert said["compared"]["low"] < said["compared"]["difference"] < said["compared"]["high"] < 0
+    assert said["compared"]["p_value"] < 0.05
+    assert cli.main(["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[12:] == [
+        "95% interval of the mean 0.0000 to 0.0000; chance, the scores shuffled, 0.0000",
+        f"{nothing}: difference of the mean +0.0000, 95% interval +0.0000 to +0.0000, p = 1",
+    ]
+
+
 @pytest.fixture
 def files(tmp_path):
     """A small COCO data set: truth and found as objects, and a function that writes them."""
@@ -230,6 +251,14 @@ def test_voc_folders(voc, truths, detections, capsys):
     assert capsys.readouterr().out.split() == ["cat", "0.5000", "mean", "0.5000"]
     assert cli.main(["voc", str(voc / truths), str(voc / detections), "--json", "--interpolation", "11-point"]) == 0
     assert json.loads(capsys.readouterr().out)["map"] == pytest.approx(0.5)
+    assert cli.main(["voc", str(voc / truths), str(voc / detections), "--interval"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    # a class with one object, and two detections in random order: (1 + 1/2) / 2
+    assert lines[2] == "95% interval of the mean 0.5000 to 0.5000; chance, the scores shuffled, 0.7500"
+    assert cli.main(["voc", str(voc / truths), str(voc / detections), "--interval", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "map": 0.5, "map_low": 0.5, "map_high": 0.5, "map_chance": 0.75, "per_class": {"cat": 0.5},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,13 @@ def test_interval_is_that_of_images_written_out():
     other = metric.confidence_interval(0.9, "bootstrap-logit", resampling=Resampling(400))
     assert other.standard_error == found.standard_error
     assert 0 < other.low < other.estimate < other.high < 1
-    wider = metric.confidence_interval(0.99, resampling=Resampling(400))
+    plain, wider = (
+        metric.confidence_interval(x, "bootstrap-percentile", resampling=Resampling(400)) for x in (0.9, 0.99)
+    )
+    # mirrored at the estimate, and no less than 0
+    assert float(found.high) == pytest.approx(2 * float(found.estimate) - float(plain.low))
+    assert float(found.low) == pytest.approx(max(0, 2 * float(found.estimate) - float(plain.high)))
+    found = plain
     assert wider.low < found.low
     assert wider.high > found.high
 

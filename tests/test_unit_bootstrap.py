@@ -66,10 +66,12 @@ def slowly(ranked, weights, ranking, levels):
     curve = hit_curve.from_ordered(relevant, last_of, torch.tensor([0, len(items)]), m=torch.tensor([m]))
     if levels is None:
         return float(average_precision(curve))
+    if isinstance(levels, str):
+        return float(interpolation.over_all_points(curve))
     return float(interpolation.over_levels(curve, levels))
 
 
-@pytest.mark.parametrize("levels", [None, LEVELS, torch.tensor([0.0, 1.0, 0.5], dtype=torch.float64)])
+@pytest.mark.parametrize("levels", [None, "all-points", LEVELS, torch.tensor([0.0, 1.0, 0.5], dtype=torch.float64)])
 @pytest.mark.parametrize("seed", range(4))
 def test_weights_are_repetitions(levels, seed):
     ranked = made(seed=seed)
@@ -88,7 +90,7 @@ def test_weights_are_repetitions(levels, seed):
 
 def test_interval_is_that_of_drawn_units():
     ranked = made(units=30, items=300)
-    found = unit_interval(ranked, levels=LEVELS, resampling=Resampling(500))
+    found = unit_interval(ranked, interpolation=LEVELS, resampling=Resampling(500))
     rng = np.random.default_rng(5)
     slow = []
     for _ in range(150):
@@ -98,12 +100,26 @@ def test_interval_is_that_of_drawn_units():
     assert found.low < found.estimate < found.high
 
 
+def test_basic_ends_are_the_percentiles_mirrored_and_cut():
+    for seed in range(3):
+        ranked = made(units=30, items=300, seed=seed)
+        basic, plain = (unit_interval(ranked, method=f"bootstrap-{x}", level=0.8) for x in ("basic", "percentile"))
+        assert float(basic.low + plain.high) == pytest.approx(2 * float(basic.estimate))
+        assert float(basic.high + plain.low) == pytest.approx(2 * float(basic.estimate))
+        assert unit_interval(ranked, level=0.8).low == basic.low
+    ranked = made(units=5, items=12)
+    ranked = RankedUnits(**{**vars(ranked), "relevant_unit": ranked.relevant_unit % 3})
+    cut = unit_interval(ranked, level=0.999)
+    assert 0 <= cut.low < cut.estimate < cut.high <= 1
+    assert cut.low == 0 or cut.high == 1
+
+
 def test_replicates_repeat_for_every_chunk():
     ranked = made()
-    first = unit_replicates(ranked, Resampling(30), LEVELS)
-    assert torch.equal(first, unit_replicates(ranked, Resampling(30, chunk=1), LEVELS))
+    first = unit_replicates([ranked], Resampling(30), LEVELS)
+    assert torch.equal(first, unit_replicates([ranked], Resampling(30, chunk=1), LEVELS))
     seeded = Resampling(30, generator=torch.Generator().manual_seed(3))
-    assert not torch.equal(first, unit_replicates(ranked, seeded, LEVELS))
+    assert not torch.equal(first, unit_replicates([ranked], seeded, LEVELS))
 
 
 def test_edges_have_a_defined_answer():
@@ -122,6 +138,6 @@ def test_edges_have_a_defined_answer():
 def test_on_cuda():
     ranked = made(units=40, items=600)
     there = RankedUnits(**{k: v.cuda() if isinstance(v, torch.Tensor) else v for k, v in vars(ranked).items()})
-    found, wanted = unit_interval(there, levels=LEVELS.cuda()), unit_interval(ranked, levels=LEVELS)
+    found, wanted = unit_interval(there, interpolation=LEVELS.cuda()), unit_interval(ranked, interpolation=LEVELS)
     assert float(found.estimate) == pytest.approx(float(wanted.estimate), abs=1e-12)
     assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.15)

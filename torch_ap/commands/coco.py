@@ -2,16 +2,18 @@
 
 import argparse
 import json
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
-from torch_ap.files.coco import read_coco
+from torch_ap.commands import images
+from torch_ap.files.coco import CocoData, read_coco
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
 from torch_ap.functional.coco_report import per_class
 from torch_ap.functional.coco_settings import settings_of
 from torch_ap.functional.detection import admitted
+from torch_ap.metrics.detection import MeanAveragePrecision
 
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
 _COLUMNS = ("ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp")
@@ -26,6 +28,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("results", help="JSON list of detections")
     parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
     parser.add_argument("--per-class", action="store_true", help="a table with a row a category too")
+    images.add_interval(parser)
+    parser.add_argument(
+        "--compare", metavar="RESULTS", help="another list of detections: its mean's difference, interval and p-value"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, all digits")
     parser.set_defaults(run=run)
 
@@ -45,16 +51,41 @@ def run(args: argparse.Namespace) -> int:
     )
     numbers = coco_evaluation.match(settings, admitted(settings.door, data.preds, data.target), args.iou_type)
     table = per_class(numbers, data.class_names, 0.5, float("-inf")) if args.per_class else None
+    interval, compared = _stated(args, data)
     if args.json:
         summary: dict[str, Any] = {name: value.item() for name, value in numbers.summary().items()}
+        summary |= images.plain(interval) | ({"compared": images.plain(compared)} if compared else {})
         if table is not None:
             summary["per_class"] = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in table.items()}
         print(json.dumps(summary, indent=2))
         return 0
     print("\n".join(_lines(numbers)))
+    if interval:
+        print(images.interval_line(interval))
+    if compared:
+        print(images.compared_line(args.compare, compared))
     if table is not None:
         print("\n".join(_rows(table)))
     return 0
+
+
+def _stated(args: argparse.Namespace, data: CocoData) -> tuple[images.Numbers, images.Numbers]:
+    """Interval and comparison, as far as they are asked for."""
+    if not args.interval and args.compare is None:
+        return {}, {}
+    metric = _metric(data, args.iou_type)
+    interval = images.interval(metric) if args.interval else {}
+    if args.compare is None:
+        return interval, {}
+    other = read_coco(args.annotations, args.compare, args.iou_type)
+    return interval, images.compared(metric, _metric(other, args.iou_type))
+
+
+def _metric(data: CocoData, iou_type: Literal["bbox", "segm"]) -> MeanAveragePrecision:
+    metric = MeanAveragePrecision("xywh", iou_type)
+    metric.warn_on_many_detections = False
+    metric.update(data.preds, data.target)
+    return metric
 
 
 def _lines(numbers: CocoNumbers) -> list[str]:

@@ -4,8 +4,9 @@ import argparse
 import json
 from typing import Any
 
+from torch_ap.commands import images
 from torch_ap.files.voc import read_voc
-from torch_ap.functional.detection import voc_mean_average_precision
+from torch_ap.metrics.detection import VOCMeanAveragePrecision
 
 
 def add_parser(subparsers: Any) -> None:
@@ -20,6 +21,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--interpolation", choices=("all-points", "11-point"), default="all-points")
     parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
     parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold")
+    images.add_interval(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, all digits")
     parser.set_defaults(run=run)
 
@@ -27,9 +29,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
     data = read_voc(args.ground_truths, args.detections)
-    found = voc_mean_average_precision(
-        data.preds,
-        data.target,
+    metric = VOCMeanAveragePrecision(
         args.box_format,
         args.iou_threshold,
         interpolation=args.interpolation,
@@ -37,15 +37,19 @@ def run(args: argparse.Namespace) -> int:
         strict=args.strict,
         class_metrics=True,
     )
-    values = found["map_per_class"].tolist()
-    each = {data.class_names[label]: value for label, value in zip(found["classes"].tolist(), values, strict=True)}
+    metric.update(data.preds, data.target)
+    found, interval = metric.compute(), images.interval(metric) if args.interval else {}
+    # torchmetrics makes one class a single number
+    labels, values = (found[name].reshape(-1).tolist() for name in ("classes", "map_per_class"))
+    each = {data.class_names[label]: value for label, value in zip(labels, values, strict=True)}
     if args.json:
-        # JSON has no NaN: a class without ground truths that count is null
-        plain = {name: value if value == value else None for name, value in each.items()}
-        mean = found["map"].item()
-        print(json.dumps({"map": mean if mean == mean else None, "per_class": plain}, indent=2))
+        # a class without ground truths that count is null
+        mean = images.plain({"map": found["map"].item()} | interval)
+        print(json.dumps(mean | {"per_class": images.plain(each)}, indent=2))
         return 0
     width = max(map(len, (*each, "mean")))
     for name, value in (*each.items(), ("mean", found["map"].item())):
         print(f"{name.ljust(width)}  {value:.4f}")
+    if interval:
+        print(images.interval_line(interval))
     return 0

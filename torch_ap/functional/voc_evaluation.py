@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch_ap.core.convention import Convention
 from torch_ap.core.detection_curve import Matches
 from torch_ap.core.detection_input import Columns, DetectionDoor, distinct_labels, image_of
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.interpolation import levels_of
 
 INTERPOLATIONS = ("11-point", "all-points", "101-point")
 
@@ -44,13 +46,18 @@ class VocEvaluation:
 
     def curve(self, columns: Columns) -> tuple[Tensor, HitCurve]:
         """(K,) the labels that occur; T * K rankings, one a threshold and class, those of the first threshold first."""
+        labels, matches = self.match(columns)
+        return labels, matches.curve(0)
+
+    def match(self, columns: Columns) -> tuple[Tensor, Matches]:
+        """(K,) the labels that occur; every detection matched at every threshold."""
         labels, place = distinct_labels(torch.cat([columns["detection_labels"], columns["ground_truth_labels"]]))
         detected, true = place[: len(columns["detection_labels"])], place[len(columns["detection_labels"]) :]
         categories, images = max(1, len(labels)), max(1, len(columns["detections_per_image"]))
         image = [image_of(columns[f"{side}s_per_image"]) for side in ("detection", "ground_truth")]
         ranked = detections.rank(columns["detection_scores"], detected, image[0], categories=categories, images=images)
         meeting = detections.meet(ranked, image[1] * categories + true, images * categories)
-        return labels, self._matches(ranked, meeting, columns, categories).curve(0)
+        return labels, self._matches(ranked, meeting, columns, categories)
 
     def _matches(
         self, ranked: detections.Ranked, meeting: detections.Meeting, columns: Columns, categories: int
@@ -81,6 +88,12 @@ class VocEvaluation:
     def average_precision(self, curve: HitCurve) -> Tensor:
         """(T, K) float64; NaN for classes without ground truths that count."""
         return Convention(interpolation=self.interpolation)(curve).reshape(len(self.thresholds), -1)
+
+    def levels(self, device: torch.device) -> Tensor | Literal["all-points"]:
+        """The recall levels of the interpolation, unless it takes all points."""
+        if self.interpolation == "all-points":
+            return "all-points"
+        return levels_of(self.interpolation, device)
 
     def report(self, columns: Columns, dtype: torch.dtype, *, several: bool, class_metrics: bool) -> dict[str, Tensor]:
         """The dictionary of results; ``several`` adds the mean of each threshold."""

@@ -63,7 +63,15 @@ def curve_of_counts(hits: Tensor, misses: Tensor) -> HitCurve:
 
 def standard_error(values: Tensor) -> Tensor:
     """Standard deviation of the replicates that have a value, 0-d."""
-    return values[~torch.isnan(values)].std()
+    known = values[~torch.isnan(values)]
+    return known.std() if len(known) > 1 else known.new_full((), torch.nan)
+
+
+def two_sided(gaps: Tensor) -> float:
+    """The p-value of no difference: twice the share of its replicates on the rarer side of 0, (b + 1) / (B + 1)."""
+    known = gaps[~torch.isnan(gaps)]
+    beyond = min(int((known <= 0).sum()), int((known >= 0).sum()))
+    return min(1.0, 2 * (beyond + 1) / (len(known) + 1))
 
 
 def percentile(values: Tensor, level: float) -> Ends:
@@ -71,6 +79,12 @@ def percentile(values: Tensor, level: float) -> Ends:
     tail = (1 - level) / 2
     low, high = torch.nanquantile(values, values.new_tensor([tail, 1 - tail]))
     return low, high
+
+
+def basic(values: Tensor, estimate: Tensor, level: float) -> Ends:
+    """The percentiles mirrored at the estimate (Davison & Hinkley 1997): its bias is taken off, not doubled."""
+    low, high = percentile(values, level)
+    return 2 * estimate - high, 2 * estimate - low
 
 
 def bca(values: Tensor, estimate: Tensor, acceleration: Tensor, level: float) -> Ends:

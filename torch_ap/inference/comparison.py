@@ -228,9 +228,7 @@ def _bootstrapped(
     values = item_bootstrap.replicates(gap, strata, n, resampling)
     values = values[~torch.isnan(values)]
     low, high = bootstrap.percentile(values, level)
-    beyond = min(int((values <= 0).sum()), int((values >= 0).sum()))
-    p = min(1.0, 2 * (beyond + 1) / (len(values) + 1))
-    return float(low), float(high), float(values.std()), p
+    return float(low), float(high), float(values.std()), bootstrap.two_sided(values)
 
 
 def _reason(hits: int, error: float) -> str:

@@ -5,11 +5,15 @@ matched and sorted as they are, so a resample is a weight an image, and costs a 
 """
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from torch_ap.core import segments
+
+# recall levels of interpolated AP, the area under the interpolated curve, or the plain sum
+Interpolation: TypeAlias = Tensor | Literal["all-points"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,22 +49,24 @@ class RankedUnits:
     relevant_list: Tensor
     units: int
 
-    def average_precision(self, weights: Tensor, levels: Tensor | None = None) -> Tensor:
+    def average_precision(self, weights: Tensor, interpolation: Interpolation = None) -> Tensor:
         """AP of each ranking when each unit occurs so many times.
 
         Args:
             weights: (b, U) int64, at least 0.
-            levels: (R,) float64 recall levels of interpolated AP; None for the plain sum.
+            interpolation: (R,) float64 recall levels of interpolated AP; "all-points" for the area under the
+                interpolated curve; None for the plain sum.
 
         Returns:
             (b, S) float64; NaN where nothing is relevant.
         """
         hits, through, items = self._through(weights)
-        m = self._relevant(weights)
+        m = self.relevant(weights)
         precision = torch.where(through > 0, through.to(torch.float64) / items, 0)
-        if levels is not None:
-            return self._interpolated(through, precision, m, levels)
-        total = torch.stack([segments.total(row, self.event_offsets) for row in hits * precision])
+        if isinstance(interpolation, Tensor):
+            return self._at_levels(through, precision, m, interpolation)
+        height = precision if interpolation is None else envelope(precision, self.event_offsets)
+        total = torch.stack([segments.total(row, self.event_offsets) for row in hits * height])
         return torch.where(m > 0, total / m, torch.nan)
 
     def _through(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -76,30 +82,34 @@ class RankedUnits:
         items = items[:, self.event_item + 1] - start + (changed[:, 1:] - changed[:, first])
         return hits, through[:, 1:] - through[:, first], items
 
-    def _relevant(self, weights: Tensor) -> Tensor:
+    def relevant(self, weights: Tensor) -> Tensor:
         """(b, S) int64 relevant things of each ranking."""
         m = weights.new_zeros(len(weights), len(self.offsets) - 1)
         return m.index_add_(1, self.relevant_list, weights[:, self.relevant_unit])[:, self.ranking_list]
 
-    def _interpolated(self, through: Tensor, precision: Tensor, m: Tensor, levels: Tensor) -> Tensor:
+    def _at_levels(self, through: Tensor, precision: Tensor, m: Tensor, levels: Tensor) -> Tensor:
         """Mean over the levels of the highest precision at any recall of at least each: (b, S)."""
         count, size = through.shape
         rankings = len(self.event_offsets) - 1
-        # each ranking is lifted above those to its right, and one running maximum from the right serves all
-        lift = 2.0 * (rankings - 1 - segments.ids(self.event_offsets))
-        envelope = (precision + lift).flip(1).cummax(1).values.flip(1) - lift
-        envelope = torch.cat([envelope, envelope.new_zeros(count, 1)], 1)
+        height = torch.cat([envelope(precision, self.event_offsets), precision.new_zeros(count, 1)], 1)
         # hits never fall along a ranking: one search in whole numbers finds the first event that reaches each level
         step = int(m.max()) + 2 if m.numel() else 2
         line = segments.ids(self.event_offsets) * step + through
-        needed = _needed(m, levels) + (torch.arange(rankings, device=m.device) * step)[:, None]
+        needed = needed_hits(m, levels) + (torch.arange(rankings, device=m.device) * step)[:, None]
         place = torch.searchsorted(line.contiguous(), needed.reshape(count, -1)).reshape(needed.shape)
         place = torch.where(place < self.event_offsets[1:, None], place, size)
-        reached = envelope.gather(1, place.reshape(count, -1)).reshape(place.shape)
+        reached = height.gather(1, place.reshape(count, -1)).reshape(place.shape)
         return torch.where(m > 0, reached.mean(2), torch.nan)
 
 
-def _needed(m: Tensor, levels: Tensor) -> Tensor:
+def envelope(precision: Tensor, offsets: Tensor) -> Tensor:
+    """The highest precision from each entry to the end of its ranking: (b, E) to (b, E)."""
+    # each ranking is lifted above those to its right, and one running maximum from the right serves all
+    lift = 2.0 * (len(offsets) - 2 - segments.ids(offsets))
+    return (precision + lift).flip(1).cummax(1).values.flip(1) - lift
+
+
+def needed_hits(m: Tensor, levels: Tensor) -> Tensor:
     """(b, S, R) the fewest hits h with h / m of at least each level, compared as floats."""
     m, levels = m.clamp(min=1).to(torch.float64)[:, :, None], levels.to(torch.float64)
     about = torch.ceil(levels * m)

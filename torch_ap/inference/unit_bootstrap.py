@@ -1,5 +1,6 @@
 """The bootstrap over units that hold many items of many rankings: over images, for the mAP of detectors."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -7,60 +8,95 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import checks, checks_inference
+from torch_ap.core.order import Array
 from torch_ap.inference import bootstrap
 from torch_ap.inference.interval import Interval, logit
-from torch_ap.inference.ranked_units import RankedUnits
+from torch_ap.inference.ranked_units import Interpolation, RankedUnits
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.inference.student import normal_quantile
 from torch_ap.inference.unit_plan import UnitPlan
 
 __all__ = ["METHODS", "RankedUnits", "unit_interval", "unit_replicates"]
 
-METHODS = ("bootstrap-percentile", "bootstrap-logit")
+METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 
 
-def unit_replicates(ranked: RankedUnits, resampling: Resampling, levels: Tensor | None = None) -> Tensor:
-    """The mean AP over the rankings that have something to find, of B resamples of the units: (B,) float64."""
-    if ranked.unit.device.type == "cpu":
-        return _on_cpu(ranked, resampling, levels)
-    width = 2 * len(ranked.unit) + 8 * len(ranked.event_item)
-    width += 4 * len(ranked.ranking_list) * (0 if levels is None else len(levels))
-    generator, parts = resampling.on(ranked.unit.device), []
-    ones = torch.ones(ranked.units, dtype=torch.int64, device=ranked.unit.device)
+def unit_replicates(
+    systems: Sequence[RankedUnits], resampling: Resampling, interpolation: Interpolation = None
+) -> Tensor:
+    """The mean AP over the rankings that have something to find, of each system in B resamples of the units.
+
+    Args:
+        systems: X of the same units, which all see the same resamples.
+        resampling: how many, from which generator, in how much memory.
+        interpolation: as for :meth:`RankedUnits.average_precision`.
+
+    Returns:
+        (B, X) float64; NaN for a resample in which nothing is relevant.
+    """
+    device, units = systems[0].unit.device, systems[0].units
+    if device.type == "cpu":
+        return _on_cpu(systems, resampling, interpolation)
+    width = max(size_of(ranked, interpolation) for ranked in systems)
+    generator, parts = resampling.on(device), []
+    ones = torch.ones(units, dtype=torch.int64, device=device)
     for span in resampling.spans(width):
-        weights = multinomial_on_device(generator, ones, (ones * ranked.units)[:1].expand(len(span)))
-        parts.append(ranked.average_precision(weights, levels).nanmean(1))
+        weights = multinomial_on_device(generator, ones, (ones * units)[:1].expand(len(span)))
+        each = [ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems]
+        parts.append(torch.stack(each, 1))
     return torch.cat(parts)
 
 
-def _on_cpu(ranked: RankedUnits, resampling: Resampling, levels: Tensor | None) -> Tensor:
-    plan, ones = UnitPlan(ranked, levels), np.ones(ranked.units, np.int64)
+def size_of(ranked: RankedUnits, interpolation: Interpolation) -> int:
+    """About how many numbers one replicate holds."""
+    levels = len(interpolation) if isinstance(interpolation, Tensor) else 0
+    return 2 * len(ranked.unit) + 8 * len(ranked.event_item) + 4 * len(ranked.ranking_list) * levels
 
-    def one(rng: np.random.Generator) -> float:
-        values = plan(multinomial(rng, ones, ranked.units))
-        known = values[~np.isnan(values)]
-        return float(known.mean()) if len(known) else np.nan
 
-    seed, size = resampling.seed(), len(ranked.unit) + 8 * len(ranked.event_item)
+def _on_cpu(systems: Sequence[RankedUnits], resampling: Resampling, interpolation: Interpolation) -> Tensor:
+    plans, ones = [UnitPlan(ranked, interpolation) for ranked in systems], np.ones(systems[0].units, np.int64)
+
+    def one(rng: np.random.Generator) -> list[float]:
+        weights = multinomial(rng, ones, len(ones))
+        return [_mean_of_known(plan(weights)) for plan in plans]
+
+    seed, size = resampling.seed(), sum(len(ranked.unit) + 8 * len(ranked.event_item) for ranked in systems)
     drawn = [x for span in resampling.spans(size) for x in rows(one, generators(seed, span), size)]
     return torch.tensor(drawn, dtype=torch.float64)
+
+
+def _mean_of_known(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else np.nan
 
 
 def unit_interval(
     ranked: RankedUnits,
     *,
     level: float = 0.95,
-    method: str = "bootstrap-percentile",
-    levels: Tensor | None = None,
+    method: str = "bootstrap-basic",
+    interpolation: Interpolation = None,
     resampling: Resampling | None = None,
 ) -> Interval:
     """A confidence interval for mean AP by the bootstrap over units.
 
+    ====================  =======================================  =======  ========  ========  =========
+    method                what it is                               5, 50    5, 200    5, 800    40, 300
+    ====================  =======================================  =======  ========  ========  =========
+    bootstrap-basic       percentiles mirrored at the estimate     .94      .93       .94       .84
+    bootstrap-percentile  percentiles of the replicates            .90      .89       .91       .40
+    bootstrap-logit       their standard deviation, on the logit   .91      .92       .94       .63
+    ====================  =======================================  =======  ========  ========  =========
+
+    Coverage at 95% of the mAP of very many images, for so many classes and images of a simulation
+    (``benchmarks.coverage_images``, within .03). Interpolation takes maxima, which lifts the mAP of few images, and of
+    many rare classes most; resamples are lifted once more. Mirroring takes that off instead of doubling it.
+
     Args:
         ranked: the rankings.
         level: nominal coverage, in (0, 1).
-        method: "bootstrap-percentile", or "bootstrap-logit" from the replicates' standard deviation.
-        levels: (R,) recall levels of interpolated AP, such as COCO's 101; None for the plain sum.
+        method: one of those above; "bootstrap-basic" is cut at 0 and 1.
+        interpolation: (R,) recall levels of interpolated AP, such as COCO's 101; "all-points"; None for the plain sum.
         resampling: None for 1,000 replicates that repeat.
 
     Returns:
@@ -70,7 +106,7 @@ def unit_interval(
     Raises:
         ValueError: for a level outside (0, 1) or an unknown method.
 
-    Source: Efron (1979); units are drawn with all that they hold.
+    Source: Efron (1979); Davison & Hinkley (1997), section 5.2; units are drawn with all that they hold.
 
     Example:
         >>> import torch
@@ -88,15 +124,20 @@ def unit_interval(
     checks_inference.level(level)
     checks.one_of("method", method, METHODS)
     every = torch.ones(1, ranked.units, dtype=torch.int64, device=ranked.unit.device)
-    estimate = ranked.average_precision(every, levels).nanmean()
+    estimate = ranked.average_precision(every, interpolation).nanmean()
     nan = torch.full_like(estimate, torch.nan)
     empty = Interval(estimate, nan, nan, nan, level, method, "iid")
     if bool(torch.isnan(estimate)):
         return replace(empty, reason="nothing is relevant")
     if ranked.units < 2:
         return replace(empty, reason="one unit, which has no spread: the ends are NaN")
-    values = unit_replicates(ranked, resampling or Resampling(), levels)
+    values = unit_replicates([ranked], resampling or Resampling(), interpolation)[:, 0]
     error = bootstrap.standard_error(values)
-    percentiles = method == "bootstrap-percentile"
-    low, high = bootstrap.percentile(values, level) if percentiles else logit(estimate, error, normal_quantile(level))
-    return replace(empty, low=low, high=high, standard_error=error)
+    if method == "bootstrap-logit":
+        low, high = logit(estimate, error, normal_quantile(level))
+    elif method == "bootstrap-percentile":
+        low, high = bootstrap.percentile(values, level)
+    else:
+        low, high = (end.clamp(0, 1) for end in bootstrap.basic(values, estimate, level))
+    reason = "fewer than two resamples have anything to find" if bool(torch.isnan(error)) else ""
+    return replace(empty, low=low, high=high, standard_error=error, reason=reason)

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from torch_ap.core.order import Array
-from torch_ap.inference.ranked_units import RankedUnits
+from torch_ap.inference.ranked_units import Interpolation, RankedUnits
 
 
 class UnitPlan:
@@ -17,12 +17,13 @@ class UnitPlan:
 
     Args:
         ranked: the rankings, on CPU.
-        levels: (R,) recall levels of interpolated AP; None for the plain sum.
+        interpolation: as for :meth:`RankedUnits.average_precision`.
     """
 
-    def __init__(self, ranked: RankedUnits, levels: Tensor | None) -> None:
+    def __init__(self, ranked: RankedUnits, interpolation: Interpolation) -> None:
         self._ranked = ranked
-        self._levels = None if levels is None else levels.double().numpy()
+        self._interpolated = interpolation is not None
+        self._levels = interpolation.double().numpy() if isinstance(interpolation, Tensor) else None
         self._unit, self._counted = ranked.unit.numpy(), ranked.counted.numpy()
         self._all_count = bool(self._counted.all())
         self._lists, self._list_edges = ranked.ranking_list.numpy(), ranked.offsets.numpy()[:-1]
@@ -66,10 +67,11 @@ class UnitPlan:
         items = self._items(weights)
         precision = np.divide(through, items, out=np.zeros(len(items)), where=through > 0)
         with np.errstate(invalid="ignore", divide="ignore"):
+            height = self._envelope(precision) if self._interpolated else precision
             if self._levels is None:
-                values = np.diff(_from_zero(times * precision)[self._edges]) / m
+                values = np.diff(_from_zero(times * height)[self._edges]) / m
             else:
-                values = self._interpolated(running, precision, m)
+                values = self._at_levels(running, height, needed_hits(m, self._levels))
         return np.where(m > 0, values, np.nan)
 
     def _items(self, weights: Array) -> Array:
@@ -85,18 +87,19 @@ class UnitPlan:
         items -= np.repeat(start, self._sizes)
         return items
 
-    def _interpolated(self, running: Array, precision: Array, m: Array) -> Array:
+    def _envelope(self, precision: Array) -> Array:
+        """The highest precision from each hit to the end of its ranking."""
+        height: Array = np.maximum.accumulate((precision + self._lift)[::-1])[::-1] - self._lift
+        return height
+
+    def _at_levels(self, running: Array, height: Array, needed: Array) -> Array:
         """Mean over the levels; hits through all rankings end to end never fall, so one search serves all."""
-        assert self._levels is not None
-        envelope = np.maximum.accumulate((precision + self._lift)[::-1])[::-1] - self._lift
-        envelope = np.append(envelope, 0.0)
-        needed = needed_hits(m, self._levels)
         first, last = self._edges[:-1, None], self._edges[1:, None]
         place = np.searchsorted(running[1:], needed + running[self._edges[:-1]][:, None])
         # nothing needed is reached by the first hit of the ranking itself
         place = np.maximum(place, first)
-        place = np.where(place < last, place, len(precision))
-        values: Array = envelope[place].mean(1)
+        place = np.where(place < last, place, len(height))
+        values: Array = np.append(height, 0.0)[place].mean(1)
         return values
 
 

@@ -9,16 +9,17 @@ from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
 from torch_ap.core import checks, checks_detection
+from torch_ap.core.detection_curve import Matches
 from torch_ap.core.detection_input import Columns, Images
 from torch_ap.core.hit_curve import HitCurve, between
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
 from torch_ap.functional.coco_report import ClassNames, Report, per_class
-from torch_ap.functional.coco_settings import AreaRanges, OwnIoU, settings_of
+from torch_ap.functional.coco_settings import AreaRanges, CocoSettings, OwnIoU, settings_of
 from torch_ap.functional.detection import BoxFormat, IoUType
-from torch_ap.functional.voc_evaluation import voc_evaluation_of
+from torch_ap.functional.voc_evaluation import VocEvaluation, voc_evaluation_of
+from torch_ap.inference.ranked_units import Interpolation
 from torch_ap.metrics.image_uncertainty import UncertainImages
-from torch_ap.metrics.images import DetectionMetric
 
 
 class MeanAveragePrecision(UncertainImages):
@@ -176,12 +177,20 @@ class MeanAveragePrecision(UncertainImages):
         limit = len(limits) - 1 if max_detections is None else limits.index(max_detections)
         return numbers.curve_at(areas.index(area), limit, iou_threshold)
 
+    @property
+    def _measured(self) -> CocoSettings:
+        return self._settings
+
+    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Interpolation]:
+        numbers = self._numbers(columns, iou_type, micro=self.average == "micro")
+        return numbers.matches, numbers.levels
+
     def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
-        checks.one_of("iou_type", iou_type, (None, *self.iou_type))
+        self._check_iou_type(iou_type)
         return coco_evaluation.match(self._settings, columns, iou_type or self.iou_type[0], micro=micro)
 
 
-class VOCMeanAveragePrecision(DetectionMetric):
+class VOCMeanAveragePrecision(UncertainImages):
     """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
 
     Args:
@@ -249,6 +258,14 @@ class VOCMeanAveragePrecision(DetectionMetric):
             several=not isinstance(self.iou_threshold, int | float),
             class_metrics=self.class_metrics,
         )
+
+    @property
+    def _measured(self) -> VocEvaluation:
+        return self._evaluation
+
+    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Interpolation]:
+        self._check_iou_type(iou_type)
+        return self._evaluation.match(columns)[1], self._evaluation.levels(columns["detection_scores"].device)
 
     def hit_curve(self, iou_threshold: float | None = None) -> HitCurve:
         """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""

@@ -43,7 +43,8 @@ class DetectionMetric(RankingMetric):
     @contextmanager
     def _synced_columns(self) -> Iterator[Columns]:
         """All images of all ranks, for results beside ``compute``."""
+        to_sync = self._to_sync and not self._is_synced
         with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync, should_unsync=self._should_unsync
+            dist_sync_fn=self.dist_sync_fn, should_sync=to_sync, should_unsync=self._should_unsync and to_sync
         ):
             yield self._columns()

@@ -1,0 +1,349 @@
+"""What the detection metrics say of their own value: chance, interval, comparison, summary."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
+from torch_ap.inference import Resampling
+from torch_ap.inference.unit_bootstrap import unit_replicates
+from torch_ap.inference.unit_plan import UnitPlan
+from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+
+FEW = Resampling(60)
+KEYS = {"ap", "ap_low", "ap_high", "ap_chance"}
+CASES = {
+    "coco": (MeanAveragePrecision, {}),
+    "coco micro": (MeanAveragePrecision, {"average": "micro", "iou_thresholds": [0.5, 0.75]}),
+    "voc 2010": (VOCMeanAveragePrecision, {}),
+    "voc 2007": (VOCMeanAveragePrecision, {"interpolation": "11-point"}),
+    "voc several": (VOCMeanAveragePrecision, {"iou_threshold": [0.3, 0.6], "inclusive_pixels": False}),
+    "voc strict": (VOCMeanAveragePrecision, {"interpolation": "101-point", "strict": True}),
+}
+EVERY = pytest.mark.parametrize("case", CASES)
+VOC = pytest.mark.parametrize("case", [case for case in CASES if case.startswith("voc")])
+
+
+def scene(seed, case="coco", images=8, classes=3):
+    """A random scene in which scores tie between images, and never inside one."""
+    preds, target = random_scene(seed, images=images, classes=classes)
+    r = np.random.default_rng(seed)
+    for image in preds:
+        image["scores"] = torch.from_numpy(r.permutation(12)[: len(image["scores"])] / 12)
+    return to_voc(preds, target) if case.startswith("voc") else (preds, target)
+
+
+def blurred(preds, seed=0):
+    """Another detector: some boxes move, and scores change."""
+    r = np.random.default_rng(seed)
+    out = []
+    for image in preds:
+        count = len(image["scores"])
+        moved = torch.from_numpy((r.random((count, 1)) < 0.4) * 0.3) * image["boxes"].abs()
+        scores = torch.from_numpy(r.permutation(count) / 12)
+        out.append({**image, "boxes": image["boxes"] + moved, "scores": scores})
+    return out
+
+
+def fed(case, preds, target, **more):
+    kind, settings = CASES[case]
+    form = "xyxy" if case.startswith("voc") else "xywh"
+    metric = kind(form, **settings, **more).set_dtype(torch.float64)
+    metric.update(preds, target)
+    return metric
+
+
+def value(metric):
+    found = float(metric.compute()["map"])
+    return math.nan if found == -1 else found
+
+
+def rankings(metric):
+    with metric._all_ranks(None) as (_, ranked, interpolation, _):
+        return ranked, interpolation
+
+
+@VOC
+@pytest.mark.parametrize("seed", range(8))
+def test_weights_are_images_written_out(case, seed):
+    preds, target = scene(seed, case)
+    ranked, interpolation = rankings(fed(case, preds, target))
+    weights = np.random.default_rng(seed).multinomial(8, np.ones(8) / 8, 4)
+    weights[0] = 1
+    drawn = [np.repeat(np.arange(8), row) for row in weights]
+    wanted = [value(fed(case, [preds[i] for i in row], [target[i] for i in row])) for row in drawn]
+    found = ranked.average_precision(torch.from_numpy(weights), interpolation).nanmean(1)
+    assert found.tolist() == pytest.approx(wanted, abs=1e-12, nan_ok=True)
+    plan = UnitPlan(ranked, interpolation)
+    planned = [float(torch.from_numpy(plan(row)).nanmean()) for row in weights]
+    assert planned == pytest.approx(wanted, abs=1e-12, nan_ok=True)
+
+
+def test_voc_by_the_devkits_rules():
+    """Images written out, each class by the devkit's own steps."""
+    preds, target = scene(4, "voc")
+    for case, eleven in (("voc 2010", False), ("voc 2007", True)):
+        ranked, interpolation = rankings(fed(case, preds, target))
+        for row in np.random.default_rng(1).multinomial(8, np.ones(8) / 8, 3):
+            drawn = [[side[i] for i in np.repeat(np.arange(8), row)] for side in (preds, target)]
+            each = [voc_ap(*drawn, label, 0.5, pixel=1, strict=False, eleven=eleven) for label in range(3)]
+            assert float(np.nanmean(UnitPlan(ranked, interpolation)(row))) == pytest.approx(np.nanmean(each))
+
+
+def test_scenes_have_what_could_go_wrong():
+    """Detections of difficult objects, which drop out, and images that hold nothing."""
+    dropped = [rankings(fed("voc 2010", *scene(seed, "voc")))[0] for seed in range(8)]
+    assert any(bool((~ranked.event_counts).any()) for ranked in dropped)
+    assert any(len(ranked.unit.unique()) < ranked.units for ranked in dropped)
+
+
+@EVERY
+def test_a_replicate_is_its_images_written_out(case):
+    preds, target = scene(3, case, images=10)
+    other = blurred(preds)
+    systems = [fed(case, x, target) for x in (preds, other)]
+    found = systems[0].compare(systems[1], resampling=Resampling(200))
+    (first, interpolation), (second, _) = map(rankings, systems)
+    gaps = unit_replicates((first, second), Resampling(200), interpolation).diff(dim=1)
+    assert found.standard_error == pytest.approx(float(gaps.std()))
+    r, slow = np.random.default_rng(1), []
+    for _ in range(60):
+        drawn = r.integers(0, 10, 10)
+        a, b = ([side[i] for i in drawn] for side in (preds, other))
+        slow.append(np.subtract(*(value(fed(case, x, [target[i] for i in drawn])) for x in (a, b))))
+    assert found.standard_error == pytest.approx(np.std(slow, ddof=1), rel=0.35)
+    assert (found.value_a, found.value_b) == pytest.approx([value(x) for x in systems], abs=1e-12)
+    assert found.low < found.difference < found.high
+
+
+def test_compared_values_are_pycocotools():
+    preds, target = scene(6, images=12)
+    other = blurred(preds)
+    found = fed("coco", preds, target).compare(fed("coco", other, target), resampling=FEW)
+    wanted = []
+    for side in (preds, other):
+        precision = pycocotools_eval(side, target).eval["precision"][:, :, :, 0, 2]
+        wanted.append(precision[precision > -1].mean())
+    assert (found.value_a, found.value_b) == pytest.approx(wanted, abs=1e-12)
+
+
+@EVERY
+def test_the_same_detector_is_no_better(case):
+    preds, target = scene(5, case)
+    metric, again = fed(case, preds, target), fed(case, preds, target)
+    # false positives of a class that nowhere is: the same value, of tables of another size
+    further = {**preds[0], "labels": torch.full_like(preds[0]["labels"], 9)}
+    if "micro" not in case:
+        further = {key: torch.cat([preds[0][key], further[key]]) for key in further}
+        again = fed(case, [further, *preds[1:]], target)
+    for method in ("bootstrap-percentile", "bootstrap-normal"):
+        for other in (metric, again):
+            found = metric.compare(other, method=method, resampling=FEW)
+            assert (found.difference, found.standard_error, found.p_value) == (0, 0, 1)
+            assert "p = 1 by definition" in found.reason
+
+
+def chance_slowly(case):
+    """The mean over every order of the scores; no box meets another's ground truth, so matches stay as they are."""
+    boxes = torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 52, 10], [60, 0, 70, 10]])
+    labels = torch.tensor([0, 0, 1, 0])
+    shift = torch.tensor([[0.0], [3.0], [0.0], [2.0]])
+    target = [{"boxes": boxes, "labels": labels}]
+    found = {"boxes": torch.cat([boxes + shift, boxes[:2] + 200]), "labels": torch.tensor([0, 0, 1, 0, 0, 1])}
+    if not case.startswith("voc"):
+        target = [{**target[0], "boxes": target[0]["boxes"] - torch.nn.functional.pad(boxes[:, :2], (2, 0))}]
+        found["boxes"] = found["boxes"] - torch.nn.functional.pad(found["boxes"][:, :2], (2, 0))
+    values = []
+    for order in itertools.permutations(range(6)):
+        metric = fed(case, [{**found, "scores": torch.tensor(order) / 6}], target)
+        values.append(value(metric))
+    return metric, float(np.mean(values))
+
+
+@EVERY
+def test_baseline_is_the_mean_over_all_orders_of_the_scores(case):
+    metric, wanted = chance_slowly(case)
+    found = metric.baseline(resampling=Resampling(2000))
+    assert found.dtype == torch.float64
+    assert float(found) == pytest.approx(wanted, abs=2e-3)
+    assert 0 < wanted < 1
+    assert found == metric.baseline(resampling=Resampling(2000))
+
+
+@EVERY
+def test_summary_is_what_the_hooks_say(case):
+    preds, target = scene(3, case, images=12)
+    metric = fed(case, preds, target)
+    before = metric.compute()["map"]
+    summary, found = metric.summary(0.9, resampling=FEW), metric.confidence_interval(0.9, resampling=FEW)
+    assert set(summary) == KEYS
+    assert all(x.ndim == 0 and x.dtype == before.dtype for x in summary.values())
+    assert (summary["ap"], summary["ap_low"], summary["ap_high"]) == (found.estimate, found.low, found.high)
+    assert float(summary["ap"]) == pytest.approx(float(before), abs=1e-12)
+    assert summary["ap_chance"] == metric.baseline(resampling=FEW)
+    assert 0 < summary["ap_chance"] < 1
+    assert torch.equal(metric.compute()["map"], before)
+
+
+def test_matching_is_done_once(monkeypatch):
+    preds, target = scene(3)
+    metric, counted = fed("coco", preds, target), []
+    matched = MeanAveragePrecision._matched
+    monkeypatch.setattr(MeanAveragePrecision, "_matched", lambda *args: (counted.append(1), matched(*args))[1])
+    metric.summary(resampling=FEW)
+    assert len(counted) == 1
+    metric.compare(fed("coco", preds, target), resampling=FEW)
+    assert len(counted) == 3
+
+
+@EVERY
+def test_dtype_is_that_of_compute(case):
+    kind, settings = CASES[case]
+    preds, target = scene(2, case)
+    metric = kind("xyxy" if case.startswith("voc") else "xywh", **settings)
+    metric.update([{**image, "scores": image["scores"].float()} for image in preds], target)
+    summary = metric.summary(resampling=FEW)
+    assert all(x.dtype == torch.float32 for x in summary.values())
+    assert summary["ap"] == metric.compute()["map"]
+
+
+@EVERY
+def test_edges_have_a_defined_answer(case):
+    kind, settings = CASES[case]
+    empty = kind(**settings)
+    assert all(math.isnan(x) for x in empty.summary().values())
+    assert math.isnan(empty.baseline())
+    assert empty.confidence_interval().reason == "nothing is relevant"
+    assert empty.compare(kind(**settings)).reason == "nothing is relevant"
+    preds, target = scene(1, case)
+    kept = next(i for i, image in enumerate(target) if len(image["labels"]))
+    one = fed(case, preds[kept : kept + 1], target[kept : kept + 1])
+    assert "one unit" in one.confidence_interval().reason
+    found = one.compare(one)
+    assert math.isnan(found.standard_error)
+    assert "one unit" in found.reason
+    nothing = [{key: column[:0] for key, column in image.items()} for image in preds]
+    blind = fed(case, nothing, target)
+    summary = blind.summary(resampling=FEW)
+    assert [float(x) for x in summary.values()] == [0, 0, 0, 0]
+    assert fed(case, preds, target).compare(blind, resampling=FEW).value_b == 0
+    without = fed(case, preds, [{key: column[:0] for key, column in image.items()} for image in target])
+    assert all(math.isnan(x) for x in without.summary(resampling=FEW).values())
+    metric = fed(case, preds, target)
+    for call in (metric.confidence_interval, metric.summary, lambda level: metric.compare(metric, level=level)):
+        with pytest.raises(ValueError, match="`level`"):
+            call(level=1.0)
+    for call in (metric.confidence_interval, lambda **how: metric.compare(metric, **how)):
+        with pytest.raises(ValueError, match="`method`"):
+            call(method="influence")
+        with pytest.raises(ValueError, match="`iou_type`"):
+            call(iou_type="segm")
+
+
+def test_other_metrics_and_other_images_are_refused():
+    preds, target = scene(1)
+    metric = fed("coco", preds, target)
+    with pytest.raises(ValueError, match="`other` must be a MeanAveragePrecision"):
+        metric.compare(fed("voc 2010", *scene(1, "voc")))
+    for settings in ({"iou_thresholds": [0.5]}, {"rec_thresholds": [0.0, 1.0]}, {"max_detection_thresholds": [1, 20]}):
+        with pytest.raises(ValueError, match="`other` must have the same settings"):
+            metric.compare(fed("coco", preds, target, **settings))
+    with pytest.raises(ValueError, match="average: 'macro' here, 'micro' there"):
+        metric.compare(fed("coco", preds, target, average="micro"))
+    with pytest.raises(ValueError, match="interpolation: 'all-points' here, '11-point' there"):
+        fed("voc 2010", preds, target).compare(fed("voc 2007", preds, target))
+    one = {"box_format": "xywh", "iou_type": ("bbox", "segm")}
+    with pytest.raises(ValueError, match="iou_types"):
+        metric.compare(MeanAveragePrecision(**one))
+    other = fed("coco", preds, target, validate_args=False, class_metrics=True)
+    assert metric.compare(other, resampling=FEW).p_value == 1
+    moved = [{**image, "boxes": image["boxes"] + 1} for image in target]
+    crowds = [{**image, "iscrowd": 1 - image["iscrowd"]} for image in target]
+    joined = {key: torch.cat([image[key] for image in target[-2:]]) for key in target[0]}
+    changed = {
+        "ground_truth_boxes": (preds, moved),
+        "ground_truth_iscrowd": (preds, crowds),
+        "ground_truth_labels": (preds[::-1], target[::-1]),
+        "ground_truths_per_image": (preds[:-1], [*target[:-2], joined]),
+    }  # fmt: skip
+    for name, data in changed.items():
+        with pytest.raises(ValueError, match=f"`other` must .* same ground truths in the same order; `{name}` differs"):
+            metric.compare(fed("coco", *data))
+
+
+def test_masks_and_boxes_each_have_their_own():
+    r = torch.Generator().manual_seed(0)
+    masks = torch.zeros(6, 3, 32, 32, dtype=torch.bool)
+    for image, k in itertools.product(range(6), range(3)):
+        masks[image, k, 4 * k : 4 * k + 9, 2 * image : 2 * image + 8] = True
+    boxes = torch.tensor([0.0, 0, 8, 9]).expand(3, 4)
+    noisy = masks & (torch.rand(masks.shape, generator=r) < 0.9)
+    labels, metrics = torch.tensor([0, 0, 1]), []
+    for found in (masks, noisy):
+        metric = MeanAveragePrecision("xywh", iou_type=("bbox", "segm"))
+        for image in range(6):
+            scores = torch.rand(3, generator=r)
+            preds = {"boxes": boxes, "masks": found[image], "scores": scores, "labels": labels}
+            metric.update([preds], [{"boxes": boxes, "masks": masks[image], "labels": labels}])
+        metrics.append(metric)
+    a, b = metrics
+    assert a.compare(b, iou_type="segm", resampling=FEW).difference > 0
+    for kind in ("bbox", "segm"):
+        found = a.compare(b, iou_type=kind, resampling=FEW)
+        assert found.value_b == pytest.approx(float(b.compute()[f"{kind}_map"]), abs=1e-6)
+        assert 0 < float(b.baseline(iou_type=kind, resampling=FEW)) <= 1
+
+
+def check_two_ranks(rank, store):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    for case, split in itertools.product(("coco", "voc 2010"), (3, 0)):
+        preds, target = scene(2, case)
+        other = blurred(preds)
+        mine = slice(0, split) if rank == 0 else slice(split, 8)
+        one, two = (fed(case, x[mine], target[mine]) for x in (preds, other))
+        whole, against = (fed(case, x, target, sync_on_compute=False) for x in (preds, other))
+        assert one.summary(resampling=FEW) == whole.summary(resampling=FEW)
+        assert one.compare(two, resampling=FEW) == whole.compare(against, resampling=FEW)
+        assert one.compare(one, resampling=FEW).p_value == 1
+        assert one.compute()["map"] == whole.compute()["map"]
+        with pytest.raises(ValueError, match="same ground truths"):
+            one.compare(fed(case, preds[:2], target[:2]))
+        with one.sync_context(should_sync=True):
+            assert one.baseline(resampling=FEW) == whole.baseline(resampling=FEW)
+        assert not one._is_synced
+        assert not two._is_synced
+        assert sum(map(len, one.detections_per_image)) == len(preds[mine])
+    dist.destroy_process_group()
+
+
+def test_all_ranks_count(tmp_path):
+    mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@EVERY
+def test_on_cuda(case):
+    preds, target = scene(3, case, images=25)
+    here, there = [], []
+    for side in (preds, blurred(preds)):
+        here.append(fed(case, side, target))
+        kind, settings = CASES[case]
+        metric = kind("xyxy" if case.startswith("voc") else "xywh", **settings).cuda().set_dtype(torch.float64)
+        metric.update(*([{k: v.cuda() for k, v in image.items()} for image in x] for x in (side, target)))
+        there.append(metric)
+    found, wanted = there[0].compare(there[1]), here[0].compare(here[1])
+    assert (found.value_a, found.value_b) == pytest.approx((wanted.value_a, wanted.value_b), abs=1e-12)
+    assert found.standard_error == pytest.approx(wanted.standard_error, rel=0.15)
+    one, two = there[0].summary(), here[0].summary()
+    assert all(x.device.type == "cuda" for x in one.values())
+    assert float(one["ap"]) == pytest.approx(float(two["ap"]), abs=1e-12)
+    assert float(one["ap_chance"]) == pytest.approx(float(two["ap_chance"]), abs=3e-3)
+    with pytest.raises(ValueError, match="`other` must lie on the same device"):
+        there[0].compare(here[0])

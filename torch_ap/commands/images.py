@@ -1,0 +1,52 @@
+"""What the detection commands say of their number beside it: interval, chance, difference to other results."""
+
+import argparse
+import math
+from collections.abc import Mapping
+
+from torch_ap.inference.comparison import Comparison
+from torch_ap.metrics.image_uncertainty import UncertainImages
+
+_COMPARED = ("difference", "low", "high", "standard_error", "p_value")
+
+Numbers = dict[str, float]
+
+
+def add_interval(parser: argparse.ArgumentParser) -> None:
+    """Add the option that asks for an interval."""
+    parser.add_argument(
+        "--interval", action="store_true", help="the mean's 95%% interval over resampled images, and its chance level"
+    )
+
+
+def interval(metric: UncertainImages) -> Numbers:
+    """``map_low``, ``map_high`` and ``map_chance``."""
+    summary = metric.summary()
+    return {f"map_{name}": summary[f"ap_{name}"].item() for name in ("low", "high", "chance")}
+
+
+def compared(metric: UncertainImages, other: UncertainImages) -> Numbers:
+    """The other's mean minus this one's, as the other commands compare with what came first."""
+    found: Comparison = other.compare(metric)
+    return {name: getattr(found, name) for name in _COMPARED}
+
+
+def interval_line(found: Mapping[str, float]) -> str:
+    """The interval and the chance level, as a line."""
+    return (
+        f"95% interval of the mean {found['map_low']:.4f} to {found['map_high']:.4f}; "
+        f"chance, the scores shuffled, {found['map_chance']:.4f}"
+    )
+
+
+def compared_line(name: str, found: Mapping[str, float]) -> str:
+    """The difference, as a line."""
+    return (
+        f"{name}: difference of the mean {found['difference']:+.4f}, 95% interval {found['low']:+.4f} to "
+        f"{found['high']:+.4f}, p = {found['p_value']:.4g}"
+    )
+
+
+def plain(found: Numbers) -> dict[str, float | None]:
+    """The same for JSON, which has no NaN: null."""
+    return {name: None if math.isnan(value) else value for name, value in found.items()}
