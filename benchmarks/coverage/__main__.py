@@ -7,7 +7,7 @@ import argparse
 import os
 
 from benchmarks.coverage import at_rank, chance, images, queries, rankings, systems
-from benchmarks.coverage.expected import TRIALS
+from benchmarks.coverage.expected import LAW_TRIALS, TRIALS
 from benchmarks.coverage.tasks import Options, run_all
 
 _PARTS = {
@@ -35,7 +35,7 @@ def main() -> None:
         "share p of R repetitions, sqrt(p (1 - p) / R); in a row of many configurations the largest of theirs.\n\n"
         "The independent simulation is other code for the same methods. Its figures agree where they differ from ours "
         f"by at most three standard errors of the difference, and rounding; where it does not say how many repetitions "
-        f"it had, {TRIALS} are supposed, for laws of AP as many as here."
+        f"it had, {TRIALS} are supposed, and {LAW_TRIALS} for the laws of AP."
     )  # fmt: skip
     sections = [section for name in _PARTS if name in given.only for section in _PARTS[name].sections(size)]
     for lines in run_all(sections, given.processes):

@@ -99,7 +99,7 @@ def _estimates(found: Tally, key: tuple[Any, ...], value: Tensor, error: Tensor,
 def sections(options: Options) -> list[Section]:
     many = options.repetitions
     return [
-        Section(tasks_of(laws, _LAWS, 20 * many, 10_000), lambda found: _laws(found, 20 * many)),
+        Section(tasks_of(laws, _LAWS, 100 * many, 10_000), lambda found: _laws(found, 100 * many)),
         Section(tasks_of(tests, _TESTS, many, 500), lambda found: _tests(found, many)),
         Section(tasks_of(slides, [_SLIDES], 2 * many, 1000), lambda found: _slides(found[_SLIDES], 2 * many)),
     ]
@@ -113,7 +113,7 @@ def _laws(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
             ours = [shares[name, nominal] for nominal in _NOMINAL]
             decimals = [len(figure.split(".")[1]) + 2 for figure in figures[size]]
             agree = [
-                report.agrees(share, float(figure) / 100, count, digits)
+                report.agrees(share, float(figure) / 100, expected.LAW_TRIALS, digits)
                 for share, figure, digits in zip(ours, figures[size], decimals, strict=True)
             ]
             values, errors = (

@@ -1,6 +1,7 @@
 """What an independent simulation by other code found, and what Su & Zhang printed: the figures to be met."""
 
-TRIALS = 5000
+# where it does not say how many repetitions it had, these are supposed
+TRIALS, LAW_TRIALS = 5000, 100_000
 
 # method: least, median and greatest coverage at 80% and at 95%, m fixed, design "stratified"
 INTERVALS = {
