@@ -56,6 +56,10 @@ def unit_interval(
 ) -> Interval:
     """A confidence interval for mean AP by the bootstrap over units.
 
+    It covers less than it says: of COCO-like scenes, 50 / 200 / 800 images, at 95% "bootstrap-percentile"
+    .75 / .83 / .88 and "bootstrap-logit" .82 / .91 / .91 (``benchmarks.coverage``). The interpolated mAP of few images
+    lies above that of many, by .7 / .5 / .4 of its standard deviation.
+
     Args:
         ranked: the rankings.
         level: nominal coverage, in (0, 1).

@@ -37,6 +37,9 @@ class UncertainImages(DetectionMetric):
         occurs, and its mAP that of a data set in which the images are written out so often, where no two detections of
         one class and image have the same score. Classes that have no ground truth in a resample have no part in it.
 
+        Either covers less than it says, "bootstrap-percentile" more so; measured figures are in
+        :func:`torch_ap.inference.unit_bootstrap.unit_interval`.
+
         Args:
             level: nominal coverage, in (0, 1).
             method: "bootstrap-percentile", or "bootstrap-logit" from the replicates' standard deviation.
