@@ -71,6 +71,24 @@ def test_order_of_items_does_not_matter(case, data, generator):
 
 
 @each_case
+@pytest.mark.parametrize("size", [40, 3000])
+def test_memory_layout_does_not_matter_and_nothing_given_or_held_is_written_to(case, generator, size):
+    rows = case.make(size, generator)
+    columns = [x.t().contiguous().t() if x.ndim == 2 else torch.stack([x, x], 1)[:, 0] for x in rows]
+    before = [x.clone() for x in columns]
+    expected = case.value(*rows)
+    same(case.value(*columns), expected)
+    metric = case.new()
+    metric.update(*columns)
+    held = states(metric)
+    for _ in range(2):
+        same(metric.compute(), expected)
+        metric._computed = None
+    same_states(states(metric), held)
+    assert all(torch.equal(x, y) for x, y in zip(columns, before, strict=True))
+
+
+@each_case
 def test_forward_gives_the_batch_and_accumulates(case, data):
     metric = case.new()
     with warnings.catch_warnings():

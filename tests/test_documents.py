@@ -9,8 +9,15 @@ import sys
 
 import pytest
 
+from torch_ap.inference import average_precision_interval, compare_rankings
+from torch_ap.inference.comparison import METHODS as TESTS
+from torch_ap.inference.methods import METHODS
+from torch_ap.inference.unit_bootstrap import METHODS as UNIT_METHODS
+from torch_ap.inference.unit_bootstrap import unit_interval
+
 ROOT = pathlib.Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+COVERAGE = (ROOT / "benchmarks" / "coverage.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -47,3 +54,42 @@ def test_examples_run(example, tmp_path):
 def test_the_version_is_said_once():
     version = runpy.run_path(str(ROOT / "torch_ap" / "_version.py"))["__version__"]
     assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def measured(section, *first):
+    """The cells of the rows of a section of the coverage report that begin with these."""
+    part = next(x for x in COVERAGE.split("\n## ") if x.startswith(section))
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in part.splitlines() if "|" in line]
+    return [row for row in rows if tuple(row[: len(first)]) == first]
+
+
+def as_said(text):
+    return re.sub(r"\b0\.", ".", text.replace("1.000", "1"))
+
+
+def said(function, first):
+    """The cells that follow the first two of a row of a docstring's table."""
+    line = next(x for x in function.__doc__.splitlines() if x.split()[:1] == [first] and "  " in x.strip())
+    return re.split(r"\s{2,}", line.strip())[2:]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_intervals_cover_what_their_docstring_says(method):
+    section = "AP, m fixed, 500 replicates" if method.startswith("bootstrap") else "AP, m fixed:"
+    found = measured(section, method, "stratified")
+    assert [as_said(row[3]) for row in found] == said(average_precision_interval, method)
+
+
+@pytest.mark.parametrize("method", TESTS)
+def test_comparisons_reject_what_their_docstring_says(method):
+    found = measured("Two equally good systems, `compare_rankings`", method, "stratified")
+    assert [as_said(row[4]) for row in found] == said(compare_rankings, method)
+
+
+def test_intervals_of_detectors_cover_what_their_docstring_says():
+    scenes, rare = "mAP of detections, bootstrap over images", "Two equally good detectors"
+    found = [[row[6] for row in measured(scenes, str(images)) if row[4] == "95%"] for images in (50, 200, 800)]
+    found.append([row[3] for row in measured(rare, "40", "300") if row[2].startswith("bootstrap")][: len(UNIT_METHODS)])
+    named = [row[3] for row in measured(scenes, "50") if row[4] == "95%"]
+    lines = [x.split()[-3:] for x in unit_interval.__doc__.splitlines() if " images  " in x]
+    assert (named, found) == (list(UNIT_METHODS), lines)

@@ -1,5 +1,6 @@
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,20 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from tests import oracles_inference as oracles
 from torch_ap.core import builders, hit_curve
 from torch_ap.core.average_precision import average_precision
-from torch_ap.inference import at_items, influence, influence_blocks, interval, jackknife, published
+from torch_ap.inference import (
+    at_items,
+    average_precision_interval,
+    influence,
+    influence_blocks,
+    interval,
+    jackknife,
+    published,
+)
 from torch_ap.inference.item_values import misses_of
 from torch_ap.inference.student import normal_quantile
 
@@ -133,6 +143,46 @@ def test_published_variances_are_their_double_sums():
     curve = curve_of([float(-i) for i in range(n)], target)
     assert float(published.survival(curve)) == pytest.approx(survival, rel=1e-13)
     assert float(published.sigma_ap(curve)) == pytest.approx(sigma, rel=1e-13)
+
+
+# (hit ranks of 8 items, variance by the survival function, sigma_ap^2), by hand from the slides' formulas
+SLIDES = [
+    ([1, 2, 4], Fraction(7, 54), Fraction(5, 64)),
+    ([2, 5, 6], Fraction(13, 450), Fraction(97, 4032)),
+]
+
+
+def literal(t, n):
+    """The two variances as the slides print them, in whole fractions."""
+    m, pi = len(t), Fraction(len(t), n)
+    r = [Fraction(i + 1, m) for i in range(m)]
+    survival = sum(r[i] * (1 - r[i]) / m / t[i] ** 2 for i in range(m))
+    survival += 2 * sum(r[i] * (1 - r[j]) / m / (t[i] * t[j]) for j in range(m) for i in range(j))
+    each = [(pi * (1 - pi) + (x - 1) * pi * (Fraction(m - 1, n - 1) - pi)) / x for x in t]
+    sigma = sum(each) + 2 * sum(each[j] for i in range(m - 1) for j in range(i + 1, m))
+    return survival, sigma / m**2
+
+
+@pytest.mark.parametrize(("ranks", "survival", "sigma"), SLIDES)
+def test_the_slides_examples_to_the_last_digit(ranks, survival, sigma):
+    assert literal(ranks, 8) == (survival, sigma)
+    target = [int(rank in ranks) for rank in range(1, 9)]
+    scores = torch.arange(8, 0, -1.0)
+    ap = sum(Fraction(j, rank) for j, rank in enumerate(ranks, 1)) / 3
+    for method, variance in (("survival", survival), ("sigma-ap", sigma)):
+        found = average_precision_interval(scores, torch.tensor(target), method=method)
+        assert float(found.standard_error) == pytest.approx(math.sqrt(variance), abs=1e-12)
+        half = stats.norm.isf(0.025) * math.sqrt(variance)
+        assert [float(found.low), float(found.high)] == pytest.approx([float(ap) - half, float(ap) + half], abs=1e-10)
+
+
+def test_sigma_ap_of_evenly_spaced_hits_is_near_the_printed_one():
+    """The slides print .00497 and not the ranks it was taken at."""
+    n, m = 3000, 245
+    target = torch.zeros(n, dtype=torch.int64)
+    target[[round(j * (n + 1) / (m + 1)) - 1 for j in range(1, m + 1)]] = 1
+    curve = builders.from_scores(torch.arange(n, 0, -1.0), target)
+    assert float(published.sigma_ap(curve).sqrt()) == pytest.approx(0.004957, abs=2e-6)
 
 
 def test_too_little_to_vary_is_nan():

@@ -87,13 +87,16 @@ def test_randomization_repeats_under_a_generator():
     assert p(1) > 0
 
 
-def test_ranx_agrees():
+@pytest.mark.parametrize("shift", [0.0, 0.01, 0.03])
+def test_ranx_agrees(shift):
     ranx = pytest.importorskip("ranx.statistical_tests")
-    a, b = two(60)
-    found = compare_queries(a, b, tests=("t", "randomization"))
-    peer = ranx.paired_student_t_test(a.numpy(), b.numpy(), max_p=0.01)
-    peer = peer[0] if isinstance(peer, tuple) else peer
-    assert found.p_values["t"] == pytest.approx(float(peer), abs=1e-9)
+    a, b = two(60, shift)
+    found = compare_queries(a, b, tests=("t", "randomization"), resampling=Resampling(20_000))
+    p, _ = ranx.paired_student_t_test(a.numpy(), b.numpy(), max_p=0.01)
+    assert found.p_values["t"] == pytest.approx(float(p), abs=1e-9)
+    p, _ = ranx.fisher_randomization_test(a.numpy(), b.numpy(), n_permutations=20_000)
+    error = math.sqrt(2 * p * (1 - p) / 20_000)
+    assert found.p_values["randomization"] == pytest.approx(float(p), abs=4 * error + 1 / 20_000)
 
 
 def test_edges_have_a_defined_answer():
@@ -173,6 +176,22 @@ def test_tukey_holds_the_family_wise_error():
         rejected += bool((compare_systems(values, resampling=how).adjusted <= 0.1).any())
     assert rejected <= 15 + 4 * math.sqrt(13.5)
     assert rejected > 2
+
+
+@pytest.mark.parametrize("shared", [0.0, 1.0])
+def test_tukey_is_that_of_ranx_where_queries_share_nothing(shared):
+    """The test of that name for independent samples, which ranx takes from scipy, knows no pairs."""
+    ranx = pytest.importorskip("ranx.statistical_tests")
+    rng = np.random.default_rng(4)
+    values = shared * rng.standard_normal(300) + rng.standard_normal((3, 300)) + 0.12 * np.arange(3)[:, None]
+    found = compare_systems(torch.from_numpy(values), resampling=Resampling(4000)).adjusted
+    rows = ranx.tukey_hsd_test(model_names=[0, 1, 2], scores=list(values), max_p=0.05)
+    theirs = {(row["control"], row["treatment"]): float(row["p-value"]) for row in rows}
+    for (i, j), p in theirs.items():
+        if shared and i != j:
+            assert float(found[i, j]) < p
+        else:
+            assert float(found[i, j]) == pytest.approx(p, abs=0.04)
 
 
 def test_tukey_is_wider_than_a_single_pair():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests import oracles_retrieval as oracles
-from torch_ap.core import builders, rows, segments, shuffled
+from torch_ap.core import builders, order, rows, segments, shuffled
 from torch_ap.core.hit_curve import HitCurve
 
 VALUES = (-float("inf"), -2.5, -0.0, 0.0, 1.0, float("inf"))
@@ -58,9 +58,9 @@ def test_end_to_end(case):
 def test_in_any_order(case, random):
     scores, relevant, lengths = case
     segment = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths).long())
-    order = list(range(len(scores)))
-    random.shuffle(order)
-    places = torch.tensor(order, dtype=torch.int64)
+    mixed = list(range(len(scores)))
+    random.shuffle(mixed)
+    places = torch.tensor(mixed, dtype=torch.int64)
     curve = builders.from_scores(scores[places], relevant[places], segment=segment[places], segments_count=len(lengths))
     check(curve, *case)
 
@@ -83,24 +83,20 @@ def test_large(lengths, share, dtype):
 
 
 @pytest.mark.parametrize("share", [0.005, 0.05, 0.6])
-def test_threads_and_blocks_change_nothing(share):
+def test_threads_and_blocks_change_nothing(share, monkeypatch):
     generator = torch.Generator().manual_seed(1)
     scores = torch.randint(-500, 500, (400, 1000), generator=generator).float()
     relevant = torch.rand(400, 1000, generator=generator) < share
     offsets = torch.arange(401) * 1000
     places = torch.randperm(400_000, generator=generator)
     mixed = (scores.flatten()[places], relevant.flatten()[places])
-    threads = torch.get_num_threads()
-    try:
-        curves = []
-        for count in (1, 2, 3):
-            torch.set_num_threads(count)
-            curves.append(builders.from_runs(scores.flatten(), relevant.flatten(), offsets))
-            curves.append(
-                builders.from_scores(*mixed, segment=segments.ids(offsets)[places], segments_count=len(offsets) - 1)
-            )
-    finally:
-        torch.set_num_threads(threads)
+    curves = []
+    for count in (1, 2, 3):
+        monkeypatch.setattr(order, "workers", lambda _, count=count: count)
+        curves.append(builders.from_runs(scores.flatten(), relevant.flatten(), offsets))
+        curves.append(
+            builders.from_scores(*mixed, segment=segments.ids(offsets)[places], segments_count=len(offsets) - 1)
+        )
     packed = builders._packed(scores.flatten(), relevant.flatten(), segments.ids(offsets), offsets, None)
     for curve in curves:
         assert same(curve, packed)
@@ -113,20 +109,30 @@ def test_lengths_that_differ_much_are_left_to_the_general_road():
     check(builders.from_runs(scores, scores > 500, offsets), scores, scores > 500, [1000, 1, 1, 1])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
+@pytest.mark.parametrize("relevant_each", [0, 1])
+def test_one_hit_a_ranking_or_none(dtype, relevant_each):
+    """Some have no hit, and lengths differ a little."""
+    generator = torch.Generator().manual_seed(3)
+    lengths = (torch.randint(60, 101, (300,), generator=generator)).tolist()
+    scores = torch.randint(-20, 20, (sum(lengths),), generator=generator).to(dtype)
+    offsets = segments.from_counts(torch.tensor(lengths))
+    relevant = torch.zeros(len(scores), dtype=torch.bool)
+    if relevant_each:
+        relevant[offsets[:-1][::2] + torch.randint(60, (150,), generator=generator)] = True
+    check(builders.from_runs(scores, relevant, offsets), scores, relevant, lengths)
+
+
 @pytest.mark.parametrize("share", [0.005, 0.3])
-def test_one_ranking_among_many_threads(share):
+def test_one_ranking_among_many_threads(share, monkeypatch):
     """All items of one ranking: the threads that get no ranking give no group."""
     generator = torch.Generator().manual_seed(2)
     scores = torch.randint(0, 5000, (200_000,), generator=generator)
     relevant = torch.rand(200_000, generator=generator) < share
     lengths = torch.tensor([0, 200_000, 0])
     segment = torch.ones(200_000, dtype=torch.int64)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(4)
-        curve = shuffled.from_any_order(scores.int(), relevant, segment, lengths)
-    finally:
-        torch.set_num_threads(threads)
+    monkeypatch.setattr(order, "workers", lambda _: 4)
+    curve = shuffled.from_any_order(scores.int(), relevant, segment, lengths)
     offsets = segments.from_counts(lengths)
     assert same(curve, builders._packed(scores.int(), relevant, segments.ids(offsets), offsets, None))
 

@@ -166,6 +166,8 @@ def test_what_has_no_mathematics_is_refused_by_name():
     with pytest.raises(ValueError, match="`denominator="):
         binary(top_k=5, denominator="found").baseline()
     interpolated = binary(interpolation="101-point")
+    with pytest.raises(ValueError, match="`interpolation` must be None for a comparison, got '101-point'"):
+        interpolated.compare(binary(interpolation="101-point"), method="bootstrap")
     with pytest.raises(ValueError, match="`interpolation`"):
         interpolated.baseline()
     found = interpolated.confidence_interval(method="bootstrap-percentile", resampling=Resampling(50))

@@ -8,7 +8,7 @@ from torch_ap.files.report import Result
 from torch_ap.inference.queries import QueryComparison, compare_queries
 
 NAMES = ("queries", "difference", "low", "high", "standard_error", "effect_size", "p_t", "p_randomization")
-_HEAD = ("measure", "run", "queries", "difference", "low", "high", "p (t)", "p (randomization)")
+_HEAD = ("measure", "run", "queries", "minus first", "low", "high", "p (t)", "p (randomization)")
 _ENDS = ("difference", "low", "high")
 _P_VALUES = ("p_t", "p_randomization")
 

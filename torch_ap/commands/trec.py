@@ -23,13 +23,22 @@ _ALL = "all"
 Results = dict[str, dict[str, Result]]
 
 
+_CONVENTION = (
+    "how tied scores are ordered: trec10 (default) and trec9 as these versions of trec_eval, documents descending, "
+    "scores in double or single precision, interpolated precision cut at round(l m) or int(l m + 0.9) hits; the others "
+    "as rules for ties without an order"
+)
+
+
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this command to the command line."""
     parser = subparsers.add_parser(
         "trec",
         help="measures of TREC runs against judgements",
         description="Measures of TREC runs against judgements. Files are plain or gzip.",
-        epilog=f"Measures: {', '.join(report.KNOWN)}, or trec_eval's names for them.",
+        epilog=f"Measures: {', '.join(report.KNOWN)}, or trec_eval's names for them. map@k divides by all relevant "
+        "documents, as trec_eval's map_cut; iprec@l is interpolated precision at recall l; F@k is F1 at k; set_ "
+        "measures take the whole run.",
     )
     parser.add_argument("qrels", metavar="QRELS", help="judgements: query iteration document relevance")
     parser.add_argument("runs", metavar="RUN", nargs="+", help="run: query Q0 document rank score tag")
@@ -37,12 +46,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("-q", "--per-query", action="store_true", help="the value of each query too")
     parser.add_argument("-l", "--relevance-level", type=int, default=1, metavar="GRADE", help="lowest relevant grade")
     parser.add_argument("-c", "--complete", action="store_true", help="judged queries that a run lacks count 0")
-    parser.add_argument("--convention", choices=CONVENTIONS, default="trec9", help="how tied scores are ordered")
+    parser.add_argument("--convention", choices=CONVENTIONS, default="trec10", help=_CONVENTION)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_const", const="json", dest="form", help="as JSON, all digits")
     form.add_argument("--csv", action="store_const", const="csv", dest="form", help="as CSV, all digits")
     parser.add_argument(
-        "--compare", action="store_true", help="differences of the means from the first run, intervals and p-values"
+        "--compare", action="store_true", help="each run minus the first, on the queries of both: interval and p-values"
     )
     parser.set_defaults(run=run)
 
@@ -71,6 +80,10 @@ def run(args: argparse.Namespace) -> int:
         results[_column(read.tag, path, results)] = report.evaluate(judged, names)
     forms: dict[str | None, Callable[[Results, bool, Comparisons], str]] = {"json": _json, "csv": _csv, None: _table}
     comparisons = compare_runs.comparisons(results) if args.compare else {}
+    if comparisons and len({frozenset(next(iter(one.values())).queries) for one in results.values()}) > 1:
+        sys.stderr.write(
+            "torch-ap: the runs differ in their queries: differences are over those that both have (see -c)\n"
+        )
     sys.stdout.write(forms[args.form](results, args.per_query, comparisons))
     return 0
 

@@ -34,6 +34,9 @@ class Batch(NamedTuple):
     broken: Tensor | None = None
 
 
+_FEW_APART = 4  # one in so many items may be apart, and ranking them along costs less than picking the others
+
+
 @dataclass(frozen=True)
 class Door:
     """How batches of one metric come in. The same door for every batch: nothing is decided by a batch's values.
@@ -169,15 +172,16 @@ def bins_of(batch: Batch, thresholds: Tensor, *, ignoring: bool) -> Tensor:
 def _curve_of_ragged(batch: Batch, kept: Tensor, every_group: bool) -> HitCurve:
     """Columns of which some items do not count are rankings of unequal length.
 
-    Where only the hits matter, what does not count is ranked last, and then cut off.
+    Where only the hits matter, and little does not count, that is ranked last, and then cut off.
     """
     items, columns = batch.scores.shape
-    if batch.weights is None and not every_group:
+    counts = kept.sum(0)
+    if batch.weights is None and not every_group and int(counts.sum()) * _FEW_APART >= kept.numel() * (_FEW_APART - 1):
         scores, target = (
             batch.scores.masked_fill(~kept, _lowest(batch.scores.dtype)),
             batch.target.masked_fill(~kept, 0),
         )
-        return hit_curve.cut_off(builders.from_columns(scores, target), kept.sum(0))
+        return hit_curve.cut_off(builders.from_columns(scores, target), counts)
     place = kept.t().flatten().nonzero().squeeze(1)
     weights = None
     if batch.weights is not None:

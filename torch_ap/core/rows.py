@@ -3,7 +3,8 @@
 | rankings | road |
 |---|---|
 | many hits | *packed*: relevance rides in the lowest bit of a key twice as wide |
-| few hits, or scores of 64 bits | *searched*: scores sorted alone, and one binary search for all hits |
+| one hit score a row | *compared*: every score with it, no sort |
+| few, or scores of 64 bits | *searched*: scores sorted alone, and one binary search for all hits |
 
 Only counts leave this module, so each road gives the same curve, to the last bit.
 """
@@ -43,7 +44,8 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
     places = np.flatnonzero(flags)
     row = places // max(width, 1) if table.size == len(given) else offsets.numpy().searchsorted(places, "right") - 1
     found = tie_groups.of_hits(scores[torch.from_numpy(places)], torch.from_numpy(row), len(lengths))
-    above, through = _searched(table, order.sortable(found.score).numpy(), found.counts)
+    single = found.counts.max(initial=0) <= 1
+    above, through = (_compared if single else _searched)(table, order.sortable(found.score).numpy(), found.counts)
     through = np.minimum(through, np.repeat(lengths, found.counts))
     return tie_groups.curve_of(found.hits, above, through, found.counts, found.score, lengths, m)
 
@@ -70,6 +72,21 @@ def _packed(table: Array, relevant: Array) -> tie_groups.Groups:
         return tie_groups.of_sorted(packed.ravel(), np.arange(len(packed) + 1) * width)
 
     return tie_groups.join(order.in_threads(work, _blocks(table), order.workers(table.size)))
+
+
+def _compared(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
+    """:func:`_searched` for one wanted score a row at most."""
+    above, through = np.empty((2, len(wanted)), np.int64)
+    offsets = np.append(0, counts.cumsum())
+
+    def work(rows: slice) -> None:
+        entries = slice(offsets[rows.start], offsets[rows.stop])
+        block, score = table[rows][counts[rows] > 0], wanted[entries, None]
+        above[entries] = np.count_nonzero(block > score, axis=1)
+        through[entries] = np.count_nonzero(block >= score, axis=1)
+
+    order.in_threads(work, _blocks(table), order.workers(table.size))
+    return above, through
 
 
 def _searched(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:

@@ -29,7 +29,7 @@ def from_any_order(
     Args:
         scores: (N,) on CPU, of 32 bits at most, no NaN.
         relevant: (N,) bool.
-        ranking: (N,) int64 in [0, S).
+        ranking: (N,) int64 in [0, S), with S below 2^30.
         lengths: (S,) items of each ranking.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """

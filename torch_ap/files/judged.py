@@ -41,7 +41,7 @@ def judge(
     run: Run,
     *,
     relevance_level: int = 1,
-    convention: str = "trec9",
+    convention: str = "trec10",
     complete: bool = False,
 ) -> Judged:
     """The rankings of a run as the judgements have it.

@@ -25,8 +25,8 @@ def recall_at_k_interval(preds: Tensor, target: Tensor, k: int, *, level: float 
     with S the share of the misses among the top k, and lambda the share of hits near rank k (from k - w to k + w, w the
     larger of 10 and .3 k): a threshold that finds fewer hits lets more misses in, and the rank k then cuts elsewhere.
     Wilson's interval takes r (1 - r) / Var r for the number of trials, and m where r is 0 or 1. Covers .79 to .83 at
-    80% and .91 to .95 at 95%, where r (1 - r) / m, right at a fixed threshold, covers .86 to .998 and .98 to 1. It is
-    weak where almost no misses stand among the top k.
+    80% and .94 to .96 at 95% (``benchmarks.coverage``: k of m / 2 to 5 m, d' of 1 and 2), where r (1 - r) / m, right
+    at a fixed threshold, covers .80 to .98 and .94 to 1. It is weak where almost no misses stand among the top k.
 
     Args:
         preds: (N,) scores of one ranking, no NaN; tied items that straddle k count by their share.

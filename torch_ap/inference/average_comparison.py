@@ -8,7 +8,7 @@ from torch_ap.core import checks, checks_inference
 from torch_ap.core.batch import Batch
 from torch_ap.functional.evaluation import Evaluation
 from torch_ap.inference.comparison import Comparison, described
-from torch_ap.inference.methods import DESIGNS, refuse
+from torch_ap.inference.methods import DESIGNS, refuse_comparison
 from torch_ap.inference.of_average import shares_of
 from torch_ap.inference.resampling import Resampling
 
@@ -42,7 +42,7 @@ def compare_averages(
     checks.one_of("method", method, ("influence",))
     if evaluation.average in ("none", None):
         raise ValueError("`average` must not be 'none' for a comparison; compare one class or label at a time")
-    refuse(evaluation.convention, method, None)
+    refuse_comparison(evaluation.convention, method, None)
     values, shares = [], []
     for batch in (first, second):
         curve = evaluation.curve(batch)

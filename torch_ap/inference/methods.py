@@ -89,17 +89,30 @@ def _bootstrapped(
         if m < 2 or m == n:
             continue
         values = bootstrap.replicates(one, convention, design, how)
-        error = bootstrap.standard_error(values)
-        if method == "bootstrap-percentile":
-            low, high = bootstrap.percentile(values, level)
-        elif method == "bootstrap-bca":
-            slope = influence.acceleration(influence.influence(one))[0]
-            low, high = bootstrap.bca(values, estimate[ranking], slope, level)
-        else:
-            quantile = student_quantile(level, segments.real(one.m) - 1)[0]
-            low, high = interval.logit(estimate[ranking], error, quantile)
-        out[:, ranking] = torch.stack([low, high, error])
+        out[:, ranking] = torch.stack(bootstrap_ends(method, values, one, estimate[ranking], level))
     return out[0], out[1], out[2]
+
+
+def bootstrap_ends(
+    method: str, values: Tensor, curve: HitCurve, estimate: Tensor, level: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Low, high and standard error, 0-d each, that one ranking's replicates give.
+
+    Args:
+        method: one of ``BOOTSTRAPS``.
+        values: (B,) replicates.
+        curve: the ranking.
+        estimate: 0-d, its AP.
+        level: nominal coverage.
+    """
+    error = bootstrap.standard_error(values)
+    if method == "bootstrap-percentile":
+        return *bootstrap.percentile(values, level), error
+    if method == "bootstrap-bca":
+        slope = influence.acceleration(influence.influence(curve))[0]
+        return *bootstrap.bca(values, estimate, slope, level), error
+    quantile = student_quantile(level, segments.real(curve.m) - 1)[0]
+    return *interval.logit(estimate, error, quantile), error
 
 
 def refuse(convention: Convention, method: str, curve: HitCurve | None) -> None:
@@ -120,6 +133,13 @@ def refuse(convention: Convention, method: str, curve: HitCurve | None) -> None:
             f"`interpolation` has no interval by method {method!r}, got {convention.interpolation!r}; "
             "use 'bootstrap-percentile' or 'bootstrap-logit' (not for 'trapezoid')"
         )
+
+
+def refuse_comparison(convention: Convention, method: str, curve: HitCurve | None) -> None:
+    """The same for a comparison of two rankings, which no method has for interpolated AP."""
+    if convention.interpolation is not None:
+        raise ValueError(f"`interpolation` must be None for a comparison, got {convention.interpolation!r}")
+    refuse(convention, method, curve)
 
 
 def _at_the_edge(found: Interval, curve: HitCurve) -> Interval:

@@ -35,7 +35,7 @@ def normal_recall(n: int, m: int, t: int) -> NormalLaw:
     """Su & Zhang's law of r(t): mean t / n, Var h(t) / m^2. Both moments are exact.
 
     The shape is not: h(t) is a whole number. At (n, m) = (3000, 245) intervals of nominal 80 / 95% around the observed
-    r(t) covered 74 / 92% at t = 50 and 82 / 95% at t = 1500. Use the quantiles of
+    r(t) cover 75 / 92% at t = 50 and 82 / 96% at t = 1500. Use the quantiles of
     :class:`torch_ap.inference.chance.RandomHits`.
     """
     hits = RandomHits(n, m, t)
@@ -53,8 +53,8 @@ def normal_average_precision(preds: Tensor, target: Tensor) -> NormalLaw:
     """Su & Zhang's law of AP: mean pi = m / n, standard deviation sigma_ap with the observed ranks held fixed.
 
     At (n, m) = (3000, 245) its centre lies 0.41 standard deviations below E(AP), its spread is 10% too small, and the
-    skewness of .5 is not in it. Of tests at nominal 5 / 1 / .1% the normal law about pi rejects 11.1 / 4.0 / 1.2%, at
-    (100, 10) 15.6 / 7.6 / 3.3%. Use :func:`torch_ap.inference.chance.chance_test`.
+    skewness of .5 is not in it. At nominal 5 / 1 / .1% a normal law about pi, of the exact spread even, rejects
+    11.2 / 4.0 / 1.1%, at (100, 10) 15.8 / 7.7 / 3.3%. Use :func:`torch_ap.inference.chance.chance_test`.
 
     Args:
         preds: (N,) scores.

@@ -1,8 +1,8 @@
 """Variances of average precision as their authors published them, for comparison; the default is another one.
 
 Boyd, Eng & Page (2013) treat AP as a share of m trials. Su & Zhang treat the ranks of the hits as event times
-("survival"), or as if a random ranking had given them ("sigma-ap"). Their measured coverage is in the docstring of
-:func:`torch_ap.inference.intervals.average_precision_interval`.
+("survival"), or as if a random ranking had given them ("sigma-ap"). Coverage: least, median and greatest over the
+configurations of :func:`torch_ap.inference.intervals.average_precision_interval`, which has all methods' side by side.
 """
 
 from torch import Tensor
@@ -24,7 +24,8 @@ def survival(curve: HitCurve) -> Tensor:
     .. math::
         \sum_i \frac{r_i (1 - r_i)}{m t_i^2} + 2 \sum_{i < j} \frac{r_i (1 - r_j)}{m t_i t_j}
 
-    Tied hits count as one event each at the rank of their group's end. Returns (S,) float64.
+    AP ± z SE covers .725 / .885 / 1 at 80% and .908 / .984 / 1 at 95%: mostly too wide. Tied hits count as one
+    event each at the rank of their group's end. Returns (S,) float64.
     """
     t, r = segments.real(curve.items_through), segments.real(curve.hits_through)
     hits, m = segments.real(curve.hits), segments.real(curve.m)
@@ -40,8 +41,9 @@ def sigma_ap(curve: HitCurve) -> Tensor:
     .. math::
         \frac{1}{m^2} \sum_j (2j - 1) v(t_j), \qquad v(t) = \pi (1 - \pi) \frac{n - t}{(n - 1) t}
 
-    As a law for AP it is wrong, and its intervals cover far too little. Tied hits take the lowest ranks of their group.
-    Returns (S,) float64.
+    As a law for AP it is wrong: AP ± z sigma_ap covers .105 / .636 / 1 at 80% and .157 / .822 / 1 at 95%. Of random
+    rankings of (n, m) = (3000, 245), its own case, it covers E(AP) .757 and .927, where the slides print .764 and .932.
+    Tied hits take the lowest ranks of their group. Returns (S,) float64.
     """
     single = untied(curve, "pessimistic")
     n, m = segments.real(curve.n), segments.real(curve.m)

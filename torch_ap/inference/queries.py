@@ -32,6 +32,9 @@ def mean_interval(
 ) -> Interval:
     """A confidence interval for the mean of per-query values, such as MAP: mean ± t_{Q-1} s / sqrt(Q), or BCa.
 
+    Covers, at 80% and 95%, with values of a skewed law: t .795 and .940 of 10 queries, .788 and .942 of 50; BCa .767
+    and .913 of 10, .788 and .945 of 50 (``benchmarks.coverage``).
+
     Args:
         values: (Q,) finite values, one a query, one at least.
         level: nominal coverage, in (0, 1).
@@ -60,6 +63,8 @@ def mean_interval(
     mean, count = x.mean(), len(x)
     error = x.std() / math.sqrt(count) if count > 1 else mean.new_tensor(math.nan)
     reason = "" if count > 1 else "one query, which has no spread: the ends are NaN"
+    if count > 1 and not error > 0:
+        reason = "all queries have the same value, which says nothing of its spread"
     if method == "t" or not bool(error > 0):
         ends = wald(mean, error, student_quantile(level, mean.new_tensor(count - 1.0)))
     else:
@@ -114,8 +119,12 @@ def compare_queries(
     - "t": paired t.
     - "randomization": Fisher's, which flips the sign of each difference; exact for up to 20 differences that are not
       zero, else (b + 1) / (B + 1) of B random flips.
-    - "wilcoxon" (signed ranks) and "sign": do *not* test the mean. With equal means and skewed differences they
-      reject 80% and 100% of the time.
+    - "wilcoxon" (signed ranks) and "sign": do *not* test the mean. Where four queries of five gain .05 and the fifth
+      loses .2, so that the means are equal, they reject 81% and 100% of the time with 150 queries (t and randomization
+      7%).
+
+    Of two systems whose values have the same law, at nominal 5%, with 15 / 50 queries: t rejects 6.7 / 3.8%,
+    randomization 6.8 / 3.5%, Wilcoxon 7.2 / 4.2%, sign 4.7 / 4.0%, each ± 1 (``benchmarks.coverage``).
 
     Args:
         values_a: (Q,) finite per-query values of system A.

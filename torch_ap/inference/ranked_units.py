@@ -72,12 +72,12 @@ class RankedUnits:
     def _through(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(b, E) hits of each event, hits through it, and items through it."""
         ranking = segments.ids(self.event_offsets)
-        items = _from_zero(weights[:, self.unit] * self.counted)
+        items = from_zero(weights[:, self.unit] * self.counted)
         start = items[:, self.offsets[self.ranking_list]][:, ranking]
         times = weights[:, self.unit[self.event_item]]
         change = self.event_counts.to(torch.int64) - self.counted[self.event_item].to(torch.int64)
         hits = times * self.event_hit
-        through, changed = (_from_zero(x) for x in (hits, times * change))
+        through, changed = (from_zero(x) for x in (hits, times * change))
         first = self.event_offsets[:-1][ranking]
         items = items[:, self.event_item + 1] - start + (changed[:, 1:] - changed[:, first])
         return hits, through[:, 1:] - through[:, first], items
@@ -117,6 +117,6 @@ def needed_hits(m: Tensor, levels: Tensor) -> Tensor:
     return torch.where(about / m < levels, about + 1, about).clamp(min=0).to(torch.int64)
 
 
-def _from_zero(counts: Tensor) -> Tensor:
+def from_zero(counts: Tensor) -> Tensor:
     """Running sums along each row, with a 0 before the first."""
     return torch.cat([counts.new_zeros(len(counts), 1), counts.cumsum(1)], 1)

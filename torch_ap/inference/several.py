@@ -48,6 +48,9 @@ def compare_systems(
       test of that name for independent samples.
     - "holm": the pairwise p-values, each times the number of those not smaller, made monotone (Holm 1979).
 
+    Of five equally good systems, at nominal 5%, any pair is told apart with 25 / 50 queries: "tukey" 6.0 / 4.3%, "holm"
+    3.7 / 4.7%, each ± 1, without either 30 / 29% (``benchmarks.coverage``).
+
     Args:
         values: (S, Q) finite per-query values, two systems and one query at least.
         method: as above.

@@ -16,7 +16,7 @@ from torch_ap.inference.unit_bootstrap import unit_replicates
 
 METHODS = ("bootstrap-percentile", "bootstrap-normal")
 # the same value, computed from tables of different sizes
-_SAME = 1e-12
+_SAME = 1e-10
 
 
 def compare_units(

@@ -97,10 +97,12 @@ class UncertainImages(DetectionMetric):
         occurs, and its mAP that of a data set in which the images are written out so often, where no two detections of
         one class and image have the same score. Classes that have no ground truth in a resample have no part in it.
 
+        Every method covers less than it says for few images or rare classes, "bootstrap-basic" comes closest; measured
+        figures are in :func:`torch_ap.inference.unit_bootstrap.unit_interval`.
+
         Args:
             level: nominal coverage, in (0, 1).
-            method: "bootstrap-basic", "bootstrap-percentile" or "bootstrap-logit"; see
-                :func:`torch_ap.inference.unit_bootstrap.unit_interval`, which has each one's measured coverage.
+            method: "bootstrap-basic", "bootstrap-percentile" or "bootstrap-logit".
             resampling: None for 1,000 replicates that repeat.
             iou_type: which one, where there are several; default the first.
 

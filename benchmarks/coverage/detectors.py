@@ -1,0 +1,119 @@
+"""Two detectors on the same images: does the interval of mAP cover with many rare classes, does their comparison keep
+its size?
+"""
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.coverage import report
+from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
+from torch_ap.inference import Resampling, bootstrap
+from torch_ap.inference.unit_bootstrap import METHODS, ends, unit_replicates
+from torch_ap.metrics.detection import MeanAveragePrecision
+
+_SIZES = ((5, 50), (5, 200), (40, 300))
+_LEVEL, _REPLICATES = 0.95, 400
+_LIMIT = 100_000
+_SIDE, _CELL = 20.0, 40.0
+
+
+class Scenes:
+    """Images with objects of some classes, the first of which is common and the last rare.
+
+    Args:
+        images: how many.
+        classes: how many; the k-th is k times as rare as the first.
+        generator: of all that is random here.
+    """
+
+    def __init__(self, images: int, classes: int, generator: torch.Generator) -> None:
+        self._classes, self._generator = classes, generator
+        self.hard = torch.rand(images, generator=generator)
+        self.counts = 1 + self._poisson(4.0, images)
+        rates = 1 / torch.arange(1.0, classes + 1)
+        total = int(self.counts.sum())
+        self.labels = torch.multinomial(rates, total, replacement=True, generator=generator)
+        self.image = torch.repeat_interleave(torch.arange(images), self.counts)
+        # objects stand apart, so that none is found by what is meant for another
+        self.corner = torch.arange(total)[:, None] * torch.tensor([_CELL, 0.0])
+
+    def _poisson(self, rate: float, size: int) -> Tensor:
+        return torch.poisson(torch.full((size,), rate), generator=self._generator).to(torch.int64)
+
+    def detected(self) -> MeanAveragePrecision:
+        """A detector on them; another call is an equally good one, whose errors are of the same images."""
+        generator, hard = self._generator, self.hard[self.image]
+        found = torch.rand(len(hard), generator=generator) < 0.95 - 0.4 * hard
+        shift = torch.randn(len(hard), generator=generator).abs() * (1 + 4 * hard)
+        sure = 2 - 2 * hard + torch.randn(len(hard), generator=generator) - shift / 4
+        false = self._poisson(5.0, len(self.hard))
+        where = torch.repeat_interleave(torch.arange(len(false)), false)
+        wrong = torch.randint(self._classes, (len(where),), generator=generator)
+        image, order = torch.cat([self.image[found], where]).sort(stable=True)
+        corner = torch.cat([(self.corner + shift[:, None])[found], torch.full((len(where), 2), -1000.0)])
+        metric = MeanAveragePrecision("xywh")
+        metric.set_dtype(torch.float64)
+        preds = {
+            "boxes": self._boxes(corner[order]),
+            "scores": torch.cat([sure[found], torch.randn(len(where), generator=generator) - 1])[order],
+            "labels": torch.cat([self.labels[found], wrong])[order],
+            "counts": torch.bincount(image, minlength=len(false)),
+        }
+        metric.update(preds, {"boxes": self._boxes(self.corner), "labels": self.labels, "counts": self.counts})
+        return metric
+
+    def _boxes(self, corner: Tensor) -> Tensor:
+        return torch.cat([corner, torch.full_like(corner, _SIDE)], 1).double()
+
+
+@functools.cache
+def limit(classes: int) -> float:
+    """The mAP of very many images."""
+    return float(Scenes(_LIMIT, classes, torch.Generator().manual_seed(0)).detected().compute()["map"])
+
+
+def pairs(classes: int, images: int, *, repetitions: int, generator: torch.Generator) -> Tally:
+    """Of two equally good detectors: intervals of the first, and whether the two are told apart."""
+    found, truth = Tally(), limit(classes)
+    for _ in range(repetitions):
+        scenes = Scenes(images, classes, generator)
+        with scenes.detected()._all_ranks(None) as one, scenes.detected()._all_ranks(None) as other:
+            systems, interpolation = (one[1], other[1]), one[2]
+        values = unit_replicates(systems, Resampling(_REPLICATES, generator), interpolation)
+        every = torch.ones(1, images, dtype=torch.int64)
+        a, b = (ranked.average_precision(every, interpolation).nanmean() for ranked in systems)
+        for method in METHODS:
+            low, high = ends(values[:, 0], a, method, _LEVEL)
+            tally(found, ("covers", method), bool(low <= truth <= high), float(high - low))
+        gaps = values[:, 0] - values[:, 1]
+        normal = math.erfc(float(abs(a - b) / bootstrap.standard_error(gaps)) / math.sqrt(2))
+        tally(found, ("rejects", "bootstrap-percentile"), bootstrap.two_sided(gaps) <= 1 - _LEVEL)
+        tally(found, ("rejects", "bootstrap-normal"), normal <= 1 - _LEVEL)
+    return found
+
+
+def sections(options: Options) -> list[Section]:
+    return [Section(tasks_of(pairs, _SIZES, options.resampled, 25), lambda found: _lines(found, options))]
+
+
+def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
+    out = [
+        f"\n## Two equally good detectors on the same images: {options.resampled} repetitions\n",
+        "About 5 objects an image, some images hard; the k-th class is k times as rare as the first. "
+        f"{_REPLICATES} replicates. The truth is the mAP of {_LIMIT} images.\n",
+    ]
+    out += report.head("classes", "images", "method", "interval at 95% covers", "s.e.", "mean width")
+    for (classes, images), method in itertools.product(found, METHODS):
+        share = found[classes, images]["covers", method]
+        cells = (f"{share.value:.3f}", f"{share.error:.4f}", report.width([share]))
+        out.append(report.row(str(classes), str(images), method, *cells))
+    out += ["", *report.head("classes", "images", "comparison", "rejects at 5%", "s.e.")]
+    for (classes, images), method in itertools.product(found, ("bootstrap-percentile", "bootstrap-normal")):
+        share = found[classes, images]["rejects", method]
+        out.append(report.row(str(classes), str(images), method, f"{share.value:.3f}", f"{share.error:.4f}"))
+    return out

@@ -1,0 +1,169 @@
+"""Intervals of one ranking's AP. Hits score as N(d', 1), misses as N(0, 1); the truth is the limit of AP."""
+
+import itertools
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.coverage import expected, report
+from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
+from torch_ap.core import builders, hit_curve
+from torch_ap.core.convention import Convention
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.inference import Resampling, average_precision_interval, bootstrap
+from torch_ap.inference.methods import BOOTSTRAPS, METHODS, bootstrap_ends, curve_interval
+
+LEVELS = (0.8, 0.95)
+SIZES = list(itertools.product((3000, 10_000), (50, 245, 1000), (0.0, 1.0, 2.0, 3.0)))
+QUICK = [method for method in METHODS if method not in BOOTSTRAPS]
+SHARES, LABEL_DISTANCE = (0.05, 0.1, 0.2, 0.3, 0.5), 1.5
+_REPLICATES = 500
+
+
+def limit(share: float, distance: float) -> float:
+    """The AP that rankings of this share of hits tend to: the mean over hits of pi a / (pi a + (1 - pi) b)."""
+    x = torch.linspace(-10, 10 + distance, 200_001, dtype=torch.float64)
+    a, b = torch.special.ndtr(distance - x), torch.special.ndtr(-x)
+    precision = share * a / (share * a + (1 - share) * b).clamp(min=1e-300)
+    density = torch.exp(-((x - distance) ** 2) / 2) / math.sqrt(2 * math.pi)
+    return float(torch.trapezoid(precision * density, x))
+
+
+def labels(n: int, m: int, random_m: bool, repetitions: int, generator: torch.Generator) -> Tensor:
+    """(R, n) bool: m hits, or so many on average."""
+    if random_m:
+        return torch.rand(repetitions, n, generator=generator) < m / n
+    return (torch.arange(n) < m).expand(repetitions, n)
+
+
+def curve_of(scores: Tensor, target: Tensor) -> HitCurve:
+    """(R, n) scores and labels as R rankings."""
+    segment = torch.arange(len(scores)).repeat_interleave(scores.shape[1])
+    return builders.from_scores(scores.flatten(), target.flatten(), segment=segment, segments_count=len(scores))
+
+
+def drawn(n: int, m: int, distance: float, random_m: bool, repetitions: int, generator: torch.Generator) -> HitCurve:
+    target = labels(n, m, random_m, repetitions, generator)
+    return curve_of(torch.randn(repetitions, n, generator=generator) + distance * target, target)
+
+
+def analytic(n: int, m: int, distance: float, random_m: bool, *, repetitions: int, generator: torch.Generator) -> Tally:
+    curve, truth, found = drawn(n, m, distance, random_m, repetitions, generator), limit(m / n, distance), Tally()
+    wanted = [("influence", "iid"), *((method, "stratified") for method in (["influence"] if random_m else QUICK))]
+    for (method, design), level in itertools.product(wanted, LEVELS):
+        ends = curve_interval(
+            curve, Convention(), level=level, method=method, design=design, resampling=Resampling()
+        )  # fmt: skip
+        width = float((ends.high - ends.low).nansum())
+        tally(found, (method, design, level), (ends.low <= truth) & (truth <= ends.high), width)
+    return found
+
+
+def bootstrapped(
+    n: int, m: int, distance: float, random_m: bool, *, repetitions: int, generator: torch.Generator
+) -> Tally:
+    """All three methods and both levels from the same replicates."""
+    curve, truth, found = drawn(n, m, distance, random_m, repetitions, generator), limit(m / n, distance), Tally()
+    design = "iid" if random_m else "stratified"
+    for estimate, one in zip(Convention()(curve), hit_curve.split(curve), strict=True):
+        values = bootstrap.replicates(one, Convention(), design, Resampling(_REPLICATES, generator))
+        for method, level in itertools.product(BOOTSTRAPS, LEVELS):
+            low, high, _ = bootstrap_ends(method, values, one, estimate, level)
+            tally(found, (method, design, level), (low <= truth) & (truth <= high), float(high - low))
+    return found
+
+
+def macro(n: int, correlation: float, *, repetitions: int, generator: torch.Generator) -> Tally:
+    """The mean over labels of the same items, whose scores share a part."""
+    truth, found = sum(limit(share, LABEL_DISTANCE) for share in SHARES) / len(SHARES), Tally()
+    for _ in range(repetitions):
+        target = torch.rand(n, len(SHARES), generator=generator) < torch.tensor(SHARES)
+        shared, own = torch.randn(n, 1, generator=generator), torch.randn(n, len(SHARES), generator=generator)
+        noise = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
+        for level in LEVELS:
+            ends = average_precision_interval(
+                noise + LABEL_DISTANCE * target, target.long(), level=level, average="macro"
+            )  # fmt: skip
+            inside = bool(ends.low <= truth) and bool(truth <= ends.high)
+            tally(found, ("influence", "iid", level), inside, float(ends.high - ends.low))
+    return found
+
+
+def sections(options: Options) -> list[Section]:
+    fixed, random = ([(*size, random_m) for size in SIZES] for random_m in (False, True))
+    many, few, at_once = options.repetitions, options.resampled, 500
+    means = [(n, correlation) for n in (500, 2000) for correlation in (0.0, 0.5)]
+    return [
+        Section(tasks_of(analytic, fixed, many, at_once), lambda found: _fixed(found, many)),
+        Section(tasks_of(bootstrapped, fixed, few, 25), lambda found: _bootstrapped(found, few)),
+        Section(tasks_of(analytic, random, many, at_once), lambda found: _random(found, many)),
+        Section(tasks_of(bootstrapped, random, few, 25), lambda found: _resampled_random(found, few)),
+        Section(tasks_of(macro, means, many, at_once), lambda found: _macro(found, many)),
+    ]
+
+
+_COLUMNS = ("method", "design", "level", "covers: least / median / greatest", "s.e. at most", "mean width")
+
+
+def _table(found: dict[tuple[Any, ...], Tally]) -> dict[tuple[str, str, float], str]:
+    """A row of each method, design and level."""
+    return {
+        (method, design, level): report.row(
+            method, design, f"{level:.0%}", report.spread(shares), report.largest_error(shares), report.width(shares)
+        )
+        for (method, design, level), shares in report.by_key(found).items()
+    }
+
+
+def _fixed(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
+    out = [f"\n## AP, m fixed: {count} repetitions of each of {len(SIZES)} configurations\n"]
+    out += report.head(*_COLUMNS, "independent simulation", "its width", "agree")
+    rows, shares = _table(found), report.by_key(found)
+    for (method, design, level), cells in rows.items():
+        figures = (expected.INFLUENCE_IID if design == "iid" else expected.INTERVALS[method])[LEVELS.index(level)]
+        width = expected.WIDTH_IID if design == "iid" else expected.WIDTHS[method]
+        agree = report.all_agree(report.three(shares[method, design, level]), figures, expected.TRIALS)
+        out.append(f"{cells} {report.figures(figures)} | {f'{width:.3f}' if level == LEVELS[-1] else ''} | {agree} |")
+    return out
+
+
+def _bootstrapped(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
+    out = [f"\n## AP, m fixed, {_REPLICATES} replicates: {count} repetitions of each of {len(SIZES)} configurations\n"]
+    out += ["The independent simulation had 15 configurations, which it does not name.\n"]
+    out += report.head(*_COLUMNS, "independent simulation", "agree")
+    shares = report.by_key(found)
+    for (method, design, level), cells in _table(found).items():
+        figures = expected.BOOTSTRAPS[method][LEVELS.index(level)]
+        agree = report.all_agree(report.three(shares[method, design, level]), figures, expected.TRIALS)
+        out.append(f"{cells} {report.figures(figures)} | {agree} |")
+    return out
+
+
+def _random(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
+    out = [f"\n## AP, m random: {count} repetitions of each of {len(SIZES)} configurations\n"]
+    out += [
+        "The independent simulation's range is of fewer configurations, which it does not name: ours should hold it.\n"
+    ]
+    out += report.head(*_COLUMNS, "independent simulation", "holds it")
+    shares = report.by_key(found)
+    for (method, design, level), cells in _table(found).items():
+        figures = expected.RANDOM_M[design] if level == LEVELS[-1] else None
+        agree = report.covers(shares[method, design, level], figures, expected.TRIALS) if figures else ""
+        out.append(f"{cells} {report.figures(figures, ' to ') if figures else ''} | {agree} |")
+    return out
+
+
+def _resampled_random(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
+    out = [f"\n## AP, m random, {_REPLICATES} replicates: {count} repetitions of each of {len(SIZES)} configurations\n"]
+    return [*out, *report.head(*_COLUMNS), *_table(found).values()]
+
+
+def _macro(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
+    out = [
+        f"\n## Macro mean of {len(SHARES)} labels, m random: {count} repetitions of {len(found)} configurations\n",
+        f"Shares of hits {', '.join(map(str, SHARES))}, d' = {LABEL_DISTANCE}; 500 or 2,000 items, whose scores for "
+        "different labels correlate by 0 or .5.\n",
+    ]
+    return [*out, *report.head(*_COLUMNS), *_table(found).values()]
