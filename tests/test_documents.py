@@ -88,7 +88,7 @@ def test_comparisons_reject_what_their_docstring_says(method):
 
 def test_intervals_of_detectors_cover_what_their_docstring_says():
     scenes, rare = "mAP of detections, bootstrap over images", "Two equally good detectors"
-    found = [[row[6] for row in measured(scenes, str(images)) if row[4] == "95%"] for images in (50, 200, 800)]
+    found = [[row[5] for row in measured(scenes, str(images)) if row[4] == "95%"] for images in (50, 200, 800)]
     found.append([row[3] for row in measured(rare, "40", "300") if row[2].startswith("bootstrap")][: len(UNIT_METHODS)])
     named = [row[3] for row in measured(scenes, "50") if row[4] == "95%"]
     lines = [x.split()[-3:] for x in unit_interval.__doc__.splitlines() if " images  " in x]
