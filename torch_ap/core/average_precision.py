@@ -20,7 +20,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.core import order, segments
 from torch_ap.core.harmonic import harmonic_difference
 from torch_ap.core.hit_curve import HitCurve
 
@@ -44,7 +44,9 @@ def average_precision(
         (S,) float64 in [0, 1].
     """
     m = segments.real(curve.m)
-    if top_k is None and ties == "grouped":  # the same as below, in half the passes over memory
+    if top_k is None and (
+        ties == "grouped" or not _any_tied(curve)
+    ):  # the same as below, in half the passes over memory
         total = segments.total_product(curve.hits, curve.precision, curve.offsets)
         return torch.where(m > 0, total / m, torch.nan)
     if top_k is None:
@@ -57,6 +59,10 @@ def average_precision(
     else:
         value = total / (m.clamp(max=top_k) if denominator == "min" else m)
     return torch.where(m > 0, value, torch.nan)
+
+
+def _any_tied(curve: HitCurve) -> bool:
+    return len(curve.items) > 0 and int(order.greatest(curve.items)) > 1
 
 
 def hits_within(hits: Tensor, items: Tensor, places: Tensor, ties: str) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
+from torch_ap.core import checks, order
 
 _NAN_SCORE, _NAN_TARGET, _NEGATIVE_COUNT = 0, 4, 5
 
@@ -99,7 +99,7 @@ def values(preds: Tensor, target: Tensor, num_relevant: Tensor | None) -> Tensor
     on_cpu = preds.device.type == "cpu"
     broken = torch.zeros(len(checks.VALUE_RULES), dtype=torch.bool, device=preds.device)
     for rule, (tensor, offends) in looks.items():
-        extreme = tensor.min() if rule == _NEGATIVE_COUNT else tensor.max()  # of anything with NaN, NaN
+        extreme = tensor.min() if rule == _NEGATIVE_COUNT else order.greatest(tensor)  # of anything with NaN, NaN
         if not on_cpu:
             broken[rule] = offends(extreme)
         elif bool(offends(extreme)):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, checks_queries, segments
+from torch_ap.core import builders, checks, checks_queries, order, segments
 from torch_ap.core.batch import ignored_of
 from torch_ap.core.hit_curve import HitCurve
 
@@ -102,7 +102,7 @@ class QueryDoor:
         relevance = self._relevance(target)
         return QueryBatch(
             scores=self._own(preds),
-            relevance=(relevance if apart is None else relevance.masked_fill(apart, NOT_COUNTED)).flatten(),
+            relevance=self._own(relevance) if apart is None else relevance.masked_fill(apart, NOT_COUNTED).flatten(),
             indexes=None if indexes is None else self._own(indexes).to(torch.int64),
             lengths=torch.full((len(preds),), preds.shape[1], device=preds.device) if indexes is None else None,
             judged_queries=queries,
@@ -124,10 +124,10 @@ class QueryDoor:
     def _relevance(self, target: Tensor) -> Tensor:
         """Uint8 of 0 and 1, of the shape of ``target``. A bool target is compared as such, which is far faster."""
         if target.dtype != torch.bool:
-            return (target >= self.relevance_level).to(torch.uint8)
+            return (target >= self.relevance_level).view(torch.uint8)
         if not 0 < self.relevance_level <= 1:
             return torch.full_like(target, self.relevance_level <= 0, dtype=torch.uint8)
-        return target.to(torch.uint8)
+        return target.view(torch.uint8)
 
     def _apart(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
         """Which items do not count; None for all do."""
@@ -219,7 +219,7 @@ def _of_flat(batch: QueryBatch) -> Rankings:
 
 def _some_apart(relevance: Tensor) -> bool:
     """Whether there are items that do not count; the greatest value says it in one pass."""
-    return len(relevance) > 0 and int(relevance.max()) == NOT_COUNTED
+    return len(relevance) > 0 and int(order.greatest(relevance)) == NOT_COUNTED
 
 
 def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
