@@ -6,9 +6,10 @@ import torch
 from torchmetrics import MetricCollection
 
 from tests.oracles_detection import packed, random_scene, to_voc
-from torch_ap.core import detections, hit_curve, order, segments
+from torch_ap.core import hit_curve, order, segments
 from torch_ap.core.average_precision import average_precision
-from torch_ap.core.matching import Cells
+from torch_ap.core.detection import detections
+from torch_ap.core.detection.matching import Cells
 from torch_ap.functional.detection import coco_mean_average_precision
 from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 

@@ -12,8 +12,8 @@ import pytest
 from torch_ap.inference import average_precision_interval, compare_rankings
 from torch_ap.inference.comparison import METHODS as TESTS
 from torch_ap.inference.methods import METHODS
-from torch_ap.inference.unit_bootstrap import METHODS as UNIT_METHODS
-from torch_ap.inference.unit_bootstrap import unit_interval
+from torch_ap.inference.units.bootstrap import METHODS as UNIT_METHODS
+from torch_ap.inference.units.bootstrap import unit_interval
 
 ROOT = pathlib.Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -115,7 +115,7 @@ def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path):
     lines = capsys.readouterr().out.splitlines()
     assert lines[12:] == [
         "95% interval of the mean 0.0000 to 0.0000; chance, the scores shuffled, 0.0000",
-        f"{nothing}: difference of the mean +0.0000, 95% interval +0.0000 to +0.0000, p = 1",
+        f"{nothing} minus {nothing}: difference of the mean +0.0000, 95% interval +0.0000 to +0.0000, p = 1",
     ]
 
 

@@ -11,8 +11,8 @@ import torch.multiprocessing as mp
 
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
 from torch_ap.inference import Resampling
-from torch_ap.inference.unit_bootstrap import unit_replicates
-from torch_ap.inference.unit_plan import UnitPlan
+from torch_ap.inference.units.bootstrap import unit_replicates
+from torch_ap.inference.units.plan import UnitPlan
 from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 
 FEW = Resampling(60)

@@ -10,16 +10,15 @@ ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = [
     {
         "core.checks",
-        "core.checks_queries",
-        "core.checks_detection",
-        "core.checks_inference",
+        "core.queries.rules",
+        "core.detection.rules",
         "core.order",
         "core.harmonic",
     },
     {"core.segments", "core.packing"},
     {
         *("core.hit_curve", "core.tie_groups", "core.rows", "core.shuffled", "core.builders", "core.bins"),
-        *("core.boxes", "core.masks", "core.detections", "core.detection_input"),
+        *("core.detection.boxes", "core.detection.masks", "core.detection.detections", "core.detection.door"),
     },
     {"core"},
     {"functional"},

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.oracles_detection import pycocotools_eval, random_scene
-from torch_ap.core import masks
+from torch_ap.core.detection import masks
 from torch_ap.functional.detection import coco_mean_average_precision
 
 rle = pytest.importorskip("pycocotools.mask")

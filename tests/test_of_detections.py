@@ -10,8 +10,8 @@ import torch.multiprocessing as mp
 
 from tests.oracles_detection import random_scene
 from torch_ap.inference import Resampling
-from torch_ap.inference.of_detections import ranked_images
-from torch_ap.inference.unit_plan import UnitPlan
+from torch_ap.inference.units.of_detections import ranked_images
+from torch_ap.inference.units.plan import UnitPlan
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 SETTINGS = pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import torch
 from torch_ap.core import hit_curve, interpolation
 from torch_ap.core.average_precision import average_precision
 from torch_ap.inference import Resampling
-from torch_ap.inference.unit_bootstrap import RankedUnits, unit_interval, unit_replicates
-from torch_ap.inference.unit_plan import UnitPlan
+from torch_ap.inference.units.bootstrap import RankedUnits, unit_interval, unit_replicates
+from torch_ap.inference.units.plan import UnitPlan
 
 LEVELS = interpolation.levels_of("101-point")
 

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if interval:
         print(images.interval_line(interval))
     if compared:
-        print(images.compared_line(args.compare, compared))
+        print(images.compared_line(args.compare, args.results, compared))
     if table is not None:
         print("\n".join(_rows(table)))
     return 0

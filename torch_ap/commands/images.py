@@ -39,10 +39,10 @@ def interval_line(found: Mapping[str, float]) -> str:
     )
 
 
-def compared_line(name: str, found: Mapping[str, float]) -> str:
+def compared_line(name: str, first: str, found: Mapping[str, float]) -> str:
     """The difference, as a line."""
     return (
-        f"{name} minus RESULTS: difference of the mean {found['difference']:+.4f}, 95% interval {found['low']:+.4f} to "
+        f"{name} minus {first}: difference of the mean {found['difference']:+.4f}, 95% interval {found['low']:+.4f} to "
         f"{found['high']:+.4f}, p = {found['p_value']:.4g}"
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.detection_input import Images
+from torch_ap.core.detection.door import Images
 
 Entry: TypeAlias = Mapping[str, Any]
 Value = TypeVar("Value")

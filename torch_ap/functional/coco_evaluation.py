@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from torch_ap.core import detections, matching
-from torch_ap.core.detection_curve import Matches
-from torch_ap.core.detection_input import Columns, distinct_labels, image_of
-from torch_ap.core.detections import Meeting, Pairs
+from torch_ap.core.detection import detections, matching
+from torch_ap.core.detection.curve import Matches
+from torch_ap.core.detection.detections import Meeting, Pairs
+from torch_ap.core.detection.door import Columns, distinct_labels, image_of
 from torch_ap.functional.coco_numbers import CocoNumbers
 from torch_ap.functional.coco_settings import CocoSettings
 from torch_ap.functional.coco_shapes import Shapes

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import segments
-from torch_ap.core.detection_curve import Matches, precision_at, score_at
+from torch_ap.core.detection.curve import Matches, precision_at, score_at
 from torch_ap.core.hit_curve import HitCurve, between
 from torch_ap.functional.coco_settings import CocoSettings
 

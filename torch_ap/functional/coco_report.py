@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import segments
-from torch_ap.core.checks_detection import among
-from torch_ap.core.detection_input import Columns
+from torch_ap.core.detection.door import Columns
+from torch_ap.core.detection.rules import among
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
 from torch_ap.functional.coco_settings import CocoSettings

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import boxes, checks, matching, segments
-from torch_ap.core import checks_detection as rules
-from torch_ap.core.detection_input import DetectionDoor
+from torch_ap.core import checks, segments
+from torch_ap.core.detection import boxes, matching, rules
+from torch_ap.core.detection.door import DetectionDoor
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
 OwnIoU: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]

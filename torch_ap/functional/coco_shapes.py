@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from torch_ap.core import boxes, masks, segments
-from torch_ap.core.detection_input import Columns, image_of
+from torch_ap.core import segments
+from torch_ap.core.detection import boxes, masks
+from torch_ap.core.detection.door import Columns, image_of
 from torch_ap.functional.coco_settings import CocoSettings, OwnIoU
 
 

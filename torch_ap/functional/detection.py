@@ -5,8 +5,8 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core.checks_detection import VALUE_RULES
-from torch_ap.core.detection_input import Columns, DetectionDoor, Images
+from torch_ap.core.detection.door import Columns, DetectionDoor, Images
+from torch_ap.core.detection.rules import VALUE_RULES
 from torch_ap.functional.coco_report import ClassNames, Report
 from torch_ap.functional.coco_settings import AreaRanges, OwnIoU, settings_of
 from torch_ap.functional.evaluation import result_dtype

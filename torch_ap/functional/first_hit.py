@@ -3,7 +3,7 @@
 from torch import Tensor
 from typing_extensions import Unpack
 
-from torch_ap.core.query_measures import FirstHit
+from torch_ap.core.queries.measures import FirstHit
 from torch_ap.functional.classification import Ties
 from torch_ap.functional.each_query import QuerySettings, each_query
 

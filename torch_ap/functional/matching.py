@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import boxes, checks, matching, segments
-from torch_ap.core import checks_detection as rules
-from torch_ap.core.boxes import PairIoU
-from torch_ap.core.detections import Pairs
+from torch_ap.core import checks, segments
+from torch_ap.core.detection import boxes, matching, rules
+from torch_ap.core.detection.boxes import PairIoU
+from torch_ap.core.detection.detections import Pairs
 from torch_ap.functional.coco_settings import thresholds_of
 
 Triples = tuple[Tensor, Tensor, Tensor]

@@ -12,7 +12,7 @@ from torchmetrics.utilities import rank_zero_warn
 from torch_ap.core import averaging, checks
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries import QueryDoor, Rankings
+from torch_ap.core.queries.door import QueryDoor, Rankings
 
 MISSING = ("neg", "skip", "error")
 AGGREGATIONS = ("mean", "median", "min", "max", "gm")

@@ -4,7 +4,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from torch_ap.core.convention import Convention
-from torch_ap.core.query_measures import AtRank, RPrecision
+from torch_ap.core.queries.measures import AtRank, RPrecision
 from torch_ap.functional.classification import Denominator, Ties
 from torch_ap.functional.each_query import QueryInterpolation, QuerySettings, each_query
 from torch_ap.functional.first_hit import retrieval_hit_rate, retrieval_reciprocal_rank

@@ -8,11 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import boxes, checks, detections, matching, segments
-from torch_ap.core import checks_detection as rules
+from torch_ap.core import checks, segments
 from torch_ap.core.convention import Convention
-from torch_ap.core.detection_curve import Matches
-from torch_ap.core.detection_input import Columns, DetectionDoor, distinct_labels, image_of
+from torch_ap.core.detection import boxes, detections, matching, rules
+from torch_ap.core.detection.curve import Matches
+from torch_ap.core.detection.door import Columns, DetectionDoor, distinct_labels, image_of
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.interpolation import levels_of
 

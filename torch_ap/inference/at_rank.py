@@ -6,10 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, checks_inference, segments
+from torch_ap.core import builders, checks, segments
 from torch_ap.core.batch import Door
 from torch_ap.core.counts import hits_at
 from torch_ap.functional.evaluation import raise_broken
+from torch_ap.inference import rules
 from torch_ap.inference.interval import Interval, wilson
 from torch_ap.inference.queries import scipy_stats
 from torch_ap.inference.student import normal_quantile
@@ -51,10 +52,10 @@ def recall_at_k_interval(preds: Tensor, target: Tensor, k: int, *, level: float 
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.389, 0.533, 0.672]
     """
-    checks_inference.level(level)
+    rules.level(level)
     admitted = Door()(preds, target)
     raise_broken(admitted.broken, 1)
-    checks_inference.rank("k", k, len(admitted.scores))
+    rules.rank("k", k, len(admitted.scores))
     curve = builders.from_scores(admitted.scores, admitted.target)
     n, m = float(curve.n), float(curve.m)
     reach = max(10.0, 0.3 * k)
@@ -135,7 +136,7 @@ def proportion_interval(
     checks.positive_int("successes", successes, least=0)
     if successes > trials:
         raise ValueError(f"`successes` must be at most `trials`, got {successes} of {trials}")
-    checks_inference.level(level)
+    rules.level(level)
     checks.one_of("method", method, ("wilson", "clopper-pearson"))
     count = torch.tensor(float(trials), dtype=torch.float64)
     share = successes / count

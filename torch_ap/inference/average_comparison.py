@@ -4,9 +4,10 @@ import math
 
 import torch
 
-from torch_ap.core import checks, checks_inference
+from torch_ap.core import checks
 from torch_ap.core.batch import Batch
 from torch_ap.functional.evaluation import Evaluation
+from torch_ap.inference import rules
 from torch_ap.inference.comparison import Comparison, described
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
 from torch_ap.inference.of_average import shares_of
@@ -37,7 +38,7 @@ def compare_averages(
     Raises:
         ValueError: for another method, no average, or a convention other than plain AP.
     """
-    checks_inference.level(level)
+    rules.level(level)
     checks.one_of("design", design, DESIGNS)
     checks.one_of("method", method, ("influence",))
     if evaluation.average in ("none", None):

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, checks_inference, interpolation
+from torch_ap.core import builders, checks, interpolation
 from torch_ap.core.batch import Door
 from torch_ap.functional.evaluation import raise_broken
-from torch_ap.inference import bootstrap
+from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.resampling import Resampling
@@ -50,7 +50,7 @@ def precision_band(
         >>> [round(float(x), 4) for x in band.estimate]
         [1.0, 0.8, 0.75]
     """
-    checks_inference.level(level)
+    rules.level(level)
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
         checks.recall_levels("recall_levels", recall_levels)

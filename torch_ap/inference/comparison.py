@@ -7,13 +7,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, checks_inference
+from torch_ap.core import builders, checks
 from torch_ap.core.average_precision import average_precision
 from torch_ap.core.batch import Door
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import raise_broken
-from torch_ap.inference import at_items, bootstrap, influence, item_bootstrap, jackknife
+from torch_ap.inference import at_items, bootstrap, influence, item_bootstrap, jackknife, rules
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
 from torch_ap.inference.rank_swap import swapped_differences
 from torch_ap.inference.resampling import Resampling
@@ -115,8 +115,8 @@ def compare_rankings(
         >>> round(found.difference, 4), round(found.standard_error, 4)
         (0.3762, 0.0525)
     """
-    checks_inference.no_weights(weights, "a comparison")
-    checks_inference.paired(preds_a, preds_b, "preds_a", "preds_b")
+    rules.no_weights(weights, "a comparison")
+    rules.paired(preds_a, preds_b, "preds_a", "preds_b")
     scores = []
     for preds in (preds_a, preds_b):
         admitted = Door()(preds, target)
@@ -146,7 +146,7 @@ def compare_checked(
     resampling: Resampling,
 ) -> Comparison:
     """:func:`compare_rankings` of items that a door has checked; of plain AP only."""
-    checks_inference.level(level)
+    rules.level(level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
     curves = [builders.from_scores(scores, relevant) for scores in (a, b)]

@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from torch_ap.core import checks, checks_inference
+from torch_ap.core import checks
+from torch_ap.inference import rules
 from torch_ap.inference.queries import scipy_stats
 
 Prior: TypeAlias = Literal["jeffreys", "uniform"] | float
@@ -50,7 +51,7 @@ class BetaPosterior:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The central interval of probability ``level``."""
-        checks_inference.level(level)
+        rules.level(level)
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
 
@@ -93,7 +94,7 @@ class FBetaPosterior:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The central interval of probability ``level``."""
-        checks_inference.level(level)
+        rules.level(level)
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     @cached_property
@@ -180,7 +181,7 @@ def f_beta_posterior(
     """
     for name, value in (("tp", tp), ("fp", fp), ("fn", fn)):
         checks.not_negative(name, value)
-    checks_inference.positive("beta", beta)
+    rules.positive("beta", beta)
     added = _prior(prior)
     return FBetaPosterior(tp + added, fp + added, fn + added, beta)
 
@@ -216,5 +217,5 @@ def _prior(prior: Prior) -> float:
     if isinstance(prior, str):
         checks.one_of("prior", prior, tuple(_PRIORS), or_else="a number above 0")
         return _PRIORS[prior]
-    checks_inference.positive("prior", prior)
+    rules.positive("prior", prior)
     return float(prior)

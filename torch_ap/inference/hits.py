@@ -9,7 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, checks_inference
+from torch_ap.core import checks
+from torch_ap.inference import rules
 
 _WHOLE = 1 << 20
 _DEVIATIONS = 45
@@ -44,8 +45,8 @@ class RandomHits:
     t: int
 
     def __post_init__(self) -> None:
-        checks_inference.ranking_size(self.n, self.m)
-        checks_inference.rank("t", self.t, self.n)
+        rules.ranking_size(self.n, self.m)
+        rules.rank("t", self.t, self.n)
 
     @property
     def mean(self) -> float:
@@ -59,7 +60,7 @@ class RandomHits:
 
     def covariance(self, later: int) -> float:
         """Cov(h(t), h(t')) = t (n - t') pi (1 - pi) / (n - 1), for t' of at least t."""
-        checks_inference.rank("later", later, self.n)
+        rules.rank("later", later, self.n)
         checks.positive_int("later", later, least=self.t)
         share = self.m * (self.n - self.m) / self.n**2
         return self.t * (self.n - later) * share / max(self.n - 1, 1)
@@ -84,7 +85,7 @@ class RandomHits:
 
     def interval(self, level: float = 0.95) -> tuple[int, int]:
         """The hits that chance finds with probability of at least ``level``, equal tails cut off."""
-        checks_inference.level(level)
+        rules.level(level)
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     @cached_property
@@ -127,9 +128,9 @@ def rank_probability(n: int, m: int, hit: int, rank: int) -> float:
         >>> round(rank_probability(8, 3, 1, 1), 6)
         0.375
     """
-    checks_inference.ranking_size(n, m)
-    checks_inference.rank("hit", hit, m)
-    checks_inference.rank("rank", rank, n)
+    rules.ranking_size(n, m)
+    rules.rank("hit", hit, m)
+    rules.rank("rank", rank, n)
     return hit / rank * RandomHits(n, m, rank).probability(hit)
 
 
@@ -156,5 +157,5 @@ def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple
     if not i < j:
         raise ValueError(f"`second` must name a later hit than `first`, got {first} and {second}")
     outer = rank_probability(n, m, j, t)
-    checks_inference.rank("first", s, n)
+    rules.rank("first", s, n)
     return outer * rank_probability(t - 1, j - 1, i, s) if s < t and j <= t else 0.0

@@ -7,12 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.core import checks, checks_inference
+from torch_ap.core import checks
 from torch_ap.core.batch import Batch, Door
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.classification import Average, Interpolation
 from torch_ap.functional.evaluation import Evaluation, raise_broken
+from torch_ap.inference import rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS, METHODS, curve_interval, refuse
 from torch_ap.inference.of_average import average_interval
@@ -100,7 +101,7 @@ def average_precision_interval(
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.468, 0.783, 0.937]
     """
-    checks_inference.no_weights(weights, "an interval")
+    rules.no_weights(weights, "an interval")
     wide = isinstance(preds, Tensor) and preds.ndim == 2
     classes = wide and isinstance(target, Tensor) and target.ndim == 1
     door = Door(width=preds.shape[1] if wide else None, classes=classes)
@@ -131,7 +132,7 @@ def interval_of_curve(
         admitted: the items, which the interval of an average needs; None where only counts per threshold were kept.
         level, method, design, resampling: as for :func:`average_precision_interval`.
     """
-    checks_inference.level(level)
+    rules.level(level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
     how: dict[str, Any] = {"level": level, "method": method, "design": design, "resampling": resampling or Resampling()}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from torch_ap.core import builders, checks, checks_inference
-from torch_ap.inference import published
+from torch_ap.core import builders, checks
+from torch_ap.inference import published, rules
 from torch_ap.inference.hits import RandomHits
 
 
@@ -60,7 +60,7 @@ def normal_average_precision(preds: Tensor, target: Tensor) -> NormalLaw:
         preds: (N,) scores.
         target: (N,) of 0 and 1, one hit at least.
     """
-    checks_inference.paired(preds, target, "preds", "target")
+    rules.paired(preds, target, "preds", "target")
     curve = builders.from_scores(preds, target)
     checks.positive_int("m", int(curve.m))
     return NormalLaw("AP", int(curve.m) / int(curve.n), math.sqrt(float(published.sigma_ap(curve))))

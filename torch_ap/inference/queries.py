@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, checks_inference
-from torch_ap.inference import bootstrap
+from torch_ap.core import checks
+from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.interval import Interval, wald
 from torch_ap.inference.resampling import Resampling, generators, multinomial, rows
 from torch_ap.inference.student import student_quantile, student_tail
@@ -56,8 +56,8 @@ def mean_interval(
         >>> round(float(found.low), 4), round(float(found.high), 4)
         (0.0316, 0.9684)
     """
-    checks_inference.query_values("values", values)
-    checks_inference.level(level)
+    rules.query_values("values", values)
+    rules.level(level)
     checks.one_of("method", method, METHODS)
     x = values.detach().to("cpu", torch.float64)
     mean, count = x.mean(), len(x)
@@ -150,9 +150,9 @@ def compare_queries(
         >>> round(found.difference, 4), {name: round(p, 4) for name, p in found.p_values.items()}
         (0.125, {'t': 0.2394, 'randomization': 0.375})
     """
-    checks_inference.paired(values_a, values_b, "values_a", "values_b")
+    rules.paired(values_a, values_b, "values_a", "values_b")
     for name, values in (("values_a", values_a), ("values_b", values_b)):
-        checks_inference.query_values(name, values)
+        rules.query_values(name, values)
     for test in tests:
         checks.one_of("tests", test, TESTS)
     a, b = (x.detach().to("cpu", torch.float64) for x in (values_a, values_b))

@@ -12,8 +12,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, checks_inference, segments
+from torch_ap.core import checks, segments
 from torch_ap.core.harmonic import harmonic_difference
+from torch_ap.inference import rules
 from torch_ap.inference.exact_distribution import Distribution, exact_distribution, is_feasible
 
 _DIGITS = 60
@@ -126,7 +127,7 @@ def random_average_precision(
         >>> round(chance.mean, 10), round(chance.standard_deviation, 10)
         (0.0839889109, 0.0056134508)
     """
-    checks_inference.ranking_size(n, m)
+    rules.ranking_size(n, m)
     checks.positive_int("k", k, optional=True)
     checks.one_of("denominator", denominator, ("min", "relevant"))
     cut = n if k is None else min(k, n)

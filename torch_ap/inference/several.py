@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, checks_inference
+from torch_ap.core import checks
+from torch_ap.inference import rules
 from torch_ap.inference.queries import paired_t, randomization
 from torch_ap.inference.resampling import Resampling, generators, rows
 
@@ -76,7 +77,7 @@ def compare_systems(
         >>> [round(p, 3) for p in found.adjusted[0].tolist()]
         [1.0, 0.071, 0.638]
     """
-    checks_inference.query_values("values", values, ndim=2)
+    rules.query_values("values", values, ndim=2)
     if len(values) < 2:
         raise ValueError(f"`values` must hold two systems at least, got {len(values)}")
     checks.one_of("method", method, ("tukey", "holm"))

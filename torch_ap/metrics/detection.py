@@ -8,9 +8,10 @@ from typing import Any, Literal
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
-from torch_ap.core import checks, checks_detection
-from torch_ap.core.detection_curve import Matches
-from torch_ap.core.detection_input import Columns, Images
+from torch_ap.core import checks
+from torch_ap.core.detection import rules
+from torch_ap.core.detection.curve import Matches
+from torch_ap.core.detection.door import Columns, Images
 from torch_ap.core.hit_curve import HitCurve, between
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
@@ -18,7 +19,7 @@ from torch_ap.functional.coco_report import ClassNames, Report, per_class
 from torch_ap.functional.coco_settings import AreaRanges, CocoSettings, OwnIoU, settings_of
 from torch_ap.functional.detection import BoxFormat, IoUType
 from torch_ap.functional.voc_evaluation import VocEvaluation, voc_evaluation_of
-from torch_ap.inference.ranked_units import Interpolation
+from torch_ap.inference.units.ranked_units import Interpolation
 from torch_ap.metrics.image_uncertainty import UncertainImages
 
 
@@ -169,9 +170,9 @@ class MeanAveragePrecision(UncertainImages):
         areas, limits = list(self._settings.areas), self._settings.limits
         checks.one_of("area", area, areas)
         if max_detections is not None:
-            checks_detection.among("max_detections", max_detections, limits)
+            rules.among("max_detections", max_detections, limits)
         if iou_threshold is not None:
-            checks_detection.among("iou_threshold", iou_threshold, self.iou_thresholds)
+            rules.among("iou_threshold", iou_threshold, self.iou_thresholds)
         with self._synced_columns() as columns:
             numbers = self._numbers(columns, iou_type)
         limit = len(limits) - 1 if max_detections is None else limits.index(max_detections)
@@ -271,7 +272,7 @@ class VOCMeanAveragePrecision(UncertainImages):
         """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
         thresholds = list(self._evaluation.thresholds)
         if iou_threshold is not None:
-            checks_detection.among("iou_threshold", iou_threshold, thresholds)
+            rules.among("iou_threshold", iou_threshold, thresholds)
         with self._synced_columns() as columns:
             curve = self._evaluation.curve(columns)[1]
         if iou_threshold is None:

@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import checks
-from torch_ap.core.detection_curve import Matches
-from torch_ap.core.detection_input import Columns
+from torch_ap.core.detection.curve import Matches
+from torch_ap.core.detection.door import Columns
 from torch_ap.functional.coco_settings import CocoSettings
 from torch_ap.functional.voc_evaluation import VocEvaluation
 from torch_ap.inference.comparison import Comparison
 from torch_ap.inference.interval import Interval
-from torch_ap.inference.of_detections import ranked_images
-from torch_ap.inference.ranked_units import Interpolation, RankedUnits
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.unit_bootstrap import unit_interval
-from torch_ap.inference.unit_chance import chance_of_units
-from torch_ap.inference.unit_comparison import compare_units
+from torch_ap.inference.units.bootstrap import unit_interval
+from torch_ap.inference.units.chance import chance_of_units
+from torch_ap.inference.units.comparison import compare_units
+from torch_ap.inference.units.of_detections import ranked_images
+from torch_ap.inference.units.ranked_units import Interpolation, RankedUnits
 from torch_ap.metrics.images import DetectionMetric
 
 
@@ -98,7 +98,7 @@ class UncertainImages(DetectionMetric):
         one class and image have the same score. Classes that have no ground truth in a resample have no part in it.
 
         Every method covers less than it says for few images or rare classes, "bootstrap-basic" comes closest; measured
-        figures are in :func:`torch_ap.inference.unit_bootstrap.unit_interval`.
+        figures are in :func:`torch_ap.inference.units.bootstrap.unit_interval`.
 
         Args:
             level: nominal coverage, in (0, 1).

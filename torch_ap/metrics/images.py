@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.core import checks_detection
-from torch_ap.core.detection_input import Columns, DetectionDoor
+from torch_ap.core.detection import rules
+from torch_ap.core.detection.door import Columns, DetectionDoor
 from torch_ap.metrics.base import RankingMetric, joined
 
 
@@ -18,7 +18,7 @@ class DetectionMetric(RankingMetric):
     so that a sync over ranks is one collective a column.
     """
 
-    value_rules = checks_detection.VALUE_RULES
+    value_rules = rules.VALUE_RULES
 
     def __init__(self, door: DetectionDoor, **kwargs: Any) -> None:
         super().__init__(f"{door.geometry}|{door.width}|{door.of_truths}|{door.of_detections}", **kwargs)

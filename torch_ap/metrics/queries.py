@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries import QueryBatch, QueryDoor, Rankings, judgements_of, rankings_of
+from torch_ap.core.queries.door import QueryBatch, QueryDoor, Rankings, judgements_of, rankings_of
 from torch_ap.functional.each_query import Missing
 from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
 from torch_ap.metrics.base import joined

@@ -11,8 +11,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, checks_inference
+from torch_ap.core import checks
 from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
+from torch_ap.inference import rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.queries import METHODS, QueryComparison, compare_queries, mean_interval
 from torch_ap.inference.resampling import Resampling
@@ -69,7 +70,7 @@ class UncertainQueries(RankingMetric):
             (tensor(0.1616), tensor(1.2551))
         """
         self._check_mean("a confidence interval")
-        checks_inference.level(level)
+        rules.level(level)
         checks.one_of("method", method, METHODS)
         with self._all_ranks():
             values, dtype = self._values_kept()[1], self._dtype_of_values()

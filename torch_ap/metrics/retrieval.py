@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch_ap.core.convention import Convention
-from torch_ap.core.query_measures import AtRank, FirstHit, RPrecision
+from torch_ap.core.queries.measures import AtRank, FirstHit, RPrecision
 from torch_ap.functional.classification import Action, Denominator, Ties
 from torch_ap.functional.each_query import QueryInterpolation
 from torch_ap.metrics.queries import QueryMetric

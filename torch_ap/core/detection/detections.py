@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import order, segments
-from torch_ap.core.boxes import PairIoU
+from torch_ap.core.detection.boxes import PairIoU
 
 _PAIRS_A_CHUNK = {"cpu": 1 << 16}
 _PAIRS_A_CHUNK_ON_DEVICE = 1 << 24

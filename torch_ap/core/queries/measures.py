@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, counts, first_hit, interpolation, segments
+from torch_ap.core import checks, counts, interpolation, segments
 from torch_ap.core.convention import TIES
 from torch_ap.core.counts import Counts
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.queries import first_hit
 
 RATIOS = ("precision", "recall", "f_beta", "fall_out")
 

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, checks_queries, order, segments
+from torch_ap.core import builders, checks, order, segments
 from torch_ap.core.batch import ignored_of
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.queries import rules
 
 NOT_COUNTED = 2
 _MOST_GAPS = 2
@@ -74,7 +75,7 @@ class QueryDoor:
 
     def __post_init__(self) -> None:
         checks.integer("ignore_index", self.ignore_index)
-        checks_queries.level(self.relevance_level)
+        rules.level(self.relevance_level)
 
     def __call__(
         self,
@@ -86,14 +87,14 @@ class QueryDoor:
     ) -> QueryBatch:
         """Check a batch and lay it out; the tensors given are never written to."""
         checks.scores("preds", preds)
-        checks_queries.graded_target(target)
+        rules.graded_target(target)
         checks.same_shape(preds, target)
         if indexes is None:
-            checks_queries.rows(preds)
+            rules.rows(preds)
         else:
-            checks_queries.indexes(indexes, preds)
+            rules.indexes(indexes, preds)
         if mask is not None:
-            checks_queries.mask(mask, preds)
+            rules.mask(mask, preds)
         given = num_relevant if isinstance(num_relevant, Tensor) else None
         checks.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given)
         queries, counts = _judgements(num_relevant, preds, indexes)
@@ -165,9 +166,9 @@ def _judgements(
             raise ValueError("`num_relevant` as a dict needs `indexes`, which name the queries; for rows give a tensor")
         return judgements_of(num_relevant, preds.device)
     if indexes is None:
-        checks_queries.counts_tensor(num_relevant, preds.shape[:1], "one a row")
+        rules.counts_tensor(num_relevant, preds.shape[:1], "one a row")
         return None, num_relevant.to(torch.int64, copy=True)
-    checks_queries.counts_tensor(num_relevant, preds.shape, "for each item that of its query")
+    rules.counts_tensor(num_relevant, preds.shape, "for each item that of its query")
     queries, counts = indexes.flatten().to(torch.int64), num_relevant.flatten().to(torch.int64)
     if len(queries) and queries.device.type == "cpu":  # items of a query mostly stand together, and say it once
         new = torch.ones_like(queries, dtype=torch.bool)
@@ -178,7 +179,7 @@ def _judgements(
 
 def judgements_of(num_relevant: Mapping[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
     """The queries and counts of {query: m}."""
-    checks_queries.counts_by_query(num_relevant)
+    rules.counts_by_query(num_relevant)
     queries = torch.tensor(list(num_relevant), dtype=torch.int64, device=device)
     return queries, torch.tensor(list(num_relevant.values()), dtype=torch.int64, device=device)
 
@@ -186,7 +187,7 @@ def judgements_of(num_relevant: Mapping[int, int], device: torch.device) -> tupl
 def _check_values(preds: Tensor, target: Tensor, apart: Tensor | None, counts: Tensor | None) -> Tensor | None:
     if apart is not None:
         preds, target = preds.masked_fill(apart, 0), target.masked_fill(apart, 0)
-    return checks_queries.values(preds, target, counts)
+    return rules.values(preds, target, counts)
 
 
 def _of_rows(batch: QueryBatch) -> Rankings:

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, checks_inference
+from torch_ap.core import checks
 from torch_ap.core.order import Array
-from torch_ap.inference import bootstrap
+from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.interval import Ends, Interval, logit
-from torch_ap.inference.ranked_units import Interpolation, RankedUnits
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.inference.student import normal_quantile
-from torch_ap.inference.unit_plan import UnitPlan
+from torch_ap.inference.units.plan import UnitPlan
+from torch_ap.inference.units.ranked_units import Interpolation, RankedUnits
 
 __all__ = ["METHODS", "RankedUnits", "unit_interval", "unit_replicates"]
 
@@ -113,7 +113,7 @@ def unit_interval(
 
     Example:
         >>> import torch
-        >>> from torch_ap.inference.unit_bootstrap import RankedUnits, unit_interval
+        >>> from torch_ap.inference.units.bootstrap import RankedUnits, unit_interval
         >>> hits, one = torch.tensor([True, False, True, True, False, False]), torch.tensor([0, 6])
         >>> ranked = RankedUnits(
         ...     unit=torch.arange(6), counted=torch.ones(6, dtype=torch.bool), offsets=one,
@@ -124,7 +124,7 @@ def unit_interval(
         >>> round(float(unit_interval(ranked).estimate), 4)
         0.8056
     """
-    checks_inference.level(level)
+    rules.level(level)
     checks.one_of("method", method, METHODS)
     every = torch.ones(1, ranked.units, dtype=torch.int64, device=ranked.unit.device)
     estimate = ranked.average_precision(every, interpolation).nanmean()

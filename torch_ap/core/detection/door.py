@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks_detection as checks
-from torch_ap.core import masks, segments
+from torch_ap.core import segments
+from torch_ap.core.detection import masks
+from torch_ap.core.detection import rules as checks
 
 Columns: TypeAlias = dict[str, Tensor]
 Images: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]

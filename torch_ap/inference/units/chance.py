@@ -13,9 +13,9 @@ from torch import Tensor
 
 from torch_ap.core import order, segments
 from torch_ap.inference.random_ranking import expected_average_precision
-from torch_ap.inference.ranked_units import Interpolation, RankedUnits, envelope, from_zero, needed_hits
 from torch_ap.inference.resampling import Resampling, generators, rows
-from torch_ap.inference.unit_bootstrap import size_of
+from torch_ap.inference.units.bootstrap import size_of
+from torch_ap.inference.units.ranked_units import Interpolation, RankedUnits, envelope, from_zero, needed_hits
 
 
 def chance_of_units(

@@ -6,8 +6,8 @@ The matching inside an image does not depend on how often the image was drawn, s
 import torch
 
 from torch_ap.core import segments
-from torch_ap.core.detection_curve import Matches
-from torch_ap.inference.ranked_units import RankedUnits
+from torch_ap.core.detection.curve import Matches
+from torch_ap.inference.units.ranked_units import RankedUnits
 
 
 def ranked_images(matches: Matches, images: int, area: int = 0) -> RankedUnits:

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, checks_inference
-from torch_ap.inference import bootstrap
+from torch_ap.core import checks
+from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.comparison import Comparison, described
-from torch_ap.inference.ranked_units import Interpolation, RankedUnits
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.unit_bootstrap import unit_replicates
+from torch_ap.inference.units.bootstrap import unit_replicates
+from torch_ap.inference.units.ranked_units import Interpolation, RankedUnits
 
 METHODS = ("bootstrap-percentile", "bootstrap-normal")
 # the same value, computed from tables of different sizes
@@ -37,7 +37,7 @@ def compare_units(
         method: "bootstrap-percentile": interval from the replicates' percentiles, and p twice the share of replicates
             on the rarer side of 0, (b + 1) / (B + 1); "bootstrap-normal": both from their standard deviation by the
             normal law.
-        interpolation: as for :meth:`torch_ap.inference.ranked_units.RankedUnits.average_precision`.
+        interpolation: as for :meth:`torch_ap.inference.units.ranked_units.RankedUnits.average_precision`.
         resampling: None for 1,000 replicates that repeat.
 
     Returns:
@@ -49,7 +49,7 @@ def compare_units(
 
     Source: Efron & Tibshirani (1993), chapter 16; units are drawn with all that they hold.
     """
-    checks_inference.level(level)
+    rules.level(level)
     checks.one_of("method", method, METHODS)
     systems = (first, second)
     every = torch.ones(1, first.units, dtype=torch.int64, device=first.unit.device)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import segments
-from torch_ap.core.detections import Pairs, run_starts
+from torch_ap.core.detection.detections import Pairs, run_starts
 
 _BITS = 62
 

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from torch_ap.core.order import Array
-from torch_ap.inference.ranked_units import Interpolation, RankedUnits
+from torch_ap.inference.units.ranked_units import Interpolation, RankedUnits
 
 
 class UnitPlan:

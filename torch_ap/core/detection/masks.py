@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import segments
-from torch_ap.core.boxes import PairIoU
+from torch_ap.core.detection.boxes import PairIoU
 from torch_ap.core.order import Array
 
 _EDGES_A_CHUNK = 1 << 20

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import segments
-from torch_ap.core.detections import Ranked, run_starts
+from torch_ap.core.detection.detections import Ranked, run_starts
+from torch_ap.core.detection.matching import Cells
 from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.matching import Cells
 
 _SPACING = 2.0**-52  # COCO's numpy.spacing(1), which keeps 0 / 0 away and moves the very first precision by one bit
 

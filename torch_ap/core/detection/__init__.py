@@ -1,0 +1,1 @@
+"""Detections: boxes and masks in, matched to the ground truths, hit curves out."""
