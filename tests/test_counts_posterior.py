@@ -36,6 +36,8 @@ def test_f_beta_shares_its_gamma(counts, beta):
     for p in (0.025, 0.2, 0.5, 0.9, 0.975):
         assert posterior.cdf(np.quantile(f, p)) == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / 100_000))
         assert posterior.cdf(posterior.quantile(p)) == pytest.approx(p, abs=1e-9)
+    assert posterior.mean == pytest.approx(f.mean(), abs=4 * f.std() / 100_000**0.5)
+    assert posterior.variance == pytest.approx(f.var(), rel=0.03)
     independent = 2 * (a := rng.beta(20.5, 7.5, 100_000)) * (b := rng.beta(20.5, 11.5, 100_000)) / (a + b)
     if counts == (20, 7, 11) and beta == 1:
         assert independent.std() < 0.93 * f.std()
@@ -46,6 +48,14 @@ def test_quadrature_meets_the_closed_form():
     for x in (0.3, 0.5, 0.7, 0.9):
         assert near.cdf(x) == pytest.approx(closed.cdf(x), abs=1e-10)
     assert (closed.cdf(0.0), closed.cdf(1.0)) == (0, 1)
+
+
+def test_moments_meet_the_closed_form():
+    """F_1 = 2 U / (1 + U) with U ~ Beta(tp, fp + fn)."""
+    found, u = f_beta_posterior(3, 2, 4), stats.beta(3.5, 2.5 + 4.5)
+    mean = u.expect(lambda x: 2 * x / (1 + x))
+    assert found.mean == pytest.approx(mean, abs=1e-9)
+    assert found.variance == pytest.approx(u.expect(lambda x: (2 * x / (1 + x) - mean) ** 2), abs=1e-9)
 
 
 def test_draws_do_not_matter_to_wins():

@@ -117,12 +117,14 @@ def voc_evaluation_of(
     validate_args: bool = True,
 ) -> VocEvaluation:
     """Settings as given, checked."""
-    thresholds = [iou_threshold] if isinstance(iou_threshold, int | float) else iou_threshold
-    rules.numbers("iou_threshold", thresholds, low=0, high=1)
+    if isinstance(iou_threshold, int | float):
+        checks.fraction("iou_threshold", iou_threshold)
+        iou_threshold = [iou_threshold]
+    rules.numbers("iou_threshold", iou_threshold, low=0, high=1)
     checks.one_of("box_format", box_format, boxes.FORMATS)
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)
     for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict), ("validate_args", validate_args)):
         checks.boolean(name, value)
     return VocEvaluation(
-        box_format, tuple(map(float, thresholds)), interpolation, inclusive_pixels, strict, validate_args
+        box_format, tuple(map(float, iou_threshold)), interpolation, inclusive_pixels, strict, validate_args
     )

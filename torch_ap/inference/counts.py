@@ -4,6 +4,7 @@ Goutte & Gaussier (2005): with a Gamma variable for each count, precision and re
 of the true positives. F_beta is a function of all three; drawing precision and recall independently is wrong.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -74,6 +75,16 @@ class FBetaPosterior:
     fn: float
     beta: float
 
+    @cached_property
+    def mean(self) -> float:
+        """E(F), by quadrature to 1e-9."""
+        return self._integral(lambda x: 1 - self.cdf(x))
+
+    @cached_property
+    def variance(self) -> float:
+        """Var(F), by quadrature."""
+        return self._integral(lambda x: 2 * (x - self.mean) * (1 - self.cdf(x))) + self.mean**2
+
     def cdf(self, value: float) -> float:
         """P(F <= value)."""
         if value <= 0 or value >= 1:
@@ -96,6 +107,14 @@ class FBetaPosterior:
         """The central interval of probability ``level``."""
         rules.level(level)
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+    def _integral(self, value: Callable[[float], float]) -> float:
+        """Over [0, 1]; the inner ends are where F lives."""
+        scipy_stats("the posterior of F_beta")
+        from scipy.integrate import quad
+
+        within = [self.quantile(p) for p in (1e-9, 0.5, 1 - 1e-9)]
+        return float(quad(value, 0, 1, points=within, limit=200, epsabs=1e-12, epsrel=1e-10)[0])
 
     @cached_property
     def _share(self) -> tuple[Any, Any]:
