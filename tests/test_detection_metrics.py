@@ -187,6 +187,13 @@ def test_voc_curves():
     assert len(metric.hit_curve().m) == 2 * len(each)
 
 
+def test_a_voc_threshold_is_named_as_it_was_given():
+    with pytest.raises(ValueError, match=r"`iou_threshold` must be a number in \[0, 1\], got 2$"):
+        VOCMeanAveragePrecision(iou_threshold=2)
+    with pytest.raises(ValueError, match=r"`iou_threshold` must be None or a list of numbers in \[0, 1\], got \[2\]"):
+        VOCMeanAveragePrecision(iou_threshold=[2])
+
+
 def _torchmetrics():
     try:
         import torchvision  # noqa: F401
