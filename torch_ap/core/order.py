@@ -171,6 +171,11 @@ def spans(size: int, parts: int) -> list[slice]:
     return [slice(first, last) for first, last in itertools.pairwise(cuts)]
 
 
+def blocks(span: slice, size: int) -> list[slice]:
+    """``span`` in slices of ``size``, the last one shorter."""
+    return [slice(first, min(first + size, span.stop)) for first in range(span.start, span.stop, size)]
+
+
 @contextmanager
 def crew(threads: int) -> Iterator[Callable[[Callable[[Task], Answer], Iterable[Task]], list[Answer]]]:
     """``share(work, tasks)`` as often as wanted on the same threads; the answers come in the order of the tasks."""

@@ -152,5 +152,4 @@ def _search(ascending: Array, start: Array, pitch: int, wanted: Array, before: n
 def _blocks(table: Array) -> list[slice]:
     """Blocks of whole rows that fit in cache; one at least."""
     rows, width = table.shape
-    height = max(1, _ITEMS_A_BLOCK // max(width, 1))
-    return [slice(first, min(first + height, rows)) for first in range(0, max(rows, 1), height)]
+    return order.blocks(slice(0, rows), max(1, _ITEMS_A_BLOCK // max(width, 1))) or [slice(0, 0)]

@@ -16,7 +16,7 @@ from torch_ap.core import order, packing, segments, tie_groups
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
-_KEYS_A_BLOCK = 1 << 15
+_KEYS_A_BLOCK = 1 << 15  # torch works so many off on the calling thread alone
 _KEYS_A_CHUNK = 1 << 19
 _PACKED_BITS = 33
 
@@ -65,7 +65,7 @@ def _packed(scores: Array, relevant: Array, ranking: Array, lengths: Array) -> t
     cuts = offsets.searchsorted([len(keys) * part // threads for part in range(threads)]).tolist()
     shares = [slice(first, last) for first, last in zip(cuts, [*cuts[1:], len(lengths)], strict=True)]
     with order.crew(threads) as share:
-        share(fill, _blocks(slice(0, len(keys))))
+        share(fill, order.blocks(slice(0, len(keys)), _KEYS_A_BLOCK))
         return tie_groups.join(share(work, shares))
 
 
@@ -74,7 +74,7 @@ def _searched(scores: Tensor, ranking: Tensor, wanted: Array) -> tuple[Array, Ar
 
     def locate(chunk: slice) -> tuple[Array, Array]:
         keys = np.empty(chunk.stop - chunk.start, np.int64)
-        for part in _blocks(chunk):
+        for part in order.blocks(chunk, _KEYS_A_BLOCK):
             keys[part.start - chunk.start : part.stop - chunk.start] = packing.group_keys(scores[part], ranking[part])[
                 0
             ].numpy()
@@ -85,10 +85,3 @@ def _searched(scores: Tensor, ranking: Tensor, wanted: Array) -> tuple[Array, Ar
     ranges = order.in_threads(locate, chunks, threads)
     below, at_or_below = (np.sum(side, axis=0) for side in zip(*ranges, strict=True))
     return below, at_or_below
-
-
-def _blocks(span: slice) -> list[slice]:
-    """Blocks that torch works off on the calling thread alone."""
-    return [
-        slice(first, min(first + _KEYS_A_BLOCK, span.stop)) for first in range(span.start, span.stop, _KEYS_A_BLOCK)
-    ]
