@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import checks
+from torch_ap.inference.resampling import Resampling
 
 
 def level(value: Any) -> None:
@@ -19,6 +20,13 @@ def positive(name: str, value: Any) -> None:
     """A finite number above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}")
+
+
+def resampling(value: Any) -> Resampling:
+    """A :class:`Resampling`; the default one for None."""
+    if value is not None and not isinstance(value, Resampling):
+        raise TypeError(f"`resampling` must be a Resampling or None, got {value!r}")
+    return value or Resampling()
 
 
 def ranking_size(n: Any, m: Any) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch_ap.core.batch import Batch, counted
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import Evaluation
+from torch_ap.inference import rules
 from torch_ap.inference.average_comparison import compare_averages
 from torch_ap.inference.chance_level import chance_level, tie_groups
 from torch_ap.inference.comparison import Comparison, compare_checked
@@ -153,7 +154,7 @@ class UncertainMetric(RankingMetric):
                 "level": level,
                 "method": method,
                 "design": design,
-                "resampling": resampling or Resampling(),
+                "resampling": rules.resampling(resampling),
             }
             if not one:
                 return compare_averages(self._evaluation, *pair, **how)
