@@ -55,6 +55,17 @@ def paired(a: Any, b: Any, name_a: str, name_b: str) -> None:
     checks.same_device(**{name_a: a, name_b: b})
 
 
+def ranks(name: str, value: Tensor, target: Any) -> None:
+    """Scores without NaN, one for each target."""
+    if isinstance(target, Tensor) and value.shape != target.shape:
+        raise ValueError(
+            f"`{name}` and `target` must have the same shape, got {tuple(value.shape)} and {tuple(target.shape)}"
+        )
+    bad = torch.isnan(value).nonzero()
+    if len(bad):
+        raise ValueError(f"`{name}` must not hold NaN; got nan at index {int(bad[0])}")
+
+
 def query_values(name: str, value: Any, *, ndim: int = 1) -> None:
     """A tensor of finite per-query values, one query at least."""
     checks.scores(name, value)
