@@ -26,9 +26,9 @@ def precision_band(
     The band is pointwise: each level is covered by itself, not the curve as a whole.
 
     Args:
-        preds: (N,) scores of one ranking, no NaN.
-        target: (N,) of 0 and 1.
-        recall_levels: (R,) in [0, 1]; None for the 101 of COCO.
+        preds: (N,) scores of one ranking, no NaN; other shapes are flattened.
+        target: of 0 and 1, in the shape of ``preds``.
+        recall_levels: (R,) floating tensor in [0, 1]; None for the 101 of COCO.
         level: nominal coverage, in (0, 1).
         design: "iid" or "stratified", as for :func:`torch_ap.inference.average_precision_interval`.
         resampling: None for 1,000 replicates that repeat.
@@ -54,6 +54,7 @@ def precision_band(
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
         checks.recall_levels("recall_levels", recall_levels)
+    rules.resampling(resampling)
     admitted = Door()(preds, target)
     raise_broken(admitted.broken, 1)
     device = admitted.scores.device
