@@ -153,6 +153,24 @@ def test_two_groups_of_many_items_are_hypergeometric():
     assert 1e-5 < found.p_value < 0.05
 
 
+@pytest.mark.parametrize(
+    ("sizes", "m"), [([2, 3000, 1], 2998), ([2, 3000, 1], 5), ([2000, 3, 1900], 1700), ([1, 1200, 2], 3)]
+)
+def test_weights_of_large_groups_are_their_shares(sizes, m):
+    """Tails of AP against exact integers; the binomial coefficients of one group alone may exceed all floats."""
+    exact = []
+    for first in range(sizes[0] + 1):
+        for last in range(max(0, m - first - sizes[1]), min(sizes[2], m - first) + 1):
+            hits = (first, m - first - last, last)
+            ways = math.prod(math.comb(size, r) for size, r in zip(sizes, hits, strict=True))
+            exact.append((float(oracles.grouped_allocation(sizes, hits)), ways))
+    values, weights = every_average_precision(array(sizes), m)
+    assert len(values) == len(exact)
+    for place in np.linspace(values.min(), values.max(), 30)[1:-1]:
+        share = Fraction(sum(ways for value, ways in exact if value > place), math.comb(sum(sizes), m))
+        assert weights[values > place].sum() / weights.sum() == pytest.approx(float(share), rel=1e-9, abs=1e-300)
+
+
 def test_grades_of_many_items_agree_with_permutations():
     generator = torch.Generator().manual_seed(2)
     target = (torch.rand(400, generator=generator) < 0.2).long()

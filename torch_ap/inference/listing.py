@@ -101,30 +101,32 @@ def _by_item(sizes: Array, n: int, m: int) -> tuple[Array, Array]:
 def _by_group(sizes: Array, n: int, m: int) -> tuple[Array, Array]:
     """The r hits of a group that ends at rank t, after h above it, add r (h + r) / t."""
     countable = math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1) < _WHOLE
+    ways_of = _choices if countable else _shares
     hits, sums, weights, t = np.zeros(1, np.int64), np.zeros(1), np.ones(1), 0
     for size in sizes.tolist():
         t += size
+        fewest = max(0, m - (n - size))
         least = np.maximum(m - hits - (n - t), 0)
         width = np.minimum(m - hits, size) + 1 - least
         before = np.repeat(np.arange(len(hits)), width)
         given = least[before] + np.arange(len(before)) - np.repeat(width.cumsum() - width, width)
         hits = hits[before] + given
         sums = sums[before] + given * hits / t
-        weights = weights[before] * (_choices(size, m) if countable else _shares(size, n, m))[given]
+        weights = weights[before] * ways_of(size, n, m, fewest)[given - fewest]
     return sums, weights
 
 
-def _choices(size: int, m: int) -> Array:
-    """C(size, r) for r from 0."""
-    return np.array([float(math.comb(size, r)) for r in range(min(size, m) + 1)])
+def _choices(size: int, n: int, m: int, least: int) -> Array:
+    """C(size, r) for r from ``least`` to the most that the group can get."""
+    return np.array([float(math.comb(size, r)) for r in range(least, min(size, m) + 1)])
 
 
-def _shares(size: int, n: int, m: int) -> Array:
-    """C(size, r) (m / (n - m))^r for r from 0, over the largest of them, from which the logarithms are added up.
+def _shares(size: int, n: int, m: int, least: int) -> Array:
+    """C(size, r) (m / (n - m))^r for these r, over the largest of them, from which the logarithms are added up.
 
     All ways hold m hits, so that the powers multiply each of them by the same.
     """
-    r = np.arange(min(size, m), dtype=np.float64)
+    r = np.arange(least, min(size, m), dtype=np.float64)
     logs = np.log((size - r) * m / ((r + 1) * (n - m)))
     mode = int((logs > 0).sum())
     shares: Array = np.exp(np.concatenate([-logs[:mode][::-1].cumsum()[::-1], np.zeros(1), logs[mode:].cumsum()]))
