@@ -22,6 +22,13 @@ def positive(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}")
 
 
+def resampling(value: Any) -> Resampling:
+    """A :class:`Resampling`; the default one for None."""
+    if value is not None and not isinstance(value, Resampling):
+        raise TypeError(f"`resampling` must be a Resampling or None, got {value!r}")
+    return value or Resampling()
+
+
 def ranking_size(n: Any, m: Any) -> None:
     """``n`` items, at least one, and ``m`` of them relevant, from 0 to n."""
     checks.positive_int("n", n)
@@ -46,6 +53,17 @@ def paired(a: Any, b: Any, name_a: str, name_b: str) -> None:
     if len(a) != len(b):
         raise ValueError(f"`{name_a}` and `{name_b}` must be paired, of one length, got lengths {len(a)} and {len(b)}")
     checks.same_device(**{name_a: a, name_b: b})
+
+
+def ranks(name: str, value: Tensor, target: Any) -> None:
+    """Scores without NaN, one for each target."""
+    if isinstance(target, Tensor) and value.shape != target.shape:
+        raise ValueError(
+            f"`{name}` and `target` must have the same shape, got {tuple(value.shape)} and {tuple(target.shape)}"
+        )
+    bad = torch.isnan(value).nonzero()
+    if len(bad):
+        raise ValueError(f"`{name}` must not hold NaN; got nan at index {int(bad[0])}")
 
 
 def query_values(name: str, value: Any, *, ndim: int = 1) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.core import segments
 from torch_ap.core.batch import Batch, counted
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import Evaluation
+from torch_ap.inference import rules
 from torch_ap.inference.average_comparison import compare_averages
-from torch_ap.inference.chance_level import chance_level
+from torch_ap.inference.chance_level import chance_level, tie_groups
 from torch_ap.inference.comparison import Comparison, compare_checked
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import interval_of_curve
@@ -31,6 +33,10 @@ class UncertainMetric(RankingMetric):
         """The rankings of all items so far, the items unless only counts were kept, and the dtype of the scores."""
         raise NotImplementedError
 
+    def _every_bin(self) -> HitCurve:
+        """Where only counts were kept: the rankings with all items as hits, whose entries are all bins."""
+        raise NotImplementedError
+
     @contextmanager
     def _all_ranks(self) -> Iterator[tuple[HitCurve, Batch | None, torch.dtype]]:
         """What is held by all ranks together."""
@@ -45,7 +51,10 @@ class UncertainMetric(RankingMetric):
             yield curve, batch, self._dtype_of_result(scores)
 
     def baseline(self) -> Tensor:
-        """What chance gives: E(AP) or E(AP@k) of a random ranking of these items, averaged as the metric is.
+        """What chance gives: E(AP) or E(AP@k) where the same labels stand in random order, averaged as the metric is.
+
+        With ``ties="grouped"`` and counts per threshold the tied items stay tied. With ``ties="expected"`` that makes
+        no difference; for "optimistic" and "pessimistic" it is the level of rankings without ties.
 
         Returns:
             Of the shape and dtype of ``compute()``; see :func:`torch_ap.inference.random_average_precision`.
@@ -61,8 +70,8 @@ class UncertainMetric(RankingMetric):
             >>> metric.baseline()
             tensor(0.6806)
         """
-        with self._all_ranks() as (curve, _, dtype):
-            return self._chance(curve, dtype)
+        with self._all_ranks() as (curve, batch, dtype):
+            return self._chance(curve, batch, dtype)
 
     def confidence_interval(
         self,
@@ -146,7 +155,7 @@ class UncertainMetric(RankingMetric):
                 "level": level,
                 "method": method,
                 "design": design,
-                "resampling": resampling or Resampling(),
+                "resampling": rules.resampling(resampling),
             }
             if not one:
                 return compare_averages(self._evaluation, *pair, **how)
@@ -161,7 +170,8 @@ class UncertainMetric(RankingMetric):
             level: nominal coverage of the interval, in (0, 1).
 
         Returns:
-            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are NaN where no interval exists.
+            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are NaN where no interval exists, as where
+            scores tie that ``ties`` does not group.
 
         Raises:
             ValueError: for ``average="none"``, and what :meth:`baseline` and :meth:`confidence_interval` refuse.
@@ -177,13 +187,22 @@ class UncertainMetric(RankingMetric):
         if self._evaluation.door.width is not None and self._evaluation.average in ("none", None):
             raise ValueError("`average` must not be 'none' for a summary, which is one value a name")
         with self._all_ranks() as (curve, batch, dtype):
-            found = interval_of_curve(self._evaluation, curve, batch, level=level).to(dtype)
             value = self._evaluation.value(curve, dtype, warn=False)
-            chance = self._chance(curve, dtype)
-        return {"ap": value, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
+            ends = self._ends(curve, batch, level)
+            chance = self._chance(curve, batch, dtype)
+        return {"ap": value, "ap_low": ends[0].to(dtype), "ap_high": ends[1].to(dtype), "ap_chance": chance}
 
-    def _chance(self, curve: HitCurve, dtype: torch.dtype) -> Tensor:
-        each = chance_level(curve, self._evaluation.convention)
+    def _ends(self, curve: HitCurve, batch: Batch | None, level: float) -> tuple[Tensor, Tensor]:
+        """Of the interval; NaN where ties leave none, so that a logger does not stop for two equal scores."""
+        one, grouped = self._evaluation.door.width is None, self._evaluation.convention.ties == "grouped"
+        if one and not grouped and bool((curve.items > 1).any()):
+            return (torch.full_like(segments.real(curve.m[0]), torch.nan),) * 2
+        found = interval_of_curve(self._evaluation, curve, batch, level=level)
+        return found.low, found.high
+
+    def _chance(self, curve: HitCurve, batch: Batch | None, dtype: torch.dtype) -> Tensor:
+        groups = [self._every_bin()] if batch is None else tie_groups(self._evaluation, batch)
+        each = chance_level(curve, self._evaluation.convention, groups=groups)
         return self._evaluation.averaged(each, curve, dtype, warn=False)
 
 
