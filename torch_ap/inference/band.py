@@ -54,7 +54,7 @@ def precision_band(
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
         checks.recall_levels("recall_levels", recall_levels)
-    rules.resampling(resampling)
+    how = rules.resampling(resampling)
     admitted = Door()(preds, target)
     raise_broken(admitted.broken, 1)
     device = admitted.scores.device
@@ -65,7 +65,6 @@ def precision_band(
         nan = torch.full_like(estimate, torch.nan)
         reason = "fewer than two hits, or no misses: the ends are NaN"
         return Interval(estimate, nan, nan, nan, level, "bootstrap-percentile", design, reason)
-    how = resampling or Resampling()
     values = bootstrap.replicates(curve, lambda drawn: interpolation.at_levels(drawn, levels), design, how)
     tails = values.new_tensor([(1 - level) / 2, (1 + level) / 2])
     low, high = torch.nanquantile(values, tails, dim=0)

@@ -110,7 +110,7 @@ def chance_test(
         ('exact', 0.5284, 0.0357)
     """
     checks.one_of("method", method, _METHODS)
-    rules.resampling(resampling)
+    how = rules.resampling(resampling)
     admitted = Door()(preds, target)
     raise_broken(admitted.broken, 1)
     curve = builders.from_scores(admitted.scores, admitted.target, every_group=True)
@@ -122,7 +122,7 @@ def chance_test(
     tied = len(curve.items) < n
     expected, deviation = tied_moments(curve.items, m) if tied else (chance.mean, chance.standard_deviation)
     if chosen == "permutation":
-        found = _permuted(curve, resampling or Resampling())
+        found = _permuted(curve, how)
         p = (int((found >= ap - _SAME).sum()) + 1) / (len(found) + 1)
     else:
         p = _listed_tail(curve, ap) if chosen == "exact" else chance.lognormal_tail(ap)

@@ -101,7 +101,7 @@ def _by_item(sizes: Array, n: int, m: int) -> tuple[Array, Array]:
 def _by_group(sizes: Array, n: int, m: int) -> tuple[Array, Array]:
     """The r hits of a group that ends at rank t, after h above it, add r (h + r) / t."""
     countable = math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1) < _WHOLE
-    ways_of = _choices if countable else _shares
+    odds = None if countable else m / (n - m)
     hits, sums, weights, t = np.zeros(1, np.int64), np.zeros(1), np.ones(1), 0
     for size in sizes.tolist():
         t += size
@@ -112,22 +112,20 @@ def _by_group(sizes: Array, n: int, m: int) -> tuple[Array, Array]:
         given = least[before] + np.arange(len(before)) - np.repeat(width.cumsum() - width, width)
         hits = hits[before] + given
         sums = sums[before] + given * hits / t
-        weights = weights[before] * ways_of(size, n, m, fewest)[given - fewest]
+        weights = weights[before] * _weights(size, fewest, min(size, m), odds)[given - fewest]
     return sums, weights
 
 
-def _choices(size: int, n: int, m: int, least: int) -> Array:
-    """C(size, r) for r from ``least`` to the most that the group can get."""
-    return np.array([float(math.comb(size, r)) for r in range(least, min(size, m) + 1)])
+def _weights(size: int, least: int, most: int, odds: float | None) -> Array:
+    """C(size, r) for r from ``least`` to ``most``; with odds C(size, r) odds^r over the largest of them.
 
-
-def _shares(size: int, n: int, m: int, least: int) -> Array:
-    """C(size, r) (m / (n - m))^r for these r, over the largest of them, from which the logarithms are added up.
-
-    All ways hold m hits, so that the powers multiply each of them by the same.
+    All ways hold as many hits, so that the powers of the odds multiply each of them by the same. The logarithms are
+    added up from the largest, where they are small.
     """
-    r = np.arange(least, min(size, m), dtype=np.float64)
-    logs = np.log((size - r) * m / ((r + 1) * (n - m)))
+    if odds is None:
+        return np.array([float(math.comb(size, r)) for r in range(least, most + 1)])
+    r = np.arange(least, most)
+    logs = np.log((size - r) / (r + 1) * odds)
     mode = int((logs > 0).sum())
     shares: Array = np.exp(np.concatenate([-logs[:mode][::-1].cumsum()[::-1], np.zeros(1), logs[mode:].cumsum()]))
     return shares

@@ -105,9 +105,3 @@ def number(name: str, value: Any) -> float:
     if not one or isinstance(value, bool) or value != value:
         raise ValueError(f"`{name}` must be a number but NaN, got {value!r}")
     return float(value)
-
-
-def resampling(value: Any) -> None:
-    """How replicates are drawn, or None for the default."""
-    if value is not None and not isinstance(value, Resampling):
-        raise TypeError(f"`resampling` must be a Resampling or None, got {value!r}")
