@@ -22,7 +22,7 @@ _NODES = 400
 
 @dataclass(frozen=True)
 class BetaPosterior:
-    """A Beta(a, b) distribution (extra: ``inference``).
+    """A Beta(a, b) distribution (extra: ``inference``); equals ``scipy.stats.beta(a, b)``.
 
     Attributes:
         a: first parameter, above 0.
