@@ -1,6 +1,7 @@
 """Rules about the arguments of statements of uncertainty, once."""
 
 import math
+from numbers import Real
 from typing import Any
 
 import torch
@@ -12,13 +13,13 @@ from torch_ap.inference.resampling import Resampling
 
 def level(value: Any) -> None:
     """A confidence level strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < 1:
         raise ValueError(f"`level` must be a number between 0 and 1, ends excluded, got {value!r}")
 
 
 def positive(name: str, value: Any) -> None:
     """A finite number above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
         raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}")
 
 
