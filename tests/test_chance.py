@@ -321,7 +321,9 @@ def test_edges_of_the_laws():
     assert (RandomHits(5, 4, 3).quantile(0.0), RandomHits(5, 4, 3).quantile(1.0)) == (2, 3)
     law = exact_distribution(5, 2)
     assert (law.quantile(0), law.quantile(1)) == (float(law.values[0]), 1)
-    assert law.tail(torch.tensor(1.0)) == 0.1
+    assert law.tail(torch.tensor(1.0)) == law.tail(np.float32(1)) == 0.1
+    assert law.quantile(np.float32(1)) == 1
+    assert hits.tail(np.int64(100)) == hits.tail(100)
     assert (law.tail(-math.inf), law.tail(math.inf)) == (1, 0)
     cut = exact_distribution(40_000, 1, 3)
     assert cut.values.tolist() == pytest.approx([0, 1 / 3, 1 / 2, 1])

@@ -1,7 +1,7 @@
 """Rules about the arguments of statements of uncertainty, once."""
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -91,18 +91,19 @@ def no_weights(weights: Tensor | None, what: str) -> None:
 
 def probability(value: Any) -> None:
     """The ``p`` of a quantile: a number in [0, 1], not NaN."""
-    checks.fraction("p", value)
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise ValueError(f"`p` must be a number in [0, 1], got {value!r}")
 
 
 def whole(name: str, value: Any) -> None:
-    """An int of any sign; bool is no int here."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    """An int of any sign, or NumPy's; bool is no int here."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise ValueError(f"`{name}` must be an int, got {value!r}")
 
 
 def number(name: str, value: Any) -> float:
     """A number but NaN, or a tensor of one, as a float; infinities are numbers."""
-    one = isinstance(value, int | float) or (isinstance(value, Tensor) and value.numel() == 1)
+    one = isinstance(value, Real) or (isinstance(value, Tensor) and value.numel() == 1)
     if not one or isinstance(value, bool) or value != value:
         raise ValueError(f"`{name}` must be a number but NaN, got {value!r}")
     return float(value)
