@@ -43,7 +43,7 @@ def recall_at_k_interval(preds: Tensor, target: Tensor, k: int, *, level: float 
         TypeError, ValueError: for an argument that breaks one of these rules.
 
     Equals no other package's. The transition probabilities of Su & Zhang's general form cannot be estimated from one
-    ranking, and are not used. Source: the documentation of this package; Wilson (1927).
+    ranking, and are not used. Source: the delta method, with the variance above; Wilson (1927).
 
     Example:
         >>> import torch

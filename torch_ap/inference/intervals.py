@@ -90,9 +90,10 @@ def average_precision_interval(
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
 
-    Equals no other package's. Source: influence functions as derived in the documentation of this package; "boyd":
-    Boyd, Eng & Page (2013), Area under the Precision-Recall Curve, section 4; "survival", "sigma-ap": Su & Zhang,
-    Statistical Inference for Recall, Precision and Average Precision; "bca": Efron (1987).
+    Equals no other package's. Source: influence functions: Hampel (1974), those of AP in
+    :mod:`torch_ap.inference.influence`; "boyd": Boyd, Eng & Page (2013), Area under the Precision-Recall Curve, section
+    4; "survival", "sigma-ap": Su & Zhang, Statistical Inference for Recall, Precision and Average Precision; "bca":
+    Efron (1987).
 
     Example:
         >>> import torch
