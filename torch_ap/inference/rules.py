@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import checks
+from torch_ap.inference.resampling import Resampling
 
 
 def level(value: Any) -> None:
@@ -67,3 +68,9 @@ def no_weights(weights: Tensor | None, what: str) -> None:
     """Item weights are refused where the formulas count items."""
     if weights is not None:
         raise ValueError(f"`weights` must be None for {what}: its formulas count items, got {tuple(weights.shape)}")
+
+
+def resampling(value: Any) -> None:
+    """A record of how a computation by random replicates runs, or None."""
+    if value is not None and not isinstance(value, Resampling):
+        raise TypeError(f"`resampling` must be a Resampling or None, got {value!r}")
