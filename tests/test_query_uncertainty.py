@@ -81,6 +81,26 @@ def test_baseline_is_the_mean_over_all_orders(words, unseen):
     assert float(metric.baseline()) == pytest.approx(sum(wanted) / 6, rel=1e-12)
 
 
+@pytest.mark.parametrize("words", [{}, {"top_k": 3}, {"top_k": 4, "denominator": "relevant"}])
+@pytest.mark.parametrize("unseen", [0, 2])
+def test_tied_items_stay_tied_where_ties_are_grouped(words, unseen):
+    scores = [torch.tensor(x) for x in ([0.4, 0.4, 0.2, 0.2, 0.2], [0.1] * 3, [0.3])]
+    targets = [torch.tensor(x) for x in ([1, 0, 0, 1, 0], [0, 1, 0], [1])]
+    metric = RetrievalMAP(ties="grouped", **words).set_dtype(torch.float64)
+    wanted = []
+    for query, (preds, target) in enumerate(zip(scores, targets, strict=True)):
+        m = int(target.sum()) + unseen
+        metric.update(preds, target, torch.full_like(target, query), num_relevant={query: m})
+        orders = torch.tensor(list(itertools.permutations(target.tolist())))
+        counts = torch.full((len(orders),), m)
+        rows = preds.double().expand(orders.shape)
+        each = retrieval_average_precision(rows, orders, num_relevant=counts, ties="grouped", **words)
+        wanted.append(float(each.mean()))
+    assert float(metric.baseline()) == pytest.approx(sum(wanted) / 3, rel=1e-12)
+    metric.update(num_relevant={99: 2})
+    assert float(metric.baseline()) == pytest.approx(sum(wanted) / 4, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("action", "wanted"), [("neg", 0.75 / 2), ("pos", 1.75 / 2), ("skip", 0.75), ("nan", math.nan)]
 )

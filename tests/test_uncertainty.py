@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -7,7 +8,13 @@ import torch.multiprocessing as mp
 from torchmetrics import MetricCollection
 
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
-from torch_ap.inference import Resampling, average_precision_interval, compare_rankings, random_average_precision
+from torch_ap.inference import (
+    Resampling,
+    average_precision_interval,
+    chance_level,
+    compare_rankings,
+    random_average_precision,
+)
 
 KEYS = {"ap", "ap_low", "ap_high", "ap_chance"}
 
@@ -71,6 +78,59 @@ def test_multiclass_says_what_the_functions_say(average):
         assert baseline.tolist() == pytest.approx(each)
     elif average == "macro":
         assert float(baseline) == pytest.approx(sum(each) / 4)
+
+
+def over_all_orders(scores, target, **words):
+    """The mean of the metric over all orders of the labels."""
+    kind = BinaryAveragePrecision if target.ndim == 1 else MultilabelAveragePrecision
+    if target.ndim == 1:
+        orders = set(itertools.permutations(target.tolist()))
+        return sum(float(fed(kind(**words), scores, torch.tensor(x)).compute()) for x in orders) / len(orders)
+    return [over_all_orders(scores[:, c], target[:, c], **words) for c in range(target.shape[1])]
+
+
+@pytest.mark.parametrize("words", [{}, {"top_k": 1}, {"top_k": 4}, {"top_k": 5, "denominator": "relevant"}])
+@pytest.mark.parametrize("hits", [1, 3, 7])
+def test_tied_items_stay_tied_in_random_orders(words, hits):
+    scores = torch.tensor([0.9, 0.5, 0.5, 0.5, 0.3, 0.3, 0.1, -math.inf, -math.inf]).double()
+    target = (torch.arange(9) < hits).long()
+    for ties in ("grouped", "expected"):
+        metric = fed(BinaryAveragePrecision(ties=ties, **words), scores, target)
+        assert float(metric.baseline()) == pytest.approx(over_all_orders(scores, target, ties=ties, **words), rel=1e-12)
+    flat = fed(BinaryAveragePrecision(**words), torch.zeros(9).double(), target)
+    assert float(flat.baseline()) == pytest.approx(float(flat.compute()), rel=1e-12)
+
+
+def test_tied_columns_and_bins_have_their_own_level():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(4, (8, 3), generator=generator).double() / 4
+    target = torch.randint(2, (8, 3), generator=generator)
+    each = over_all_orders(scores, target)
+    for words in ({}, {"thresholds": [0, 0.25, 0.5, 0.75]}):
+        none = fed(MultilabelAveragePrecision(3, "none", **words), scores, target).set_dtype(torch.float64)
+        assert none.baseline().tolist() == pytest.approx(each, rel=1e-12)
+    few = {"thresholds": [0.2, 0.6]}  # below 0.2 nothing is retrieved
+    binned = fed(MultilabelAveragePrecision(3, "none", **few), scores, target).set_dtype(torch.float64)
+    assert binned.baseline().tolist() == pytest.approx(over_all_orders(scores.float(), target, **few), rel=1e-6)
+    micro = fed(MultilabelAveragePrecision(3, "micro"), scores[:3], target[:3]).set_dtype(torch.float64)
+    wanted = over_all_orders(scores[:3].flatten(), target[:3].flatten())
+    assert float(micro.baseline()) == pytest.approx(wanted, rel=1e-12)
+    target[1, 2] = target[4, 0] = -1
+    ignoring = fed(MultilabelAveragePrecision(3, "none", ignore_index=-1), scores, target).set_dtype(torch.float64)
+    each = [over_all_orders(scores[kept, c], target[kept, c]) for c, kept in enumerate((target >= 0).t())]
+    assert ignoring.baseline().tolist() == pytest.approx(each, rel=1e-12)
+    ids = torch.tensor([0, 2, 1, -1, 2, 0, 2, 1])
+    classes = fed(MulticlassAveragePrecision(3, "none", ignore_index=-1), scores, ids).set_dtype(torch.float64)
+    each = [over_all_orders(scores[ids >= 0, c], (ids[ids >= 0] == c).long()) for c in range(3)]
+    assert classes.baseline().tolist() == pytest.approx(each, rel=1e-12)
+
+
+def test_columns_are_taken_in_blocks(monkeypatch):
+    scores = torch.randint(5, (40, 7), generator=torch.Generator().manual_seed(0)).double()
+    metric = fed(MulticlassAveragePrecision(7, "none"), scores, torch.arange(40) % 7)
+    whole = metric.baseline()
+    monkeypatch.setattr(chance_level, "_ITEMS_A_BLOCK", 100)
+    assert torch.equal(metric.baseline(), whole)
 
 
 def test_baseline_counts_rankings_as_the_metric_does():

@@ -1,20 +1,40 @@
-"""The chance level of rankings under a convention: E(AP) or E(AP@k) where the same items stand in random order."""
+"""The chance level of rankings under a convention: E(AP) or E(AP@k) where the same labels stand in random order.
+
+Where ties are grouped, the groups stay and the labels change places. With g items in a group, t0 above it and L of its
+places among the first k (all g without a cut), and with one item relevant with probability p1 and two with p2,
+
+    E(AP) = (p1 sum of L^2 / (g (t0 + L)) + p2 sum of L (t0 + L (g - 1) / g) / (t0 + L)) / norm
+
+over all groups: the expectation of r L / g (h0 + r L / g) / (t0 + L), with r hits in a group and h0 above it.
+"""
+
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
 
+from torch_ap.core import batch, order, segments
+from torch_ap.core.batch import Batch, counted
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.functional.evaluation import Evaluation
 from torch_ap.inference.random_ranking import expected_average_precision
 
+_ITEMS_A_BLOCK = 1 << 24
 
-def chance_level(curve: HitCurve, convention: Convention, seen: Tensor | None = None) -> Tensor:
+
+def chance_level(
+    curve: HitCurve, convention: Convention, *, seen: Tensor | None = None, groups: Iterable[HitCurve] | None = None
+) -> Tensor:
     """E(AP) of each ranking: (S,) float64, NaN where nothing is relevant.
 
     Args:
         curve: S unweighted rankings of n items.
-        convention: what AP means. Its ``ties`` have no part in it: random orders have none.
+        convention: what AP means.
         seen: (S,) int64 relevant items among the n, where more exist that were never retrieved; None for m.
+        groups: curves in which every tie group is an entry, of the same rankings in turn (the last ones may be left out
+            if they have no items); used where ties are grouped. Without them, and by the other rules for ties, the
+            random rankings have no ties.
 
     Raises:
         ValueError: for interpolated AP or ``denominator="found"``, which have no closed form.
@@ -24,8 +44,45 @@ def chance_level(curve: HitCurve, convention: Convention, seen: Tensor | None = 
     k, denominator = convention.top_k, convention.denominator
     if k is not None and denominator == "found":
         raise ValueError("`denominator='found'` has no closed form of its chance level; use 'min' or 'relevant'")
-    if seen is None:
+    hits = curve.m if seen is None else seen
+    if groups is not None and convention.ties == "grouped":
+        total = _total_of_groups(groups, segments.real(curve.n), segments.real(hits), k)
+    elif seen is None:
         return expected_average_precision(curve.n, curve.m, k, denominator=denominator)
-    total = expected_average_precision(curve.n.clamp(min=1), seen, k, denominator="relevant") * seen
+    else:
+        total = expected_average_precision(curve.n.clamp(min=1), seen, k, denominator="relevant") * seen
     norm = curve.m if k is None or denominator == "relevant" else curve.m.clamp(max=k)
-    return torch.where(curve.m > 0, torch.where(seen > 0, total, 0) / norm, torch.nan)
+    return torch.where(curve.m > 0, torch.where(hits > 0, total, 0) / norm, torch.nan)
+
+
+def tie_groups(evaluation: Evaluation, admitted: Batch) -> Iterator[HitCurve]:
+    """Every tie group of the rankings of an evaluation, some columns at a time: curves in which all items are hits."""
+    scores, kept = admitted.scores, counted(admitted.target)
+    if scores.ndim == 2 and kept.ndim == 1:
+        scores, kept = scores[kept], kept[kept]
+    mark = torch.where(kept, 1, torch.iinfo(torch.uint8).max).to(torch.uint8)
+    if scores.ndim == 1 or evaluation.average == "micro":
+        yield evaluation.curve(Batch(scores, mark))
+        return
+    width = max(1, _ITEMS_A_BLOCK // max(len(scores), 1))
+    for span in order.blocks(slice(0, scores.shape[1]), width):
+        block = scores[:, span]
+        marks = mark[:, span] if mark.ndim == 2 else mark[:, None].expand(block.shape)
+        yield batch.curve_of(Batch(block, marks), ignoring=evaluation.door.ignore_index is not None)
+
+
+def _total_of_groups(groups: Iterable[HitCurve], n: Tensor, hits: Tensor, k: int | None) -> Tensor:
+    """E of the sum of precisions at the hits: (S,)."""
+    parts = [_sums_over_groups(curve, k) for curve in groups]
+    alone, pairs = (torch.cat([*sums, n.new_zeros(len(n) - sum(map(len, sums)))]) for sums in zip(*parts, strict=True))
+    one = hits / n.clamp(min=1)
+    return one * alone + one * (hits - 1) / (n - 1).clamp(min=1) * pairs
+
+
+def _sums_over_groups(curve: HitCurve, k: int | None) -> tuple[Tensor, Tensor]:
+    """The two sums of each ranking: what p1 weighs, and what p2 does."""
+    g, above = segments.real(curve.items), segments.real(curve.items_above)
+    places = g if k is None else torch.minimum(g, (k - above).clamp(min=0))
+    share, through = places / g, (above + places).clamp(min=1)
+    alone = segments.total(share * places / through, curve.offsets)
+    return alone, segments.total(places * (above + share * (g - 1)) / through, curve.offsets)

@@ -116,6 +116,7 @@ def compare_rankings(
         (0.3762, 0.0525)
     """
     rules.no_weights(weights, "a comparison")
+    how = rules.resampling(resampling)
     rules.paired(preds_a, preds_b, "preds_a", "preds_b")
     scores = []
     for preds in (preds_a, preds_b):
@@ -130,7 +131,7 @@ def compare_rankings(
         level=level,
         method=method,
         design=design,
-        resampling=resampling or Resampling(),
+        resampling=how,
     )
 
 

@@ -135,7 +135,12 @@ def interval_of_curve(
     rules.level(level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
-    how: dict[str, Any] = {"level": level, "method": method, "design": design, "resampling": resampling or Resampling()}
+    how: dict[str, Any] = {
+        "level": level,
+        "method": method,
+        "design": design,
+        "resampling": rules.resampling(resampling),
+    }
     if evaluation.door.width is not None and evaluation.average not in ("none", None):
         refuse(evaluation.convention, method, None)
         return average_interval(evaluation, curve, admitted, **how)

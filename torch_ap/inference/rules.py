@@ -22,6 +22,13 @@ def positive(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}")
 
 
+def resampling(value: Any) -> Resampling:
+    """A :class:`Resampling`; the default one for None."""
+    if value is not None and not isinstance(value, Resampling):
+        raise TypeError(f"`resampling` must be a Resampling or None, got {value!r}")
+    return value or Resampling()
+
+
 def ranking_size(n: Any, m: Any) -> None:
     """``n`` items, at least one, and ``m`` of them relevant, from 0 to n."""
     checks.positive_int("n", n)

@@ -133,6 +133,10 @@ class ClassificationAveragePrecision(UncertainMetric):
         curve = self._evaluation.curve_of_bins(self.counts + self.weight_sums if weighted else self.counts)
         return curve, None, torch.float32
 
+    def _every_bin(self) -> HitCurve:
+        items = self.counts.sum(2)
+        return self._evaluation.curve_of_bins(torch.stack([torch.zeros_like(items), items], 2))
+
     def _append(self, batch: Batch, target: Tensor) -> None:
         """Keep the batch, in memory of our own."""
         if self.scores and (batch.weights is not None) != bool(self.weights):

@@ -117,8 +117,8 @@ class QueryMetric(UncertainQueries):
         tensors = [x for name in self._list_states() for x in _listed(getattr(self, name))]
         return (evaluation or self._evaluation).each(once(self._rankings, rankings_of, tensors))
 
-    def _rankings(self) -> Rankings:
-        """All items of the state as one curve with a ranking a query."""
+    def _rankings(self, *, all_hits: bool = False) -> Rankings:
+        """All items of the state as one curve with a ranking a query; with ``all_hits`` every tie group is an entry."""
         whole = {name: joined(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()}
         counts, lengths = whole["judged_counts"], whole[_ROWS]
         empty = torch.empty(0, device=self.device)
@@ -128,6 +128,9 @@ class QueryMetric(UncertainQueries):
             raise ValueError("`num_relevant` must be given for all rows or for none")
         indexes = whole[_FLAT] if lengths is not None or whole[_FLAT] is not None else empty.to(torch.int64)
         scores, relevance = whole["query_scores"], whole["query_relevance"]
+        if all_hits:
+            relevance = None if relevance is None else relevance.clamp(min=1)
+            whole["judged_queries"], counts = None, None
         return rankings_of(
             QueryBatch(
                 scores=empty if scores is None else scores,

@@ -17,7 +17,8 @@ class ChanceQueries(QueryMetric):
         """What chance gives: the mean over queries of E(AP) or E(AP@k), each query's items standing in random order.
 
         Queries whose measure is undefined, or that are missing, count as they do in ``compute()``. Relevant items that
-        were never retrieved stay so.
+        were never retrieved stay so. With ``ties="grouped"`` tied items stay tied; with "expected" that makes no
+        difference; for "optimistic" and "pessimistic" it is the level of rankings without ties.
 
         Returns:
             0-d, in the dtype of ``compute()``; see :func:`torch_ap.inference.random_average_precision`.
@@ -39,7 +40,8 @@ class ChanceQueries(QueryMetric):
         assert isinstance(convention, Convention)
 
         def chance(curve: HitCurve) -> Tensor:
-            return chance_level(curve, convention, seen=curve.hits_seen)
+            groups = [self._rankings(all_hits=True).curve] if convention.ties == "grouped" else None
+            return chance_level(curve, convention, seen=curve.hits_seen, groups=groups)
 
         with self._all_ranks():
             evaluation = replace(self._evaluation, measure=chance)

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch_ap.core.batch import Batch, counted
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import Evaluation
+from torch_ap.inference import rules
 from torch_ap.inference.average_comparison import compare_averages
-from torch_ap.inference.chance_level import chance_level
+from torch_ap.inference.chance_level import chance_level, tie_groups
 from torch_ap.inference.comparison import Comparison, compare_checked
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import interval_of_curve
@@ -31,6 +32,10 @@ class UncertainMetric(RankingMetric):
         """The rankings of all items so far, the items unless only counts were kept, and the dtype of the scores."""
         raise NotImplementedError
 
+    def _every_bin(self) -> HitCurve:
+        """Where only counts were kept: the rankings with all items as hits, whose entries are all bins."""
+        raise NotImplementedError
+
     @contextmanager
     def _all_ranks(self) -> Iterator[tuple[HitCurve, Batch | None, torch.dtype]]:
         """What is held by all ranks together."""
@@ -45,7 +50,10 @@ class UncertainMetric(RankingMetric):
             yield curve, batch, self._dtype_of_result(scores)
 
     def baseline(self) -> Tensor:
-        """What chance gives: E(AP) or E(AP@k) of a random ranking of these items, averaged as the metric is.
+        """What chance gives: E(AP) or E(AP@k) where the same labels stand in random order, averaged as the metric is.
+
+        With ``ties="grouped"`` and counts per threshold the tied items stay tied. With ``ties="expected"`` that makes
+        no difference; for "optimistic" and "pessimistic" it is the level of rankings without ties.
 
         Returns:
             Of the shape and dtype of ``compute()``; see :func:`torch_ap.inference.random_average_precision`.
@@ -61,8 +69,8 @@ class UncertainMetric(RankingMetric):
             >>> metric.baseline()
             tensor(0.6806)
         """
-        with self._all_ranks() as (curve, _, dtype):
-            return self._chance(curve, dtype)
+        with self._all_ranks() as (curve, batch, dtype):
+            return self._chance(curve, batch, dtype)
 
     def confidence_interval(
         self,
@@ -146,7 +154,7 @@ class UncertainMetric(RankingMetric):
                 "level": level,
                 "method": method,
                 "design": design,
-                "resampling": resampling or Resampling(),
+                "resampling": rules.resampling(resampling),
             }
             if not one:
                 return compare_averages(self._evaluation, *pair, **how)
@@ -179,11 +187,12 @@ class UncertainMetric(RankingMetric):
         with self._all_ranks() as (curve, batch, dtype):
             found = interval_of_curve(self._evaluation, curve, batch, level=level).to(dtype)
             value = self._evaluation.value(curve, dtype, warn=False)
-            chance = self._chance(curve, dtype)
+            chance = self._chance(curve, batch, dtype)
         return {"ap": value, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
 
-    def _chance(self, curve: HitCurve, dtype: torch.dtype) -> Tensor:
-        each = chance_level(curve, self._evaluation.convention)
+    def _chance(self, curve: HitCurve, batch: Batch | None, dtype: torch.dtype) -> Tensor:
+        groups = [self._every_bin()] if batch is None else tie_groups(self._evaluation, batch)
+        each = chance_level(curve, self._evaluation.convention, groups=groups)
         return self._evaluation.averaged(each, curve, dtype, warn=False)
 
 

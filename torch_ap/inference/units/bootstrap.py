@@ -92,7 +92,7 @@ def unit_interval(
         stands in one unit.
 
     Raises:
-        ValueError: for a level outside (0, 1) or an unknown method.
+        TypeError, ValueError: for a level outside (0, 1), an unknown method, or a ``resampling`` that is none.
 
     Measured coverage at 95% (``python -m benchmarks.coverage --only images detectors``, 600 data sets a figure):
 
@@ -125,6 +125,7 @@ def unit_interval(
         0.8056
     """
     rules.level(level)
+    how = rules.resampling(resampling)
     checks.one_of("method", method, METHODS)
     every = torch.ones(1, ranked.units, dtype=torch.int64, device=ranked.unit.device)
     estimate = ranked.average_precision(every, interpolation).nanmean()
@@ -134,7 +135,7 @@ def unit_interval(
         return replace(empty, reason="nothing is relevant")
     if ranked.units < 2:
         return replace(empty, reason="one unit, which has no spread: the ends are NaN")
-    values = unit_replicates([ranked], resampling or Resampling(), interpolation)[:, 0]
+    values = unit_replicates([ranked], how, interpolation)[:, 0]
     error = bootstrap.standard_error(values)
     if bool(torch.isnan(error)):
         return replace(empty, reason="fewer than two resamples have anything to find")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import order, segments
+from torch_ap.inference import rules
 from torch_ap.inference.random_ranking import expected_average_precision
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.units.bootstrap import size_of
@@ -35,11 +36,14 @@ def chance_of_units(
 
     Returns:
         0-d float64; NaN where nothing is relevant.
+
+    Raises:
+        TypeError: for a ``resampling`` that is none.
     """
-    shuffles = Shuffles(ranked, interpolation)
+    how, shuffles = rules.resampling(resampling), Shuffles(ranked, interpolation)
     if interpolation is None or not len(shuffles.ranking):
         return shuffles.expected
-    return shuffles.expected + _gains(shuffles, resampling or Resampling()).mean()
+    return shuffles.expected + _gains(shuffles, how).mean()
 
 
 class Shuffles:

@@ -45,11 +45,12 @@ def compare_units(
         in one unit; p = 1 where no unit tells the systems apart.
 
     Raises:
-        ValueError: for a level outside (0, 1) or an unknown method.
+        TypeError, ValueError: for a level outside (0, 1), an unknown method, or a ``resampling`` that is none.
 
     Source: Efron & Tibshirani (1993), chapter 16; units are drawn with all that they hold.
     """
     rules.level(level)
+    how = rules.resampling(resampling)
     checks.one_of("method", method, METHODS)
     systems = (first, second)
     every = torch.ones(1, first.units, dtype=torch.int64, device=first.unit.device)
@@ -59,7 +60,7 @@ def compare_units(
     if math.isnan(a) or first.units < 2:
         reason = "nothing is relevant" if math.isnan(a) else "one unit, which has no spread"
         return described(a, b, math.nan, reason=reason, **settings)
-    gaps = _gaps(unit_replicates(systems, resampling or Resampling(), interpolation))
+    gaps = _gaps(unit_replicates(systems, how, interpolation))
     error = float(bootstrap.standard_error(gaps))
     reason = "fewer than two resamples have anything to find" if math.isnan(error) else ""
     found = described(a, b, error, reason=reason, **settings)
