@@ -56,12 +56,12 @@ def mean_interval(
     rules.query_values("values", values)
     rules.level(level)
     checks.one_of("method", method, METHODS)
-    rules.resampling(resampling)
+    how = rules.resampling(resampling)
     x = values.detach().to("cpu", torch.float64)
     found = student_interval(x, rounding(values), level)
     if method == "t" or found.reason:
         return replace(found, method=method)
-    replicates, off = _replicates(x, resampling or Resampling()), x - found.estimate
+    replicates, off = _replicates(x, how), x - found.estimate
     ends = bootstrap.bca(replicates, found.estimate, (off**3).sum() / (6 * (off**2).sum() ** 1.5), level)
     return Interval(found.estimate, *ends, bootstrap.standard_error(replicates), level, method)
 

@@ -75,9 +75,3 @@ def no_weights(weights: Tensor | None, what: str) -> None:
     """Item weights are refused where the formulas count items."""
     if weights is not None:
         raise ValueError(f"`weights` must be None for {what}: its formulas count items, got {tuple(weights.shape)}")
-
-
-def resampling(value: Any) -> None:
-    """A record of how a computation by random replicates runs, or None."""
-    if value is not None and not isinstance(value, Resampling):
-        raise TypeError(f"`resampling` must be a Resampling or None, got {value!r}")
