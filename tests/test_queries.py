@@ -87,6 +87,25 @@ def test_equal_differences_are_no_evidence_by_t(a, b):
     assert apart.effect_size < 10
 
 
+@pytest.mark.parametrize(("dtype", "least"), [(torch.float64, 1e-10), (torch.float32, 3e-6)])
+def test_small_differences_are_evidence_above_rounding(dtype, least):
+    a = torch.tensor([0.39, 0.12, 0.77, 0.5], dtype=torch.float64)
+    gap = least * torch.tensor([1.0, 2.0, 1.5, 2.0])
+    found = compare_queries((a + gap).to(dtype), a.to(dtype), tests=TESTS)
+    assert found.p_values["t"] == pytest.approx(stats.ttest_1samp(gap.numpy(), 0).pvalue, rel=0.1)
+    assert found.p_values["sign"] == found.p_values["randomization"] == 1 / 8
+    nothing = compare_queries((a + gap / 1000).to(dtype), a.to(dtype), tests=TESTS)
+    assert set(nothing.p_values.values()) == {1.0}
+
+
+def test_values_that_ask_for_gradients():
+    a, b = two(6)
+    wanted = compare_queries(a, b), float(mean_interval(a).low)
+    a.requires_grad_()
+    assert (compare_queries(a, b), float(mean_interval(a).low)) == wanted
+    assert compare_systems(torch.stack([a, b])).reason == ""
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=9),
     st.sampled_from([torch.float64, torch.float32]),

@@ -106,13 +106,13 @@ def compare_queries(
     names = _named(tests)
     rules.level(level)
     rules.resampling(resampling)
-    pairs = paired(values_a, values_b)
+    pairs = pairs_of(values_a, values_b)
     gap, how = pairs.gap, resampling or Resampling(10_000)
     found = student_interval(gap, pairs.noise, level)
     mean, spread = float(gap.mean()), float(deviation(gap, pairs.noise))
     return QueryComparison(
-        value_a=float(values_a.detach().double().mean()),
-        value_b=float(values_b.detach().double().mean()),
+        value_a=float(pairs.value_a),
+        value_b=float(pairs.value_b),
         difference=mean,
         low=float(found.low),
         high=float(found.high),
@@ -127,22 +127,26 @@ def compare_queries(
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Differences of two systems' values.
+    """Two systems' values, subtracted query by query.
 
     Attributes:
+        value_a: 0-d, mean of system A.
+        value_b: 0-d, of system B.
         gap: (Q,) float64 on CPU, A - B; 0 where rounding explains it.
         noise: how far rounding may have moved each.
     """
 
+    value_a: Tensor
+    value_b: Tensor
     gap: Tensor
     noise: float
 
 
-def paired(values_a: Tensor, values_b: Tensor) -> Pairs:
+def pairs_of(values_a: Tensor, values_b: Tensor) -> Pairs:
     """The differences of checked values."""
     a, b = (x.detach().to("cpu", torch.float64) for x in (values_a, values_b))
     noise = rounding(values_a, values_b)
-    return Pairs(torch.where((a - b).abs() > noise, a - b, 0.0), noise)
+    return Pairs(a.mean(), b.mean(), torch.where((a - b).abs() > noise, a - b, 0.0), noise)
 
 
 def p_value(test: str, pairs: Pairs, resampling: Resampling) -> float:
@@ -166,7 +170,7 @@ def _reason(gap: Tensor, spread: float) -> str:
     if len(gap) == 1:
         return "one query, which has no spread: ends, effect size and the p of t are NaN"
     if not spread > 0:
-        return "all differences are equal, which says nothing of their spread: effect size and the p of t are NaN"
+        return "all differences are equal, which says nothing of their spread: an interval of no width, no p of t"
     return ""
 
 

@@ -17,7 +17,7 @@ def rounding(*values: Tensor) -> float:
         values: finite tensors of one value at least.
     """
     shares = [_ULPS * torch.finfo(x.dtype).eps for x in values if x.is_floating_point()]
-    return max([_LEAST, *shares]) * max(float(x.to(torch.float64).abs().max()) for x in values)
+    return max([_LEAST, *shares]) * max(float(x.detach().to("cpu", torch.float64).abs().max()) for x in values)
 
 
 def deviation(values: Tensor, noise: float) -> Tensor:

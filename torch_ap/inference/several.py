@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torch_ap.core import checks
 from torch_ap.inference import rules
-from torch_ap.inference.queries import Pairs, p_value, paired
+from torch_ap.inference.queries import Pairs, p_value, pairs_of
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.rounding import rounding
 
@@ -90,7 +90,7 @@ def compare_systems(
     means = x.mean(1)
     difference = means[:, None] - means
     first, second = torch.triu_indices(len(x), len(x), 1)
-    pairs = [paired(values[i], values[j]) for i, j in zip(first, second, strict=True)]
+    pairs = [pairs_of(values[i], values[j]) for i, j in zip(first, second, strict=True)]
     p_values = torch.tensor([p_value(test, pair, how) for pair in pairs], dtype=torch.float64)
     apart = difference.abs()[first, second] - rounding(values)
     adjusted = _holm(p_values) if method == "holm" else _tukey(x, apart, how)
