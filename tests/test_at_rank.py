@@ -66,8 +66,10 @@ def test_edges_have_a_defined_answer():
             assert math.isnan(found.low)
             assert word in found.reason
     every = recall_at_k_interval(*ranked(50), 50)
-    assert float(every.estimate) == 1
-    assert 0.3 < float(every.low) < 1
+    assert (float(every.low), float(every.estimate), float(every.high)) == (1, 1, 1)
+    assert "by definition" in every.reason
+    precision = precision_at_k_interval(*ranked(50), 50)
+    assert float(precision.low) == float(precision.high) == float(ranked(50)[1].sum()) / 50
     tied = recall_at_k_interval(torch.zeros(10), (torch.arange(10) < 4).long(), 5)
     assert float(tied.estimate) == pytest.approx(0.5)
 

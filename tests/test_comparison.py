@@ -138,21 +138,44 @@ def test_edges_have_a_defined_answer(method):
         assert reason in few.reason
     no_spread = compare_rankings(torch.arange(6.0), torch.zeros(6), (torch.arange(6) > 3).long(), method="influence")
     assert "standard error is 0" in no_spread.reason
-    assert math.isnan(no_spread.p_value)
+    assert all(math.isnan(x) for x in (no_spread.p_value, no_spread.low, no_spread.high))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("labels", [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+def test_what_no_item_tells_apart_has_p_1_however_few_there_are(method, labels):
+    a, target = torch.tensor([3.0, 2, 1]), torch.tensor(labels)
+    for b in (a, a.exp()) if 0 in labels else (a, a.flip(0)):
+        found = compare_rankings(a, b, target, method=method)
+        assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+        assert "tells the systems apart" in found.reason
+    tied = compare_rankings(a, torch.tensor([3.0, 1, 1]), torch.tensor([1, 0, 0]), method=method)
+    assert math.isnan(tied.standard_error)
+
+
+def test_a_difference_without_spread_has_no_interval():
+    a, target = torch.tensor([4.0, 3, 2, 1]), torch.tensor([1, 1, 0, 0])
+    for method in ("jackknife", "permutation"):
+        found = compare_rankings(a, a.flip(0), target, method=method)
+        assert found.difference == pytest.approx(1 - (1 / 3 + 2 / 4) / 2)
+        assert math.isnan(found.low)
+        assert ("p-value" in found.reason) == math.isnan(found.p_value) == (method != "permutation")
 
 
 def test_bad_arguments_are_refused_by_name():
     a, b, target = pair(20)
     with pytest.raises(ValueError, match="must be paired"):
         compare_rankings(a, b[:-1], target)
-    with pytest.raises(ValueError, match="same shape"):
+    with pytest.raises(ValueError, match="`preds_a` and `target` must have the same shape"):
         compare_rankings(a, b, target[:-1])
     with pytest.raises(ValueError, match="`preds_b` must be 1-D"):
         compare_rankings(a, b[:, None], target)
     for name, value in (("level", 1.0), ("method", "z"), ("design", "x"), ("weights", torch.ones(20))):
         with pytest.raises(ValueError, match=f"`{name}`"):
             compare_rankings(a, b, target, **{name: value})
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+        compare_rankings(a, b, target, resampling=100)
+    with pytest.raises(ValueError, match="`preds_b` must not hold NaN; got nan at index 2"):
         compare_rankings(a, b.index_fill(0, torch.tensor([2]), torch.nan), target)
 
 

@@ -225,8 +225,11 @@ def test_edges_have_a_defined_answer(case):
     one = fed(case, preds[kept : kept + 1], target[kept : kept + 1])
     assert "one unit" in one.confidence_interval().reason
     found = one.compare(one)
-    assert math.isnan(found.standard_error)
-    assert "one unit" in found.reason
+    assert (found.difference, found.p_value) == (0, 1)
+    assert "tells the systems apart" in found.reason
+    nothing = [{key: column[:0] for key, column in preds[kept].items()}]
+    found = one.compare(fed(case, nothing, target[kept : kept + 1]))
+    assert found.difference == 0 or (math.isnan(found.standard_error) and "one unit" in found.reason)
     nothing = [{key: column[:0] for key, column in image.items()} for image in preds]
     blind = fed(case, nothing, target)
     summary = blind.summary(resampling=FEW)

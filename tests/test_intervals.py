@@ -115,6 +115,30 @@ def test_a_class_without_hits_enters_the_average_as_a_constant():
     assert ends(skipped) == pytest.approx(ends(by_class))
 
 
+@pytest.mark.parametrize("design", ["iid", "stratified"])
+def test_a_label_without_misses_enters_the_average_as_a_constant(design):
+    preds, target = sample(classes=3)
+    onehot = torch.nn.functional.one_hot(target, 3)
+    wide = torch.cat([preds, preds[:, :1]], 1)
+    sure = torch.cat([onehot, torch.ones(len(onehot), 1, dtype=torch.int64)], 1)
+    of_three = average_precision_interval(preds, onehot, average="macro", design=design)
+    of_four = average_precision_interval(wide, sure, average="macro", design=design)
+    assert float(of_four.estimate) == pytest.approx(0.75 * float(of_three.estimate) + 0.25)
+    assert float(of_four.standard_error) == pytest.approx(0.75 * float(of_three.standard_error))
+    assert of_four.low < of_four.estimate < of_four.high
+    drawn = average_precision_interval(wide, sure, average="weighted", method="bootstrap-percentile")
+    weighted = average_precision_interval(wide, sure, average="weighted")
+    assert float(weighted.standard_error) == pytest.approx(float(drawn.standard_error), rel=0.1)
+
+
+@pytest.mark.parametrize("method", METHODS_OF_AVERAGES)
+def test_an_average_of_1_has_no_interval(method):
+    preds, target = torch.arange(6.0)[:, None].expand(-1, 2), torch.tensor([[0, 1]] * 3 + [[1, 1]] * 3)
+    found = average_precision_interval(preds, target, average="macro", method=method)
+    assert (float(found.estimate), "every AP is 1" in found.reason) == (1, True)
+    assert math.isnan(found.low)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("target", "reason"),

@@ -80,6 +80,21 @@ def test_multiclass_says_what_the_functions_say(average):
         assert float(baseline) == pytest.approx(sum(each) / 4)
 
 
+def test_a_summary_does_not_stop_for_ties():
+    metric = fed(
+        BinaryAveragePrecision(ties="expected"), torch.tensor([0.9, 0.7, 0.5, 0.4]), torch.tensor([1, 0, 1, 0])
+    )
+    assert metric.summary()["ap_low"] < metric.summary()["ap_high"]
+    fed(metric, torch.tensor([0.9]), torch.tensor([0]))
+    summary = metric.summary()
+    assert summary["ap"] == metric.compute()
+    assert summary["ap_chance"] == metric.baseline()
+    assert torch.isnan(summary["ap_low"])
+    assert torch.isnan(summary["ap_high"])
+    with pytest.raises(ValueError, match="`ties` must be 'grouped'"):
+        metric.confidence_interval()
+
+
 def over_all_orders(scores, target, **words):
     """The mean of the metric over all orders of the labels."""
     kind = BinaryAveragePrecision if target.ndim == 1 else MultilabelAveragePrecision

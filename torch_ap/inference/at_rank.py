@@ -36,7 +36,8 @@ def recall_at_k_interval(preds: Tensor, target: Tensor, k: int, *, level: float 
         level: nominal coverage, in (0, 1).
 
     Returns:
-        :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors; NaN without hits or without misses.
+        :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors; NaN without hits or without misses,
+        and for k = N, where recall is 1 by definition, no wider than that.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -72,6 +73,9 @@ def recall_at_k_interval(preds: Tensor, target: Tensor, k: int, *, level: float 
     nan = torch.full_like(recall, math.nan)
     if reason:
         return Interval(recall, nan, nan, nan, level, "delta-wilson", "stratified", reason)
+    if k == len(admitted.scores):
+        reason = "all items are retrieved: recall is 1 by definition"
+        return Interval(recall, recall, recall, torch.zeros_like(recall), level, "delta-wilson", "stratified", reason)
     return Interval(recall, *ends, variance.sqrt(), level, "delta-wilson", "stratified")
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks
+from torch_ap.core import builders, checks, order
 from torch_ap.core.average_precision import average_precision
 from torch_ap.core.batch import Door
 from torch_ap.core.convention import Convention
@@ -84,7 +84,8 @@ def compare_rankings(
     ===========  =============================================  ==================  ==================
 
     "permutation" gives the jackknife's standard error and interval with its own p-value, (b + 1) / (B + 1). It works on
-    ranks, with tied scores in an order that the generator draws.
+    ranks, with tied scores in an order that the generator draws. The first two take the difference for normal, which a
+    handful of hits does not make it.
 
     Args:
         preds_a: (N,) scores of system A, no NaN; the scales of A and B need not be alike.
@@ -97,8 +98,9 @@ def compare_rankings(
         resampling: of the bootstrap and the permutations; None for 1,000 that repeat.
 
     Returns:
-        :class:`Comparison` of floats. With fewer than two hits or two misses no standard error exists; where no item
-        tells the systems apart, p = 1.
+        :class:`Comparison` of floats. Where no item tells the systems apart, or there are no misses, p = 1. Else, with
+        fewer than two hits or two misses, no standard error exists, and where it is 0 no interval: NaN, and ``reason``
+        says why.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -119,7 +121,8 @@ def compare_rankings(
     how = rules.resampling(resampling)
     rules.paired(preds_a, preds_b, "preds_a", "preds_b")
     scores = []
-    for preds in (preds_a, preds_b):
+    for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
+        rules.ranks(name, preds, target)
         admitted = Door()(preds, target)
         raise_broken(admitted.broken, 1)
         scores.append(admitted.scores)
@@ -156,16 +159,19 @@ def compare_checked(
     values = [float(average_precision(curve)) for curve in curves]
     hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
     settings: dict[str, Any] = {"level": level, "method": method, "design": design}
+    if hits and (not misses or (min(hits, misses) < 2 and _alike(a, b))):
+        return described(values[0], values[1], 0.0, reason="", **settings)
     if method == "bootstrap":
         low, high, error, p = _bootstrapped(curves, (a, b), relevant, level, design, resampling)
         found = described(values[0], values[1], error, reason=_reason(hits, error), **settings)
         return found if found.p_value == 1 else replace(found, low=low, high=high, p_value=p)
     error = math.sqrt(_variance(curves, (a, b), relevant, method, design))
     found = described(values[0], values[1], error, reason=_reason(hits, error), **settings)
-    if method != "permutation" or not hits or not misses or found.p_value == 1:
+    if method != "permutation" or not hits or found.p_value == 1:
         return found
     drawn = swapped_differences(a, b, relevant, resampling).abs()
-    return replace(found, p_value=(int((drawn[1:] >= drawn[0] - _SAME).sum()) + 1) / len(drawn))
+    p = (int((drawn[1:] >= drawn[0] - _SAME).sum()) + 1) / len(drawn)
+    return replace(found, p_value=p, reason=found.reason.replace("neither interval nor p-value", "no interval"))
 
 
 def described(
@@ -173,14 +179,20 @@ def described(
 ) -> Comparison:
     """The comparison of two values whose difference has this standard error, by the normal law."""
     difference = value_a - value_b
+    error = 0.0 if error < _SAME else error
     half = normal_quantile(level) * error
     p = math.erfc(abs(difference) / (error * math.sqrt(2))) if error > 0 else math.nan
     if error == 0 and difference == 0:
         p, reason = 1.0, "no item tells the systems apart: p = 1 by definition"
     elif error == 0:
-        reason = "the standard error is 0: no p-value exists"
+        half, reason = math.nan, "the standard error is 0: neither interval nor p-value exists"
     low, high = difference - half, difference + half
     return Comparison(value_a, value_b, difference, low, high, error, p, level, method, design, reason)
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    """Whether two systems rank the items alike, ties included."""
+    return torch.equal(*(order.dense_ranks(scores)[1] for scores in (a, b)))
 
 
 def _variance(

@@ -63,9 +63,11 @@ def average_precision_interval(
     .797 / .827 and .928 / .950 / .969; used where m is fixed, the iid one covers .785 / .827 / .944 and .944 / .964 /
     .997. For the macro mean of five labels, m random, the iid one covers .764 to .803 and .932 to .951.
 
-    Where it is a matter of definition: AP = 1 has no standard error; the lower end is then (alpha / 2)^(1 / m), a
-    heuristic, and the upper 1. With fewer than two hits, or two misses where AP < 1, or no miss at all, the ends are
-    NaN. ``reason`` of the result says so.
+    Where it is a matter of definition: where AP = 1 and the method finds no spread (all but "survival" and "sigma-ap"),
+    the lower end is (alpha / 2)^(1 / m), a heuristic, and the upper 1; an average of 1 has NaN ends. With fewer than
+    two hits, or no miss, the ends are NaN; with one miss those of "influence", "wald" and "jackknife" are, unless
+    AP = 1. ``reason`` of the result says so. The ends of "wald", "boyd-binomial", "survival" and "sigma-ap" may leave
+    [0, 1].
 
     Args:
         preds: (N,) scores of one ranking, or (N, C), one ranking a class or label.

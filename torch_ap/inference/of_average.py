@@ -58,6 +58,8 @@ def average_interval(
     else:
         ends = interval.wald(estimate, error, normal_quantile(level))
         ends = ends if method == "wald" else interval.logit(estimate, error, quantile)
+    if bool(estimate == 1):
+        ends = (torch.full_like(estimate, torch.nan),) * 2
     return Interval(estimate, *ends, error, level, method, design, _reason(estimate, ends[0]))
 
 
@@ -86,7 +88,8 @@ def shares_of(evaluation: Evaluation, admitted: Batch, curve: HitCurve, design: 
     if evaluation.average == "micro":
         return _shares_of_micro(admitted, curve, design, ignoring)
     average = _Average.of(evaluation, curve)
-    shares = at_items.contributions(admitted, curve, design, ignoring=ignoring, weights=average.weights)
+    varied = average.weights * (curve.m < curve.n)  # without misses AP is 1 for any scores
+    shares = at_items.contributions(admitted, curve, design, ignoring=ignoring, weights=varied)
     if design == "stratified":
         return _centred_by_class(shares, admitted.target) if evaluation.door.classes else shares
     if evaluation.average != "weighted":
@@ -119,7 +122,7 @@ def _shares_of_micro(admitted: Batch, curve: HitCurve, design: str, ignoring: bo
 
 def _degrees_of_freedom(weights: Tensor, curve: HitCurve, design: str) -> Tensor:
     """Satterthwaite's (1946): (sum of v)^2 / sum of v^2 / (m - 1), of the variances v of the weighted APs; 0-d."""
-    varied = curve.m > 1
+    varied = (curve.m > 1) & (curve.m < curve.n)
     v = (weights**2 * influence.variance(curve, design))[varied]
     return v.sum() ** 2 / (v**2 / (segments.real(curve.m[varied]) - 1)).sum()
 
@@ -162,7 +165,8 @@ def _average(evaluation: Evaluation, curves: list[HitCurve]) -> Tensor:
 
 
 def _skew(shares: Tensor) -> Tensor:
-    return (shares**3).sum() / (6 * shares.square().sum() ** 1.5)
+    squares = shares.square().sum()
+    return torch.where(squares > 0, (shares**3).sum() / (6 * squares**1.5), 0)
 
 
 def _reason(estimate: Tensor, low: Tensor) -> str:

@@ -1,6 +1,7 @@
 """Rules about the arguments of statements of uncertainty, once."""
 
 import math
+from numbers import Real
 from typing import Any
 
 import torch
@@ -12,13 +13,13 @@ from torch_ap.inference.resampling import Resampling
 
 def level(value: Any) -> None:
     """A confidence level strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < 1:
         raise ValueError(f"`level` must be a number between 0 and 1, ends excluded, got {value!r}")
 
 
 def positive(name: str, value: Any) -> None:
     """A finite number above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
         raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}")
 
 
@@ -53,6 +54,17 @@ def paired(a: Any, b: Any, name_a: str, name_b: str) -> None:
     if len(a) != len(b):
         raise ValueError(f"`{name_a}` and `{name_b}` must be paired, of one length, got lengths {len(a)} and {len(b)}")
     checks.same_device(**{name_a: a, name_b: b})
+
+
+def ranks(name: str, value: Tensor, target: Any) -> None:
+    """Scores without NaN, one for each target."""
+    if isinstance(target, Tensor) and value.shape != target.shape:
+        raise ValueError(
+            f"`{name}` and `target` must have the same shape, got {tuple(value.shape)} and {tuple(target.shape)}"
+        )
+    bad = torch.isnan(value).nonzero()
+    if len(bad):
+        raise ValueError(f"`{name}` must not hold NaN; got nan at index {int(bad[0])}")
 
 
 def query_values(name: str, value: Any, *, ndim: int = 1) -> None:

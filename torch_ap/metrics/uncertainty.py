@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.core import segments
 from torch_ap.core.batch import Batch, counted
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import Evaluation
@@ -169,7 +170,8 @@ class UncertainMetric(RankingMetric):
             level: nominal coverage of the interval, in (0, 1).
 
         Returns:
-            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are NaN where no interval exists.
+            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are NaN where no interval exists, as where
+            scores tie that ``ties`` does not group.
 
         Raises:
             ValueError: for ``average="none"``, and what :meth:`baseline` and :meth:`confidence_interval` refuse.
@@ -185,10 +187,18 @@ class UncertainMetric(RankingMetric):
         if self._evaluation.door.width is not None and self._evaluation.average in ("none", None):
             raise ValueError("`average` must not be 'none' for a summary, which is one value a name")
         with self._all_ranks() as (curve, batch, dtype):
-            found = interval_of_curve(self._evaluation, curve, batch, level=level).to(dtype)
             value = self._evaluation.value(curve, dtype, warn=False)
+            ends = self._ends(curve, batch, level)
             chance = self._chance(curve, batch, dtype)
-        return {"ap": value, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
+        return {"ap": value, "ap_low": ends[0].to(dtype), "ap_high": ends[1].to(dtype), "ap_chance": chance}
+
+    def _ends(self, curve: HitCurve, batch: Batch | None, level: float) -> tuple[Tensor, Tensor]:
+        """Of the interval; NaN where ties leave none, so that a logger does not stop for two equal scores."""
+        one, grouped = self._evaluation.door.width is None, self._evaluation.convention.ties == "grouped"
+        if one and not grouped and bool((curve.items > 1).any()):
+            return (torch.full_like(segments.real(curve.m[0]), torch.nan),) * 2
+        found = interval_of_curve(self._evaluation, curve, batch, level=level)
+        return found.low, found.high
 
     def _chance(self, curve: HitCurve, batch: Batch | None, dtype: torch.dtype) -> Tensor:
         groups = [self._every_bin()] if batch is None else tie_groups(self._evaluation, batch)

@@ -59,7 +59,7 @@ def compare_units(
     settings: dict[str, Any] = {"level": level, "method": method, "design": "iid"}
     if math.isnan(a) or first.units < 2:
         reason = "nothing is relevant" if math.isnan(a) else "one unit, which has no spread"
-        return described(a, b, math.nan, reason=reason, **settings)
+        return described(a, b, 0.0 if a == b else math.nan, reason=reason, **settings)
     gaps = _gaps(unit_replicates(systems, how, interpolation))
     error = float(bootstrap.standard_error(gaps))
     reason = "fewer than two resamples have anything to find" if math.isnan(error) else ""
