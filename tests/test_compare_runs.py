@@ -54,6 +54,12 @@ def test_geometric_means_are_compared_by_their_ratio():
     assert ratios[1][:4] == ("gm_map", "two", "5", f"{numbers['ratio']:.4g}")
 
 
+def test_equal_differences_are_no_evidence():
+    first, other = result([0.1, 0.5, 0.9, 0.4]), result([0.2, 0.6, 1.0, 0.5])
+    ((_, row),) = tables(comparisons({"one": {"P@10": first}, "two": {"P@10": other}}), "one")
+    assert row == ("P@10", "two", "4", "+0.1000", "-", "-", "-", "0.125")
+
+
 @pytest.fixture
 def files(tmp_path):
     qrels, good, bad = (tmp_path / name for name in ("qrels", "good", "bad"))

@@ -78,6 +78,8 @@ def test_equal_differences_are_no_evidence_by_t(a, b):
     assert found.difference == pytest.approx(b, rel=0.02)
     assert math.isnan(found.effect_size)
     assert math.isnan(found.p_values["t"])
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
     assert found.standard_error == 0
     assert "all differences are equal" in found.reason
     assert [found.p_values[test] for test in TESTS[1:]] == [1 / 8] * 3, "two of 16 patterns of signs"
@@ -182,11 +184,16 @@ def test_edges_have_a_defined_answer():
     same = compare_queries(a, a, tests=TESTS)
     assert set(same.p_values.values()) == {1.0}
     assert "all differences are zero" in same.reason
-    assert (same.difference, same.effect_size) == (0, 0)
+    assert (same.difference, same.effect_size, same.low, same.high) == (0, 0, 0, 0)
     one = compare_queries(a[:1], b[:1], tests=("t", "randomization"))
     assert math.isnan(one.p_values["t"])
     assert one.p_values["randomization"] == 1
     assert "one query" in one.reason
+    alone = compare_queries(a[:1], a[:1], tests=TESTS)
+    assert set(alone.p_values.values()) == {1.0}
+    assert math.isnan(alone.low)
+    assert "zero" in alone.reason
+    assert "one query" in alone.reason
 
 
 def test_one_test_by_its_name_alone():

@@ -31,7 +31,7 @@ class QueryComparison:
         value_a: mean of system A.
         value_b: mean of system B.
         difference: mean of A - B.
-        low: lower end of the t interval of the difference.
+        low: lower end of the t interval of the difference; NaN without spread, unless no query tells them apart.
         high: upper end.
         standard_error: of the difference.
         effect_size: mean of the differences over their standard deviation (Cohen's d for pairs); NaN without spread.
@@ -84,7 +84,7 @@ def compare_queries(
     Returns:
         :class:`QueryComparison` of floats. A difference that rounding explains (1e-12 of the largest value, or two
         epsilons of its dtype) counts as zero. All differences zero: p = 1 by every test. All equal, or one query: they
-        have no spread, so effect size and p of t are NaN, with a reason; the other tests have their p.
+        have no spread, so the ends, effect size and p of t are NaN, with a reason; the other tests have their p.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -110,12 +110,13 @@ def compare_queries(
     gap, how = pairs.gap, resampling or Resampling(10_000)
     found = student_interval(gap, pairs.noise, level)
     mean, spread = float(gap.mean()), float(deviation(gap, pairs.noise))
+    low, high = (float(found.low), float(found.high)) if spread > 0 or not gap.any() else (math.nan, math.nan)
     return QueryComparison(
         value_a=float(pairs.value_a),
         value_b=float(pairs.value_b),
         difference=mean,
-        low=float(found.low),
-        high=float(found.high),
+        low=low,
+        high=high,
         standard_error=float(found.standard_error),
         effect_size=mean / spread if spread > 0 else (math.nan if gap.any() else 0.0),
         p_values={test: p_value(test, pairs, how) for test in names},
@@ -166,11 +167,10 @@ def _named(tests: Any) -> tuple[str, ...]:
 
 def _reason(gap: Tensor, spread: float) -> str:
     if not gap.any():
-        return "all differences are zero: p = 1 by definition"
-    if len(gap) == 1:
-        return "one query, which has no spread: ends, effect size and the p of t are NaN"
+        return "all differences are zero: p = 1 by definition" + ("; one query has no ends" if len(gap) == 1 else "")
     if not spread > 0:
-        return "all differences are equal, which says nothing of their spread: an interval of no width, no p of t"
+        why = "one query" if len(gap) == 1 else "all differences are equal"
+        return f"{why}, so the differences have no spread: ends, effect size and the p of t are NaN"
     return ""
 
 
