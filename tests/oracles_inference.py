@@ -1,7 +1,7 @@
 """Slow and obvious: average precision from its definition, in exact fractions, and what brute force makes of it."""
 
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
@@ -46,6 +46,20 @@ def random_values(n, m, k=None, norm=None):
 def moments(values):
     mean = sum(values) / len(values)
     return mean, sum((x - mean) ** 2 for x in values) / len(values)
+
+
+def allocations(sizes, m):
+    """Every way to give m hits to tie groups of these sizes."""
+    return [hits for hits in product(*(range(size + 1) for size in sizes)) if sum(hits) == m]
+
+
+def grouped_allocation(sizes, hits):
+    """AP where the groups hold these hits, as a Fraction."""
+    t = h = total = Fraction(0)
+    for size, r in zip(sizes, hits, strict=True):
+        t, h = t + size, h + r
+        total += r * h / t
+    return total / sum(hits)
 
 
 def influence_by_difference(scores, target, step=1e-6):

@@ -46,3 +46,6 @@ def test_edges_and_bad_arguments():
     for name, value in (("level", 0), ("design", "x"), ("recall_levels", torch.tensor([2.0]))):
         with pytest.raises(ValueError, match=f"`{name}`"):
             precision_band(preds, target, **{name: value})
+    for name, value in (("recall_levels", [0.1]), ("resampling", 100)):
+        with pytest.raises(TypeError, match=f"`{name}` must be a .* got"):
+            precision_band(preds, target, **{name: value})

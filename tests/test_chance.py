@@ -225,7 +225,7 @@ def test_permutation_keeps_ties(scores):
     mean, variance = (float(x) for x in oracles.moments(values))
     p = sum(v >= ap for v in values) / len(values)
     assert found.expected == pytest.approx(mean, rel=1e-13)
-    assert found.standard_deviation == pytest.approx(math.sqrt(variance), rel=0.03)
+    assert found.standard_deviation == pytest.approx(math.sqrt(variance), rel=1e-13)
     assert found.p_value == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 20000) + 1e-4)
 
 
@@ -287,6 +287,47 @@ def test_normal_law_of_ap_is_the_published_one():
     assert normal_recall(5, 5, 5).tail(1.0) == 1
 
 
+@pytest.mark.parametrize(
+    ("n", "m", "t", "wanted"),
+    [(3000, 245, 50, (81.6, 93.9)), (3000, 245, 1500, (81.8, 95.5)), (100, 10, 50, (68.2, 90.8))],
+)
+def test_normal_laws_cover_what_they_say(n, m, t, wanted):
+    """The docstring's figures: how often r(t) falls within mean ± z sd, from the law of h(t)."""
+    h = np.arange(m + 1)
+    chances = stats.hypergeom(n, m, t).pmf(h)
+    for level, share in zip((0.8, 0.95), wanted, strict=True):
+        for law, values in ((normal_recall(n, m, t), h / m), (normal_precision(n, m, t), h / t)):
+            near = np.abs(values - law.mean) <= stats.norm.ppf((1 + level) / 2) * law.standard_deviation
+            assert round(100 * chances[near].sum(), 1) == share
+    assert all(f"{x}" in " ".join(normal_recall.__doc__.split()) for x in wanted)
+
+
+def test_normal_law_of_ap_has_the_tests_door():
+    preds, target = torch.arange(12, 0, -1.0), tensor([1, 0, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0])
+    assert normal_average_precision(preds, target.bool()) == normal_average_precision(preds, target)
+    for scores, labels, named in (
+        (preds.log() * 0 + math.nan, target, "`preds` must not hold NaN"),
+        (preds, target * 2, "`target` must hold whole numbers from 0 to 1"),
+        (preds, target * 0, "`target` must hold one hit at least, got none among 12 items"),
+        (preds, target[1:], "same shape"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            normal_average_precision(scores, labels)
+
+
+def test_edges_of_the_laws():
+    hits = RandomHits(3000, 245, 1500)
+    assert (hits.quantile(0), hits.quantile(1)) == (0, 245)
+    assert (RandomHits(5, 4, 3).quantile(0.0), RandomHits(5, 4, 3).quantile(1.0)) == (2, 3)
+    law = exact_distribution(5, 2)
+    assert (law.quantile(0), law.quantile(1)) == (float(law.values[0]), 1)
+    assert law.tail(torch.tensor(1.0)) == 0.1
+    assert (law.tail(-math.inf), law.tail(math.inf)) == (1, 0)
+    cut = exact_distribution(40_000, 1, 3)
+    assert cut.values.tolist() == pytest.approx([0, 1 / 3, 1 / 2, 1])
+    assert cut.counts.tolist() == [39_997, 1, 1, 1]
+
+
 def test_edges_of_the_test():
     none = chance_test(torch.rand(4), torch.zeros(4, dtype=torch.int64))
     assert math.isnan(none.p_value)
@@ -294,6 +335,8 @@ def test_edges_of_the_test():
     every = chance_test(torch.rand(4), torch.ones(4, dtype=torch.int64))
     assert (every.estimate, every.p_value) == (1, 1)
     assert "no misses" in every.reason
+    for void in (none, every, chance_test(torch.rand(4), tensor([0] * 4), method="permutation")):
+        assert void.method == "exact"
     empty = chance_test(torch.empty(0), torch.empty(0, dtype=torch.int64))
     assert math.isnan(empty.estimate)
     assert math.isnan(random_average_precision(4, 0).mean)
@@ -310,14 +353,31 @@ def test_bad_arguments_are_refused_by_name():
         random_average_precision(3, 1, 1, denominator="found")
     with pytest.raises(ValueError, match="`t`"):
         RandomHits(5, 2, 6)
-    with pytest.raises(ValueError, match="`p`"):
-        RandomHits(5, 2, 3).quantile(1.0)
+    law = exact_distribution(5, 2)
+    for quantile in (RandomHits(5, 2, 3).quantile, law.quantile):
+        for p in (-0.1, 1.5, math.nan, True, "half"):
+            with pytest.raises(ValueError, match=r"`p` must be a number in \[0, 1\], got"):
+                quantile(p)
+    chance = random_average_precision(300, 20)
+    for tail in (law.tail, chance.lognormal_tail, chance.normal_tail, normal_recall(5, 2, 3).tail):
+        with pytest.raises(ValueError, match="`value` must be a number but NaN, got nan"):
+            tail(math.nan)
+    for hits in (1.5, True, 1.0):
+        for probability in (RandomHits(5, 2, 3).probability, RandomHits(5, 2, 3).tail):
+            with pytest.raises(ValueError, match="`hits` must be an int, got"):
+                probability(hits)
+    with pytest.raises(ValueError, match="`k`"):
+        exact_distribution(5, 2, 0)
+    with pytest.raises(ValueError, match="`m`"):
+        exact_distribution(2, 5)
+    with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+        chance_test(torch.arange(4), tensor([1, 0, 0, 0]), resampling=100)
     with pytest.raises(ValueError, match="`hit`"):
         rank_probability(5, 2, 3, 4)
     with pytest.raises(ValueError, match="`second`"):
         joint_rank_probability(5, 2, (2, 1), (1, 2))
     with pytest.raises(ValueError, match="`method"):
-        chance_test(torch.zeros(4), tensor([1, 0, 0, 0]), method="exact")
+        chance_test(torch.zeros(4), tensor([1, 0, 0, 0]), method="lognormal")
     with pytest.raises(ValueError, match="`method"):
         chance_test(torch.arange(300.0), (torch.arange(300) < 30).long(), method="exact")
     with pytest.raises(ValueError, match="same shape"):

@@ -73,6 +73,11 @@ def test_priors_and_moments():
     assert precision_posterior(3, 1, prior=0.1).a == 3.1
 
 
+def test_quantiles_of_the_ends():
+    for posterior in (precision_posterior(3, 1), f_beta_posterior(3, 1, 2), f_beta_posterior(3, 1, 2, beta=2.0)):
+        assert (posterior.quantile(0), posterior.quantile(1)) == (0, 1)
+
+
 def test_bad_arguments_are_refused_by_name():
     for call, name in (
         (lambda: precision_posterior(-1, 2), "tp"),
@@ -81,7 +86,11 @@ def test_bad_arguments_are_refused_by_name():
         (lambda: f_beta_posterior(1, 2, 3, prior="flat"), "prior"),
         (lambda: probability_better(1, 2, prior=0), "prior"),
         (lambda: precision_posterior(1, 2).interval(1), "level"),
-        (lambda: f_beta_posterior(1, 2, 3).quantile(0), "p"),
+        (lambda: f_beta_posterior(1, 2, 3).quantile(-0.1), "p"),
+        (lambda: f_beta_posterior(1, 2, 3).cdf(float("nan")), "value"),
+        (lambda: precision_posterior(1, 2).quantile(1.5), "p"),
+        (lambda: precision_posterior(1, 2).quantile(float("nan")), "p"),
+        (lambda: precision_posterior(1, 2).cdf("half"), "value"),
     ):
         with pytest.raises(ValueError, match=f"`{name}`"):
             call()

@@ -70,8 +70,10 @@ def floating_dtype(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must be a floating torch.dtype or None, got {value!r}")
 
 
-def recall_levels(name: str, levels: Tensor) -> None:
+def recall_levels(name: str, levels: Any) -> None:
     """A 1-D tensor of numbers in [0, 1]."""
+    if not isinstance(levels, Tensor):
+        raise TypeError(f"`{name}` must be a tensor (see `torch.as_tensor`), got {type(levels).__name__}")
     if levels.ndim != 1 or not levels.numel() or not levels.is_floating_point():
         raise ValueError(
             f"`{name}` as a tensor must be 1-D, floating and not empty, got shape {tuple(levels.shape)}, {levels.dtype}"

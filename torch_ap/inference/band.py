@@ -26,9 +26,9 @@ def precision_band(
     The band is pointwise: each level is covered by itself, not the curve as a whole.
 
     Args:
-        preds: (N,) scores of one ranking, no NaN.
-        target: (N,) of 0 and 1.
-        recall_levels: (R,) in [0, 1]; None for the 101 of COCO.
+        preds: (N,) scores of one ranking, no NaN; other shapes are flattened.
+        target: of 0 and 1, in the shape of ``preds``.
+        recall_levels: (R,) floating tensor in [0, 1]; None for the 101 of COCO.
         level: nominal coverage, in (0, 1).
         design: "iid" or "stratified", as for :func:`torch_ap.inference.average_precision_interval`.
         resampling: None for 1,000 replicates that repeat.
@@ -54,6 +54,7 @@ def precision_band(
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
         checks.recall_levels("recall_levels", recall_levels)
+    how = rules.resampling(resampling)
     admitted = Door()(preds, target)
     raise_broken(admitted.broken, 1)
     device = admitted.scores.device
@@ -64,7 +65,6 @@ def precision_band(
         nan = torch.full_like(estimate, torch.nan)
         reason = "fewer than two hits, or no misses: the ends are NaN"
         return Interval(estimate, nan, nan, nan, level, "bootstrap-percentile", design, reason)
-    how = resampling or Resampling()
     values = bootstrap.replicates(curve, lambda drawn: interpolation.at_levels(drawn, levels), design, how)
     tails = values.new_tensor([(1 - level) / 2, (1 + level) / 2])
     low, high = torch.nanquantile(values, tails, dim=0)

@@ -13,7 +13,8 @@ from torch_ap.core.average_precision import average_precision
 from torch_ap.core.batch import Door
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import raise_broken
-from torch_ap.inference.exact_distribution import Distribution, exact_distribution
+from torch_ap.inference import listing, rules
+from torch_ap.inference.exact_distribution import CLOSE, Distribution, exact_distribution
 from torch_ap.inference.hits import RandomHits, joint_rank_probability, rank_probability
 from torch_ap.inference.normal_laws import NormalLaw, normal_average_precision, normal_precision, normal_recall
 from torch_ap.inference.random_ranking import (
@@ -22,6 +23,7 @@ from torch_ap.inference.random_ranking import (
     random_average_precision,
 )
 from torch_ap.inference.resampling import Resampling, generators, rows
+from torch_ap.inference.tied_moments import tied_moments
 
 __all__ = [
     "ChanceTest",
@@ -51,12 +53,12 @@ class ChanceTest:
     Attributes:
         estimate: AP.
         expected: E(AP) over all orders of the labels.
-        standard_deviation: of AP over them.
+        standard_deviation: of AP over them, exact whatever the method.
         z: (AP - E) / sd, a description; its normal tail is no p-value.
         p_value: P(AP* >= AP) for a random order, one-sided.
         lift: AP / E(AP).
         corrected: (AP - E) / (1 - E): 0 for chance, 1 for perfect.
-        method: "exact", "permutation" or "lognormal".
+        method: "exact", "permutation" or "lognormal": what gave p; "exact" where p is a matter of definition.
         reason: why numbers are NaN, or p is 1 by definition; "" otherwise.
     """
 
@@ -85,10 +87,11 @@ def chance_test(
     it rejects 6.1 / 2.0 / .53% of random rankings of (n, m) = (3000, 245).
 
     Args:
-        preds: (N,) scores, no NaN. Tied scores form one threshold, in the random orders too.
-        target: (N,) of 0 and 1.
-        method: "exact" (no ties, C(n, m) of at most 3,000,000), "permutation", "lognormal" (no ties), or "auto": exact
-            where that is possible, else permutation.
+        preds: (N,) scores of one ranking, no NaN; other shapes are flattened. Tied scores form one threshold, in the
+            random orders too.
+        target: of 0 and 1, in the shape of ``preds``.
+        method: "exact" (at most 3,000,000 ways to give the hits to the tie groups, of which there are at most C(n, m)),
+            "permutation", "lognormal" (no ties), or "auto": exact where that is possible, else permutation.
         resampling: of the permutations; None for 1,000 that repeat.
 
     Returns:
@@ -107,53 +110,53 @@ def chance_test(
         ('exact', 0.5284, 0.0357)
     """
     checks.one_of("method", method, _METHODS)
+    how = rules.resampling(resampling)
     admitted = Door()(preds, target)
     raise_broken(admitted.broken, 1)
     curve = builders.from_scores(admitted.scores, admitted.target, every_group=True)
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
     if not m or m == n:
-        return _void(ap, method, "no hits" if not m else "no misses: AP is 1 in any order")
-    tied = len(curve.items) < n
+        return _void(ap, "no hits" if not m else "no misses: AP is 1 in any order")
+    chosen = _choose(method, curve)
     chance = random_average_precision(n, m)
-    chosen = _choose(method, chance, tied)
-    expected, deviation = chance.mean, chance.standard_deviation
+    tied = len(curve.items) < n
+    expected, deviation = tied_moments(curve.items, m) if tied else (chance.mean, chance.standard_deviation)
     if chosen == "permutation":
-        found = _permuted(curve, resampling or Resampling())
+        found = _permuted(curve, how)
         p = (int((found >= ap - _SAME).sum()) + 1) / (len(found) + 1)
-        if tied:
-            expected, deviation = _expected_with_ties(curve), float(found.std())
     else:
-        p = chance.distribution.tail(ap) if chosen == "exact" else chance.lognormal_tail(ap)
+        p = _listed_tail(curve, ap) if chosen == "exact" else chance.lognormal_tail(ap)
     z = (ap - expected) / deviation if deviation > 0 else 0.0
     corrected = (ap - expected) / (1 - expected)
     return ChanceTest(ap, expected, deviation, z, p, ap / expected, corrected, chosen)
 
 
-def _void(ap: float, method: str, reason: str) -> ChanceTest:
+def _void(ap: float, reason: str) -> ChanceTest:
     nan = math.nan
     always = ap == 1
     expected, p, lift = (1.0, 1.0, 1.0) if always else (nan, nan, nan)
-    return ChanceTest(ap, expected, 0.0 if always else nan, nan, p, lift, nan, method, reason)
+    return ChanceTest(ap, expected, 0.0 if always else nan, nan, p, lift, nan, "exact", reason)
 
 
-def _choose(method: str, chance: RandomAveragePrecision, tied: bool) -> str:
-    if tied and method in ("exact", "lognormal"):
-        raise ValueError(f"`method={method!r}` is for scores without ties; use 'permutation', which keeps them")
-    if method == "exact" and not chance.has_exact_distribution:
-        raise ValueError(
-            f"`method='exact'` lists at most 3,000,000 rankings, got n={chance.n}, m={chance.m}; use 'permutation'"
-        )
-    if method != "auto":
-        return method
-    return "exact" if chance.has_exact_distribution and not tied else "permutation"
-
-
-def _expected_with_ties(curve: HitCurve) -> float:
-    """E(AP) where only whole tie groups have a rank: the sum of (g / t) (p1 + (t - 1) p2), over m."""
-    g, t = segments.real(curve.items), segments.real(curve.items_through)
+def _choose(method: str, curve: HitCurve) -> str:
     n, m = int(curve.n), int(curve.m)
-    both = (m - 1) / max(n - 1, 1)
-    return float((g / t * (1 + (t - 1) * both)).sum()) / n
+    if method == "lognormal" and len(curve.items) < n:
+        raise ValueError("`method='lognormal'` is for scores without ties; use 'permutation', which keeps them")
+    if method not in ("auto", "exact"):
+        return method
+    feasible = listing.is_feasible(curve.items.cpu().numpy(), m)
+    if method == "exact" and not feasible:
+        raise ValueError(
+            f"`method='exact'` lists at most {listing.MOST:,} ways to give the hits to the tie groups, got n={n}, "
+            f"m={m} and {len(curve.items)} different scores; use 'permutation'"
+        )
+    return "exact" if feasible else "permutation"
+
+
+def _listed_tail(curve: HitCurve, ap: float) -> float:
+    """P(AP* >= ap) by listing."""
+    values, weights = listing.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
+    return float(weights[values >= ap - CLOSE].sum()) / float(weights.sum())
 
 
 def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:

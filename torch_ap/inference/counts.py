@@ -22,7 +22,7 @@ _NODES = 400
 
 @dataclass(frozen=True)
 class BetaPosterior:
-    """A Beta(a, b) distribution (extra: ``inference``).
+    """A Beta(a, b) distribution (extra: ``inference``); equals ``scipy.stats.beta(a, b)``.
 
     Attributes:
         a: first parameter, above 0.
@@ -34,20 +34,22 @@ class BetaPosterior:
 
     @property
     def mean(self) -> float:
-        """A / (a + b)."""
+        """The mean, a / (a + b)."""
         return self.a / (self.a + self.b)
 
     @property
     def variance(self) -> float:
-        """Mean (1 - mean) / (a + b + 1)."""
+        """The variance, mean (1 - mean) / (a + b + 1)."""
         return self.mean * (1 - self.mean) / (self.a + self.b + 1)
 
     def cdf(self, value: float) -> float:
         """P(X <= value)."""
+        value = rules.number("value", value)
         return float(scipy_stats("a Beta distribution").beta.cdf(value, self.a, self.b))
 
     def quantile(self, p: float) -> float:
-        """The value that X stays below with probability ``p``."""
+        """The value that X stays below with probability ``p`` in [0, 1]."""
+        rules.probability(p)
         return float(scipy_stats("a Beta distribution").beta.ppf(p, self.a, self.b))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -87,6 +89,7 @@ class FBetaPosterior:
 
     def cdf(self, value: float) -> float:
         """P(F <= value)."""
+        value = rules.number("value", value)
         if value <= 0 or value >= 1:
             return float(value >= 1)
         share, weight = self._share
@@ -95,9 +98,10 @@ class FBetaPosterior:
         return float((weight * stats.beta.cdf(odds / (1 + odds), self.tp, self.fp + self.fn)).sum())
 
     def quantile(self, p: float) -> float:
-        """The value that F stays below with probability ``p``."""
-        if not 0 < p < 1:
-            raise ValueError(f"`p` must be a number between 0 and 1, ends excluded, got {p!r}")
+        """The value that F stays below with probability ``p`` in [0, 1]."""
+        rules.probability(p)
+        if p in (0, 1):
+            return float(p)
         scipy_stats("the posterior of F_beta")
         from scipy.optimize import brentq
 
@@ -143,10 +147,14 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
         fp: false positives, at least 0.
         prior: "jeffreys" (1/2), "uniform" (1), or the parameter itself, above 0.
 
+    Returns:
+        :class:`BetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give floats.
+
     Raises:
         ValueError: for an argument that breaks one of these rules.
 
-    Source: Goutte & Gaussier (2005), A Probabilistic Interpretation of Precision, Recall and F-score, section 2.
+    Equals ``scipy.stats.beta(tp + prior, fp + prior)``. Source: Goutte & Gaussier (2005), A Probabilistic
+    Interpretation of Precision, Recall and F-score, section 2.
 
     Example:
         >>> from torch_ap.inference import precision_posterior
@@ -161,7 +169,21 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
 
 
 def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
-    """The posterior of recall: Beta(TP + prior, FN + prior); arguments as for :func:`precision_posterior`.
+    """The posterior of recall: Beta(TP + prior, FN + prior).
+
+    Args:
+        tp: true positives, at least 0.
+        fn: false negatives, at least 0.
+        prior: "jeffreys" (1/2), "uniform" (1), or the parameter itself, above 0.
+
+    Returns:
+        :class:`BetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give floats.
+
+    Raises:
+        ValueError: for an argument that breaks one of these rules.
+
+    Equals ``scipy.stats.beta(tp + prior, fn + prior)``. Source: Goutte & Gaussier (2005), A Probabilistic
+    Interpretation of Precision, Recall and F-score, section 2.
 
     Example:
         >>> from torch_ap.inference import recall_posterior
@@ -188,10 +210,13 @@ def f_beta_posterior(
         beta: above 0; recall counts beta times as much as precision.
         prior: as for :func:`precision_posterior`, of each of the three.
 
+    Returns:
+        :class:`FBetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give floats.
+
     Raises:
         ValueError: for an argument that breaks one of these rules.
 
-    Source: Goutte & Gaussier (2005), section 3.
+    Equals no other package's. Source: Goutte & Gaussier (2005), section 3, who draw the Gamma variables.
 
     Example:
         >>> from torch_ap.inference import f_beta_posterior
@@ -216,10 +241,14 @@ def probability_better(wins: float, losses: float, *, prior: Prior = "jeffreys")
         losses: the reverse, at least 0.
         prior: as for :func:`precision_posterior`.
 
+    Returns:
+        A probability, a float; 1/2 where wins and losses are equal.
+
     Raises:
         ValueError: for an argument that breaks one of these rules.
 
-    Source: Goutte & Gaussier (2005), section 4, who draw random numbers for it.
+    Equals ``scipy.stats.beta(losses + prior, wins + prior).cdf(0.5)``. Source: Goutte & Gaussier (2005), section 4, who
+    draw random numbers for it.
 
     Example:
         >>> from torch_ap.inference import probability_better

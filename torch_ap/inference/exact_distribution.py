@@ -12,16 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.core import checks
 from torch_ap.core.order import Array
+from torch_ap.inference import rules
+from torch_ap.inference.listing import MOST, fill
 
-MOST_RANKINGS = 3_000_000
+CLOSE = 2e-14  # sums of the same terms in another order differ by less, two places of one hit among 3,000,000 by more
 _PRIME = (1 << 61) - 1
-_CLOSE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """A discrete distribution.
+    """A discrete distribution, as :func:`exact_distribution` gives it.
 
     Attributes:
         values: (V,) float64, ascending.
@@ -39,37 +41,54 @@ class Distribution:
         return self.counts.to(torch.float64) / self.total
 
     def tail(self, value: float) -> float:
-        """P(AP >= value); values within 1e-12 of each other are taken for equal."""
-        return int(self.counts[self.values >= value - _CLOSE].sum()) / self.total
+        """P(AP >= value); values within 2e-14 of each other are taken for equal."""
+        value = rules.number("value", value)
+        return int(self.counts[self.values >= value - CLOSE].sum()) / self.total
 
     def quantile(self, p: float) -> float:
-        """The smallest value that AP reaches or stays below with probability ``p``."""
+        """The smallest value that AP reaches or stays below with probability ``p`` in [0, 1]."""
+        rules.probability(p)
         through = self.counts.cumsum(0)
-        place = int(torch.searchsorted(through, math.ceil(p * self.total - _CLOSE * self.total)))
+        place = int(torch.searchsorted(through, math.ceil(p * self.total * (1 - 1e-12))))
         return float(self.values[min(place, len(self.values) - 1)])
 
 
 def is_feasible(n: int, m: int) -> bool:
     """Whether at most 3,000,000 rankings exist."""
     rare = min(m, n - m)
-    return m > 0 and rare <= 40 and math.comb(n, rare) <= MOST_RANKINGS
+    return m > 0 and rare <= 40 and math.comb(n, rare) <= MOST
 
 
 def exact_distribution(n: int, m: int, k: int | None = None, *, norm: int | None = None) -> Distribution:
     """All values of AP, or AP@k, of the C(n, m) rankings of n items with m relevant ones.
 
     Args:
-        n: items.
-        m: relevant items, at least 1.
-        k: cut of AP@k, or None.
-        norm: what the sum of precisions is divided by; m by default.
+        n: items, at least 1.
+        m: relevant items, 1 to n.
+        k: cut of AP@k, at least 1, or None.
+        norm: what the sum of precisions is divided by, at least 1; m by default.
+
+    Returns:
+        :class:`Distribution`: (V,) float64 values, (V,) int64 counts that add up to C(n, m).
 
     Raises:
-        ValueError: where more than 3,000,000 rankings exist.
+        ValueError: for an argument that breaks one of these rules, or where more than 3,000,000 rankings exist.
+
+    Equals a count of ``torch_ap.functional.binary_average_precision`` over ``itertools.combinations`` of the ranks.
+    Source: the definition.
+
+    Example:
+        >>> from torch_ap.inference.chance import exact_distribution
+        >>> law = exact_distribution(3, 2)
+        >>> [round(float(x), 4) for x in law.values], law.counts.tolist(), law.total
+        ([0.5833, 0.8333, 1.0], [1, 1, 1], 3)
     """
+    rules.ranking_size(n, m)
+    checks.positive_int("k", k, optional=True)
+    checks.positive_int("norm", norm, optional=True)
     if not is_feasible(n, m):
         raise ValueError(
-            f"the distribution of AP is listed only for `m` of at least 1 and up to {MOST_RANKINGS:,} rankings, "
+            f"the distribution of AP is listed only for `m` of at least 1 and up to {MOST:,} rankings, "
             f"got n={n}, m={m}; use `lognormal_tail`, or a permutation test"
         )
     cut = n if k is None else min(k, n)
@@ -84,6 +103,8 @@ def exact_distribution(n: int, m: int, k: int | None = None, *, norm: int | None
 def _terms_of_hits(n: int, m: int, cut: int) -> tuple[Array, Array, float]:
     """(m, n) what the j-th hit adds at each rank: j / t in the top, as floats and modulo the prime."""
     hit, t = np.arange(1, m + 1)[:, None], np.arange(1, n + 1)
+    if m == 1:
+        return np.where(t <= cut, 1 / t, 0.0)[None], _one_each(n, cut), 0.0
     inverse = [pow(rank, -1, _PRIME) if rank <= cut else 0 for rank in range(1, n + 1)]
     residues = [[j * x % _PRIME for x in inverse] for j in range(1, m + 1)]
     return np.where(t <= cut, hit / t, 0.0), np.array(residues, np.int64), 0.0
@@ -97,6 +118,8 @@ def _terms_of_misses(n: int, q: int, cut: int) -> tuple[Array, Array, float]:
     miss, s = np.arange(1, q + 1)[:, None], np.arange(1, n + 1)
     below = np.concatenate([np.cumsum(1 / np.arange(cut, 0, -1.0))[::-1], np.zeros(n - cut)])
     table = np.where(s <= cut, miss / s - 1 - below, 0.0)
+    if q == 1:
+        return table, _one_each(n, cut), float(cut)
     inverse = [pow(rank, -1, _PRIME) for rank in range(1, cut + 1)]
     marks, mark = [0] * n, 0
     for rank in range(cut, 0, -1):
@@ -109,15 +132,15 @@ def _terms_of_misses(n: int, q: int, cut: int) -> tuple[Array, Array, float]:
     return table, np.array(residues, np.int64).reshape(q, n), float(cut)
 
 
+def _one_each(n: int, cut: int) -> Array:
+    """(1, n) what tells apart the sums that one hit, or one miss, gives: its rank, while that is in the top."""
+    return np.minimum(np.arange(n), cut)[None]
+
+
 def _all_sums(n: int, table: Array, residues: Array) -> tuple[Array, Array]:
     """The sum of one term a row, over all ways to place the rows at ascending ranks; with its residue."""
-    sums, marks, last = np.zeros(1), np.zeros(1, np.int64), np.full(1, -1)
-    for row in range(len(table)):
-        most = n - len(table) + row  # the rank, from 0, that leaves room for the rows to come
-        width = most - last
-        before = np.repeat(np.arange(len(last)), width)
-        first = np.cumsum(width) - width
-        last = last[before] + 1 + np.arange(len(before)) - first[before]
-        sums = sums[before] + table[row, last]
-        marks = (marks[before] + residues[row, last]) % _PRIME
+    sums, marks = np.zeros(1), np.zeros(1, np.int64)
+    for row, (before, rank, _) in enumerate(fill(np.ones(n, np.int64), len(table))):
+        sums = sums[before] + table[row, rank]
+        marks = (marks[before] + residues[row, rank]) % _PRIME
     return sums, marks

@@ -50,12 +50,12 @@ class RandomHits:
 
     @property
     def mean(self) -> float:
-        """T m / n."""
+        """E(h(t)) = t m / n."""
         return self.t * self.m / self.n
 
     @property
     def variance(self) -> float:
-        """T pi (1 - pi) (n - t) / (n - 1), with pi = m / n."""
+        """Var(h(t)) = t pi (1 - pi) (n - t) / (n - 1), with pi = m / n."""
         return self.covariance(self.t)
 
     def covariance(self, later: int) -> float:
@@ -66,19 +66,22 @@ class RandomHits:
         return self.t * (self.n - later) * share / max(self.n - 1, 1)
 
     def probability(self, hits: int) -> float:
-        """P(h(t) = hits)."""
+        """P(h(t) = hits), for any int; 0 where h(t) cannot be it."""
+        rules.whole("hits", hits)
         place = hits - self._least
         return float(self._law[place]) if 0 <= place < len(self._law) else 0.0
 
     def tail(self, hits: int) -> float:
-        """P(h(t) >= hits)."""
+        """P(h(t) >= hits), for any int."""
+        rules.whole("hits", hits)
         place = hits - self._least
         return 1.0 if place <= 0 else float(self._law[place:].sum())
 
     def quantile(self, p: float) -> int:
-        """The smallest h with P(h(t) <= h) >= p."""
-        if not 0 < p < 1:
-            raise ValueError(f"`p` must be a number between 0 and 1, ends excluded, got {p!r}")
+        """The smallest h that h(t) can be with P(h(t) <= h) >= p, for p in [0, 1]."""
+        rules.probability(p)
+        if p in (0, 1):  # the ends of the range, whose probabilities may be below the last digits of the others
+            return min(self.m, self.t) if p else max(0, self.t - (self.n - self.m))
         # a sum that reaches p but for rounding has reached it
         through = self._law.cumsum(0) * (1 + 1e-13)
         return self._least + min(int(torch.searchsorted(through, p)), len(self._law) - 1)
@@ -116,12 +119,19 @@ def rank_probability(n: int, m: int, hit: int, rank: int) -> float:
     C(k - 1, j - 1) C(n - k, m - j) / C(n, m), which is j / k times P(h(k) = j).
 
     Args:
-        n: items.
-        m: relevant items, at least 1.
+        n: items, at least 1.
+        m: relevant items, 1 to n.
         hit: j, 1 to m.
         rank: k, 1 to n.
 
-    Source: Su & Zhang, Statistical Inference for Recall, Precision and Average Precision.
+    Returns:
+        A probability; 0 where the rank leaves no room for the hits before or after it. Over all ranks they add up to 1.
+
+    Raises:
+        ValueError: for an argument that breaks one of these rules.
+
+    Equals ``scipy.stats.nhypergeom(n, n - m, j).pmf(k - j)``. Source: Su & Zhang, Statistical Inference for Recall,
+    Precision and Average Precision.
 
     Example:
         >>> from torch_ap.inference.chance import rank_probability
@@ -141,12 +151,19 @@ def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple
     a random ranking of t - 1 items.
 
     Args:
-        n: items.
-        m: relevant items, at least 2.
-        first: (i, s).
-        second: (j, t), with j > i.
+        n: items, at least 2.
+        m: relevant items, 2 to n.
+        first: (i, s), i from 1, s from 1 to n.
+        second: (j, t), j above i and to m, t from 1 to n.
 
-    Source: Su & Zhang, Statistical Inference for Recall, Precision and Average Precision.
+    Returns:
+        A probability; 0 where s is not above t, or the ranks leave no room for the other hits.
+
+    Raises:
+        ValueError: for an argument that breaks one of these rules.
+
+    Equals the product of P(T_j = t) and the probability of T_i = s in a random ranking of t - 1 items, j - 1 of them
+    relevant. Source: Su & Zhang, Statistical Inference for Recall, Precision and Average Precision.
 
     Example:
         >>> from torch_ap.inference.chance import joint_rank_probability

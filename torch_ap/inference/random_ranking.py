@@ -80,6 +80,7 @@ class RandomAveragePrecision:
         Actual size in percent at nominal 5 / 1 / .1: (n, m) = (3000, 245) 5.2 / 1.2 / .17; (100, 10) 5.7 / .8 / .01.
         Normal tails err further: about E(AP) 6.1 / 2.0 / .53 and 7.4 / 3.5 / 1.5.
         """
+        value = rules.number("value", value)
         if not self.variance > 0:
             return math.nan if math.isnan(self.mean) else float(value <= self.mean)
         if value <= self.least:
@@ -91,6 +92,7 @@ class RandomAveragePrecision:
 
     def normal_tail(self, value: float) -> float:
         """P(AP >= value) if AP were normal with this mean and variance; too small where it matters."""
+        value = rules.number("value", value)
         if not self.variance > 0:
             return self.lognormal_tail(value)
         return _upper((value - self.mean) / self.standard_deviation)
@@ -102,9 +104,17 @@ def random_average_precision(
     r"""The AP that chance gives: mean, variance and law of AP, or AP@k, over all rankings of n items, m relevant.
 
     .. math::
-        E(AP) = \frac{m}{n} + \frac{(n - m)(H_n - 1)}{n (n - 1)}, \qquad H_n = \sum_{k=1}^n \frac{1}{k}
+        E(AP) = \frac{m}{n} + \frac{(n - m)(H_n - 1)}{n (n - 1)}, \qquad H_n = \sum_{t=1}^n \frac{1}{t}
 
-    which lies above m / n, the limit for n without bound.
+    which lies above m / n, the limit for n without bound. In general, AP@k = S / norm with S the sum of the precisions
+    at the hits of the top k. With p_j = m (m - 1) ... (m - j + 1) / (n (n - 1) ... (n - j + 1)), H the sum of 1 / t and
+    H2 that of 1 / t^2 for t up to k, and A = (H^2 - H2) / 2:
+
+    .. math::
+        E(S) &= p_1 H + p_2 (k - H) \\
+        E(S^2) &= p_1 H_2 + 3 p_2 (H - H_2) + p_3 (k - 3 H + 2 H_2) + 2 (2 p_2 A + p_3 (2 k - 3 H + k H - 5 A) \\
+               &\quad + p_4 (k (k - 1) / 2 - k H - 2 k + 3 H + 3 A)) \\
+        Var(AP@k) &= (E(S^2) - E(S)^2) / norm^2
 
     Args:
         n: items, at least 1.
@@ -119,7 +129,8 @@ def random_average_precision(
         ValueError: for an argument that breaks one of these rules.
 
     Equals the mean and variance over all permutations. Source of the mean: Bestgen (2015), Exact Expected Average
-    Precision of the Random Baseline for System Evaluation. Variance: as in the documentation of this package.
+    Precision of the Random Baseline for System Evaluation; the variance follows from the p_j, the chances that j given
+    ranks hold hits.
 
     Example:
         >>> from torch_ap.inference import random_average_precision
@@ -142,9 +153,21 @@ def expected_average_precision(n: Tensor, m: Tensor, k: int | None = None, *, de
     """E(AP), or E(AP@k), of random rankings, elementwise: float64, NaN where nothing is relevant.
 
     Args:
-        n: int64 items.
-        m: int64 relevant items.
-        k, denominator: as for :func:`random_average_precision`.
+        n: int64 items, of any shape, each at least 1.
+        m: int64 relevant items, 0 to n, of the shape of ``n``.
+        k: cut of AP@k, at least 1; None for all.
+        denominator: of AP@k: "min" min(k, m), or "relevant" m.
+
+    Returns:
+        float64 of the shape of ``n``, on its device.
+
+    Equals ``random_average_precision(n, m, k).mean``. Source: Bestgen (2015).
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.inference.chance import expected_average_precision
+        >>> [round(x, 4) for x in expected_average_precision(torch.tensor([8, 3000]), torch.tensor([3, 245])).tolist()]
+        [0.5284, 0.084]
     """
     items, hits = segments.real(n), segments.real(m)
     cut = items if k is None else items.clamp(max=k)

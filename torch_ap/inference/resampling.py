@@ -33,6 +33,14 @@ class Resampling:
 
     Raises:
         ValueError, TypeError: for an argument that breaks one of these rules.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.inference import Resampling, chance_test
+        >>> preds, target = torch.arange(40, 0, -1.0), torch.tensor([1, 1, 0, 1] * 5 + [0] * 20)
+        >>> how = Resampling(99, generator=torch.Generator().manual_seed(1))
+        >>> round(chance_test(preds, target, resampling=how).p_value, 2)
+        0.01
     """
 
     replicates: int = 1000

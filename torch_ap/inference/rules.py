@@ -13,13 +13,13 @@ from torch_ap.inference.resampling import Resampling
 
 def level(value: Any) -> None:
     """A confidence level strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
         raise ValueError(f"`level` must be a number between 0 and 1, ends excluded, got {value!r}")
 
 
 def positive(name: str, value: Any) -> None:
     """A finite number above 0."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}")
 
 
@@ -87,3 +87,22 @@ def no_weights(weights: Tensor | None, what: str) -> None:
     """Item weights are refused where the formulas count items."""
     if weights is not None:
         raise ValueError(f"`weights` must be None for {what}: its formulas count items, got {tuple(weights.shape)}")
+
+
+def probability(value: Any) -> None:
+    """The ``p`` of a quantile: a number in [0, 1], not NaN."""
+    checks.fraction("p", value)
+
+
+def whole(name: str, value: Any) -> None:
+    """An int of any sign; bool is no int here."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"`{name}` must be an int, got {value!r}")
+
+
+def number(name: str, value: Any) -> float:
+    """A number but NaN, or a tensor of one, as a float; infinities are numbers."""
+    one = isinstance(value, int | float) or (isinstance(value, Tensor) and value.numel() == 1)
+    if not one or isinstance(value, bool) or value != value:
+        raise ValueError(f"`{name}` must be a number but NaN, got {value!r}")
+    return float(value)
