@@ -1,18 +1,22 @@
 import csv
 import json
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
 
 from torch_ap.cli import main
-from torch_ap.commands.compare_runs import NAMES, compared, comparisons, lines
+from torch_ap.commands.compare_runs import DIFFERENCES, RATIOS, compared, comparisons, tables
 from torch_ap.files.report import Result
 
 
-def result(values, names="abcdefgh"):
-    return Result(list(names[: len(values)]), torch.tensor(values, dtype=torch.float64), sum(values) / len(values))
+def result(values, names="abcdefgh", geometric=False):
+    values = torch.tensor(values, dtype=torch.float64)
+    aggregate = values.clamp(min=1e-5).log().mean().exp() if geometric else values.mean()
+    return Result(list(names[: len(values)]), values, float(aggregate), geometric)
 
 
 def test_queries_are_paired_by_name():
@@ -21,9 +25,39 @@ def test_queries_are_paired_by_name():
     assert found.queries == 3
     wanted = stats.ttest_rel([0.8, 0.5, 0.7], [0.4, 0.5, 0.9])
     assert found.p_values["t"] == pytest.approx(wanted.pvalue)
-    rows = lines(comparisons({"one": {"map": first}, "two": {"map": other}, "none": {"map": result([0.3], "z")}}))
+    runs = {"one": {"map": first}, "two": {"map": other}, "none": {"map": result([0.3], "z")}}
+    (rows,) = tables(comparisons(runs), "one")
+    assert rows[0][3:6] == ("minus one", "95% low", "95% high")
     assert rows[1][:4] == ("map", "two", "3", f"{0.2 / 3:+.4f}")
     assert rows[2][:4] == ("map", "none", "0", "-")
+
+
+def test_geometric_means_are_compared_by_their_ratio():
+    values = [0.1, 0.5, 0.9, 0.4, 0.0], [0.2, 0.4, 0.95, 0.6, 0.3]
+    first, other = (result(x, geometric=True) for x in values)
+    found = comparisons({"one": {"gm_map": first, "map": result(values[0])}, "two": {"gm_map": other, "map": other}})
+    numbers = found["two"]["gm_map"].numbers
+    assert tuple(numbers) == RATIOS
+    logs = [np.log(np.maximum(x, 1e-5)) for x in values]
+    wanted = stats.ttest_rel(logs[1], logs[0])
+    ends = wanted.confidence_interval()
+    assert numbers["ratio"] == pytest.approx(other.aggregate / first.aggregate, rel=1e-12)
+    assert numbers["ratio"] == pytest.approx(stats.gmean(np.exp(logs[1])) / stats.gmean(np.exp(logs[0])), rel=1e-12)
+    assert (numbers["ratio_low"], numbers["ratio_high"]) == pytest.approx((math.exp(ends.low), math.exp(ends.high)))
+    assert numbers["p_t"] == pytest.approx(wanted.pvalue)
+    gap = logs[1] - logs[0]
+    assert numbers["log_standard_error"] == pytest.approx(stats.sem(gap))
+    assert numbers["log_effect_size"] == pytest.approx(gap.mean() / gap.std(ddof=1))
+    differences, ratios = tables(found, "one")
+    assert [row[0] for row in differences] == ["measure", "map"]
+    assert ratios[0][3] == "ratio to one"
+    assert ratios[1][:4] == ("gm_map", "two", "5", f"{numbers['ratio']:.4g}")
+
+
+def test_equal_differences_are_no_evidence():
+    first, other = result([0.1, 0.5, 0.9, 0.4]), result([0.2, 0.6, 1.0, 0.5])
+    ((_, row),) = tables(comparisons({"one": {"P@10": first}, "two": {"P@10": other}}), "one")
+    assert row == ("P@10", "two", "4", "+0.1000", "-", "-", "-", "0.125")
 
 
 @pytest.fixture
@@ -42,23 +76,50 @@ def test_command_prints_differences(files, capsys):
     assert "p (randomization)" in out
     assert out.splitlines()[-1].split()[:3] == ["map", "bad", "8"]
     assert "-0." in out.splitlines()[-1]
+    assert "minus good  95% low  95% high" in out
+    assert "differ" not in out
+
+
+def test_command_says_what_its_numbers_are(files, tmp_path, capsys):
+    qrels, good, bad = files
+    some = tmp_path / "some"
+    some.write_text("".join(line for line in Path(bad).read_text().splitlines(True) if line[0] in "124"))
+    assert main(["trec", qrels, good, str(some), "-m", "map", "-m", "gm_map", "--compare"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "over those that both have, the values above over all that a run has (see -c)." in said.out
+    assert "ratio to good" in said.out
+    assert "\n-: " not in said.out
+    assert main(["trec", qrels, good, str(some), "-m", "map", "--compare", "--csv"]) == 0
+    assert "over those that both have (see -c)" in capsys.readouterr().err
+    assert main(["trec", qrels, good, str(some), "-m", "map", "--compare", "--complete"]) == 0
+    assert "differ" not in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["trec", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "mean difference, its 95% t interval" in text
+    assert "For gm_map the ratio of geometric means" in text
 
 
 def test_command_writes_json_and_csv(files, capsys):
-    command = ["trec", *files, "-m", "map", "-m", "P@5", "--compare"]
+    command = ["trec", *files, "-m", "map", "-m", "P@5", "-m", "gm_map", "--compare"]
     assert main([*command, "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert set(out["good"]["map"]) == {"all"}
     for name in ("map", "P@5"):
         found = out["bad"][name]["compared"]
-        assert tuple(found) == NAMES
+        assert tuple(found) == DIFFERENCES
         assert found["difference"] == pytest.approx(out["bad"][name]["all"] - out["good"][name]["all"])
         assert found["queries"] == 8
+    found = out["bad"]["gm_map"]["compared"]
+    assert tuple(found) == RATIOS
+    assert found["ratio"] == pytest.approx(out["bad"]["gm_map"]["all"] / out["good"]["gm_map"]["all"])
     assert main([*command, "--csv"]) == 0
     rows = list(csv.reader(capsys.readouterr().out.splitlines()))
     compared_rows = [row for row in rows if row[1].startswith("compared.")]
     assert all(row[2] == "" for row in compared_rows)
-    wanted = [out["bad"][name]["compared"][number] for name in ("map", "P@5") for number in NAMES]
+    wanted = [x for name in ("map", "P@5", "gm_map") for x in out["bad"][name]["compared"].values()]
+    assert [row[1].removeprefix("compared.") for row in compared_rows] == [*DIFFERENCES, *DIFFERENCES, *RATIOS]
     assert [float(row[3]) for row in compared_rows] == wanted
 
 
@@ -77,7 +138,15 @@ def test_numbers_that_do_not_exist_are_left_empty(files, tmp_path, capsys):
     assert main([*command, "--csv"]) == 0
     rows = {row[1]: row[2:] for row in csv.reader(capsys.readouterr().out.splitlines())}
     assert rows["compared.queries"] == ["", "1", "0"]
-    assert rows["compared.low"] == ["", "nan", ""]
+    assert rows["compared.low"] == ["", "", ""]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "nan" not in out
+    first, second = (line.split() for line in out.splitlines() if line.startswith("map") and line.split()[1] != "all")
+    assert first[:3] == ["map", "one", "1"]
+    assert first[4:] == ["-", "-", "-", "1"]
+    assert second == ["map", "none", "0", *"-----"]
+    assert "-: undefined, for one query" in out
 
 
 def test_command_refuses_what_it_cannot_compare(files, capsys):

@@ -46,6 +46,86 @@ def test_one_query_and_equal_queries():
         assert (float(equal.low), float(equal.high)) == (0.5, 0.5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("value", [0.1, 0.5, 0.7, 1e-9, 3e5])
+@pytest.mark.parametrize("method", ["t", "bootstrap-bca"])
+def test_equal_values_have_no_spread(dtype, value, method):
+    values = torch.full((7,), value, dtype=dtype)
+    for one in (values, values * (1 + torch.finfo(dtype).eps * torch.tensor([0, 1, 0, 0, 1, 1, 0]))):
+        found = mean_interval(one.to(dtype), method=method)
+        assert "same value" in found.reason
+        assert float(found.low) == float(found.high) == float(found.estimate)
+        assert found.standard_error == 0
+        assert found.method == method
+    apart = mean_interval(values + torch.tensor([0, 1, 0, 0, 1, 1, 0]) * value / 9, method=method)
+    assert not apart.reason
+    assert apart.standard_error > 0
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (torch.tensor([0.39, 0.12, 0.77, 0.5]).double(), 0.1),
+        (torch.tensor([0.39, 0.12, 0.77, 0.5]), 0.1),
+        (torch.tensor([0.39, 0.12, 0.77, 0.5]).bfloat16(), 0.1),
+        (torch.tensor([0.39, 0.12, 0.77, 0.5]).double() + 1000, 0.1),
+        (torch.tensor([1, 2, 3, 4]), 1),
+        (torch.tensor([1.0, 2.0, 3.0, 4.0]), 1.0),
+    ],
+)
+def test_equal_differences_are_no_evidence_by_t(a, b):
+    found = compare_queries(a, a - b, tests=TESTS)
+    assert found.difference == pytest.approx(b, rel=0.02)
+    assert math.isnan(found.effect_size)
+    assert math.isnan(found.p_values["t"])
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+    assert found.standard_error == 0
+    assert "all differences are equal" in found.reason
+    assert [found.p_values[test] for test in TESTS[1:]] == [1 / 8] * 3, "two of 16 patterns of signs"
+    apart = compare_queries(a, a - b * torch.tensor([1, 2, 1, 1]))
+    assert not apart.reason
+    assert apart.p_values["t"] > 0.001
+    assert apart.effect_size < 10
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(torch.float64, 1e-10), (torch.float32, 3e-6)])
+def test_small_differences_are_evidence_above_rounding(dtype, least):
+    a = torch.tensor([0.39, 0.12, 0.77, 0.5], dtype=torch.float64)
+    gap = least * torch.tensor([1.0, 2.0, 1.5, 2.0])
+    found = compare_queries((a + gap).to(dtype), a.to(dtype), tests=TESTS)
+    assert found.p_values["t"] == pytest.approx(stats.ttest_1samp(gap.numpy(), 0).pvalue, rel=0.1)
+    assert found.p_values["sign"] == found.p_values["randomization"] == 1 / 8
+    nothing = compare_queries((a + gap / 1000).to(dtype), a.to(dtype), tests=TESTS)
+    assert set(nothing.p_values.values()) == {1.0}
+
+
+def test_values_that_ask_for_gradients():
+    a, b = two(6)
+    wanted = compare_queries(a, b), float(mean_interval(a).low)
+    a.requires_grad_()
+    assert (compare_queries(a, b), float(mean_interval(a).low)) == wanted
+    assert compare_systems(torch.stack([a, b])).reason == ""
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=9),
+    st.sampled_from([torch.float64, torch.float32]),
+)
+@settings(deadline=None, max_examples=80)
+def test_rounding_changes_no_test(counts, dtype):
+    """P@5 of two systems: fifths, whose differences tie but for rounding, against the same in whole numbers."""
+    whole = torch.tensor(counts)
+    fifths = (whole.double() / 5).to(dtype)
+    wanted = compare_queries(whole[:, 0], whole[:, 1], tests=TESTS)
+    found = compare_queries(fifths[:, 0], fifths[:, 1], tests=TESTS)
+    for test in ("randomization", "wilcoxon", "sign"):
+        assert found.p_values[test] == wanted.p_values[test]
+    assert found.p_values["t"] == pytest.approx(wanted.p_values["t"], rel=1e-5, nan_ok=True)
+    assert found.reason == wanted.reason
+    assert found.effect_size == pytest.approx(wanted.effect_size, rel=1e-5, abs=1e-6, nan_ok=True)
+
+
 @pytest.mark.parametrize("q", [8, 50])
 def test_paired_tests_equal_scipys(q):
     a, b = two(q)
@@ -104,10 +184,23 @@ def test_edges_have_a_defined_answer():
     same = compare_queries(a, a, tests=TESTS)
     assert set(same.p_values.values()) == {1.0}
     assert "all differences are zero" in same.reason
-    assert (same.difference, same.effect_size) == (0, 0)
+    assert (same.difference, same.effect_size, same.low, same.high) == (0, 0, 0, 0)
     one = compare_queries(a[:1], b[:1], tests=("t", "randomization"))
     assert math.isnan(one.p_values["t"])
     assert one.p_values["randomization"] == 1
+    assert "one query" in one.reason
+    alone = compare_queries(a[:1], a[:1], tests=TESTS)
+    assert set(alone.p_values.values()) == {1.0}
+    assert math.isnan(alone.low)
+    assert "zero" in alone.reason
+    assert "one query" in alone.reason
+
+
+def test_one_test_by_its_name_alone():
+    a, b = two(9)
+    for test in TESTS:
+        assert compare_queries(a, b, tests=test) == compare_queries(a, b, tests=[test])
+    assert compare_queries(a, b, tests=()).p_values == {}
 
 
 def test_bad_arguments_are_refused_by_name():
@@ -118,8 +211,16 @@ def test_bad_arguments_are_refused_by_name():
         compare_queries(a[:0], b[:0])
     with pytest.raises(ValueError, match="`values_b` must be finite"):
         compare_queries(a, b.index_fill(0, torch.tensor([1]), torch.nan))
-    with pytest.raises(ValueError, match="`tests`"):
-        compare_queries(a, b, tests=("z",))
+    for tests in (("z",), "z", ["t", 1]):
+        with pytest.raises(ValueError, match=r"`tests` must be one of 't', .*got ('z'|1)$"):
+            compare_queries(a, b, tests=tests)
+    with pytest.raises(TypeError, match="`tests` must be a name or names, got None"):
+        compare_queries(a, b, tests=None)
+    for call in (mean_interval, lambda x, **how: compare_queries(x, b, **how)):
+        with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+            call(a, resampling=100)
+    with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+        compare_systems(torch.stack([a, b]), resampling=100)
     with pytest.raises(ValueError, match="`level`"):
         mean_interval(a, level=2)
     with pytest.raises(ValueError, match="`values`"):
@@ -201,3 +302,31 @@ def test_tukey_is_wider_than_a_single_pair():
     assert torch.equal(found.adjusted.diag(), torch.ones(4, dtype=torch.float64))
     equal = compare_systems(torch.ones(3, 5), resampling=Resampling(50))
     assert (equal.adjusted == 1).all()
+
+
+@pytest.mark.parametrize("method", ["holm", "tukey"])
+def test_several_of_one_query_say_why_there_is_no_p(method):
+    values = torch.tensor([[0.2], [0.5], [0.5]])
+    found = compare_systems(values, method=method, resampling=Resampling(50))
+    assert math.isnan(found.p_value[0, 1])
+    assert found.p_value[1, 2] == 1, "no difference"
+    assert "one query" in found.reason
+    assert math.isnan(found.adjusted[0, 1]) == (method == "holm")
+    signs = compare_systems(values, method=method, test="randomization", resampling=Resampling(50))
+    assert (signs.p_value == 1).all()
+    assert (signs.adjusted == 1).all()
+    assert signs.reason == compare_systems(several(), method=method).reason == ""
+
+
+def test_several_with_a_pair_of_equal_differences():
+    a, b = two(12)
+    values = torch.stack([a, a - 0.1, b])
+    found = compare_systems(values, method="holm")
+    assert math.isnan(found.p_value[0, 1])
+    assert math.isnan(found.adjusted[0, 1])
+    assert "all equal" in found.reason
+    raw = [stats.ttest_rel(values[i], values[2]).pvalue for i in (0, 1)]
+    assert found.p_value[:2, 2].tolist() == pytest.approx(raw)
+    smaller, larger = sorted(raw)
+    wanted = {smaller: min(1, 3 * smaller), larger: min(1, max(3 * smaller, 2 * larger))}
+    assert found.adjusted[:2, 2].tolist() == pytest.approx([wanted[p] for p in raw])

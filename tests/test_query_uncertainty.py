@@ -55,6 +55,7 @@ def test_compare_is_compare_queries(kind):
     a, b = (fed(kind(), *data(seed)).set_dtype(torch.float64) for seed in (0, 1))
     wanted = compare_queries(a.per_query()[1], b.per_query()[1], tests=("t", "wilcoxon"), level=0.8)
     assert str(a.compare(b, tests=("t", "wilcoxon"), level=0.8)) == str(wanted)
+    assert a.compare(b, tests="wilcoxon").p_values == {"wilcoxon": wanted.p_values["wilcoxon"]}
     assert a.compare(a).p_values == {"t": 1, "randomization": 1}
 
 
@@ -111,7 +112,7 @@ def test_undefined_queries_count_as_in_compute(action, wanted):
     assert float(found.estimate) == pytest.approx(float(metric.compute()), nan_ok=True)
     assert bool(found.reason) == (action in ("skip", "nan"))
     if action == "nan":
-        with pytest.raises(ValueError, match="finite"):
+        with pytest.raises(ValueError, match="this metric has NaN for query 1: `empty_target_action`"):
             metric.compare(metric)
 
 
@@ -126,13 +127,29 @@ def test_summary_is_loggable():
     assert wider["ap_low"] < summary["ap_low"]
 
 
+def test_summary_of_few_queries_stays_where_a_mean_can_lie():
+    metric = RetrievalMAP()
+    metric.update(torch.tensor([[0.9, 0.5, 0.1]] * 2), torch.eye(3).long()[[0, 2]])
+    found, ends = metric.summary(), metric.confidence_interval()
+    assert ends.low < 0
+    assert ends.high > 1
+    assert (found["ap_low"], found["ap_high"]) == (0, 1)
+    metric.update(torch.rand(300, 5), torch.eye(5).long()[torch.arange(300) % 5])
+    found, ends = metric.summary(), metric.confidence_interval()
+    assert (found["ap_low"], found["ap_high"]) == (ends.low, ends.high)
+
+
 @pytest.mark.filterwarnings("ignore:The .*compute.* method of metric")
 def test_without_queries():
     metric = RetrievalMAP()
     assert all(math.isnan(x) for x in metric.summary().values())
     assert metric.confidence_interval().reason == "no query has a value"
-    with pytest.raises(ValueError, match="one query at least"):
+    with pytest.raises(ValueError, match="this metric has none: `update` it first"):
         metric.compare(RetrievalMAP())
+    skipping = RetrievalMAP("skip")
+    skipping.update(torch.rand(2, 3), torch.zeros(2, 3))
+    with pytest.raises(ValueError, match=r"this metric has none.*`empty_target_action`"):
+        skipping.compare(skipping)
 
 
 def test_what_has_no_meaning_is_refused_by_name():
@@ -144,6 +161,13 @@ def test_what_has_no_meaning_is_refused_by_name():
         for call in (*calls, lambda one=other: plain.compare(one), lambda one=other: one.compare(plain)):
             with pytest.raises(ValueError, match="`aggregation` must be 'mean'"):
                 call()
+    geometric = fed(RetrievalMAP(aggregation="gm"), *given)
+    for call, name in ((geometric.confidence_interval, "mean_interval"), (lambda: geometric.compare(plain), "compare")):
+        with pytest.raises(ValueError, match=f"{name}.* of `per_query.*clamp.min=1e-05..log"):
+            call()
+    assert geometric.per_query()[1].clamp(min=1e-5).log().mean().exp() == pytest.approx(float(geometric.compute()))
+    with pytest.raises(ValueError, match=r"got 'gm'$"):
+        geometric.baseline()
     for words, name in (
         ({"interpolation": "11-point", "ties": "grouped"}, "interpolation"),
         ({"top_k": 2, "denominator": "found"}, "denominator"),
@@ -154,6 +178,9 @@ def test_what_has_no_meaning_is_refused_by_name():
         plain.confidence_interval(1)
     with pytest.raises(ValueError, match="`method`"):
         plain.confidence_interval(method="influence")
+    for call in (plain.confidence_interval, lambda **how: plain.compare(plain, **how)):
+        with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+            call(resampling=100)
 
 
 def test_only_its_like_is_compared():

@@ -15,7 +15,8 @@ from benchmarks.coverage import expected, report
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.inference import Resampling, compare_queries, compare_systems, mean_interval
-from torch_ap.inference.queries import METHODS, TESTS
+from torch_ap.inference.queries import TESTS
+from torch_ap.inference.query_mean import METHODS
 
 _QUERIES = ((10,), (25,), (50,), (200,))
 _TESTED = (("alike", 15), ("alike", 50), ("skewed", 150))

@@ -28,6 +28,12 @@ _CONVENTION = (
     "scores in double or single precision, interpolated precision cut at round(l m) or int(l m + 0.9) hits; the others "
     "as rules for ties without an order"
 )
+_COMPARE = (
+    "each run against the first, over the queries that both have: mean difference, its "
+    f"{100 * compare_runs.LEVEL:g}%% t interval, and p-values of the paired t test and of Fisher's randomization test. "
+    "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
+)
+_OTHER_QUERIES = "The runs differ in their queries. Comparisons are over those that both have"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -50,9 +56,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_const", const="json", dest="form", help="as JSON, all digits")
     form.add_argument("--csv", action="store_const", const="csv", dest="form", help="as CSV, all digits")
-    parser.add_argument(
-        "--compare", action="store_true", help="each run minus the first, on the queries of both: interval and p-values"
-    )
+    parser.add_argument("--compare", action="store_true", help=_COMPARE)
     parser.set_defaults(run=run)
 
 
@@ -80,10 +84,8 @@ def run(args: argparse.Namespace) -> int:
         results[_column(read.tag, path, results)] = report.evaluate(judged, names)
     forms: dict[str | None, Callable[[Results, bool, Comparisons], str]] = {"json": _json, "csv": _csv, None: _table}
     comparisons = compare_runs.comparisons(results) if args.compare else {}
-    if comparisons and len({frozenset(next(iter(one.values())).queries) for one in results.values()}) > 1:
-        sys.stderr.write(
-            "torch-ap: the runs differ in their queries: differences are over those that both have (see -c)\n"
-        )
+    if comparisons and args.form and _differ(results):
+        sys.stderr.write(f"torch-ap: {_OTHER_QUERIES} (see -c).\n")
     sys.stdout.write(forms[args.form](results, args.per_query, comparisons))
     return 0
 
@@ -92,6 +94,11 @@ def _column(tag: str, path: str, taken: Results) -> str:
     """A run's tag; its path, where the tag is empty or another run has it; numbered, where that is taken too."""
     names = [tag, path, *(f"{path} ({number})" for number in range(2, len(taken) + 3))]
     return next(name for name in names if name and name not in taken)
+
+
+def _differ(results: Results) -> bool:
+    """Whether the runs have other queries."""
+    return len({frozenset(next(iter(one.values())).queries) for one in results.values()}) > 1
 
 
 def _lines(results: Results, per_query: bool) -> list[tuple[str, str, list[float | None]]]:
@@ -108,11 +115,16 @@ def _lines(results: Results, per_query: bool) -> list[tuple[str, str, list[float
 
 
 def _table(results: Results, per_query: bool, comparisons: Comparisons) -> str:
-    """Columns of text, four digits as trec_eval prints them; then the comparisons."""
+    """Columns of text, four digits as trec_eval prints them; then the comparisons, and what to know of them."""
     lines = _lines(results, per_query)
     rows = [["measure", "query", *results]]
     rows += [[name, query, *("-" if v is None else f"{v:.4f}" for v in values)] for name, query, values in lines]
-    return _aligned(rows) + ("\n" + _aligned(compare_runs.lines(comparisons)) if comparisons else "")
+    compared = compare_runs.tables(comparisons, next(iter(results)))
+    text = "\n".join([_aligned(rows), *(_aligned(table) for table in compared)])
+    notes = compare_runs.notes(comparisons)
+    if comparisons and _differ(results):
+        notes = f"{_OTHER_QUERIES}, the values above over all that a run has (see -c).\n{notes}"
+    return f"{text}\n{notes}" if notes else text
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -131,7 +143,7 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
 def _csv(results: Results, per_query: bool, comparisons: Comparisons) -> str:
     """A row a measure and query; those of a comparison have its number's name for a query, and none of the first run.
 
-    Names have "compared." before them, and come after all queries.
+    Names have "compared." before them, and come after all queries. A number that does not exist is left empty.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -139,9 +151,9 @@ def _csv(results: Results, per_query: bool, comparisons: Comparisons) -> str:
     for name, query, values in _lines(results, per_query):
         writer.writerow([name, query, *("" if value is None else repr(value) for value in values)])
     for name in next(iter(comparisons.values()), {}):
-        for number in compare_runs.NAMES:
-            found = [measures[name].get(number) for measures in comparisons.values()]
-            cells = ["" if value is None else repr(value) for value in found]
+        for number in next(iter(comparisons.values()))[name].names:
+            found = [measures[name].numbers.get(number, math.nan) for measures in comparisons.values()]
+            cells = ["" if math.isnan(value) else repr(value) for value in found]
             writer.writerow([name, f"compared.{number}", "", *cells])
     return out.getvalue()
 
@@ -157,5 +169,6 @@ def _json(results: Results, per_query: bool, comparisons: Comparisons) -> str:
         for name, result in measures.items() if per_query else ():
             out[column][name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
         for name, found in comparisons.get(column, {}).items():
-            out[column][name]["compared"] = {x: value if math.isfinite(value) else None for x, value in found.items()}
+            numbers = found.numbers.items()
+            out[column][name]["compared"] = {x: value if math.isfinite(value) else None for x, value in numbers}
     return json.dumps(out, indent=2, ensure_ascii=False) + "\n"

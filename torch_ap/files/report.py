@@ -41,11 +41,13 @@ class Result:
         queries: Q names.
         values: (Q,) float64, the value of each; 0 for a query without relevant documents.
         aggregate: over the queries: their mean, or for gm_map their geometric mean; NaN without queries.
+        geometric: whether the aggregate is a geometric mean.
     """
 
     queries: list[str]
     values: Tensor
     aggregate: float
+    geometric: bool = False
 
 
 def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
@@ -66,10 +68,11 @@ def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
     rankings = Rankings(everything, judged.curve, torch.ones_like(everything, dtype=torch.bool))
     results = {}
     for name, measure in measures.items():
-        evaluation = QueryEvaluation(measure, aggregation="gm" if name == "gm_map" else "mean")
+        geometric = name == "gm_map"
+        evaluation = QueryEvaluation(measure, aggregation="gm" if geometric else "mean")
         each = evaluation.each(rankings)
         aggregate = evaluation.value(each, torch.float64, warn=False).item()
-        results[name] = Result(judged.queries, each.values, aggregate)
+        results[name] = Result(judged.queries, each.values, aggregate, geometric)
     return results
 
 

@@ -100,7 +100,7 @@ class QueryEvaluation:
                 rank_zero_warn("No query has a value: the aggregate is NaN.", UserWarning)
             return values.new_full((), torch.nan).to(dtype)
         if self.aggregation == "gm":
-            return values.clamp(min=GM_FLOOR).log().mean().exp().to(dtype)
+            return floored_logs(values).mean().exp().to(dtype)
         aggregates: dict[str, Callable[[Tensor], Tensor]] = {
             "mean": torch.mean,
             "median": torch.median,
@@ -108,6 +108,11 @@ class QueryEvaluation:
             "max": torch.max,
         }
         return aggregates[self.aggregation](values).to(dtype)
+
+
+def floored_logs(values: Tensor) -> Tensor:
+    """Logs of values raised to 0.00001 at least: their mean is the log of what "gm" aggregates to."""
+    return values.clamp(min=GM_FLOOR).log()
 
 
 def _aggregated(aggregation: Callable[..., Any], values: Tensor) -> Tensor:

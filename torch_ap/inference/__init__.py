@@ -7,7 +7,8 @@ from torch_ap.inference.comparison import Comparison, compare_rankings
 from torch_ap.inference.counts import f_beta_posterior, precision_posterior, probability_better, recall_posterior
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import average_precision_interval
-from torch_ap.inference.queries import QueryComparison, compare_queries, mean_interval
+from torch_ap.inference.queries import QueryComparison, compare_queries
+from torch_ap.inference.query_mean import mean_interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.several import PairwiseComparison, compare_systems
 

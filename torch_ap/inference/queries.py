@@ -1,78 +1,26 @@
-"""Per-query values: the interval of their mean, and the paired tests of two systems.
+"""Two systems over the same queries: the interval of their mean difference, and paired tests.
 
 The queries are the sample here: nothing is assumed of what lies inside a query.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core import checks
-from torch_ap.inference import bootstrap, rules
-from torch_ap.inference.interval import Interval, wald
-from torch_ap.inference.resampling import Resampling, generators, multinomial, rows
-from torch_ap.inference.student import student_quantile, student_tail
+from torch_ap.inference import rules
+from torch_ap.inference.query_mean import student_interval
+from torch_ap.inference.resampling import Resampling, generators, rows
+from torch_ap.inference.rounding import deviation, rounding
+from torch_ap.inference.student import student_tail
 
-METHODS = ("t", "bootstrap-bca")
 TESTS = ("t", "randomization", "wilcoxon", "sign")
 _EXACT = 20
-_SAME = 1e-12
-
-
-def mean_interval(
-    values: Tensor,
-    *,
-    level: float = 0.95,
-    method: Literal["t", "bootstrap-bca"] = "t",
-    resampling: Resampling | None = None,
-) -> Interval:
-    """A confidence interval for the mean of per-query values, such as MAP: mean ± t_{Q-1} s / sqrt(Q), or BCa.
-
-    Covers, at 80% and 95%, with values of a skewed law: t .795 and .940 of 10 queries, .788 and .942 of 50; BCa .767
-    and .913 of 10, .788 and .945 of 50 (``benchmarks.coverage``).
-
-    Args:
-        values: (Q,) finite values, one a query, one at least.
-        level: nominal coverage, in (0, 1).
-        method: "t", or "bootstrap-bca" (Efron 1987) over queries.
-        resampling: of the bootstrap; None for 1,000 replicates that repeat.
-
-    Returns:
-        :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors; NaN ends for one query.
-
-    Raises:
-        TypeError, ValueError: for an argument that breaks one of these rules.
-
-    Equals the interval of ``scipy.stats.ttest_1samp``, and ``scipy.stats.bootstrap(..., method="BCa")``.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.inference import mean_interval
-        >>> found = mean_interval(torch.tensor([0.2, 0.4, 0.9, 0.5]))
-        >>> round(float(found.low), 4), round(float(found.high), 4)
-        (0.0316, 0.9684)
-    """
-    rules.query_values("values", values)
-    rules.level(level)
-    checks.one_of("method", method, METHODS)
-    x = values.detach().to("cpu", torch.float64)
-    mean, count = x.mean(), len(x)
-    error = x.std() / math.sqrt(count) if count > 1 else mean.new_tensor(math.nan)
-    reason = "" if count > 1 else "one query, which has no spread: the ends are NaN"
-    if count > 1 and not error > 0:
-        reason = "all queries have the same value, which says nothing of its spread"
-    if method == "t" or not bool(error > 0):
-        ends = wald(mean, error, student_quantile(level, mean.new_tensor(count - 1.0)))
-    else:
-        found = _replicates(x, resampling or Resampling())
-        off = x - mean
-        ends = bootstrap.bca(found, mean, (off**3).sum() / (6 * (off**2).sum() ** 1.5), level)
-        error = bootstrap.standard_error(found)
-    return Interval(mean, *ends, error, level, method, "", reason)
 
 
 @dataclass(frozen=True)
@@ -83,10 +31,10 @@ class QueryComparison:
         value_a: mean of system A.
         value_b: mean of system B.
         difference: mean of A - B.
-        low: lower end of the t interval of the difference.
+        low: lower end of the t interval of the difference; NaN without spread, unless no query tells them apart.
         high: upper end.
         standard_error: of the difference.
-        effect_size: mean of the differences over their standard deviation (Cohen's d for pairs).
+        effect_size: mean of the differences over their standard deviation (Cohen's d for pairs); NaN without spread.
         p_values: two-sided p by name of the test.
         level: nominal coverage.
         queries: Q.
@@ -110,7 +58,7 @@ def compare_queries(
     values_a: Tensor,
     values_b: Tensor,
     *,
-    tests: tuple[str, ...] = ("t", "randomization"),
+    tests: str | Iterable[str] = ("t", "randomization"),
     level: float = 0.95,
     resampling: Resampling | None = None,
 ) -> QueryComparison:
@@ -129,12 +77,14 @@ def compare_queries(
     Args:
         values_a: (Q,) finite per-query values of system A.
         values_b: (Q,) of system B, of the same queries in the same order.
-        tests: names of the tests.
+        tests: names of the tests, or one name.
         level: nominal coverage of the t interval, in (0, 1).
         resampling: of the randomization; None for 10,000 flips that repeat.
 
     Returns:
-        :class:`QueryComparison` of floats. All differences zero: p = 1 by every test. One query: no t.
+        :class:`QueryComparison` of floats. A difference that rounding explains (1e-12 of the largest value, or two
+        epsilons of its dtype) counts as zero. All differences zero: p = 1 by every test. All equal, or one query: they
+        have no spread, so the ends, effect size and p of t are NaN, with a reason; the other tests have their p.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -153,45 +103,90 @@ def compare_queries(
     rules.paired(values_a, values_b, "values_a", "values_b")
     for name, values in (("values_a", values_a), ("values_b", values_b)):
         rules.query_values(name, values)
-    for test in tests:
-        checks.one_of("tests", test, TESTS)
-    a, b = (x.detach().to("cpu", torch.float64) for x in (values_a, values_b))
-    gap = a - b
-    same = not bool((gap.abs() > _SAME).any())
-    found = mean_interval(gap, level=level)
-    how = resampling or Resampling(10_000)
-    p_values = {test: 1.0 if same else _P_VALUES[test](gap, how) for test in tests}
-    deviation = float(gap.std()) if len(gap) > 1 else math.nan
-    mean = float(gap.mean())
+    names = _named(tests)
+    rules.level(level)
+    rules.resampling(resampling)
+    pairs = pairs_of(values_a, values_b)
+    gap, how = pairs.gap, resampling or Resampling(10_000)
+    found = student_interval(gap, pairs.noise, level)
+    mean, spread = float(gap.mean()), float(deviation(gap, pairs.noise))
+    low, high = (float(found.low), float(found.high)) if spread > 0 or not gap.any() else (math.nan, math.nan)
     return QueryComparison(
-        value_a=float(a.mean()),
-        value_b=float(b.mean()),
+        value_a=float(pairs.value_a),
+        value_b=float(pairs.value_b),
         difference=mean,
-        low=float(found.low),
-        high=float(found.high),
+        low=low,
+        high=high,
         standard_error=float(found.standard_error),
-        effect_size=mean / deviation if deviation > 0 else (0.0 if same else math.nan),
-        p_values=p_values,
+        effect_size=mean / spread if spread > 0 else (math.nan if gap.any() else 0.0),
+        p_values={test: p_value(test, pairs, how) for test in names},
         level=level,
         queries=len(gap),
-        reason="all differences are zero: p = 1 by definition" if same else found.reason,
+        reason=_reason(gap, spread),
     )
 
 
-def paired_t(gap: Tensor, _: Resampling) -> float:
-    """Two-sided p of the mean of the differences by Student's t; NaN for one query."""
-    if len(gap) < 2:
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Two systems' values, subtracted query by query.
+
+    Attributes:
+        value_a: 0-d, mean of system A.
+        value_b: 0-d, of system B.
+        gap: (Q,) float64 on CPU, A - B; 0 where rounding explains it.
+        noise: how far rounding may have moved each.
+    """
+
+    value_a: Tensor
+    value_b: Tensor
+    gap: Tensor
+    noise: float
+
+
+def pairs_of(values_a: Tensor, values_b: Tensor) -> Pairs:
+    """The differences of checked values."""
+    a, b = (x.detach().to("cpu", torch.float64) for x in (values_a, values_b))
+    noise = rounding(values_a, values_b)
+    return Pairs(a.mean(), b.mean(), torch.where((a - b).abs() > noise, a - b, 0.0), noise)
+
+
+def p_value(test: str, pairs: Pairs, resampling: Resampling) -> float:
+    """Two-sided p by the test of that name; 1 where all differences are zero."""
+    return _P_VALUES[test](pairs, resampling) if pairs.gap.any() else 1.0
+
+
+def _named(tests: Any) -> tuple[str, ...]:
+    """Names of tests, each of them known."""
+    if not isinstance(tests, Iterable):
+        raise TypeError(f"`tests` must be a name or names, got {tests!r}")
+    names = (tests,) if isinstance(tests, str) else tuple(tests)
+    for name in names:
+        checks.one_of("tests", name, TESTS)
+    return names
+
+
+def _reason(gap: Tensor, spread: float) -> str:
+    if not gap.any():
+        return "all differences are zero: p = 1 by definition" + ("; one query has no ends" if len(gap) == 1 else "")
+    if not spread > 0:
+        why = "one query" if len(gap) == 1 else "all differences are equal"
+        return f"{why}, so the differences have no spread: ends, effect size and the p of t are NaN"
+    return ""
+
+
+def _t(pairs: Pairs, _: Resampling) -> float:
+    """Student's t of the mean; NaN without spread."""
+    gap = pairs.gap
+    error = deviation(gap, pairs.noise) / math.sqrt(len(gap))
+    if not error > 0:
         return math.nan
-    error = gap.std() / math.sqrt(len(gap))
-    if not bool(error > 0):
-        return 0.0
     return float(student_tail((gap.mean() / error).abs(), gap.new_tensor(len(gap) - 1.0)))
 
 
-def randomization(gap: Tensor, resampling: Resampling) -> float:
-    """Two-sided p of the sum of the differences when each one's sign is a coin's."""
-    gap = gap[gap != 0]
-    observed = abs(float(gap.sum())) * (1 - _SAME)
+def _randomization(pairs: Pairs, resampling: Resampling) -> float:
+    """The sum when each difference's sign is a coin's; a sum that rounding tells from the observed one reaches it."""
+    gap = pairs.gap[pairs.gap != 0]
+    observed = abs(float(gap.sum())) - pairs.noise * math.sqrt(len(gap))
     if len(gap) <= _EXACT:
         sums = gap.new_zeros(1)
         for difference in gap:  # twice as many sums each time; a table of all signs would be 20 times as large
@@ -219,25 +214,17 @@ def scipy_stats(what: str) -> Any:
     return stats
 
 
-def _wilcoxon(gap: Tensor, _: Resampling) -> float:
-    return float(scipy_stats("Wilcoxon's test").wilcoxon(gap.numpy()).pvalue)
+def _wilcoxon(pairs: Pairs, _: Resampling) -> float:
+    """Signed ranks of the differences, those alike that are a rounding apart."""
+    sizes, places = pairs.gap.abs().sort()
+    ranks = torch.zeros(len(sizes), dtype=torch.float64)
+    ranks[places[1:]] = (sizes.diff() > pairs.noise).cumsum(0).double()
+    return float(scipy_stats("Wilcoxon's test").wilcoxon((pairs.gap.sign() * (ranks + 1)).numpy()).pvalue)
 
 
-def _sign(gap: Tensor, _: Resampling) -> float:
-    wins, losses = int((gap > 0).sum()), int((gap < 0).sum())
+def _sign(pairs: Pairs, _: Resampling) -> float:
+    wins, losses = int((pairs.gap > 0).sum()), int((pairs.gap < 0).sum())
     return float(scipy_stats("the sign test").binomtest(wins, wins + losses).pvalue)
 
 
-def _replicates(values: Tensor, resampling: Resampling) -> Tensor:
-    """(B,) means of resampled values."""
-    x, ones = values.numpy(), np.ones(len(values), np.int64)
-
-    def one(rng: np.random.Generator) -> float:
-        return float(multinomial(rng, ones, len(x)) @ x) / len(x)
-
-    seed = resampling.seed()
-    drawn = [v for span in resampling.spans(4 * len(x)) for v in rows(one, generators(seed, span), len(x))]
-    return torch.tensor(drawn, dtype=torch.float64)
-
-
-_P_VALUES = {"t": paired_t, "randomization": randomization, "wilcoxon": _wilcoxon, "sign": _sign}
+_P_VALUES = {"t": _t, "randomization": _randomization, "wilcoxon": _wilcoxon, "sign": _sign}

@@ -1,6 +1,5 @@
 """Several systems over the same queries: every pair, with p-values that allow for the number of pairs."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,10 +9,9 @@ from torch import Tensor
 
 from torch_ap.core import checks
 from torch_ap.inference import rules
-from torch_ap.inference.queries import paired_t, randomization
+from torch_ap.inference.queries import Pairs, p_value, pairs_of
 from torch_ap.inference.resampling import Resampling, generators, rows
-
-_SAME = 1e-12
+from torch_ap.inference.rounding import rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +24,7 @@ class PairwiseComparison:
         p_value: (S, S) two-sided, as if the pair were the only one; 1 on the diagonal.
         adjusted: (S, S) allowing for all pairs.
         method: "holm" or "tukey".
+        reason: why numbers are NaN; "" otherwise.
     """
 
     means: Tensor
@@ -33,6 +32,7 @@ class PairwiseComparison:
     p_value: Tensor
     adjusted: Tensor
     method: str
+    reason: str = ""
 
 
 def compare_systems(
@@ -60,7 +60,9 @@ def compare_systems(
         resampling: of the deals and flips; None for 10,000 that repeat.
 
     Returns:
-        :class:`PairwiseComparison` of float64 tensors.
+        :class:`PairwiseComparison` of float64 tensors. The t test has no p for one query, nor for a pair whose
+        differences are all equal but not zero: NaN, as is what "holm" makes of it, with a reason. A pair whose
+        differences are all zero has p = 1.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -82,23 +84,32 @@ def compare_systems(
         raise ValueError(f"`values` must hold two systems at least, got {len(values)}")
     checks.one_of("method", method, ("tukey", "holm"))
     checks.one_of("test", test, ("t", "randomization"))
+    rules.resampling(resampling)
     x = values.detach().to("cpu", torch.float64)
     how = resampling or Resampling(10_000)
     means = x.mean(1)
     difference = means[:, None] - means
     first, second = torch.triu_indices(len(x), len(x), 1)
-    rule = paired_t if test == "t" else randomization
-    gaps = x[first] - x[second]
-    pairs = torch.stack([torch.tensor(_p(rule, gap, how), dtype=torch.float64) for gap in gaps])
-    apart = difference.abs()[first, second]
-    adjusted = _holm(pairs) if method == "holm" else _tukey(x, apart, how)
+    pairs = [pairs_of(values[i], values[j]) for i, j in zip(first, second, strict=True)]
+    p_values = torch.tensor([p_value(test, pair, how) for pair in pairs], dtype=torch.float64)
+    apart = difference.abs()[first, second] - rounding(values)
+    adjusted = _holm(p_values) if method == "holm" else _tukey(x, apart, how)
     return PairwiseComparison(
-        means, difference, _square(pairs, len(x), first, second), _square(adjusted, len(x), first, second), method
+        means=means,
+        difference=difference,
+        p_value=_square(p_values, len(x), first, second),
+        adjusted=_square(adjusted, len(x), first, second),
+        method=method,
+        reason=_reason(pairs, p_values),
     )
 
 
-def _p(rule: Callable[[Tensor, Resampling], float], gap: Tensor, how: Resampling) -> float:
-    return 1.0 if not bool((gap.abs() > _SAME).any()) else rule(gap, how)
+def _reason(pairs: list[Pairs], p_values: Tensor) -> str:
+    if not p_values.isnan().any():
+        return ""
+    if len(pairs[0].gap) == 1:
+        return "one query, whose difference has no spread: no p by t"
+    return "a pair's differences are all equal, which says nothing of their spread: no p by t"
 
 
 def _holm(p_values: Tensor) -> Tensor:
@@ -112,6 +123,7 @@ def _holm(p_values: Tensor) -> Tensor:
 
 
 def _tukey(values: Tensor, apart: Tensor, resampling: Resampling) -> Tensor:
+    """How often a deal tells its best and worst system apart by so much at least."""
     table = values.t().numpy()
 
     def spread(rng: np.random.Generator) -> float:
@@ -122,7 +134,7 @@ def _tukey(values: Tensor, apart: Tensor, resampling: Resampling) -> Tensor:
     spans = resampling.spans(4 * table.size)
     found = [x for span in spans for x in rows(spread, generators(seed, span), table.size)]
     drawn = torch.tensor(found, dtype=torch.float64).sort().values
-    reached = len(drawn) - torch.searchsorted(drawn, apart * (1 - _SAME) - _SAME)
+    reached = len(drawn) - torch.searchsorted(drawn, apart)
     return (reached + 1) / torch.tensor(len(drawn) + 1.0, dtype=torch.float64)
 
 

@@ -54,7 +54,8 @@ class ChanceQueries(QueryMetric):
             level: nominal coverage of the interval, in (0, 1).
 
         Returns:
-            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are NaN where no interval exists.
+            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are those of :meth:`confidence_interval` cut to
+            [0, 1], where the mean lies, so that they cover no less often; NaN where no interval exists.
 
         Raises:
             ValueError: what :meth:`baseline` and :meth:`confidence_interval` refuse.
@@ -65,8 +66,9 @@ class ChanceQueries(QueryMetric):
             >>> metric = RetrievalMAP()
             >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(6, 1), torch.eye(3).long()[[0, 0, 1, 0, 0, 2]])
             >>> {name: round(float(value), 3) for name, value in metric.summary().items()}
-            {'ap': 0.806, 'ap_low': 0.485, 'ap_high': 1.126, 'ap_chance': 0.611}
+            {'ap': 0.806, 'ap_low': 0.485, 'ap_high': 1.0, 'ap_chance': 0.611}
         """
         with self._all_ranks():
             found, chance = self.confidence_interval(level), self.baseline()
-        return {"ap": found.estimate, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
+        low, high = found.low.clamp(0, 1), found.high.clamp(0, 1)
+        return {"ap": found.estimate, "ap_low": low, "ap_high": high, "ap_chance": chance}

@@ -4,7 +4,7 @@ The queries are the sample. All of it is computed from the state, over all ranks
 must call it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import checks
-from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
+from torch_ap.functional.query_evaluation import GM_FLOOR, PerQuery, QueryEvaluation
 from torch_ap.inference import rules
 from torch_ap.inference.interval import Interval
-from torch_ap.inference.queries import METHODS, QueryComparison, compare_queries, mean_interval
+from torch_ap.inference.queries import QueryComparison, compare_queries
+from torch_ap.inference.query_mean import METHODS, mean_interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
 
@@ -58,7 +59,8 @@ class UncertainQueries(RankingMetric):
             and where a query's value is NaN. The t interval may leave [0, 1].
 
         Raises:
-            ValueError: for an ``aggregation`` other than "mean", and for an argument that breaks one of these rules.
+            TypeError, ValueError: for an ``aggregation`` other than "mean" (for the geometric mean take the logs of
+                :meth:`per_query`), and for an argument that breaks one of these rules.
 
         Example:
             >>> import torch
@@ -69,9 +71,10 @@ class UncertainQueries(RankingMetric):
             >>> found.low, found.high
             (tensor(0.1616), tensor(1.2551))
         """
-        self._check_mean("a confidence interval")
+        self._check_mean("a confidence interval", "mean_interval")
         rules.level(level)
         checks.one_of("method", method, METHODS)
+        rules.resampling(resampling)
         with self._all_ranks():
             values, dtype = self._values_kept()[1], self._dtype_of_values()
         return _interval(values, level, method, resampling).to(dtype, self.device)
@@ -80,7 +83,7 @@ class UncertainQueries(RankingMetric):
         self,
         other: "UncertainQueries",
         *,
-        tests: tuple[str, ...] = ("t", "randomization"),
+        tests: str | Iterable[str] = ("t", "randomization"),
         level: float = 0.95,
         resampling: Resampling | None = None,
     ) -> QueryComparison:
@@ -94,8 +97,9 @@ class UncertainQueries(RankingMetric):
             :class:`torch_ap.inference.QueryComparison` of floats.
 
         Raises:
-            ValueError: if the other is not such a metric, has other queries, for no query, for a query whose value is
-                NaN, and for an ``aggregation`` other than "mean".
+            TypeError, ValueError: if the other is not such a metric or has other queries, where no query has a value or
+                one's is NaN, for an ``aggregation`` other than "mean" (for the geometric mean take the logs of
+                :meth:`per_query`), and for an argument that breaks one of these rules.
 
         Example:
             >>> import torch
@@ -112,6 +116,8 @@ class UncertainQueries(RankingMetric):
             mine, theirs = self._values_kept(), other._values_kept()
         if not torch.equal(mine[0], theirs[0]):
             raise ValueError("`other` must have been updated with the same queries")
+        for owner, (queries, values) in (("this metric", mine), ("`other`", theirs)):
+            _check_values(owner, queries, values)
         return compare_queries(mine[1], theirs[1], tests=tests, level=level, resampling=resampling)
 
     def _values_kept(self) -> tuple[Tensor, Tensor]:
@@ -119,20 +125,41 @@ class UncertainQueries(RankingMetric):
         each = self._each()
         return each.queries[each.kept], each.values[each.kept]
 
-    def _check_mean(self, what: str) -> None:
-        if self._evaluation.aggregation != "mean":
-            raise ValueError(f"`aggregation` must be 'mean' for {what}, got {self._evaluation.aggregation!r}")
+    def _check_mean(self, what: str, of_logs: str = "") -> None:
+        """Refuse another aggregate than the mean; of the geometric one, name the function that takes its logs."""
+        found = self._evaluation.aggregation
+        if found == "mean":
+            return
+        hint = f"; for the log of a geometric mean: `{of_logs}` of `per_query()[1].clamp(min={GM_FLOOR}).log()`"
+        raise ValueError(
+            f"`aggregation` must be 'mean' for {what}, got {found!r}{hint if of_logs and found == 'gm' else ''}"
+        )
 
     def _check_comparable(self, other: "UncertainQueries") -> None:
         """Refuse a metric that measures something else."""
         if not isinstance(other, type(self)):
             raise ValueError(f"`other` must be a {type(self).__name__}, got a {type(other).__name__}")
-        self._check_mean("a comparison")
-        other._check_mean("a comparison")
+        self._check_mean("a comparison", "compare_queries")
+        other._check_mean("a comparison", "compare_queries")
         self._check_identity(other.ledger, "other")
         mine, theirs = ((x.measure, x.action, x.missing) for x in (self._evaluation, other._evaluation))
         if repr(mine) != repr(theirs):  # records of settings, whose text has them all
             raise ValueError(f"`other` must have the same settings, {mine}, got {theirs}")
+
+
+def _check_values(owner: str, queries: Tensor, values: Tensor) -> None:
+    """A value of one query at least, and none that is NaN."""
+    if not len(values):
+        raise ValueError(
+            f"a comparison needs a query that has a value, and {owner} has none: `update` it first; queries that "
+            "`empty_target_action` or `missing_queries` leaves out do not count"
+        )
+    undefined = torch.isnan(values)
+    if bool(undefined.any()):
+        raise ValueError(
+            f"a comparison needs values that are numbers, and {owner} has NaN for query {int(queries[undefined][0])}: "
+            "`empty_target_action` says what a query counts whose measure is undefined"
+        )
 
 
 def _interval(values: Tensor, level: float, method: Literal["t", "bootstrap-bca"], how: Resampling | None) -> Interval:

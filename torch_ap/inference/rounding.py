@@ -1,0 +1,28 @@
+"""Where rounding ends and evidence begins: what lies below counts as zero, by one rule for all values."""
+
+import torch
+from torch import Tensor
+
+_LEAST = 1e-12
+_ULPS = 2
+
+
+def rounding(*values: Tensor) -> float:
+    """How far two numbers may lie apart that only rounding tells apart: a share of the largest value.
+
+    The share is 1e-12 of float64 and whole numbers, and two epsilons of the least precise dtype otherwise (2.4e-7 of
+    float32): each of two values is off by half an epsilon at most.
+
+    Args:
+        values: finite tensors of one value at least.
+    """
+    shares = [_ULPS * torch.finfo(x.dtype).eps for x in values if x.is_floating_point()]
+    return max([_LEAST, *shares]) * max(float(x.detach().to("cpu", torch.float64).abs().max()) for x in values)
+
+
+def deviation(values: Tensor, noise: float) -> Tensor:
+    """Standard deviation of (Q,) float64 values, 0 where it is not above ``noise``; NaN of one value."""
+    if len(values) < 2:
+        return values.new_tensor(torch.nan)
+    found = values.std()
+    return torch.where(found > noise, found, 0.0)
