@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries.door import QueryDoor, rankings_of
+from torch_ap.core.queries.door import QueryDoor
+from torch_ap.core.queries.rankings import rankings_of
 from torch_ap.functional.classification import Action
 from torch_ap.functional.evaluation import result_dtype
 from torch_ap.functional.query_evaluation import QueryEvaluation

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries.door import QueryBatch, QueryDoor, Rankings, judgements_of, rankings_of
+from torch_ap.core.queries import judgements
+from torch_ap.core.queries.door import QueryBatch, QueryDoor
+from torch_ap.core.queries.rankings import Rankings, rankings_of
 from torch_ap.functional.each_query import Missing
 from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
 from torch_ap.metrics.base import joined
@@ -150,7 +152,7 @@ class QueryMetric(UncertainQueries):
     def _judgements_alone(self, num_relevant: dict[int, int]) -> QueryBatch:
         if self.row_lengths:
             raise ValueError("`num_relevant` as a dict needs `indexes`, which name the queries; for rows give a tensor")
-        queries, counts = judgements_of(num_relevant, self.device)
+        queries, counts = judgements.by_query(num_relevant, self.device)
         empty = torch.empty(0, dtype=torch.int64, device=self.device)
         return QueryBatch(empty, empty, judged_queries=queries, judged_counts=counts)
 
