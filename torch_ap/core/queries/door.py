@@ -48,11 +48,13 @@ class QueryDoor:
         ignore_index: target value of items that do not count.
         relevance_level: an item is relevant where its target is at least this.
         copies: whether batches are laid out in memory of their own, for those who keep them.
+        single: whether a batch is one ranking, (D,) scores without indexes; it is laid out as a row.
     """
 
     ignore_index: int | None = None
     relevance_level: float = 1
     copies: bool = True
+    single: bool = False
 
     def __post_init__(self) -> None:
         checks.integer("ignore_index", self.ignore_index)
@@ -64,16 +66,16 @@ class QueryDoor:
         target: Tensor,
         indexes: Tensor | None = None,
         mask: Tensor | None = None,
-        num_relevant: Tensor | Mapping[int, int] | None = None,
+        num_relevant: Tensor | Mapping[int, int] | int | None = None,
     ) -> QueryBatch:
         """Check a batch and lay it out; the tensors given are never written to."""
         checks.scores("preds", preds)
         rules.graded_target(target)
         checks.same_shape(preds, target)
-        if indexes is None:
-            rules.rows(preds)
-        else:
+        if indexes is not None:
             rules.indexes(indexes, preds)
+        elif not self.single:
+            rules.rows(preds)
         if mask is not None:
             rules.mask(mask, preds)
         given = num_relevant if isinstance(num_relevant, Tensor) else None
@@ -86,7 +88,7 @@ class QueryDoor:
             scores=self._own(preds),
             relevance=self._own(relevance) if apart is None else relevance.masked_fill(apart, NOT_COUNTED).flatten(),
             indexes=None if indexes is None else self._own(indexes).to(torch.int64),
-            lengths=torch.full((len(preds),), preds.shape[1], device=preds.device) if indexes is None else None,
+            lengths=_lengths(preds) if indexes is None else None,
             judged_queries=queries,
             judged_counts=counts,
             broken=broken,
@@ -115,6 +117,11 @@ class QueryDoor:
         """Which items do not count; None for all do."""
         apart = ignored_of(target, self.ignore_index)
         return apart if mask is None else (~mask if apart is None else apart | ~mask)
+
+
+def _lengths(preds: Tensor) -> Tensor:
+    """(Q,) int64 lengths of rows; a single ranking is one."""
+    return torch.full(preds.shape[:-1] or (1,), preds.shape[-1], device=preds.device)
 
 
 def _check_values(preds: Tensor, target: Tensor, apart: Tensor | None, counts: Tensor | None) -> Tensor | None:

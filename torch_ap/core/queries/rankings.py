@@ -31,23 +31,42 @@ class Rankings(NamedTuple):
     judged: Tensor
 
 
-def rankings_of(batch: QueryBatch) -> Rankings:
+def rankings_of(batch: QueryBatch, *, single: bool = False) -> Rankings:
     """One ranking a query, of everything in the batch, in any order of queries.
+
+    Args:
+        batch: checked by the door.
+        single: whether the batch is one ranking, which errors then do not name.
 
     Raises:
         ValueError: for a query with two different numbers of relevant items, or fewer than were seen.
     """
     rankings = _of_rows(batch) if batch.indexes is None else _of_flat(batch)
-    curve = rankings.curve
-    seen = curve.hits_seen
-    short = seen > curve.m
-    if bool(short.any()):
-        first = int(short.nonzero()[0])
-        raise ValueError(
-            f"`num_relevant` must be at least the relevant items among those ranked, got {int(curve.m[first])} for "
-            f"query {int(rankings.queries[first])}, of which {int(seen[first])} were ranked"
-        )
+    curve, what = rankings.curve, "query" if batch.lengths is None else "row"
+    judgements.check_seen(curve.m, curve.hits_seen, rankings.queries, what="" if single else what)
     return rankings
+
+
+def check_batch(batch: QueryBatch) -> None:
+    """Refuse a batch whose judgements contradict one another or its own items.
+
+    Nothing is looked at without judgements, or on an accelerator, where a look would stall the device.
+
+    Raises:
+        ValueError: as :func:`rankings_of`.
+    """
+    if batch.judged_counts is None or not len(batch.judged_counts) or batch.scores.device.type != "cpu":
+        return
+    hits = batch.relevance == 1
+    if batch.lengths is not None:
+        seen = segments.total(hits.to(torch.int64), segments.from_counts(batch.lengths))
+        judgements.check_seen(batch.judged_counts, seen, torch.arange(len(seen)), what="row")
+    elif batch.judged_queries is not None:
+        known, counts = judgements.agreed(batch.judged_queries, batch.judged_counts)
+        found = batch.judged_queries[:0] if batch.indexes is None else batch.indexes[hits]
+        place = torch.searchsorted(known, found).clamp(max=len(known) - 1)
+        seen = torch.bincount(place[known[place] == found], minlength=len(known))
+        judgements.check_seen(counts, seen, known)
 
 
 def _of_rows(batch: QueryBatch) -> Rankings:
