@@ -476,3 +476,19 @@ def test_a_broken_rule_on_an_accelerator_is_raised_later():
     metric.update(torch.tensor([[float("nan")]]).cuda(), torch.ones(1, 1).cuda())
     with pytest.raises(ValueError, match="`preds` must not hold NaN; broken first in update 1"):
         metric.compute()
+
+
+@pytest.mark.gpu
+def test_a_batch_that_contradicts_itself_on_an_accelerator_is_raised_later():
+    if not torch.cuda.is_available():
+        pytest.skip("needs an accelerator")
+    metric = RetrievalMAP().cuda()
+    given, m = one_query(torch.ones(3).long())
+    on_device, m = [x.cuda() for x in given], m.cuda()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        metric.update(*on_device, num_relevant=m)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    with pytest.raises(ValueError, match=r"got 1 for query 1, where there are 2. Call `reset\(\)`"):
+        metric.compute()

@@ -55,7 +55,7 @@ def retrieval_average_precision(
         mask: bool, of the shape of ``preds``: which items there are. The others may hold anything.
         num_relevant: how many items are relevant to each query, those that were not retrieved included: (Q,) integers
             for rows; with ``indexes`` a dict {query: m} or integers of the shape of ``preds``; an int for one query.
-            A dict may name queries without items. Default: the relevant items in ``target``.
+            A dict may name queries without items. At least the relevant items in ``target``, which is the default.
         ignore_index: target value of items that do not count.
         relevance_level: the lowest target that is relevant.
         empty_target_action: what a query without relevant items counts as: "neg" 0, "pos" 1, "nan" and "skip" NaN,

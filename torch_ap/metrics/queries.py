@@ -122,7 +122,8 @@ class QueryMetric(UncertainQueries):
 
         Returns:
             0-d, in [0, 1] but for an ``aggregation`` of your own; float32, or float64 for float64 scores and after
-            ``set_dtype(torch.float64)``. NaN, with a warning, where no query has a part in it.
+            ``set_dtype(torch.float64)``. NaN, with a warning, where no query has a part in it; and where one that has
+            is NaN by ``empty_target_action="nan"``.
 
         Raises:
             ValueError: where "error" is what a missing query or an undefined measure counts as, and one is there; for
