@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,6 +166,44 @@ def test_gzip_is_read_alike(tmp_path):
         read_run(write(tmp_path, gzip.compress(data)[:-20], "cut.gz"))
 
 
+@pytest.fixture
+def pipe(tmp_path):
+    """A maker of pipes with a name, which give what they are given to the one who reads them."""
+    writers = []
+
+    def make(name, data):
+        path = tmp_path / name
+        os.mkfifo(path)
+        writers.append(threading.Thread(target=path.write_bytes, args=(data,)))
+        writers[-1].start()
+        return path
+
+    yield make
+    for writer in writers:
+        writer.join(10)
+        assert not writer.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_pipes_are_read_alike(pack, tmp_path, pipe):
+    random_files(tmp_path, 0, tied=True)
+    plain, told = read_run(tmp_path / "run"), []
+    piped = read_run(pipe("pipe", pack((tmp_path / "run").read_bytes())), progress=lambda *x: told.append(x))
+    assert torch.equal(plain.scores, piped.scores)
+    assert plain.documents.tolist() == piped.documents.tolist()
+    assert plain.queries == piped.queries
+    assert told == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_the_command_reads_pipes(two_runs, pipe, capsys):
+    files = [str(pipe(f"pipe {place}", Path(path).read_bytes())) for place, path in enumerate(two_runs[:2])]
+    for paths in (two_runs[:2], files):
+        assert cli.main(["trec", *paths, "-m", "map"]) == 0
+        assert capsys.readouterr().out.splitlines()[1].split() == ["map", "all", "0.5000"]
+
+
 @pytest.mark.parametrize("size", [64, 100, 1 << 22])
 def test_blocks_change_nothing(size, tmp_path, monkeypatch):
     random_files(tmp_path, 1, tied=True)
@@ -236,6 +275,16 @@ def test_empty_files(tmp_path):
     assert np.isnan(report.evaluate(matched, ["map"])["map"].aggregate)
 
 
+@pytest.mark.parametrize("text", ["", "# nothing\n\n"])
+@pytest.mark.parametrize("empty", [0, 1])
+def test_an_empty_file_is_named(text, empty, two_runs, capsys, tmp_path):
+    paths = two_runs[:2]
+    paths[empty] = str(write(tmp_path, text, "empty"))
+    assert cli.main(["trec", *paths]) == 2
+    said = f"torch-ap: {paths[empty]}: the file holds no lines, but for blank ones and comments\n"
+    assert capsys.readouterr().err == said
+
+
 def test_float32_ties_of_version_9(tmp_path):
     qrels = read_qrels(write(tmp_path, "q 0 a 1\n", "qrels"))
     run = read_run(write(tmp_path, "q Q0 a 1 1.00000000001 t\nq Q0 b 1 1.0 t\n", "run"))
@@ -294,6 +343,39 @@ def test_two_runs_are_two_columns(two_runs, capsys):
         ["P@1", "2", "1.0000", "-"],
         ["P@1", "all", "0.5000", "1.0000"],
     ]
+
+
+def test_means_over_other_queries_are_noted(two_runs, capsys):
+    said = "torch-ap: the runs differ in their queries: each mean is over those of its run (see -c)\n"
+    for arguments, note in (
+        (two_runs, said),
+        ([*two_runs, "-c"], ""),
+        (two_runs[:2], ""),
+        ([*two_runs, "--json"], said),
+    ):
+        assert cli.main(["trec", *arguments]) == 0
+        assert capsys.readouterr().err == note
+
+
+def test_a_query_named_as_the_mean_is(tmp_path, capsys):
+    files = [
+        str(write(tmp_path, "all 0 a 1\n", "qrels")),
+        str(write(tmp_path, "all Q0 b 1 2 A\nall Q0 a 1 1 A\n", "run")),
+    ]
+    command = ["trec", *files, "-m", "map"]
+    for form in ([], ["--csv"]):
+        assert cli.main([*command, "-q", *form]) == 2
+        assert capsys.readouterr().err.startswith(f"torch-ap: {files[1]}: query 'all' has the name that --per-query")
+        assert cli.main([*command, *form]) == 0
+        capsys.readouterr()
+    assert cli.main([*command, "-q", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"A": {"map": {"all": 0.5, "queries": {"all": 0.5}}}}
+
+
+def test_help_says_what_interpolation_needs(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["trec", "--help"])
+    assert "neither iprec nor 11pt_avg" in " ".join(capsys.readouterr().out.split())
 
 
 def test_json_and_csv(two_runs, capsys):

@@ -33,6 +33,16 @@ def test_other_things_of_the_same_tensors():
     assert once(lambda: "c", max, tensors) == "a"
 
 
+def test_what_is_forgotten_is_told_apart_by_identity():
+    kept, dying = [torch.zeros(3), torch.zeros(1)], [torch.zeros(2), torch.zeros(1)]
+    assert once(lambda: "a", max, kept) == "a"
+    assert once(lambda: "b", max, dying) == "b"
+    del dying[1]
+    gc.collect()
+    assert once(lambda: "c", min, kept) == "c"
+    assert once(lambda: "d", max, kept) == "a"
+
+
 def test_nothing_to_hold_on_to():
     assert once(lambda: 1, max, []) == 1
     assert once(lambda: 2, max, []) == 2

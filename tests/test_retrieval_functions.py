@@ -1,8 +1,10 @@
 """Measures of queries: each against its definition in exact fractions under every rule for ties, and against peers."""
 
+import math
 from fractions import Fraction
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 import torchmetrics.functional.retrieval as peer
@@ -274,26 +276,56 @@ PREDS, TARGET, INDEXES = torch.tensor([0.5, 0.2]), torch.tensor([1, 0]), torch.t
         (
             (PREDS, TARGET),
             {"indexes": INDEXES, "num_relevant": {3: 0}},
-            "got 0 for query 3, of which 1",
+            "got 0 for query 3, where there are 1",
         ),
-        ((PREDS, TARGET), {"indexes": INDEXES, "num_relevant": {3: -1}}, "ints of at least 0, got -1 for query 3"),
-        ((PREDS, TARGET), {"indexes": INDEXES, "num_relevant": {"3": 1}}, "int queries as keys, got '3'"),
+        ((PREDS, TARGET), {"indexes": INDEXES, "num_relevant": {3: -1}}, "ints of at least 0 .*, got -1 for query 3"),
+        ((PREDS, TARGET), {"indexes": INDEXES, "num_relevant": {"3": 1}}, "int queries as keys, .*, got '3'"),
         ((PREDS, TARGET), {"num_relevant": {3: 1}}, "`num_relevant` as a dict needs `indexes`"),
         ((PREDS, TARGET), {"num_relevant": torch.tensor([1.0])}, "`num_relevant` must be an integer tensor"),
-        ((PREDS, TARGET), {"num_relevant": torch.tensor([1, 2])}, r"`num_relevant` must have shape \(1,\), one a row"),
-        ((PREDS, TARGET), {"num_relevant": -2}, "`num_relevant` must not be negative; got -2"),
+        (
+            (PREDS, TARGET),
+            {"num_relevant": torch.tensor([1, 2])},
+            r"must have shape \(1,\), or be an int, .*, got \(2,\)",
+        ),
+        ((PREDS, TARGET), {"num_relevant": torch.tensor(-2)}, "`num_relevant` must not be negative; got -2"),
+        ((PREDS, TARGET), {"num_relevant": -2}, r"`num_relevant` of one ranking must be an int from 0 .*, got -2$"),
+        ((PREDS, TARGET), {"num_relevant": True}, r"`num_relevant` of one ranking must be an int from 0 .*, got True$"),
+        ((PREDS, TARGET), {"num_relevant": 2**63}, r"`num_relevant` of one ranking .*, got 9223372036854775808$"),
+        ((PREDS, TARGET), {"num_relevant": 0}, "among those ranked, got 0, where there are 1$"),
+        ((PREDS[None], TARGET[None]), {"num_relevant": torch.tensor([0])}, "got 0 for row 0, where there are 1$"),
+        ((PREDS[None], TARGET[None]), {"num_relevant": 2}, "`num_relevant` must be a tensor, a dict or None, got int"),
+        ((PREDS, TARGET), {"indexes": INDEXES, "num_relevant": {2**70: 1}}, r"int queries as keys, .*, got 11805916"),
+        ((PREDS, TARGET), {"indexes": INDEXES, "num_relevant": {3: 2**63}}, "below 2.63, got 9223372036854775808 for"),
+        ((PREDS, TARGET), {"indexes": INDEXES, "num_relevant": {True: 1}}, "int queries as keys, .*, got True"),
+        ((PREDS, TARGET), {"indexes": INDEXES.to(torch.uint64)}, "`indexes` must be of a dtype .* got torch.uint64"),
+        (
+            (PREDS, TARGET),
+            {"indexes": INDEXES, "num_relevant": INDEXES.to(torch.uint64)},
+            "`num_relevant` must be of a dtype whose numbers int64 holds, got torch.uint64",
+        ),
+        ((PREDS, TARGET.to(torch.uint64)), {}, "`target` must be .* signed integer tensor, got torch.uint64"),
         (
             (PREDS, TARGET),
             {"indexes": INDEXES, "num_relevant": torch.tensor([1, 2])},
             "same wherever a query is judged, got 1 and 2 for query 3",
         ),
-        ((PREDS, TARGET), {"mask": torch.ones(3, dtype=torch.bool)}, "`mask` must have the shape of `preds`"),
+        (
+            (PREDS, TARGET),
+            {"mask": torch.ones(3, dtype=torch.bool)},
+            r"`mask` must have the shape of `preds`, \(2,\), got \(3,\)",
+        ),
         ((PREDS, TARGET), {"mask": torch.ones(2)}, "`mask` must be a bool tensor, got torch.float32"),
         ((PREDS, TARGET), {"top_k": 0}, "`top_k` must be an int of at least 1 or None, got 0"),
         ((PREDS, TARGET), {"top_k": -1}, "`top_k` must be an int of at least 1 or None, got -1"),
         ((PREDS, TARGET), {"relevance_level": float("nan")}, "`relevance_level` must be a finite number, got nan"),
         ((PREDS, TARGET), {"empty_target_action": "drop"}, "`empty_target_action` must be one of"),
         ((PREDS, TARGET), {"missing_queries": "nan"}, "`missing_queries` must be one of"),
+        ((PREDS, TARGET), {"dtype": torch.int64}, "`dtype` must be a floating torch.dtype or None, got torch.int64"),
+        (
+            (PREDS, TARGET),
+            {"beta": 1},
+            "unknown keyword `beta`; beside the arguments of this function there are `dtype`",
+        ),
         ((PREDS, TARGET), {"ties": ""}, "`ties` must be one of"),
         (
             (PREDS, TARGET),
@@ -301,7 +333,7 @@ PREDS, TARGET, INDEXES = torch.tensor([0.5, 0.2]), torch.tensor([1, 0]), torch.t
             "`interpolation` has no closed form for `ties='expected'`",
         ),
         ((PREDS, TARGET[:1]), {}, "same shape"),
-        ((PREDS * float("nan"), TARGET), {}, r"`preds` must not hold NaN; got nan at index \(0, 0\)"),
+        ((PREDS * float("nan"), TARGET), {}, r"`preds` must not hold NaN; got nan at index 0$"),
         ((PREDS, TARGET * float("nan")), {}, "`target` must not hold NaN"),
         ((PREDS[None, None], TARGET[None, None]), {}, r"`preds` must be \(Q, D\)"),
     ],
@@ -309,6 +341,32 @@ PREDS, TARGET, INDEXES = torch.tensor([0.5, 0.2]), torch.tensor([1, 0]), torch.t
 def test_bad_input(arguments, words, message):
     with pytest.raises((ValueError, TypeError), match=message):
         functions.retrieval_average_precision(*arguments, **words)
+
+
+def test_numbers_of_numpy_and_tensors_are_ints_too():
+    m = {np.int64(3): np.int32(2), 4: torch.tensor(1)}
+    values = functions.retrieval_average_precision(PREDS, TARGET, indexes=INDEXES, num_relevant=m)
+    assert values.tolist() == [0.5, 0]
+    for one in (np.uint8(2), 2, torch.tensor(2), torch.tensor([2])):
+        assert functions.retrieval_average_precision(PREDS, TARGET, num_relevant=one).item() == 0.5
+
+
+@pytest.mark.parametrize("m", [0, 3])
+@pytest.mark.parametrize(("missing", "value"), [("neg", 0), ("skip", None)])
+def test_fall_out_of_a_missing_query(missing, value, m):
+    words = {"indexes": INDEXES, "num_relevant": {3: 1, 9: m}, "missing_queries": missing}
+    first, second = functions.retrieval_fall_out(PREDS, TARGET, 2, **words).tolist()
+    assert first == 1
+    assert second == value if missing == "neg" else math.isnan(second)
+    with pytest.raises(ValueError, match=r"only queries that have items .* 9"):
+        functions.retrieval_fall_out(PREDS, TARGET, 2, **words | {"missing_queries": "error"})
+
+
+def test_a_missing_query_without_relevant_items_is_undefined():
+    words = {"indexes": INDEXES, "num_relevant": {3: 1, 9: 0}}
+    for action, value in {"neg": 0, "pos": 1}.items():
+        found = functions.retrieval_average_precision(PREDS, TARGET, empty_target_action=action, **words)
+        assert found.tolist() == [1, value]
 
 
 def test_error_on_undefined():

@@ -14,6 +14,7 @@ from torchmetrics import MetricCollection
 
 from tests import oracles_retrieval as oracles
 from torch_ap.core import builders
+from torch_ap.core.queries import judgements
 from torch_ap.functional import retrieval as functions
 from torch_ap.metrics import retrieval as metrics
 from torch_ap.metrics.retrieval import RetrievalMAP
@@ -156,6 +157,16 @@ def test_missing_queries(missing, value):
         strict.compute()
 
 
+@pytest.mark.parametrize("m", [0, 3])
+def test_fall_out_of_a_missing_query_is_the_best(m):
+    metric = metrics.RetrievalFallOut(top_k=2)
+    metric.update(
+        torch.tensor([0.9, 0.8, 0.7]), torch.tensor([1, 0, 0]), torch.ones(3).long(), num_relevant={1: 1, 2: m}
+    )
+    assert metric.per_query()[1].tolist() == [0.5, 0]
+    assert metric.compute() == 0.25
+
+
 def test_num_relevant_by_item():
     preds, target, indexes = data()
     m = 50 + indexes % 7
@@ -281,6 +292,7 @@ def test_result_dtype():
         ((torch.ones(1, 2), torch.ones(1, 2)), "`indexes` must be given in every update or in none"),
         ((torch.ones(2), torch.ones(2)), r"`preds` must be \(Q, D\)"),
         ((torch.ones(2), torch.ones(2), torch.ones(2)), "`indexes` must be an integer tensor"),
+        ((torch.ones(2), torch.ones(2), torch.tensor([2**63] * 2, dtype=torch.uint64)), "`indexes` .* torch.uint64"),
         ((torch.ones(2), torch.ones(2), torch.ones(3).long()), "`indexes` must have the shape of `preds`"),
         ((torch.tensor([float("nan")]), torch.ones(1), torch.ones(1).long()), "`preds` must not hold NaN"),
         ((None, torch.ones(1)), "`preds` must be a tensor .*, got NoneType"),
@@ -298,12 +310,90 @@ def test_a_refused_batch_leaves_no_trace(given, message):
     assert metric.compute() == value
 
 
-def test_a_query_judged_twice():
+def one_query(m, hits=2):
+    return (torch.arange(hits + 1.0), torch.ones(hits + 1) - torch.eye(hits + 1)[0], torch.ones(hits + 1).long()), m
+
+
+CONTRADICTIONS = {
+    "fewer than there are": (one_query({1: 1}), "got 1 for query 1, where there are 2$"),
+    "fewer, by item": (one_query(torch.ones(3).long()), "got 1 for query 1, where there are 2$"),
+    "fewer in a row": (((torch.ones(2, 2), torch.eye(2)), torch.tensor([2, 0])), "got 0 for row 1, where there are 1$"),
+    "twice": (one_query(torch.tensor([3, 4, 3])), "got 3 and 4 for query 1$"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_batch_that_contradicts_itself_leaves_no_trace(name):
+    (given, m), message = CONTRADICTIONS[name]
     metric = RetrievalMAP()
-    metric.update(num_relevant={1: 3})
-    metric.update(num_relevant={1: 4, 2: 1})
-    with pytest.raises(ValueError, match="got 3 and 4 for query 1"):
-        metric.compute()
+    metric.update(*given)
+    with pytest.raises(ValueError, match=message):
+        metric.update(*given, num_relevant=m)
+    with pytest.raises(ValueError, match=message):
+        metric(*given, num_relevant=m)
+    assert (len(metric.query_scores), metric.judged_counts, metric.update_count) == (1, [], 1)
+    metric.compute()
+
+
+def test_a_batch_may_judge_other_queries_and_ignore_hits():
+    metric = RetrievalMAP(ignore_index=2)
+    given, _ = one_query(None)
+    metric.update(given[0], given[1] * 2, given[2], num_relevant={1: 0, -5: 3, 7: 1})
+    metric.update(torch.empty(0), torch.empty(0), torch.empty(0).long(), num_relevant=torch.empty(0).long())
+    metric.update(num_relevant={})
+    metric.update(given[0], given[1], given[2] + 1, num_relevant={2: 2, -5: 3})
+    assert metric.per_query()[0].tolist() == [-5, 1, 2, 7]
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [({1: 4, 2: 1}, "got 3 and 4 for query 1"), ({2: 1}, "got 1 for query 2, where there are 2")],
+)
+def test_batches_that_contradict_one_another(second, message):
+    metric = RetrievalMAP()
+    given, _ = one_query(None)
+    metric.update(given[0], given[1], given[2] + 1, num_relevant={1: 3})
+    metric.update(num_relevant=second)
+    for ask in (metric.compute, metric.per_query, metric.baseline):
+        with pytest.raises(ValueError, match=rf"{message}. Call `reset\(\)` before the metric is used on$"):
+            ask()
+    metric.reset()
+    metric.update(*given, num_relevant={1: 4})
+    assert metric.compute() == pytest.approx(0.5)
+
+
+def test_no_look_at_items_without_judgements(monkeypatch):
+    monkeypatch.setattr(judgements, "check_seen", pytest.fail)
+    monkeypatch.setattr(judgements, "agreed", pytest.fail)
+    RetrievalMAP().update(*data())
+
+
+def test_the_convention_is_said_again():
+    levels = torch.tensor([0.5])
+    metric = RetrievalMAP(interpolation=levels)
+    assert (metric.convention.ties, metric.convention.top_k) == ("grouped", None)
+    assert torch.equal(metric.convention.interpolation, levels)
+    told = {
+        "RetrievalMAP()": RetrievalMAP(),
+        "RetrievalMAP(top_k=3)": RetrievalMAP(top_k=3),
+        "RetrievalMAP(interpolation='11-point')": RetrievalMAP(interpolation="11-point", ties="grouped"),
+        "RetrievalMAP(ties='grouped')": RetrievalMAP(ties="grouped"),
+        "RetrievalMAP(interpolation=tensor([0.5000]))": metric,
+        "RetrievalPrecision(top_k=2, adaptive_k=True)": metrics.RetrievalPrecision(top_k=2, adaptive_k=True),
+        "RetrievalFBeta(beta=2.0)": metrics.RetrievalFBeta(beta=2.0),
+        "RetrievalMRR(ties='optimistic')": metrics.RetrievalMRR(ties="optimistic"),
+    }
+    assert {name: repr(one) for name, one in told.items()} == {name: name for name in told}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_where_all_are_skipped_it_is_nan(name):
+    make, _, words = PAIRS[name]
+    metric = make(empty_target_action="skip", **words)
+    undefined = torch.ones(1, 2) if name == "fall_out" else torch.zeros(1, 2)
+    metric.update(torch.ones(1, 2), undefined)
+    with pytest.warns(UserWarning, match="No query has a value"):
+        assert torch.isnan(metric.compute())
 
 
 def test_rows_are_judged_always_or_never():
@@ -385,4 +475,20 @@ def test_a_broken_rule_on_an_accelerator_is_raised_later():
     metric = RetrievalMAP().cuda()
     metric.update(torch.tensor([[float("nan")]]).cuda(), torch.ones(1, 1).cuda())
     with pytest.raises(ValueError, match="`preds` must not hold NaN; broken first in update 1"):
+        metric.compute()
+
+
+@pytest.mark.gpu
+def test_a_batch_that_contradicts_itself_on_an_accelerator_is_raised_later():
+    if not torch.cuda.is_available():
+        pytest.skip("needs an accelerator")
+    metric = RetrievalMAP().cuda()
+    given, m = one_query(torch.ones(3).long())
+    on_device, m = [x.cuda() for x in given], m.cuda()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        metric.update(*on_device, num_relevant=m)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    with pytest.raises(ValueError, match=r"got 1 for query 1, where there are 2. Call `reset\(\)`"):
         metric.compute()

@@ -13,7 +13,7 @@ from torch_ap.commands import compare_runs
 from torch_ap.commands.compare_runs import Comparisons
 from torch_ap.commands.progress import Bar
 from torch_ap.files import report
-from torch_ap.files.judged import CONVENTIONS, judge
+from torch_ap.files.judged import CONVENTIONS, judge, why_none
 from torch_ap.files.report import Result
 from torch_ap.files.trec import read_qrels, read_run
 
@@ -26,7 +26,7 @@ Results = dict[str, dict[str, Result]]
 _CONVENTION = (
     "how tied scores are ordered: trec10 (default) and trec9 as these versions of trec_eval, documents descending, "
     "scores in double or single precision, interpolated precision cut at round(l m) or int(l m + 0.9) hits; the others "
-    "as rules for ties without an order"
+    "as rules for ties without an order, under which there is neither iprec nor 11pt_avg"
 )
 _COMPARE = (
     "each run against the first, over the queries that both have: mean difference, its "
@@ -80,8 +80,12 @@ def run(args: argparse.Namespace) -> int:
             complete=args.complete,
         )
         if not judged.queries:
-            raise ValueError(f"{path}: no query of the run has judgements in {args.qrels}")
+            raise ValueError(why_none(qrels, read))
+        if args.per_query and args.form != "json" and _ALL in judged.queries:
+            raise ValueError(f"{path}: query {_ALL!r} has the name that --per-query gives the mean; give --json too")
         results[_column(read.tag, path, results)] = report.evaluate(judged, names)
+    if not args.compare and _differ(results):
+        sys.stderr.write("torch-ap: the runs differ in their queries: each mean is over those of its run (see -c)\n")
     forms: dict[str | None, Callable[[Results, bool, Comparisons], str]] = {"json": _json, "csv": _csv, None: _table}
     comparisons = compare_runs.comparisons(results) if args.compare else {}
     if comparisons and args.form and _differ(results):

@@ -4,11 +4,12 @@ Blank lines and lines that begin with ``#`` are left out. Fields come as fixed-w
 """
 
 import gzip
+import io
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,10 +89,11 @@ def read(path: Path | str, columns: int, *, more: bool, progress: Progress | Non
     """The blocks of a file, plain or gzip.
 
     Args:
-        path: of the file.
+        path: of the file, or of a pipe.
         columns: K, how many columns a line has.
         more: whether more than K are allowed.
-        progress: told after each block how many bytes of the file are done, and how many there are.
+        progress: told after each block how many bytes of the file are done, and how many there are; never of a
+            pipe, which does not say.
 
     Raises:
         ValueError: naming file and line, for a line with another number of columns.
@@ -105,17 +107,15 @@ def read(path: Path | str, columns: int, *, more: bool, progress: Progress | Non
             if whole:
                 yield _block(whole, path, line, columns, more)
                 line += whole.count(b"\n")
-            if progress is not None:
+            if progress is not None and raw.seekable():
                 progress(raw.tell(), size)
     if rest:
         yield _block(rest + b"\n", path, line, columns, more)
 
 
-def _pieces(raw: BinaryIO, path: Path) -> Iterator[bytes]:
+def _pieces(raw: io.BufferedReader, path: Path) -> Iterator[bytes]:
     """The file's bytes in pieces, unzipped where they are zipped."""
-    zipped = raw.read(2) == b"\x1f\x8b"
-    raw.seek(0)
-    source = gzip.GzipFile(fileobj=raw) if zipped else raw
+    source = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw
     try:
         while data := source.read(_BLOCK):
             yield data
@@ -153,7 +153,7 @@ def _decimals(fields: Array) -> tuple[Array, Array]:
 
     A whole number below 2^53 and a power of ten up to 10^22 are both exact, so their quotient is rounded once.
     """
-    characters = np.ascontiguousarray(fields.view(np.uint8).reshape(len(fields), -1).T)
+    characters = np.ascontiguousarray(fields.view(np.uint8).reshape(len(fields), fields.itemsize).T)
     mantissa = np.zeros(len(fields), np.int64)
     point = np.zeros(len(fields), np.int64)
     places = np.zeros(len(fields), np.int64)

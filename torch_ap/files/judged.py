@@ -82,6 +82,14 @@ def judge(
     return _only(qrels.queries, curve, convention, torch.ones_like(curve.m) > 0 if complete else curve.n > 0)
 
 
+def why_none(qrels: Qrels, run: Run) -> str:
+    """Why no query of a run was judged: what is wrong, and with which file."""
+    for listing in (qrels, run):
+        if not listing.queries:
+            return f"{listing.path}: the file holds no lines, but for blank ones and comments"
+    return f"{run.path}: no query of the run has judgements in {qrels.path}"
+
+
 def _found(qrels: Qrels, graded: Array, run: Run, number: Array) -> Array:
     """The places in the run of the relevant documents: equal keys, and then equal names.
 

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries.door import Rankings
 from torch_ap.core.queries.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
+from torch_ap.core.queries.rankings import Rankings
 from torch_ap.files.judged import Judged
 from torch_ap.functional.query_evaluation import QueryEvaluation
 

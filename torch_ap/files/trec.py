@@ -66,8 +66,8 @@ def read_qrels(path: Path | str, *, progress: Progress | None = None) -> Qrels:
     """The judgements of a file, plain or gzip; blank lines and lines that begin with ``#`` are left out.
 
     Args:
-        path: of the file.
-        progress: told now and then how many bytes of the file are done, and how many there are.
+        path: of the file, or of a pipe.
+        progress: told now and then how many bytes of the file are done, and how many there are; never of a pipe.
 
     Returns:
         Queries and documents by name, and the grades.
@@ -87,8 +87,8 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
     """The ranked documents of a file, plain or gzip; blank lines and lines that begin with ``#`` are left out.
 
     Args:
-        path: of the file.
-        progress: told now and then how many bytes of the file are done, and how many there are.
+        path: of the file, or of a pipe.
+        progress: told now and then how many bytes of the file are done, and how many there are; never of a pipe.
 
     Returns:
         Queries and documents by name, and the scores.

@@ -5,9 +5,13 @@ from typing import Literal, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
+from torch_ap.core import checks
 from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries.door import QueryDoor, rankings_of
+from torch_ap.core.queries import rules
+from torch_ap.core.queries.door import QueryDoor
+from torch_ap.core.queries.rankings import rankings_of
 from torch_ap.functional.classification import Action
 from torch_ap.functional.evaluation import result_dtype
 from torch_ap.functional.query_evaluation import QueryEvaluation
@@ -33,6 +37,14 @@ class QuerySettings(TypedDict, total=False):
 
 
 def each_query(
+    measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor, **settings: Unpack[QuerySettings]
+) -> Tensor:
+    """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
+    rules.keywords(settings.keys(), QuerySettings.__annotations__.keys())
+    return _each_query(measure, preds, target, **settings)
+
+
+def _each_query(
     measure: Callable[[HitCurve], Tensor],
     preds: Tensor,
     target: Tensor,
@@ -46,18 +58,12 @@ def each_query(
     missing_queries: Missing = "neg",
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
-    door = QueryDoor(ignore_index, relevance_level, copies=False)
+    checks.floating_dtype("dtype", dtype)
+    single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
+    door = QueryDoor(ignore_index, relevance_level, copies=False, single=single)
     evaluation = QueryEvaluation(measure, door, empty_target_action, missing_queries)
-    one = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
-    if one:
-        preds, target = preds[None], target[None] if isinstance(target, Tensor) else target
-        mask = mask[None] if isinstance(mask, Tensor) else mask
-    if isinstance(num_relevant, int) and one:
-        num_relevant = torch.tensor([num_relevant], device=preds.device)
-    elif isinstance(num_relevant, Tensor) and one:
-        num_relevant = num_relevant.reshape(-1)
-    batch = door(preds, target, indexes, mask, num_relevant)  # type: ignore[arg-type]
+    batch = door(preds, target, indexes, mask, num_relevant)
     door.raise_broken(batch)
-    values = evaluation.each(rankings_of(batch)).values.to(dtype or result_dtype(preds.dtype))
-    return values[0] if one else values
+    rankings = rankings_of(batch, single=single)
+    values = evaluation.each(rankings).values.to(dtype or result_dtype(preds.dtype))
+    return values[0] if single else values

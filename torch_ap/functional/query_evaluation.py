@@ -12,7 +12,8 @@ from torchmetrics.utilities import rank_zero_warn
 from torch_ap.core import averaging, checks
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries.door import QueryDoor, Rankings
+from torch_ap.core.queries.door import QueryDoor
+from torch_ap.core.queries.rankings import Rankings
 
 MISSING = ("neg", "skip", "error")
 AGGREGATIONS = ("mean", "median", "min", "max", "gm")

@@ -51,17 +51,18 @@ def retrieval_average_precision(
         ties: how equal scores count: "expected" (mean over all their orders), "grouped" (they enter together),
             "optimistic", "pessimistic". None, the default: "expected", or "grouped" with ``interpolation``, which has
             no closed form for the mean.
-        indexes: integers of the shape of ``preds``, the query of each item, of any value and in any order.
+        indexes: integers of the shape of ``preds`` but not uint64, the query of each item, of any value, in any order.
         mask: bool, of the shape of ``preds``: which items there are. The others may hold anything.
         num_relevant: how many items are relevant to each query, those that were not retrieved included: (Q,) integers
             for rows; with ``indexes`` a dict {query: m} or integers of the shape of ``preds``; an int for one query.
-            A dict may name queries without items. Default: the relevant items in ``target``.
+            A dict may name queries without items. At least the relevant items in ``target``, which is the default.
         ignore_index: target value of items that do not count.
         relevance_level: the lowest target that is relevant.
         empty_target_action: what a query without relevant items counts as: "neg" 0, "pos" 1, "nan" and "skip" NaN,
             "error" raises. A row without items is NaN.
-        missing_queries: what a query counts as that has judgements and no items: "neg" 0, "skip" NaN, "error" raises.
-        dtype: of the result. Default: float64 for float64 scores, else float32.
+        missing_queries: what a query counts as that has judgements and no items: "neg" 0 (but where its m is 0 as
+            ``empty_target_action`` says), "skip" NaN, "error" raises.
+        dtype: of the result, floating. Default: float64 for float64 scores, else float32.
 
     Returns:
         0-d for (D,) scores, (Q,) for (Q, D); with ``indexes`` (Q,), ascending by query, those of ``num_relevant``
@@ -208,7 +209,8 @@ def retrieval_fall_out(
 
     Args:
         preds, target, top_k, ties, settings: as in :func:`retrieval_precision`. It is undefined, and counts as
-            ``empty_target_action`` (default "pos", 1) says, for a query all of whose items are relevant.
+            ``empty_target_action`` (default "pos", 1) says, for a query all of whose items are relevant. A query that
+            has judgements and no items counts 0 by ``missing_queries="neg"``, whatever its m; 0 is the best value.
 
     Returns:
         0-d or (Q,), as there.

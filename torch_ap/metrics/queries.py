@@ -1,5 +1,6 @@
 """The state that all metrics over queries share, and what they do with it."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,9 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries.door import QueryBatch, QueryDoor, Rankings, judgements_of, rankings_of
+from torch_ap.core.queries import judgements
+from torch_ap.core.queries.door import QueryBatch, QueryDoor
+from torch_ap.core.queries.rankings import Rankings, check_batch, rankings_of
 from torch_ap.functional.each_query import Missing
 from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
 from torch_ap.metrics.base import joined
@@ -23,7 +26,7 @@ class QueryMetric(UncertainQueries):
     The state is what was given: scores in their dtype, a byte an item for relevance, and the indexes. Metrics of the
     same ``ignore_index`` and ``relevance_level`` share it in a ``MetricCollection``, and sort it once between them (on
     several ranks each gathers and sorts for itself).
-    The aggregate is NaN, with a warning, where no query has a part in it.
+    The aggregate is NaN, with a warning, where no query has a part in it (torchmetrics says 0 where all are skipped).
 
     Args:
         measure: a curve in, a value a ranking out, NaN where it is undefined.
@@ -34,6 +37,7 @@ class QueryMetric(UncertainQueries):
             0.00001 at least (trec_eval's ``gm_map``), or a function of their values.
         relevance_level: an item is relevant where its target is at least this.
         missing_queries: what a query counts as that was judged and has no items: "neg" 0, "skip" left out, "error".
+            Where its m of 0 leaves the measure undefined, "neg" leaves it to ``empty_target_action``.
         kwargs: of ``torchmetrics.Metric``.
     """
 
@@ -61,6 +65,19 @@ class QueryMetric(UncertainQueries):
         for name in ("query_scores", "query_relevance", _FLAT, _ROWS, "judged_queries", "judged_counts"):
             self.add_state(name, [], dist_reduce_fx="cat")
 
+    def extra_repr(self) -> str:
+        """What of the measure differs from the defaults, for ``repr``."""
+        usual, given = self._usual(), vars(self._evaluation.measure)
+        return ", ".join(
+            f"{name}={value!r}"
+            for name, value in given.items()
+            if name in usual and (isinstance(value, Tensor) or value != usual[name])
+        )
+
+    def _usual(self) -> dict[str, Any]:
+        """What the settings are where they are not given."""
+        return {name: parameter.default for name, parameter in inspect.signature(type(self)).parameters.items()}
+
     def update(
         self,
         preds: Tensor | None = None,
@@ -75,29 +92,45 @@ class QueryMetric(UncertainQueries):
         Args:
             preds: floating or integer scores, any number but NaN. Any shape with ``indexes``, (Q, D) without.
             target: of the shape of ``preds``; integers, bool or floats.
-            indexes: integers of the shape of ``preds``, of any value and in any order. Without them each row is a query
-                of its own, and rows are numbered in the order they come. In every update or in none.
-            mask: bool, of the shape of ``preds``: which items there are.
-            num_relevant: how many items are relevant to each query, those never retrieved included: with ``indexes`` a
-                dict {query: m} or integers of the shape of ``preds``; (Q,) integers for rows, in every update or in
-                none. A dict may come alone, and may name queries without items.
+            indexes: integers of the shape of ``preds``, but not uint64, of any value and in any order. Without them
+                each row is a query of its own, and rows are numbered in the order they come. In every update or in
+                none.
+            mask: bool, of the shape of ``preds``: which items there are. A query all of whose items are masked is as if
+                it had never come, but for its place among rows.
+            num_relevant: m of each query, how many items are relevant to it, those never retrieved included: with
+                ``indexes`` a dict {query: m} or integers of the shape of ``preds``; (Q,) integers for rows, in every
+                update or in none. At least the relevant items that are ranked, and the same wherever it is given. A
+                dict may come alone, and may name queries without items.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
-                the values is raised by ``compute`` when the tensors lie on an accelerator. What concerns a query as a
-                whole (judged twice with different m, or with fewer than were ranked) is raised by ``compute``.
+                the values is raised by ``compute`` when the tensors lie on an accelerator. So is, on any device, what
+                only many batches together show: a query judged twice with different m, or with fewer than were ranked.
         """
         if preds is None and target is None and isinstance(num_relevant, dict):
             batch = self._judgements_alone(num_relevant)
         else:
             batch = self._evaluation.door(preds, target, indexes, mask, num_relevant)  # type: ignore[arg-type]
+        check_batch(batch)
         self._check_device(batch.scores, "preds")
         self._check_layout(batch)
         self._append(batch)
         self._note(batch.broken)
 
     def compute(self) -> Tensor:
-        """The measure of all queries so far, aggregated: 0-d."""
+        """The measure of all queries so far, aggregated.
+
+        Returns:
+            0-d, in [0, 1] but for an ``aggregation`` of your own; float32, or float64 for float64 scores and after
+            ``set_dtype(torch.float64)``. NaN, with a warning, where no query has a part in it; and where one that has
+            is NaN by ``empty_target_action="nan"``.
+
+        Raises:
+            ValueError: where "error" is what a missing query or an undefined measure counts as, and one is there; for
+                judgements of several updates that contradict one another or the items; for ranks that were not given
+                ``indexes`` or ``num_relevant`` alike; and on an accelerator for the first update that broke a rule
+                about values.
+        """
         each = self._each()
         return self._evaluation.value(each, self._dtype_of_values(), warn=self.update_called)
 
@@ -105,7 +138,11 @@ class QueryMetric(UncertainQueries):
         """The queries that have a part in the aggregate, ascending, and the value of each; of all ranks.
 
         Returns:
-            (Q,) int64 ids, row numbers where no indexes were given; and (Q,) values.
+            (Q,) int64 ids, row numbers where no indexes were given; and (Q,) values in [0, 1], in the dtype of
+            ``compute()``. NaN only for ``empty_target_action="nan"``.
+
+        Raises:
+            ValueError: as ``compute()``.
         """
         with self._all_ranks():
             (queries, values), dtype = self._values_kept(), self._dtype_of_values()
@@ -131,16 +168,18 @@ class QueryMetric(UncertainQueries):
         if all_hits:
             relevance = None if relevance is None else relevance.clamp(min=1)
             whole["judged_queries"], counts = None, None
-        return rankings_of(
-            QueryBatch(
-                scores=empty if scores is None else scores,
-                relevance=empty.to(torch.uint8) if relevance is None else relevance,
-                indexes=indexes,
-                lengths=lengths,
-                judged_queries=whole["judged_queries"],
-                judged_counts=counts,
-            )
+        batch = QueryBatch(
+            scores=empty if scores is None else scores,
+            relevance=empty.to(torch.uint8) if relevance is None else relevance,
+            indexes=indexes,
+            lengths=lengths,
+            judged_queries=whole["judged_queries"],
+            judged_counts=counts,
         )
+        try:
+            return rankings_of(batch)
+        except ValueError as error:  # each batch agrees with itself, and together they do not: no other will mend that
+            raise ValueError(f"{error}. Call `reset()` before the metric is used on") from None
 
     def _dtype_of_values(self) -> torch.dtype:
         scores = _listed(self.query_scores)
@@ -150,7 +189,7 @@ class QueryMetric(UncertainQueries):
     def _judgements_alone(self, num_relevant: dict[int, int]) -> QueryBatch:
         if self.row_lengths:
             raise ValueError("`num_relevant` as a dict needs `indexes`, which name the queries; for rows give a tensor")
-        queries, counts = judgements_of(num_relevant, self.device)
+        queries, counts = judgements.by_query(num_relevant, self.device)
         empty = torch.empty(0, dtype=torch.int64, device=self.device)
         return QueryBatch(empty, empty, judged_queries=queries, judged_counts=counts)
 

@@ -4,32 +4,57 @@ All of them take ``update(preds, target, indexes)`` in batches, and say every qu
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from torch_ap.core.convention import Convention
-from torch_ap.core.queries.measures import AtRank, FirstHit, RPrecision
+from torch_ap.core.queries.measures import AtRank, RPrecision
 from torch_ap.functional.classification import Action, Denominator, Ties
 from torch_ap.functional.each_query import QueryInterpolation
+from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.metrics.query_chance import ChanceQueries
+
+__all__ = [
+    "RetrievalFBeta",
+    "RetrievalFallOut",
+    "RetrievalHitRate",
+    "RetrievalMAP",
+    "RetrievalMRR",
+    "RetrievalPrecision",
+    "RetrievalRPrecision",
+    "RetrievalRecall",
+]
 
 
 class RetrievalMAP(ChanceQueries):
     """Mean average precision over queries; see :func:`torch_ap.functional.retrieval.retrieval_average_precision`.
 
     Replaces ``torchmetrics.retrieval.RetrievalMAP``: same names, positions and keywords. It differs on
-    purpose: scores of 0 and below rank as they are, ties count with the mean over their orders, and AP@k divides by
-    min(k, m) unless ``denominator`` says otherwise ("found" is torchmetrics').
+    purpose: scores of 0 and below rank as they are, ties count with the mean over their orders, AP@k divides by
+    min(k, m) unless ``denominator`` says otherwise ("found" is torchmetrics'), and where every query is skipped it is
+    NaN with a warning, not 0.
 
     Args:
-        empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
+        empty_target_action: what a query without relevant items counts as: "neg" 0, "pos" 1, "skip" left out, "nan",
+            "error".
+        ignore_index: target value of items that do not count.
         top_k: k of at least 1, or None for all items of a query.
+        aggregation: over queries: "mean", "median", "min", "max", a function of their values, or "gm": the geometric
+            mean, of values raised to 0.00001 at least, as trec_eval's ``gm_map`` has it, for else one 0 makes it 0.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
         interpolation: None, "11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid" or
             recall levels.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic". None, the
             default: "expected", or "grouped" with ``interpolation``.
-        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
+        kwargs: ``relevance_level``, ``missing_queries`` (see :class:`torch_ap.metrics.queries.QueryMetric`) and those
+            of ``torchmetrics.Metric``.
+
+    Raises:
+        ValueError: for an unknown option, or options that contradict one another, such as ``top_k`` with
+            ``interpolation``.
+
+    Source: Buckley & Voorhees (2000); "gm": Robertson (2006), On GMAP: and Other Transformations. For the rest see the
+    function.
 
     Example:
         >>> import torch
@@ -40,6 +65,8 @@ class RetrievalMAP(ChanceQueries):
         >>> metric.compute()
         tensor(0.7917)
     """
+
+    __jit_unused_properties__: ClassVar[list[str]] = [*ChanceQueries.__jit_unused_properties__, "convention"]
 
     def __init__(
         self,
@@ -56,11 +83,22 @@ class RetrievalMAP(ChanceQueries):
         measure = Convention.of_queries(top_k, denominator, interpolation, ties)
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
+    @property
+    def convention(self) -> Convention:
+        """Which average precision is computed: ``top_k``, ``denominator``, ``interpolation``, ``ties``."""
+        assert isinstance(self._evaluation.measure, Convention)
+        return self._evaluation.measure
+
+    def _usual(self) -> dict[str, Any]:
+        ties = Convention.of_queries(None, "min", self.convention.interpolation, None).ties
+        return {**super()._usual(), "ties": ties}
+
 
 class RetrievalPrecision(QueryMetric):
     """Mean precision at k over queries; see :func:`torch_ap.functional.retrieval.retrieval_precision`.
 
-    Replaces ``torchmetrics.retrieval.RetrievalPrecision``: same names, positions and keywords.
+    Replaces ``torchmetrics.retrieval.RetrievalPrecision``: same names, positions and keywords. It differs on purpose
+    where every query is skipped: NaN with a warning, not 0.
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
@@ -97,7 +135,8 @@ class RetrievalPrecision(QueryMetric):
 class RetrievalRecall(QueryMetric):
     """Mean recall at k over queries; see :func:`torch_ap.functional.retrieval.retrieval_recall`.
 
-    Replaces ``torchmetrics.retrieval.RetrievalRecall``: same names, positions and keywords.
+    Replaces ``torchmetrics.retrieval.RetrievalRecall``: same names, positions and keywords. It differs on purpose
+    where every query is skipped: NaN with a warning, not 0.
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
@@ -167,7 +206,8 @@ class RetrievalFBeta(QueryMetric):
 class RetrievalRPrecision(QueryMetric):
     """Mean R-precision over queries; see :func:`torch_ap.functional.retrieval.retrieval_r_precision`.
 
-    Replaces ``torchmetrics.retrieval.RetrievalRPrecision``: same names, positions and keywords.
+    Replaces ``torchmetrics.retrieval.RetrievalRPrecision``: same names, positions and keywords. It differs on purpose
+    where every query is skipped: NaN with a warning, not 0.
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
@@ -197,51 +237,20 @@ class RetrievalRPrecision(QueryMetric):
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
 
-class RetrievalHitRate(QueryMetric):
-    """Share of queries with a relevant item in the top k; see :func:`torch_ap.functional.retrieval.retrieval_hit_rate`.
-
-    Replaces ``torchmetrics.retrieval.RetrievalHitRate``: same names, positions and keywords.
-
-    Args:
-        empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
-        top_k: k of at least 1, or None for all items of a query.
-        ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.metrics.retrieval import RetrievalHitRate
-        >>> metric = RetrievalHitRate(top_k=2)
-        >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
-        >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
-        >>> metric.compute()
-        tensor(1.)
-    """
-
-    def __init__(
-        self,
-        empty_target_action: Action = "neg",
-        ignore_index: int | None = None,
-        top_k: int | None = None,
-        aggregation: str | Callable[..., Any] = "mean",
-        *,
-        ties: Ties = "expected",
-        **kwargs: Any,
-    ) -> None:
-        measure = FirstHit("hit_rate", top_k, ties)
-        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
-
-
 class RetrievalFallOut(QueryMetric):
     """Mean fall-out at k over queries; see :func:`torch_ap.functional.retrieval.retrieval_fall_out`.
 
-    Replaces ``torchmetrics.retrieval.RetrievalFallOut``: same names, positions and keywords.
+    Replaces ``torchmetrics.retrieval.RetrievalFallOut``: same names, positions and keywords. It differs on purpose
+    where every query is skipped: NaN with a warning, not 0.
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
         top_k: k of at least 1, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
         kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
+
+    A query that was judged and has no items counts 0 with ``missing_queries="neg"``, whatever its m: nothing wrong was
+    retrieved, which is the best value there is. Give "skip" or "error" where a system must not gain by silence.
 
     Example:
         >>> import torch
@@ -266,40 +275,4 @@ class RetrievalFallOut(QueryMetric):
         **kwargs: Any,
     ) -> None:
         measure = AtRank("fall_out", top_k, ties=ties)
-        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
-
-
-class RetrievalMRR(QueryMetric):
-    """Mean reciprocal rank over queries; see :func:`torch_ap.functional.retrieval.retrieval_reciprocal_rank`.
-
-    Replaces ``torchmetrics.retrieval.RetrievalMRR``: same names, positions and keywords. It differs on
-    purpose: scores of 0 and below rank as they are.
-
-    Args:
-        empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
-        top_k: k of at least 1, or None for all items of a query.
-        ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.metrics.retrieval import RetrievalMRR
-        >>> metric = RetrievalMRR()
-        >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
-        >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
-        >>> metric.compute()
-        tensor(0.7500)
-    """
-
-    def __init__(
-        self,
-        empty_target_action: Action = "neg",
-        ignore_index: int | None = None,
-        top_k: int | None = None,
-        aggregation: str | Callable[..., Any] = "mean",
-        *,
-        ties: Ties = "expected",
-        **kwargs: Any,
-    ) -> None:
-        measure = FirstHit("reciprocal_rank", top_k, ties)
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)

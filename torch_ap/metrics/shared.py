@@ -26,7 +26,7 @@ def once(make: Callable[[], Made], key: Callable[..., Any], tensors: Sequence[Te
     for entry in list(_latest):
         held = [reference() for reference, _ in entry[0]]
         if any(x is None for x in held):
-            _latest.remove(entry)
+            del _latest[next(place for place, other in enumerate(_latest) if other is entry)]  # == compares tensors
         elif entry[1] is key and _same(entry[0], tensors):
             made: Made = entry[2]
             return made

@@ -1,6 +1,7 @@
 """Measures of a query's ranking beside average precision, as records of their settings: a curve in, a value a ranking.
 
-Each is NaN where it is undefined: where nothing is relevant, or for fall-out where everything is.
+Each is NaN where it is undefined: where nothing is relevant, or for fall-out where everything is. The fall-out of no
+items is 0: nothing was retrieved, so nothing wrong was.
 """
 
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ class AtRank:
             k = n.clamp(max=self.top_k) if short else torch.full_like(n, float(self.top_k))
         found = counts.counts_at_rank(curve, k, ties=self.ties)
         if self.ratio == "fall_out":
-            return found.fall_out
+            return torch.where(curve.n > 0, found.fall_out, 0)
         return torch.where(curve.m > 0, self._of(found), torch.nan)
 
     def _of(self, found: Counts) -> Tensor:

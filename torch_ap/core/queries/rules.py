@@ -1,6 +1,7 @@
 """The rules about rankings of queries: layout, judgements and their values. As in :mod:`torch_ap.core.checks`."""
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from torch_ap.core import checks, order
 
+_NOT_COMPARED = (torch.uint16, torch.uint32, torch.uint64)
 _NAN_SCORE, _NAN_TARGET, _NEGATIVE_COUNT = 0, 4, 5
 
 
@@ -15,8 +17,8 @@ def graded_target(value: Any) -> None:
     """A real tensor: 0 and 1, bool, or grades."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`target` must be a tensor, got {type(value).__name__}")
-    if value.is_complex():
-        raise ValueError(f"`target` must be an integer, bool or floating tensor, got {value.dtype}")
+    if value.is_complex() or value.dtype in _NOT_COMPARED:
+        raise ValueError(f"`target` must be a floating, bool, uint8 or signed integer tensor, got {value.dtype}")
 
 
 def level(value: Any) -> None:
@@ -29,13 +31,19 @@ def indexes(value: Any, preds: Tensor) -> None:
     """Integers of the shape of ``preds``."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`indexes` must be a tensor or None, got {type(value).__name__}")
-    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
-        raise ValueError(f"`indexes` must be an integer tensor, got {value.dtype}")
+    _integers("indexes", value)
     if value.shape != preds.shape:
         raise ValueError(
             f"`indexes` must have the shape of `preds`, {tuple(preds.shape)}, got {tuple(value.shape)}; "
             "(Q, D) rows need none"
         )
+
+
+def keywords(names: Set[str], known: Set[str]) -> None:
+    """Keywords that a function hands on are known ones."""
+    if unknown := sorted(names - known):
+        choices = ", ".join(f"`{name}`" for name in sorted(known))
+        raise TypeError(f"unknown keyword `{unknown[0]}`; beside the arguments of this function there are {choices}")
 
 
 def rows(preds: Tensor) -> None:
@@ -56,23 +64,55 @@ def mask(value: Any, preds: Tensor) -> None:
         raise ValueError(f"`mask` must have the shape of `preds`, {tuple(preds.shape)}, got {tuple(value.shape)}")
 
 
-def counts_by_query(value: Mapping[Any, Any]) -> None:
-    """{query: m}, whole numbers both, m at least 0."""
-    for query, m in value.items():
-        if isinstance(query, bool) or not isinstance(query, int):
-            raise ValueError(f"`num_relevant` must have int queries as keys, got {query!r}")
-        if isinstance(m, bool) or not isinstance(m, int) or m < 0:
-            raise ValueError(f"`num_relevant` must hold ints of at least 0, got {m!r} for query {query}")
+def counts_by_query(value: Mapping[Any, Any]) -> tuple[list[int], list[int]]:
+    """The queries and the numbers of {query: m}: whole numbers that int64 holds, m at least 0."""
+    queries, counts = [], []
+    for key, m in value.items():
+        query, relevant = _whole(key), _whole(m)
+        if query is None:
+            raise ValueError(f"`num_relevant` must have int queries as keys, from -2^63 to 2^63 - 1, got {key!r}")
+        if relevant is None or relevant < 0:
+            raise ValueError(f"`num_relevant` must hold ints of at least 0 and below 2^63, got {m!r} for query {query}")
+        queries.append(query)
+        counts.append(relevant)
+    return queries, counts
 
 
 def counts_tensor(value: Any, shape: torch.Size, what: str) -> None:
     """Integers of the given shape."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`num_relevant` must be a tensor, a dict or None, got {type(value).__name__}")
-    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
-        raise ValueError(f"`num_relevant` must be an integer tensor, got {value.dtype}")
+    _integers("num_relevant", value)
     if value.shape != shape:
         raise ValueError(f"`num_relevant` must have shape {tuple(shape)}, {what}, got {tuple(value.shape)}")
+
+
+def count(value: Any) -> int:
+    """The number of relevant items of one ranking, at least 0."""
+    m = _whole(value)
+    if m is None or m < 0:
+        raise ValueError(f"`num_relevant` of one ranking must be an int from 0 to 2^63 - 1 or None, got {value!r}")
+    return m
+
+
+def _integers(name: str, value: Tensor) -> None:
+    """A tensor of integers that int64 holds, as its dtype says."""
+    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        raise ValueError(f"`{name}` must be an integer tensor, got {value.dtype}")
+    if value.dtype == torch.uint64:
+        raise ValueError(
+            f"`{name}` must be of a dtype whose numbers int64 holds, got {value.dtype}; where all of them are below "
+            f"2^63 give `{name}.long()`"
+        )
+
+
+def _whole(value: Any) -> int | None:
+    """What can index a list, as an int, if int64 holds it; else, and for a bool, None."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        return None
+    return number if not isinstance(value, bool) and -(1 << 63) <= number < 1 << 63 else None
 
 
 def values(preds: Tensor, target: Tensor, num_relevant: Tensor | None) -> Tensor | None:

@@ -1,0 +1,80 @@
+"""Measures of where a query's first relevant item lies as metrics: hit rate and reciprocal rank."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch_ap.core.queries.measures import FirstHit
+from torch_ap.functional.classification import Action, Ties
+from torch_ap.metrics.queries import QueryMetric
+
+
+class RetrievalHitRate(QueryMetric):
+    """Share of queries with a relevant item in the top k; see :func:`torch_ap.functional.first_hit.retrieval_hit_rate`.
+
+    Replaces ``torchmetrics.retrieval.RetrievalHitRate``: same names, positions and keywords. It differs on purpose
+    where every query is skipped: NaN with a warning, not 0.
+
+    Args:
+        empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
+        top_k: k of at least 1, or None for all items of a query.
+        ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
+        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.metrics.first_hit import RetrievalHitRate
+        >>> metric = RetrievalHitRate(top_k=2)
+        >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
+        >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
+        >>> metric.compute()
+        tensor(1.)
+    """
+
+    def __init__(
+        self,
+        empty_target_action: Action = "neg",
+        ignore_index: int | None = None,
+        top_k: int | None = None,
+        aggregation: str | Callable[..., Any] = "mean",
+        *,
+        ties: Ties = "expected",
+        **kwargs: Any,
+    ) -> None:
+        measure = FirstHit("hit_rate", top_k, ties)
+        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+
+
+class RetrievalMRR(QueryMetric):
+    """Mean reciprocal rank over queries; see :func:`torch_ap.functional.first_hit.retrieval_reciprocal_rank`.
+
+    Replaces ``torchmetrics.retrieval.RetrievalMRR``: same names, positions and keywords. It differs on
+    purpose: scores of 0 and below rank as they are, and where every query is skipped it is NaN with a warning, not 0.
+
+    Args:
+        empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
+        top_k: k of at least 1, or None for all items of a query.
+        ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
+        kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.metrics.first_hit import RetrievalMRR
+        >>> metric = RetrievalMRR()
+        >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
+        >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
+        >>> metric.compute()
+        tensor(0.7500)
+    """
+
+    def __init__(
+        self,
+        empty_target_action: Action = "neg",
+        ignore_index: int | None = None,
+        top_k: int | None = None,
+        aggregation: str | Callable[..., Any] = "mean",
+        *,
+        ties: Ties = "expected",
+        **kwargs: Any,
+    ) -> None:
+        measure = FirstHit("reciprocal_rank", top_k, ties)
+        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
