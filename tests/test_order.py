@@ -86,3 +86,11 @@ def test_equal_range_over_many_blocks_of_queries(generator):
 def test_threads_answer_in_the_order_of_the_tasks():
     assert order.in_threads(lambda x: x * x, range(20), 2) == [x * x for x in range(20)]
     assert [(span.start, span.stop) for span in order.spans(10, 3)] == [(0, 3), (3, 6), (6, 10)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_whole_numbers_are_counted_by_any_number_of_threads(threads, monkeypatch):
+    monkeypatch.setattr(order, "workers", lambda _: threads)
+    values = np.random.default_rng(0).integers(0, 9, 1000)
+    assert order.extremes(values - 4) == (-4, 4)
+    assert order.bincount(values, 11).tolist() == [int((values == x).sum()) for x in range(11)]

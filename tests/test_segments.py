@@ -36,3 +36,16 @@ def test_long_sums_keep_their_digits(generator):
     offsets = torch.tensor([0, 1_000_000, 3_000_000])
     exact = [math.fsum(values[:1_000_000].tolist()), math.fsum(values[1_000_000:].tolist())]
     assert segments.total(values, offsets).tolist() == pytest.approx(exact, rel=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.bool])
+def test_picks_are_those_of_torch(dtype):
+    values = torch.tensor([0, 3, -2, 5, 0]).to(dtype)
+    for places in (
+        torch.tensor([4, 1, 1]),
+        torch.tensor([True, False, True, True, False]),
+        torch.tensor([], dtype=int),
+    ):
+        found = segments.pick(values, places)
+        assert found.dtype == dtype
+        assert torch.equal(found, values[places])

@@ -68,6 +68,9 @@ def values(keys: Tensor, dtype: torch.dtype) -> Tensor:
     """The scores of ``keys``; the inverse of :func:`keys`, with ``0.0`` for both zeros."""
     if dtype not in KEY_OF:
         return keys.to(dtype)
+    if keys.device.type == "cpu":  # NumPy's passes wake no threads
+        bits = keys.numpy()
+        return torch.from_numpy(np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits)).view(dtype)
     return torch.where(keys < 0, torch.iinfo(keys.dtype).min - keys, keys).view(dtype)
 
 
@@ -190,3 +193,19 @@ def in_threads(work: Callable[[Task], Answer], tasks: Iterable[Task], threads: i
     """``[work(task) for task in tasks]`` on ``threads`` threads; the answers come in the order of the tasks."""
     with crew(threads) as share:
         return share(work, tasks)
+
+
+def extremes(values: Array) -> tuple[int, int]:
+    """The least and the greatest of whole numbers, one at least."""
+    threads = workers(len(values))
+    ends = in_threads(lambda part: (values[part].min(), values[part].max()), spans(len(values), threads), threads)
+    lows, highs = zip(*ends, strict=True)
+    return int(min(lows)), int(max(highs))
+
+
+def bincount(values: Array, bins: int) -> Array:
+    """How often each of 0 to ``bins`` - 1 occurs: (bins,) int64."""
+    threads = workers(len(values))
+    counts = in_threads(lambda part: np.bincount(values[part], minlength=bins), spans(len(values), threads), threads)
+    total: Array = np.stack(counts).sum(0)
+    return total

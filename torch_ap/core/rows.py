@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import order, tie_groups
+from torch_ap.core import order, segments, tie_groups
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
@@ -43,7 +43,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
         return tie_groups.curve_of(groups.hits, groups.above, through, groups.counts, score, lengths, m)
     places = np.flatnonzero(flags)
     row = places // max(width, 1) if table.size == len(given) else offsets.numpy().searchsorted(places, "right") - 1
-    found = tie_groups.of_hits(scores[torch.from_numpy(places)], torch.from_numpy(row), len(lengths))
+    found = tie_groups.of_hits(segments.pick(scores, torch.from_numpy(places)), torch.from_numpy(row), len(lengths))
     single = found.counts.max(initial=0) <= 1
     above, through = (_compared if single else _searched)(table, order.sortable(found.score).numpy(), found.counts)
     through = np.minimum(through, np.repeat(lengths, found.counts))

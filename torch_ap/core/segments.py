@@ -51,6 +51,20 @@ def repeat(values: Tensor, counts: Tensor) -> Tensor:
     return torch.repeat_interleave(values, counts)
 
 
+def pick(values: Tensor, places: Tensor) -> Tensor:
+    """``values[places]``; on CPU by NumPy, for the reason that :func:`repeat` gives.
+
+    Args:
+        values: (S,).
+        places: (E,) int64, or (S,) bool.
+    """
+    if values.device.type != "cpu":
+        return values[places]
+    if values.dtype == torch.bfloat16:  # which NumPy has not
+        return pick(values.view(torch.int16), places).view(torch.bfloat16)
+    return torch.from_numpy(values.numpy()[places.numpy()])
+
+
 def total(values: Tensor, offsets: Tensor) -> Tensor:
     """Sum of each segment, in the dtype of ``values``; 0 where the segment is empty.
 

@@ -39,7 +39,7 @@ def from_any_order(
         score = tie_groups.scores_of(groups.key, scores.dtype)
         return tie_groups.curve_of(*groups[:3], groups.counts, score, lengths.numpy(), m)
     places = torch.from_numpy(np.flatnonzero(flags))
-    found = tie_groups.of_hits(scores[places], ranking[places], len(lengths))
+    found = tie_groups.of_hits(segments.pick(scores, places), segments.pick(ranking, places), len(lengths))
     first = np.repeat(segments.from_counts(lengths)[:-1].numpy(), found.counts)
     above, through = (side - first for side in _searched(scores, ranking, found.key))
     return tie_groups.curve_of(found.hits, above, through, found.counts, found.score, lengths.numpy(), m)

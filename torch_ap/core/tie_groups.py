@@ -61,7 +61,10 @@ def pack(scores: Array, relevant: Array) -> Array:
 
 def scores_of(packed: Array, dtype: torch.dtype) -> Tensor:
     """The scores in packed keys, as ``dtype``."""
-    return order.values(torch.from_numpy(-(packed >> 1)).to(order.KEY_OF.get(dtype, dtype)), dtype)
+    keys = -(packed >> 1)
+    if dtype in order.KEY_OF:
+        keys = keys.astype(np.int16 if dtype.itemsize == 2 else np.int32)
+    return order.values(torch.from_numpy(keys), dtype)
 
 
 def of_sorted(packed: Array, starts: Array) -> Groups:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
-from torch_ap.core import averaging, checks
+from torch_ap.core import averaging, checks, segments
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries.door import QueryDoor
@@ -89,11 +89,12 @@ class QueryEvaluation:
         elif self.action == "skip":
             dropped = dropped | undefined
         order = torch.argsort(rankings.queries)
-        return PerQuery(rankings.queries[order], torch.where(dropped, torch.nan, values)[order], ~dropped[order])
+        values = torch.where(dropped, torch.nan, values)
+        return PerQuery(*(segments.pick(x, order) for x in (rankings.queries, values, ~dropped)))
 
     def value(self, each: PerQuery, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """The aggregate over the queries that have a part in it; NaN, with a warning, where there is none."""
-        values = each.values[each.kept]
+        values = segments.pick(each.values, each.kept)
         if callable(self.aggregation):
             return _aggregated(self.aggregation, values.to(dtype))
         if not len(values):

@@ -125,15 +125,15 @@ def _numbered(indexes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Ids in a narrow range need no sort.
     """
     if len(indexes) and indexes.device.type == "cpu":
-        low, high = (int(x) for x in torch.aminmax(indexes))
+        low, high = order.extremes(indexes.numpy())
         if high - low < _MOST_GAPS * len(indexes):
             segment = indexes - low if low else indexes
-            lengths = torch.bincount(segment)
+            lengths = torch.from_numpy(order.bincount(segment.numpy(), high - low + 1))
             present = lengths > 0
-            queries = present.nonzero().squeeze(1)
+            queries = torch.from_numpy(np.flatnonzero(present.numpy()))
             if len(queries) == len(present):
                 return queries + low, segment, lengths
-            return queries + low, (present.cumsum(0) - 1)[segment], lengths[present]
+            return queries + low, segments.pick(present.cumsum(0) - 1, segment), segments.pick(lengths, present)
     queries, segment, lengths = torch.unique(indexes, return_inverse=True, return_counts=True)
     return queries, segment, lengths
 
