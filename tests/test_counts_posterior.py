@@ -4,8 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
+from torch_ap.functional import counts_at_k
 from torch_ap.inference import f_beta_posterior, precision_posterior, probability_better, recall_posterior
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "inference_reference.json").read_text())
@@ -100,3 +102,12 @@ def test_missing_scipy_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy", None)
     with pytest.raises(ModuleNotFoundError, match=r"torch-ap\[inference\]"):
         precision_posterior(1, 2).interval()
+
+
+def test_counts_come_as_the_counting_functions_give_them():
+    found = counts_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), k=2)
+    assert f_beta_posterior(found.tp, found.fp, found.fn) == f_beta_posterior(1, 1, 1)
+    assert precision_posterior(np.int64(3), np.float32(1)) == precision_posterior(3, 1)
+    assert probability_better(torch.tensor(12), 5) == probability_better(12, 5)
+    with pytest.raises(ValueError, match="`tp` must be a finite number of at least 0"):
+        precision_posterior(torch.tensor([1, 2]), 1)

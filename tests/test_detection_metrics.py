@@ -301,3 +301,8 @@ def test_accelerator_raises_for_values_in_compute():
     metric.update([{**image, "scores": torch.tensor([torch.nan]).cuda()}], [image])
     with pytest.raises(ValueError, match="`scores` must not hold NaN; broken first in update 1"):
         metric.compute()
+
+
+def test_a_table_of_no_classes_has_no_rows():
+    table = MeanAveragePrecision().per_class()
+    assert {len(column) for column in table.values()} == {0}

@@ -356,3 +356,22 @@ def test_on_cuda():
         assert value.device.type == "cuda"
         assert float(value) == pytest.approx(float(here.summary()[key]), abs=1e-6)
     assert there.compare(there).p_value == 1
+
+
+def test_systems_of_other_settings_are_not_compared():
+    metric = binary()
+    for words in ({"top_k": 5}, {"ties": "expected"}, {"interpolation": "11-point"}, {"empty_target_action": "skip"}):
+        with pytest.raises(ValueError, match="`other` must have the same settings"):
+            metric.compare(binary(**words))
+    macro, weighted = (fed(MulticlassAveragePrecision(4, average), *data()) for average in ("macro", "weighted"))
+    with pytest.raises(ValueError, match="average: 'macro' here, 'weighted' there"):
+        macro.compare(weighted)
+
+
+@pytest.mark.parametrize("kind", [MulticlassAveragePrecision, MultilabelAveragePrecision])
+@pytest.mark.parametrize("average", ["macro", "weighted"])
+def test_nothing_is_compared_with_nothing(kind, average):
+    found = kind(4, average).compare(kind(4, average))
+    assert math.isnan(found.p_value)
+    assert math.isnan(found.standard_error)
+    assert found.reason == "the averages are NaN"

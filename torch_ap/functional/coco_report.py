@@ -94,9 +94,7 @@ def per_class(
     ap, ar = numbers.of_categories()
     tp, fp = numbers.matches.counts_at(0, place, score_threshold)
     ranked = numbers.matches.ranked
-    return {
-        "class": numbers.labels,
-        "name": names_of(numbers.labels, class_names),
+    columns = {
         "ap": ap,
         "ap_50": numbers.of_categories_at(0.5),
         "ap_75": numbers.of_categories_at(0.75),
@@ -106,6 +104,8 @@ def per_class(
         "tp": tp,
         "fp": fp,
     }
+    known = {"class": numbers.labels, "name": names_of(numbers.labels, class_names)}
+    return known | {name: column[: len(numbers.labels)] for name, column in columns.items()}
 
 
 def _ious(settings: CocoSettings, columns: Columns, iou_type: str, micro: bool) -> dict[tuple[int, int], Any]:

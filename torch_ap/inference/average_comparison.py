@@ -51,4 +51,6 @@ def compare_averages(
         shares.append(shares_of(evaluation, batch, curve, design))
     error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
     reason = "a ranking has one hit, or one miss, and so no spread" if math.isnan(error) else ""
+    if math.isnan(values[0]):
+        error, reason = math.nan, "the averages are NaN"
     return described(values[0], values[1], error, level=level, method=method, design=design, reason=reason)

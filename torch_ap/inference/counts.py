@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from torch import Tensor
 
 from torch_ap.core import checks
 from torch_ap.inference import rules
@@ -143,7 +144,7 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
     """The posterior of precision: Beta(TP + prior, FP + prior).
 
     Args:
-        tp: true positives, at least 0.
+        tp: true positives, at least 0; a number, or a tensor of one, as the others.
         fp: false positives, at least 0.
         prior: "jeffreys" (1/2), "uniform" (1), or the parameter itself, above 0.
 
@@ -162,8 +163,7 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
         >>> round(posterior.mean, 4), [round(x, 4) for x in posterior.interval()]
         (0.7321, [0.5571, 0.8758])
     """
-    checks.not_negative("tp", tp)
-    checks.not_negative("fp", fp)
+    tp, fp = _count("tp", tp), _count("fp", fp)
     added = _prior(prior)
     return BetaPosterior(tp + added, fp + added)
 
@@ -172,7 +172,7 @@ def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> Beta
     """The posterior of recall: Beta(TP + prior, FN + prior).
 
     Args:
-        tp: true positives, at least 0.
+        tp: true positives, at least 0; a number, or a tensor of one, as the others.
         fn: false negatives, at least 0.
         prior: "jeffreys" (1/2), "uniform" (1), or the parameter itself, above 0.
 
@@ -190,8 +190,7 @@ def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> Beta
         >>> round(recall_posterior(20, 11, prior="uniform").mean, 4)
         0.6364
     """
-    checks.not_negative("tp", tp)
-    checks.not_negative("fn", fn)
+    tp, fn = _count("tp", tp), _count("fn", fn)
     added = _prior(prior)
     return BetaPosterior(tp + added, fn + added)
 
@@ -204,7 +203,7 @@ def f_beta_posterior(
     For beta = 1 it is that of 2 B / (1 + B), B ~ Beta(TP + prior, FP + FN + 2 prior); else one quadrature.
 
     Args:
-        tp: true positives, at least 0.
+        tp: true positives, at least 0; a number, or a tensor of one, as the others.
         fp: false positives, at least 0.
         fn: false negatives, at least 0.
         beta: above 0; recall counts beta times as much as precision.
@@ -223,8 +222,7 @@ def f_beta_posterior(
         >>> [round(x, 4) for x in f_beta_posterior(20, 7, 11).interval()]
         [0.5349, 0.8032]
     """
-    for name, value in (("tp", tp), ("fp", fp), ("fn", fn)):
-        checks.not_negative(name, value)
+    tp, fp, fn = _count("tp", tp), _count("fp", fp), _count("fn", fn)
     rules.positive("beta", beta)
     added = _prior(prior)
     return FBetaPosterior(tp + added, fp + added, fn + added, beta)
@@ -255,10 +253,17 @@ def probability_better(wins: float, losses: float, *, prior: Prior = "jeffreys")
         >>> round(probability_better(12, 5), 6)
         0.95672
     """
-    checks.not_negative("wins", wins)
-    checks.not_negative("losses", losses)
+    wins, losses = _count("wins", wins), _count("losses", losses)
     added = _prior(prior)
     return BetaPosterior(losses + added, wins + added).cdf(0.5)
+
+
+def _count(name: str, value: Any) -> float:
+    """A finite number of at least 0, also as a tensor of one or a number of NumPy's."""
+    one = isinstance(value, np.generic) or (isinstance(value, Tensor) and value.numel() == 1)
+    number = value.item() if one else value
+    checks.not_negative(name, number)
+    return float(number)
 
 
 def _prior(prior: Prior) -> float:

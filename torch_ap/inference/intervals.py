@@ -75,10 +75,10 @@ def average_precision_interval(
         level: nominal coverage, in (0, 1).
         method: one of those above.
         design: "iid" or "stratified"; methods that know no such difference ignore it, and say "".
-        average: for (N, C) scores: "none" for an interval each, "macro", "weighted" or "micro" for one of the average.
-            All rankings rank the same items, so their covariances count: an item contributes its total. Method
-            "influence", "wald" or a bootstrap; degrees of freedom after Welch & Satterthwaite. A ranking without hits
-            counts as in :func:`torch_ap.functional.multilabel_average_precision`, as a constant.
+        average: for (N, C) scores: "none" for an interval each, "macro", "weighted" or, of labels, "micro" for one of
+            the average. All rankings rank the same items, so their covariances count: an item contributes its total.
+            Method "influence", "wald" or a bootstrap; degrees of freedom after Welch & Satterthwaite. A ranking without
+            hits counts as in :func:`torch_ap.functional.multilabel_average_precision`, as a constant.
         interpolation: as for :func:`torch_ap.functional.binary_average_precision`, but "trapezoid"; methods
             "bootstrap-percentile" and "bootstrap-logit" only.
         weights: refused: the formulas count items.

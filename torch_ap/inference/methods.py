@@ -128,10 +128,12 @@ def refuse(convention: Convention, method: str, curve: HitCurve | None) -> None:
     if convention.interpolation is None:
         return
     trapezoid = isinstance(convention.interpolation, str) and convention.interpolation == "trapezoid"
-    if trapezoid or method not in ("bootstrap-percentile", "bootstrap-logit"):
+    if trapezoid:
+        raise ValueError("`interpolation` has no interval by any method for 'trapezoid'")
+    if method not in ("bootstrap-percentile", "bootstrap-logit"):
         raise ValueError(
             f"`interpolation` has no interval by method {method!r}, got {convention.interpolation!r}; "
-            "use 'bootstrap-percentile' or 'bootstrap-logit' (not for 'trapezoid')"
+            "use 'bootstrap-percentile' or 'bootstrap-logit'"
         )
 
 

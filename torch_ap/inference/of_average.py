@@ -105,7 +105,7 @@ def shares_of(evaluation: Evaluation, admitted: Batch, curve: HitCurve, design: 
 
 def _centred_by_class(shares: Tensor, target: Tensor) -> Tensor:
     """The classes are the strata: an item varies around its class only."""
-    kinds = int(target.max()) + 1
+    kinds = int(target.max()) + 1 if len(target) else 0
     place = target.long()
     means = shares.new_zeros(kinds).index_add_(0, place, shares) / segments.count(place, kinds).clamp(min=1)
     return shares - means[place]

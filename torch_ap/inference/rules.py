@@ -26,7 +26,7 @@ def positive(name: str, value: Any) -> None:
 def resampling(value: Any) -> Resampling:
     """A :class:`Resampling`; the default one for None."""
     if value is not None and not isinstance(value, Resampling):
-        raise TypeError(f"`resampling` must be a Resampling or None, got {value!r}")
+        raise TypeError(f"`resampling` must be a Resampling or None, got {value!r}; write Resampling(replicates)")
     return value or Resampling()
 
 

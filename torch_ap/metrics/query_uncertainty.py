@@ -90,7 +90,8 @@ class UncertainQueries(RankingMetric):
         """Whether this system beats another on the same queries; see :func:`torch_ap.inference.compare_queries`.
 
         Args:
-            other: a metric of the same class and settings, with the same queries.
+            other: a metric of the same class and settings, with the same queries; that they were judged alike is not
+                checked, since each system knows only what it retrieved.
             tests, level, resampling: as there.
 
         Returns:

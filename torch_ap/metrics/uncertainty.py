@@ -147,6 +147,10 @@ class UncertainMetric(RankingMetric):
         if not isinstance(other, type(self)):
             raise ValueError(f"`other` must be a {type(self).__name__}, got a {type(other).__name__}")
         self._check_identity(other.ledger, "other")
+        for name in ("convention", "average", "action"):
+            here, there = (repr(getattr(metric._evaluation, name)) for metric in (self, other))
+            if here != there:
+                raise ValueError(f"`other` must have the same settings; {name}: {here} here, {there} there")
         with self._all_ranks() as (_, mine, _), other._all_ranks() as (_, theirs, _):
             pair = _paired(mine, theirs)
             one = self._evaluation.door.width is None
@@ -170,11 +174,12 @@ class UncertainMetric(RankingMetric):
             level: nominal coverage of the interval, in (0, 1).
 
         Returns:
-            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are NaN where no interval exists, as where
-            scores tie that ``ties`` does not group.
+            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are NaN where no interval exists, as for one
+            ranking in which scores tie that ``ties`` does not group.
 
         Raises:
-            ValueError: for ``average="none"``, and what :meth:`baseline` and :meth:`confidence_interval` refuse.
+            ValueError: for ``average="none"``, and what :meth:`baseline` and :meth:`confidence_interval` refuse for any
+                scores: ``top_k``, ``interpolation``, weights, and of an average ``thresholds``.
 
         Example:
             >>> import torch
