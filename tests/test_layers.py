@@ -14,8 +14,9 @@ FLOORS = [
         "core.detection.rules",
         "core.order",
         "core.harmonic",
+        "core.memory",
     },
-    {"core.segments", "core.packing"},
+    {"core.segments", "core.packing", "core.hit_keys"},
     {
         *("core.hit_curve", "core.tie_groups", "core.rows", "core.shuffled", "core.builders", "core.bins"),
         *("core.detection.boxes", "core.detection.masks", "core.detection.detections", "core.detection.door"),

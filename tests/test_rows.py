@@ -90,6 +90,7 @@ def test_threads_and_blocks_change_nothing(share, monkeypatch):
     offsets = torch.arange(401) * 1000
     places = torch.randperm(400_000, generator=generator)
     mixed = (scores.flatten()[places], relevant.flatten()[places])
+    monkeypatch.setattr(rows, "_KEYS_A_BLOCK", 1 << 16)
     curves = []
     for count in (1, 2, 3):
         monkeypatch.setattr(order, "workers", lambda _, count=count: count)

@@ -2,9 +2,9 @@
 
 | rankings | road |
 |---|---|
-| many hits | *packed*: relevance rides in the lowest bit of a key twice as wide |
+| more hits than rows | *packed*: sorted as hit keys |
 | one hit score a row | *compared*: every score with it, no sort |
-| few, or scores of 64 bits | *searched*: scores sorted alone, and one binary search for all hits |
+| else, or scores of 64 bits | *searched*: scores sorted alone, and one binary search for all hits |
 
 Only counts leave this module, so each road gives the same curve, to the last bit.
 """
@@ -13,11 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import order, segments, tie_groups
+from torch_ap.core import hit_keys, order, segments, tie_groups
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
+_PACKED_BYTES = 4
 _ITEMS_A_BLOCK = 1 << 17
+_KEYS_A_BLOCK = 1 << 19
 _MOST_PADDING = 2
 
 
@@ -35,19 +37,19 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
     if width * len(lengths) > _MOST_PADDING * len(scores):
         return None
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
-    table = _rows(given, lengths, width, -np.inf if given.dtype.kind == "f" else np.iinfo(given.dtype).min)
-    if tie_groups.packing_pays(given, flags):
+    table = _rows(given, lengths, width, given.min() if len(given) else 0)
+    if given.dtype.itemsize <= _PACKED_BYTES and np.count_nonzero(flags) > len(lengths):
         groups = _packed(table, _rows(flags, lengths, width, False))
-        through = np.minimum(groups.through, np.repeat(lengths, groups.counts))
+        hits, above, through, counts = groups.hits, groups.above, groups.through, groups.counts
         score = tie_groups.scores_of(groups.key, scores.dtype)
-        return tie_groups.curve_of(groups.hits, groups.above, through, groups.counts, score, lengths, m)
-    places = np.flatnonzero(flags)
-    row = places // max(width, 1) if table.size == len(given) else offsets.numpy().searchsorted(places, "right") - 1
-    found = tie_groups.of_hits(segments.pick(scores, torch.from_numpy(places)), torch.from_numpy(row), len(lengths))
-    single = found.counts.max(initial=0) <= 1
-    above, through = (_compared if single else _searched)(table, order.sortable(found.score).numpy(), found.counts)
-    through = np.minimum(through, np.repeat(lengths, found.counts))
-    return tie_groups.curve_of(found.hits, above, through, found.counts, found.score, lengths, m)
+    else:
+        places = np.flatnonzero(flags)
+        row = places // max(width, 1) if table.size == len(given) else offsets.numpy().searchsorted(places, "right") - 1
+        found = tie_groups.of_hits(segments.pick(scores, torch.from_numpy(places)), torch.from_numpy(row), len(lengths))
+        hits, counts, score = found.hits, found.counts, found.score
+        search = _compared if counts.max(initial=0) <= 1 else _searched
+        above, through = search(table, order.sortable(score).numpy(), counts)
+    return tie_groups.curve_of(hits, above, np.minimum(through, np.repeat(lengths, counts)), counts, score, lengths, m)
 
 
 def _rows(given: Array, lengths: Array, width: int, lowest: float) -> Array:
@@ -63,15 +65,20 @@ def _rows(given: Array, lengths: Array, width: int, lowest: float) -> Array:
 
 
 def _packed(table: Array, relevant: Array) -> tie_groups.Groups:
-    """The tie groups of each row, a block of rows at a time."""
+    """The tie groups of each row, a block of rows at a time.
+
+    The passes over a block are so fast that threads pay only for more than one large block.
+    """
     width = table.shape[1]
+    threads = min(order.workers(table.size), max(1, table.size // _KEYS_A_BLOCK))
 
     def work(rows: slice) -> tie_groups.Groups:
-        packed = tie_groups.pack(table[rows], relevant[rows])
-        packed.sort(axis=1)
-        return tie_groups.of_sorted(packed.ravel(), np.arange(len(packed) + 1) * width)
+        keys = hit_keys.narrowest(table[rows], relevant[rows])
+        keys.packed.sort(axis=1)
+        groups = tie_groups.of_sorted(keys.packed.ravel(), np.arange(len(keys.packed) + 1) * width)
+        return groups._replace(key=keys.score_keys(groups.key))
 
-    return tie_groups.join(order.in_threads(work, _blocks(table), order.workers(table.size)))
+    return tie_groups.join(order.in_threads(work, _blocks(table, _KEYS_A_BLOCK), threads))
 
 
 def _compared(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
@@ -149,7 +156,7 @@ def _search(ascending: Array, start: Array, pitch: int, wanted: Array, before: n
     return place
 
 
-def _blocks(table: Array) -> list[slice]:
-    """Blocks of whole rows that fit in cache; one at least."""
+def _blocks(table: Array, items: int = _ITEMS_A_BLOCK) -> list[slice]:
+    """Blocks of whole rows, of so many items; one at least."""
     rows, width = table.shape
-    return order.blocks(slice(0, rows), max(1, _ITEMS_A_BLOCK // max(width, 1))) or [slice(0, 0)]
+    return order.blocks(slice(0, rows), max(1, items // max(width, 1))) or [slice(0, 0)]

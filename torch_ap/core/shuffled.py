@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import order, packing, segments, tie_groups
+from torch_ap.core import hit_keys, order, packing, segments, tie_groups
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
+_ITEMS_A_HIT = 48  # beyond, the search for the hits costs less than a sort that carries relevance
 _KEYS_A_BLOCK = 1 << 15  # torch works so many off on the calling thread alone
 _KEYS_A_CHUNK = 1 << 19
 _PACKED_BITS = 33
@@ -34,7 +35,7 @@ def from_any_order(
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
-    if tie_groups.packing_pays(given, flags):
+    if np.count_nonzero(flags) * _ITEMS_A_HIT >= len(flags):
         groups = _packed(given, flags, ranking.numpy(), lengths.numpy())
         score = tie_groups.scores_of(groups.key, scores.dtype)
         return tie_groups.curve_of(*groups[:3], groups.counts, score, lengths.numpy(), m)
@@ -46,13 +47,11 @@ def from_any_order(
 
 
 def _packed(scores: Array, relevant: Array, ranking: Array, lengths: Array) -> tie_groups.Groups:
-    keys = np.empty(len(scores), np.int64)
+    of_items = hit_keys.narrowest(scores, relevant)
+    keys = ranking << _PACKED_BITS
+    keys += of_items.packed
     threads = order.workers(len(keys))
     offsets = np.append(0, lengths.cumsum())
-
-    def fill(part: slice) -> None:
-        np.left_shift(ranking[part], _PACKED_BITS, out=keys[part])
-        keys[part] += tie_groups.pack(scores[part], relevant[part])
 
     def work(rankings: slice) -> tie_groups.Groups:
         first, last = rankings.start, rankings.stop
@@ -60,13 +59,11 @@ def _packed(scores: Array, relevant: Array, ranking: Array, lengths: Array) -> t
         starts = offsets[first : last + 1] - offsets[first]
         groups = tie_groups.of_sorted(order.sort_in_place(mine), starts)
         lifted = np.repeat(np.arange(first, last) << _PACKED_BITS, groups.counts)
-        return groups._replace(key=groups.key - lifted)
+        return groups._replace(key=of_items.score_keys(groups.key - lifted))
 
     cuts = offsets.searchsorted([len(keys) * part // threads for part in range(threads)]).tolist()
     shares = [slice(first, last) for first, last in zip(cuts, [*cuts[1:], len(lengths)], strict=True)]
-    with order.crew(threads) as share:
-        share(fill, order.blocks(slice(0, len(keys)), _KEYS_A_BLOCK))
-        return tie_groups.join(share(work, shares))
+    return tie_groups.join(order.in_threads(work, shares, threads))
 
 
 def _searched(scores: Tensor, ranking: Tensor, wanted: Array) -> tuple[Array, Array]:

@@ -1,8 +1,4 @@
-"""The tie groups of many rankings on CPU: found in sorted keys that carry relevance, or from the hits alone.
-
-A *packed key* is twice the reversed key of a score, plus one for a hit: ascending, it puts the best score first and the
-hits of a tie group last in the group. Where the keys of a ranking are sorted, the places of its hits are their ranks.
-"""
+"""The tie groups of many rankings on CPU: found in sorted hit keys, or from the hits alone."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,12 +11,7 @@ from torch_ap.core import order, packing, segments
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
-_ITEMS_A_HIT = 24  # beyond, the search for the hits costs less than the wider sort
-
-
-def packing_pays(scores: Array, relevant: Array) -> bool:
-    """Whether keys that carry relevance fit into 64 bits, and there are so many hits that they sort fastest."""
-    return scores.dtype.itemsize <= 4 and int(np.count_nonzero(relevant)) * _ITEMS_A_HIT >= len(scores)
+_SPARSE, _ADDED = 0.02, 0.125
 
 
 class Groups(NamedTuple):
@@ -30,7 +21,7 @@ class Groups(NamedTuple):
         hits: (E,) hits of each.
         above: (E,) items of its ranking above it.
         through: (E,) items of its ranking down to its end.
-        key: (E,) the packed key of its hits.
+        key: (E,) the key of its hits.
         counts: (S,) groups of each ranking.
     """
 
@@ -46,49 +37,63 @@ def join(parts: Sequence[Groups]) -> Groups:
     return parts[0] if len(parts) == 1 else Groups(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def pack(scores: Array, relevant: Array) -> Array:
-    """Packed keys, in twice the bits of the scores.
-
-    Args:
-        scores: values that NumPy sorts, of 32 bits at most.
-        relevant: bool, of the same shape.
-    """
-    keys = order.array_keys(scores)
-    packed: Array = np.multiply(keys, -2, dtype=np.int64 if keys.dtype.itemsize == 4 else np.int32)
-    packed |= relevant
-    return packed
-
-
-def scores_of(packed: Array, dtype: torch.dtype) -> Tensor:
-    """The scores in packed keys, as ``dtype``."""
-    keys = -(packed >> 1)
+def scores_of(keys: Array, dtype: torch.dtype) -> Tensor:
+    """The scores of int64 score keys, as ``dtype``."""
     if dtype in order.KEY_OF:
         keys = keys.astype(np.int16 if dtype.itemsize == 2 else np.int32)
     return order.values(torch.from_numpy(keys), dtype)
 
 
 def of_sorted(packed: Array, starts: Array) -> Groups:
-    """The groups of rankings whose keys lie end to end, each ranking's ascending.
+    """The groups of rankings whose hit keys lie end to end, each ranking's ascending.
 
     Args:
-        packed: (N,) packed keys; those of a ranking may have a common number added, if it is even.
+        packed: (N,) hit keys; those of a ranking may have a common number added, if it is even.
         starts: (S + 1,) where each ranking begins and ends.
     """
-    flags = np.empty(len(packed), bool)
-    places = np.flatnonzero(np.bitwise_and(packed, 1, out=flags, casting="unsafe"))
-    keys = packed.take(places)
+    places = _places(packed)
+    key = packed.take(places)
     edges = places.searchsorted(starts)
-    first = _changes(keys, edges)
-    bounds = np.append(first, len(places))
-    hits, counts = np.diff(bounds), np.diff(first.searchsorted(edges))
-    start, top, key = np.repeat(starts[:-1], counts), places.take(first), keys.take(first)
-    through = places.take(bounds[1:] - 1) + 1 - start
+    first = _changes(key, edges)
+    top, last, hits, counts = places, places, np.ones_like(places), np.diff(edges)
+    if len(first) < len(places):
+        bounds = np.append(first, len(places))
+        top, last, key = places.take(first), places.take(bounds[1:] - 1), key.take(first)
+        hits, counts = np.diff(bounds), np.diff(first.searchsorted(edges))
+    start = np.repeat(starts[:-1], counts)
+    through = last + 1 - start
     above = through - hits
     tied = np.flatnonzero((packed.take(np.maximum(top - 1, 0)) == key - 1) & (top > start))
     if len(tied):  # misses of the same score, which end right before the first hit
-        begins = _changes(packed >> 1, starts)
-        above[tied] = begins[begins.searchsorted(top[tied], "right") - 1] - start[tied]
+        above[tied] = _first(packed, start[tied], top[tied], key[tied] - 1) - start[tied]
     return Groups(hits, above, through, key, counts)
+
+
+def _places(packed: Array) -> Array:
+    """Where the hits are.
+
+    ``flatnonzero`` walks from hit to hit where no more than a tenth are set, which is slow unless they are far fewer;
+    flags set behind the last key keep it from that.
+    """
+    hits = packed.astype(np.uint8) & 1
+    count = np.count_nonzero(hits)
+    if not _SPARSE * len(packed) < count <= _ADDED * len(packed):
+        return np.flatnonzero(hits.view(bool))
+    flags = np.ones(len(packed) + int(_ADDED * len(packed)) + 1, bool)
+    flags[: len(packed)] = hits
+    return np.flatnonzero(flags)[:count]
+
+
+def _first(packed: Array, low: Array, high: Array, wanted: Array) -> Array:
+    """Where the first key that is at least the wanted one stands, from ``low`` on; that at ``high`` is one.
+
+    One binary search for all, over keys that ascend from each ``low`` to its ``high``.
+    """
+    for _ in range(int((high - low).max(initial=0)).bit_length()):
+        middle = (low + high) >> 1
+        before = packed.take(middle) < wanted
+        low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
+    return low
 
 
 def _changes(values: Array, edges: Array) -> Array:

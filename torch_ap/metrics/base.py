@@ -19,7 +19,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from torch_ap.core import checks
+from torch_ap.core import checks, memory
 
 _NEVER = 1 << 62
 _DTYPES = (
@@ -241,7 +241,7 @@ class RankingMetric(Metric):
         """Gather the states: one tensor a state, after one small exchange of what each rank holds."""
         group = process_group or self.process_group
         names = self._list_states()
-        local = {name: joined(state) for name in names if (state := getattr(self, name))}
+        local = {name: memory.joined(state) for name in names if (state := getattr(self, name))}
         cards = torch.stack(dist_sync_fn(self._cards(names, local), group=group)).tolist()
         for place, name in enumerate(names):
             held = [card[place] for card in cards if card[place][0] >= 0]
@@ -254,7 +254,7 @@ class RankingMetric(Metric):
             empty = torch.empty((0,) if held[0][1] == 1 else (0, held[0][2]), dtype=dtype, device=self.device)
             wire = torch.int32 if dtype == torch.int16 else dtype  # neither gloo nor NCCL sends int16
             gathered = dist_sync_fn(local.get(name, empty).to(wire), group=group)
-            setattr(self, name, [torch.cat(list(gathered)).to(dtype)])
+            setattr(self, name, [memory.joined(list(gathered)).to(dtype)])
         for name, reduction in self._reductions.items():
             if name not in names and callable(reduction):
                 setattr(self, name, reduction(torch.stack(list(dist_sync_fn(getattr(self, name), group=group)))))
@@ -281,8 +281,3 @@ class RankingMetric(Metric):
             ModuleNotFoundError: without matplotlib.
         """
         return self._plot(val, ax)
-
-
-def joined(parts: list[Tensor]) -> Tensor:
-    """The parts of a list state, one at least, as one tensor; a single part is not copied."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts)

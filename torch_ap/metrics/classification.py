@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from torch_ap.core import memory
 from torch_ap.core.batch import Batch
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
@@ -22,7 +23,6 @@ from torch_ap.functional.classification import (
     Ties,
 )
 from torch_ap.functional.evaluation import Evaluation, door_and_thresholds
-from torch_ap.metrics.base import joined
 from torch_ap.metrics.uncertainty import UncertainMetric
 
 
@@ -141,10 +141,10 @@ class ClassificationAveragePrecision(UncertainMetric):
         """Keep the batch, in memory of our own."""
         if self.scores and (batch.weights is not None) != bool(self.weights):
             raise ValueError("`weights` must be given in every update or in none")
-        scores = batch.scores.clone() if self._evaluation.door.normalization is None else batch.scores
-        targets = batch.target if batch.target.dtype != target.dtype else batch.target.clone()
+        scores = memory.copied(batch.scores) if self._evaluation.door.normalization is None else batch.scores
+        targets = batch.target if batch.target.dtype != target.dtype else memory.copied(batch.target)
         if batch.weights is not None:
-            self.weights.append(batch.weights.clone())
+            self.weights.append(memory.copied(batch.weights))
         self.scores.append(scores)
         self.targets.append(targets)
 
@@ -155,8 +155,8 @@ class ClassificationAveragePrecision(UncertainMetric):
             empty = torch.empty((0,) if door.width is None else (0, door.width), device=self.device)
             target = torch.empty((0,) if door.classes else empty.shape, dtype=door.target_dtype, device=self.device)
             return Batch(empty, target)
-        scores, target = joined(self.scores), joined(self.targets)
-        weights = joined(self.weights) if self.weights else None
+        scores, target = memory.joined(self.scores), memory.joined(self.targets)
+        weights = memory.joined(self.weights) if self.weights else None
         if weights is not None and len(weights) != len(scores):
             raise ValueError("`weights` must be given on every rank or on none")
         return Batch(scores, target, weights)

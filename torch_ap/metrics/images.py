@@ -6,9 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
+from torch_ap.core import memory
 from torch_ap.core.detection import rules
 from torch_ap.core.detection.door import Columns, DetectionDoor
-from torch_ap.metrics.base import RankingMetric, joined
+from torch_ap.metrics.base import RankingMetric
 
 
 class DetectionMetric(RankingMetric):
@@ -38,7 +39,7 @@ class DetectionMetric(RankingMetric):
         held = {name: getattr(self, name) for name in self._door.states}
         if not held["detection_scores"]:
             return {name: column.to(self.device) for name, column in self._door([], [])[0].items()}
-        return {name: joined(state) if isinstance(state, list) else state for name, state in held.items()}
+        return {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
 
     @contextmanager
     def _synced_columns(self) -> Iterator[Columns]:

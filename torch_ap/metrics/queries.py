@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.core import memory
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import judgements
 from torch_ap.core.queries.door import QueryBatch, QueryDoor
 from torch_ap.core.queries.rankings import Rankings, check_batch, rankings_of
 from torch_ap.functional.each_query import Missing
 from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
-from torch_ap.metrics.base import joined
 from torch_ap.metrics.query_uncertainty import UncertainQueries
 from torch_ap.metrics.shared import once
 
@@ -156,7 +156,9 @@ class QueryMetric(UncertainQueries):
 
     def _rankings(self, *, all_hits: bool = False) -> Rankings:
         """All items of the state as one curve with a ranking a query; with ``all_hits`` every tie group is an entry."""
-        whole = {name: joined(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()}
+        whole = {
+            name: memory.joined(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()
+        }
         counts, lengths = whole["judged_counts"], whole[_ROWS]
         empty = torch.empty(0, device=self.device)
         if lengths is not None and whole[_FLAT] is not None:

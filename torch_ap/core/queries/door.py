@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
+from torch_ap.core import checks, memory
 from torch_ap.core.batch import ignored_of
 from torch_ap.core.queries import judgements, rules
 
@@ -103,7 +103,7 @@ class QueryDoor:
 
     def _own(self, given: Tensor) -> Tensor:
         flat = given.detach().flatten()
-        return flat.clone() if self.copies else flat
+        return memory.copied(flat) if self.copies else flat
 
     def _relevance(self, target: Tensor) -> Tensor:
         """Uint8 of 0 and 1, of the shape of ``target``. A bool target is compared as such, which is far faster."""
