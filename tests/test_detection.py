@@ -1,11 +1,14 @@
 """The detection functions against pycocotools, VOC's rules written out, and cases worked out by hand."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
 
 from tests.oracles_detection import packed, pycocotools_eval, random_scene, to_voc, voc_ap
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 
 ARRAYS = ("precision", "recall", "scores")
 
@@ -51,7 +54,7 @@ def test_arrays_equal_pycocotools_with_own_settings(settings):
 
 def test_the_comparison_with_pycocotools_can_fail():
     preds, target = random_scene(3)
-    ours = coco_mean_average_precision(preds, target, "xyxy", extended_summary=True)
+    ours = coco_mean_average_precision(preds, target, "cxcywh", extended_summary=True)
     assert not np.array_equal(ours["precision"].numpy(), pycocotools_eval(preds, target).eval["precision"])
 
 
@@ -202,11 +205,44 @@ def test_no_images_no_detections_no_truths():
 
 
 def test_degenerate_boxes_overlap_nothing():
-    flat = torch.tensor([[5.0, 5, 5, 9]])
+    flat, whole = torch.tensor([[5.0, 5, 5, 9]]), torch.tensor([[5.0, 5, 9, 9]])
     backwards = torch.tensor([[9.0, 9, 5, 5]])
-    for box in (flat, backwards):
-        preds = [{"boxes": box, "scores": torch.tensor([0.5]), "labels": torch.tensor([0])}]
-        assert float(coco_mean_average_precision(preds, [{"boxes": box, "labels": torch.tensor([0])}])["map"]) == 0
+    for detected, truth in ((flat, flat), (backwards, whole), (backwards, flat)):
+        preds = [{"boxes": detected, "scores": torch.tensor([0.5]), "labels": torch.tensor([0])}]
+        assert float(coco_mean_average_precision(preds, [{"boxes": truth, "labels": torch.tensor([0])}])["map"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("box_format", "box", "rule"),
+    [
+        ("xyxy", [9.0, 5, 4, 8], "have x1 <= x2 and y1 <= y2"),
+        ("xyxy", [4.0, 8, 9, 5], "have x1 <= x2 and y1 <= y2"),
+        ("xywh", [4.0, 8, -1, 5], "have no negative width or height"),
+        ("cxcywh", [4.0, 8, 1, -5], "have no negative width or height"),
+    ],
+)
+def test_ground_truths_of_another_format_are_refused(box_format, box, rule):
+    """Corners and sizes confused would give an AP near 0 without a word; what a detector says may be anything."""
+    fine, wrong = torch.tensor([[1.0, 1, 2, 2]]), torch.tensor([[1.0, 1, 2, 2], box])
+    preds = [{"boxes": x, "scores": torch.rand(len(x)), "labels": torch.zeros(len(x)).long()} for x in (fine, wrong)]
+    target = [{key: image[key] for key in ("boxes", "labels")} for image in preds]
+    message = re.escape(f"`target[1]['boxes']` must {rule}, by `box_format='{box_format}'`, got {[*map(float, box)]}")
+    metrics = [MeanAveragePrecision(box_format), VOCMeanAveragePrecision(box_format)]
+    for metric in metrics:
+        with pytest.raises(ValueError, match=message):
+            metric.update(preds, target)
+        assert metric.update_count == 0
+        metric.update(preds, [target[0]] * 2)
+    for function in (coco_mean_average_precision, voc_mean_average_precision):
+        with pytest.raises(ValueError, match=message):
+            function(preds, target, box_format)
+        function(preds, [target[0]] * 2, box_format)
+    with pytest.raises(ValueError, match=re.escape(f"`target[1]['boxes']` must {rule}")):
+        coco_mean_average_precision(packed(preds), packed(target), box_format)
+    MeanAveragePrecision(box_format, validate_args=False).update(preds, target)
+    own = MeanAveragePrecision(box_format, iou=lambda detections, *_: torch.zeros(len(detections)))
+    areas = [{**image, "area": torch.ones(len(image["labels"]))} for image in preds]
+    own.update(areas, target)
 
 
 @pytest.mark.slow

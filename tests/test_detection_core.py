@@ -121,7 +121,7 @@ def test_a_collection_keeps_the_two_apart():
 
 def test_a_warning_turned_error_leaves_no_trace():
     boxes = torch.rand(3, 4)
-    metric = MeanAveragePrecision(max_detection_thresholds=[1])
+    metric = MeanAveragePrecision("xywh", max_detection_thresholds=[1])
     with pytest.raises(UserWarning, match="only the best 1 count"):
         metric.update(
             [{"boxes": boxes, "scores": torch.rand(3), "labels": torch.arange(3)}],
@@ -138,7 +138,7 @@ def test_many_ranges_and_thresholds_need_several_words():
 
 def test_graphs_and_callers_tensors_stay_out_of_the_state():
     boxes = torch.rand(2, 4, requires_grad=True)
-    metric = VOCMeanAveragePrecision()
+    metric = VOCMeanAveragePrecision("xywh")
     metric.update(
         {"boxes": boxes, "scores": boxes[:, 0], "labels": torch.tensor([0, 1]), "counts": torch.tensor([2])},
         {"boxes": boxes, "labels": torch.tensor([0, 1]), "counts": torch.tensor([2])},

@@ -112,7 +112,7 @@ def test_many_detections_warn_once_an_update_and_can_be_silenced():
     boxes = torch.rand(5, 4)
     preds = [{"boxes": boxes, "scores": torch.rand(5), "labels": torch.arange(5)}] * 2
     target = [{"boxes": boxes, "labels": torch.arange(5)}] * 2
-    metric = MeanAveragePrecision(max_detection_thresholds=[1, 4])
+    metric = MeanAveragePrecision("xywh", max_detection_thresholds=[1, 4])
     with pytest.warns(UserWarning, match="of each class only the best 4 count") as caught:
         metric.update(preds, target)
     assert len(caught) == 1
@@ -122,10 +122,10 @@ def test_many_detections_warn_once_an_update_and_can_be_silenced():
 
 def test_dtype_of_the_result():
     preds, target = random_scene(4, images=3)
-    assert MeanAveragePrecision()(preds, target)["map"].dtype == torch.float64
+    assert MeanAveragePrecision("xywh")(preds, target)["map"].dtype == torch.float64
     preds = [{**image, "scores": image["scores"].half()} for image in preds]
-    assert MeanAveragePrecision()(preds, target)["map"].dtype == torch.float32
-    assert MeanAveragePrecision().set_dtype(torch.float64)(preds, target)["map"].dtype == torch.float64
+    assert MeanAveragePrecision("xywh")(preds, target)["map"].dtype == torch.float32
+    assert MeanAveragePrecision("xywh").set_dtype(torch.float64)(preds, target)["map"].dtype == torch.float64
 
 
 def test_the_state_is_a_handful_of_tensors_and_ours():
@@ -300,6 +300,12 @@ def test_accelerator_raises_for_values_in_compute():
     metric = MeanAveragePrecision().cuda()
     metric.update([{**image, "scores": torch.tensor([torch.nan]).cuda()}], [image])
     with pytest.raises(ValueError, match="`scores` must not hold NaN; broken first in update 1"):
+        metric.compute()
+    metric.reset()
+    backwards = {**image, "boxes": torch.tensor([[5.0, 5, 1, 1]]).cuda()}
+    metric.update([{**backwards, "scores": torch.ones(1).cuda()}], [image])
+    metric.update([{**image, "scores": torch.ones(1).cuda()}], [backwards])
+    with pytest.raises(ValueError, match=r"`boxes` in `target` must have no negative .*broken first in update 2"):
         metric.compute()
 
 

@@ -259,7 +259,7 @@ def test_other_metrics_and_other_images_are_refused():
     with pytest.raises(ValueError, match="average: 'macro' here, 'micro' there"):
         metric.compare(fed("coco", preds, target, average="micro"))
     with pytest.raises(ValueError, match="interpolation: 'all-points' here, '11-point' there"):
-        fed("voc 2010", preds, target).compare(fed("voc 2007", preds, target))
+        fed("voc 2010", *scene(1, "voc")).compare(fed("voc 2007", *scene(1, "voc")))
     one = {"box_format": "xywh", "iou_type": ("bbox", "segm")}
     with pytest.raises(ValueError, match="iou_types"):
         metric.compare(MeanAveragePrecision(**one))

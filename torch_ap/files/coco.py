@@ -1,6 +1,7 @@
 """COCO's JSON files, annotations and results, as input of the detection metrics."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +81,7 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
     }
     preds = detections.columns() | {"scores": detections.numbers("score")}
     if iou_type == "bbox":
-        preds["boxes"], target["boxes"] = detections.boxes(), truths.boxes()
+        preds["boxes"], target["boxes"] = detections.boxes(_box), truths.boxes(_true_box)
         return CocoData(preds, target, ids, class_names)
     return CocoData(_with_masks(preds, detections, sizes), _with_masks(target, truths, sizes), ids, class_names)
 
@@ -162,9 +163,9 @@ class _Entries:
         """One key of every entry, float64."""
         return torch.tensor(self.each(key, float, default), dtype=torch.float64)
 
-    def boxes(self) -> Tensor:
+    def boxes(self, read: Callable[[Any], list[float]]) -> Tensor:
         """(N, 4) float64."""
-        return torch.tensor(self.each("bbox", _box), dtype=torch.float64).reshape(-1, 4)
+        return torch.tensor(self.each("bbox", read), dtype=torch.float64).reshape(-1, 4)
 
 
 def _integer(value: Any) -> int:
@@ -176,7 +177,17 @@ def _integer(value: Any) -> int:
 def _box(value: Any) -> list[float]:
     if len(value) != 4:
         raise ValueError(f"must hold x, y, width and height, got {value!r}")
-    return [float(x) for x in value]
+    box = [float(x) for x in value]
+    if not all(map(math.isfinite, box)):
+        raise ValueError(f"must hold finite numbers, got {value!r}")
+    return box
+
+
+def _true_box(value: Any) -> list[float]:
+    box = _box(value)
+    if min(box[2:]) < 0:
+        raise ValueError(f"must hold a width and a height of at least 0, got {value!r}")
+    return box
 
 
 def _with_masks(columns: dict[str, Any], entries: _Entries, sizes: Mapping[int, Entry]) -> list[dict[str, Any]]:

@@ -93,6 +93,8 @@ def _of_xml(path: Path) -> list[_Row]:
             raise ValueError(f"{where}: must have a 'name'")
         corners = [item.findtext(f"bndbox/{corner}") for corner in ("xmin", "ymin", "xmax", "ymax")]
         box = _numbers([text or "" for text in corners], where, "bndbox")
+        if box[2] < box[0] or box[3] < box[1]:
+            raise ValueError(f"{where}: bndbox must have xmin <= xmax and ymin <= ymax, got {box}")
         rows.append(_Row(path.stem, name.strip(), box, float(item.findtext("difficult") or 0)))
     return rows
 

@@ -50,8 +50,9 @@ def coco_mean_average_precision(
             ``iou_type="precomputed"`` (packed: those matrices end to end, flat).
         target: the same without scores: ``boxes`` (G, 4), ``labels`` (G,); if wanted ``iscrowd`` (G,) 0 or 1, and
             ``area`` (G,), where 0 means that of the box or mask.
-        box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; one of zero or
-            negative size overlaps nothing, as in COCO.
+        box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; one of zero
+            or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error: it shows that the
+            format is another one.
         iou_type: "bbox", "segm" or "precomputed"; several as a tuple prefix the names of the result ("bbox_map").
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
         rec_thresholds: recall levels in [0, 1], in any order. Default: 0, .01, ..., 1.
@@ -79,8 +80,9 @@ def coco_mean_average_precision(
     Equals ``pycocotools.cocoeval.COCOeval`` to the last bit (on CPU; sums on an accelerator are added in another
     order), and ``torchmetrics.detection.MeanAveragePrecision`` but for these: thresholds are float64, where that has
     float32 and so misses IoUs equal to a threshold; the overall numbers are at the last detection limit, whatever it
-    is. Recall levels may come in any order, where pycocotools gives up at the first that is not reached; and the ground
-    truth that a file calls 0 counts, where pycocotools takes its matches for none.
+    is; a ground-truth box of negative size is refused. Recall levels may come in any order, where pycocotools gives up
+    at the first that is not reached; and the ground truth that a file calls 0 counts, where pycocotools takes its
+    matches for none.
 
     Source: Lin et al. (2014), Microsoft COCO: Common Objects in Context; ``cocoeval.py`` and ``maskApi.c`` of its API.
 
@@ -147,7 +149,7 @@ def voc_mean_average_precision(
         preds: images as in :func:`coco_mean_average_precision`, list or packed: ``boxes``, ``scores``, ``labels``.
         target: likewise: ``boxes``, ``labels``; if wanted ``difficult`` (G,) 0 or 1: those need not be found, and what
             finds them does not count.
-        box_format: "xyxy", "xywh" or "cxcywh".
+        box_format: "xyxy", "xywh" or "cxcywh"; a negative size in ``target`` is an error.
         iou_threshold: a number in [0, 1], or several.
         interpolation: "all-points" (VOC 2010 on), "11-point" (VOC 2007), or "101-point".
         inclusive_pixels: whether corners name pixels that they include, as in the devkit: sizes are x2 - x1 + 1.

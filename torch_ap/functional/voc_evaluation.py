@@ -42,7 +42,7 @@ class VocEvaluation:
     @cached_property
     def door(self) -> DetectionDoor:
         """How images come in."""
-        return DetectionDoor(of_truths=("difficult",), validate=self.validate)
+        return DetectionDoor(box_format=self.box_format, of_truths=("difficult",), validate=self.validate)
 
     def curve(self, columns: Columns) -> tuple[Tensor, HitCurve]:
         """(K,) the labels that occur; T * K rankings, one a threshold and class, those of the first threshold first."""

@@ -30,7 +30,9 @@ class MeanAveragePrecision(UncertainImages):
     purpose: IoU thresholds and recall levels are float64, as COCO's own (torchmetrics' float32 ones miss an IoU that
     equals a threshold); the overall numbers are at the last of ``max_detection_thresholds``, of which any number may be
     given (torchmetrics answers -1 where 100 is not among them); with masks alone, detections in images without ground
-    truths are false positives (torchmetrics drops such images); every key is there before the first update.
+    truths are false positives (torchmetrics drops such images); every key is there before the first update; a box of
+    negative size in ``target`` is an error, unless ``validate_args=False`` (boxes of another format would otherwise
+    pass unseen and give a value near 0).
 
     Args:
         box_format: "xyxy", "xywh" or "cxcywh".

@@ -30,6 +30,7 @@ class DetectionDoor:
     Attributes:
         geometry: which of "bbox", "segm" and "precomputed" the images carry.
         width: numbers a box.
+        box_format: of ``boxes``; None where their numbers may mean anything.
         of_truths: further columns of ground truths: "iscrowd", "area", "difficult"; zeros where not given.
         of_detections: further columns of detections: "area".
         validate: whether values are checked. Form always is.
@@ -37,6 +38,7 @@ class DetectionDoor:
 
     geometry: tuple[str, ...] = ("bbox",)
     width: int = 4
+    box_format: str | None = None
     of_truths: tuple[str, ...] = ("iscrowd", "area")
     of_detections: tuple[str, ...] = ()
     validate: bool = True
@@ -108,6 +110,8 @@ class DetectionDoor:
                 values = columns.get(f"{prefix}_{key}")
                 if values is not None and len(values):
                     flags.append(checks.broken_values(name, key, values, image))
+            if name == "target" and self.box_format is not None and "bbox" in self.geometry:
+                flags.append(checks.negative_sizes(columns[f"{prefix}_boxes"], self.box_format, image))
         if "pair_ious" in columns:
             flags.append(checks.broken_values("preds", "ious", columns["pair_ious"], None))
         found = [flag for flag in flags if flag is not None]
