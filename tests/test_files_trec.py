@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -233,7 +234,10 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("q Q0 d 1 2.0 t\n\nq Q0 d2 1 2.0\n", "line 3: must have at least 6 columns, got 5"),
+        (
+            "q Q0 d 1 2.0 t\n\nq Q0 d2 1 2.0\n",
+            "line 3: must have at least 6 columns, query Q0 document rank score tag, got 5",
+        ),
         ("# c\nq Q0 d 1 two t\n", "line 2: 'two' is not a number"),
         ("q Q0 d 1 nan t\n", "line 1: 'nan' is not a number"),
         ("q Q0 d 1 1_0 t\n", "line 1: '1_0' is not a number"),
@@ -255,8 +259,8 @@ def test_bad_runs(text, message, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("q 0 d\n", "line 1: must have 4 columns, got 3"),
-        ("q 0 d 1 x\n", "line 1: must have 4 columns, got 5"),
+        ("q 0 d\n", "line 1: must have 4 columns, query iteration document relevance, got 3"),
+        ("q 0 d 1 x\n", "line 1: must have 4 columns, query iteration document relevance, got 5"),
         ("q 0 d 1\nq 0 e 1.5\n", "line 2: '1.5' is not a whole number"),
         ("q 0 d 1\nq 0 e 99999999999999999999\n", "line 2: '9+' is not a whole number"),
         ("q 0 d 1\nq 0 d 2\n", "line 2: document 'd' occurs a second time for query 'q', after line 1"),
@@ -385,6 +389,28 @@ def test_json_and_csv(two_runs, capsys):
     assert capsys.readouterr().out == "measure,query,A\nmap,all,0.5\n"
 
 
+def test_measures_in_one_name_as_trec_eval_takes_them(two_runs, capsys):
+    assert cli.main(["trec", *two_runs[:2], "-m", "P.5,1", "-m", "map_cut.10", "-m", "iprec_at_recall.0.5,1"]) == 0
+    said = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert said == ["P_5", "P_1", "map_cut_10", "iprec_at_recall_0.5", "iprec_at_recall_1"]
+    assert cli.main(["trec", *two_runs[:2], "-m", "P.5,", "-m", "map"]) == 2
+    assert capsys.readouterr().err.startswith("torch-ap: unknown measure 'P_'; known are")
+
+
+def test_a_level_that_no_grade_reaches_is_noted(two_runs, capsys):
+    assert cli.main(["trec", *two_runs[:2], "-m", "map", "-l", "9"]) == 0
+    said = capsys.readouterr()
+    assert said.err == f"torch-ap: {two_runs[0]}: no grade is 9 or more, so nothing is relevant\n"
+    assert said.out.split()[-1] == "0.0000"
+
+
+def test_standard_input_is_a_dash(two_runs):
+    command = [sys.executable, "-m", "torch_ap.cli", "trec", two_runs[0], "-", "-m", "map", "--csv"]
+    with Path(two_runs[1]).open() as file:
+        done = subprocess.run(command, stdin=file, capture_output=True, text=True, check=True)
+    assert done.stdout == "measure,query,A\nmap,all,0.5\n"
+
+
 def test_default_measures(two_runs, capsys):
     assert cli.main(["trec", *two_runs]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 8
@@ -394,7 +420,8 @@ def test_default_measures(two_runs, capsys):
     ("arguments", "message"),
     [
         (["nowhere", "run"], "torch-ap: nowhere: No such file or directory\n"),
-        (["QRELS", "QRELS"], "torch-ap: QRELS, line 1: must have at least 6 columns, got 4\n"),
+        (["QRELS", "QRELS"], "torch-ap: QRELS, line 1: must have at least 6 columns, query Q0 document "),
+        (["RUN", "QRELS"], "torch-ap: RUN, line 1: must have 4 columns, query iteration document relevance, got 6\n"),
         (["QRELS", "RUN", "-m", "ndcg"], "torch-ap: unknown measure 'ndcg'; known are"),
         (["QRELS", "RUN", "-l", "0"], "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"),
         (["RUN2", "RUN"], "torch-ap: RUN: no query of the run has judgements in RUN2\n"),

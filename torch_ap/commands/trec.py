@@ -15,7 +15,7 @@ from torch_ap.commands.progress import Bar
 from torch_ap.files import report
 from torch_ap.files.judged import CONVENTIONS, judge, why_none
 from torch_ap.files.report import Result
-from torch_ap.files.trec import read_qrels, read_run
+from torch_ap.files.trec import QRELS_FORM, RUN_FORM, read_qrels, read_run
 
 DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
 _ALL = "all"
@@ -42,12 +42,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "trec",
         help="measures of TREC runs against judgements",
         description="Measures of TREC runs against judgements. Files are plain or gzip.",
-        epilog=f"Measures: {', '.join(report.KNOWN)}, or trec_eval's names for them. map@k divides by all relevant "
-        "documents, as trec_eval's map_cut; iprec@l is interpolated precision at recall l; F@k is F1 at k; set_ "
-        "measures take the whole run.",
+        epilog=f"Measures: {', '.join(report.KNOWN)}, or trec_eval's names for them (P.5,10 is P_5 and P_10). map@k "
+        "divides by all relevant documents, as trec_eval's map_cut; iprec@l is interpolated precision at recall l; F@k "
+        "is F1 at k; set_ measures take the whole run.",
     )
-    parser.add_argument("qrels", metavar="QRELS", help="judgements: query iteration document relevance")
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="run: query Q0 document rank score tag")
+    parser.add_argument("qrels", metavar="QRELS", type=_path, help=f"judgements: {QRELS_FORM}; - for standard input")
+    parser.add_argument("runs", metavar="RUN", nargs="+", type=_path, help=f"run: {RUN_FORM}; - likewise")
     parser.add_argument("-m", "--measure", action="append", dest="measures", metavar="MEASURE", help="repeatable")
     parser.add_argument("-q", "--per-query", action="store_true", help="the value of each query too")
     parser.add_argument("-l", "--relevance-level", type=int, default=1, metavar="GRADE", help="lowest relevant grade")
@@ -60,14 +60,22 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.set_defaults(run=run)
 
 
+def _path(name: str) -> str:
+    """Of a file that is named on the command line."""
+    return "/dev/stdin" if name == "-" else name
+
+
 def run(args: argparse.Namespace) -> int:
     """Read, judge, measure, and write the results on standard output."""
-    names = list(dict.fromkeys(args.measures or DEFAULT_MEASURES))
+    names = list(dict.fromkeys(name for given in args.measures or DEFAULT_MEASURES for name in report.expanded(given)))
     report.check_names(names)
     if args.compare and len(args.runs) < 2:
         raise ValueError("--compare takes two runs at least")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
+    level = args.relevance_level
+    if len(qrels.relevance) and int(qrels.relevance.max()) < level:
+        sys.stderr.write(f"torch-ap: {args.qrels}: no grade is {level} or more, so nothing is relevant\n")
     results: Results = {}
     for path in args.runs:
         with Bar(path) as bar:

@@ -85,12 +85,12 @@ if sys.byteorder == "big":  # the first bytes are the high ones there
     _KEEP = _KEEP.byteswap()
 
 
-def read(path: Path | str, columns: int, *, more: bool, progress: Progress | None = None) -> Iterator[Block]:
+def read(path: Path | str, form: str, *, more: bool, progress: Progress | None = None) -> Iterator[Block]:
     """The blocks of a file, plain or gzip.
 
     Args:
         path: of the file, or of a pipe.
-        columns: K, how many columns a line has.
+        form: the names of the K columns of a line.
         more: whether more than K are allowed.
         progress: told after each block how many bytes of the file are done, and how many there are; never of a
             pipe, which does not say.
@@ -105,12 +105,12 @@ def read(path: Path | str, columns: int, *, more: bool, progress: Progress | Non
             cut = data.rfind(b"\n") + 1
             whole, rest = (rest + data[:cut], data[cut:]) if cut else (b"", rest + data)
             if whole:
-                yield _block(whole, path, line, columns, more)
+                yield _block(whole, path, line, form, more)
                 line += whole.count(b"\n")
             if progress is not None and raw.seekable():
                 progress(raw.tell(), size)
     if rest:
-        yield _block(rest + b"\n", path, line, columns, more)
+        yield _block(rest + b"\n", path, line, form, more)
 
 
 def _pieces(raw: io.BufferedReader, path: Path) -> Iterator[bytes]:
@@ -123,7 +123,8 @@ def _pieces(raw: io.BufferedReader, path: Path) -> Iterator[bytes]:
         raise ValueError(f"{path}: broken gzip file ({error})") from error
 
 
-def _block(data: bytes, path: Path, first: int, columns: int, more: bool) -> Block:
+def _block(data: bytes, path: Path, first: int, form: str, more: bool) -> Block:
+    columns = len(form.split())
     text = np.frombuffer(data + bytes(_PADDING), np.uint8)
     inside = np.empty(len(data) + 1, bool)
     inside[0] = False
@@ -143,7 +144,7 @@ def _block(data: bytes, path: Path, first: int, columns: int, more: bool) -> Blo
     if wrong.any():
         place = int(wrong.argmax())
         wanted = f"at least {columns}" if more else str(columns)
-        raise ValueError(f"{path}, line {lines[place]}: must have {wanted} columns, got {counts[place]}")
+        raise ValueError(f"{path}, line {lines[place]}: must have {wanted} columns, {form}, got {counts[place]}")
     fields = opening[:, None] + np.arange(columns)
     return Block(text, starts[fields], ends[fields], lines, path)
 

@@ -76,6 +76,12 @@ def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
     return results
 
 
+def expanded(name: str) -> list[str]:
+    """Names of measures in one, as trec_eval takes them: "P.5,10" is P_5 and P_10. Others are what they are."""
+    kind, dot, rest = name.partition(".")
+    return [f"{kind}_{at}" for at in rest.split(",")] if dot and kind in _TREC_NAMES else [name]
+
+
 def check_names(names: Sequence[str]) -> None:
     """Raise for a name that :func:`evaluate` would not know."""
     for name in names:

@@ -15,6 +15,8 @@ from torch_ap.core.order import Array, sort_in_place
 from torch_ap.files import columns
 from torch_ap.files.columns import Block, Progress
 
+QRELS_FORM = "query iteration document relevance"
+RUN_FORM = "query Q0 document rank score tag"
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
@@ -78,7 +80,7 @@ def read_qrels(path: Path | str, *, progress: Progress | None = None) -> Qrels:
             document that is judged twice for a query.
     """
     gathered = _Gathered()
-    for block in columns.read(path, 4, more=False, progress=progress):
+    for block in columns.read(path, QRELS_FORM, more=False, progress=progress):
         gathered.add(block, block.integers(3))
     return Qrels(*gathered.listing(Path(path)), relevance=torch.from_numpy(gathered.joined(np.int64)))
 
@@ -99,7 +101,7 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
             that occurs twice for a query.
     """
     gathered, tag = _Gathered(), ""
-    for block in columns.read(path, 6, more=True, progress=progress):
+    for block in columns.read(path, RUN_FORM, more=True, progress=progress):
         gathered.add(block, block.numbers(4))
         if len(block.lines):
             tag = bytes(block.text[block.starts[-1, 5] : block.ends[-1, 5]]).decode(errors="replace")
