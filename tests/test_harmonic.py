@@ -20,6 +20,14 @@ def test_exact_fractions(start, length):
     assert difference(start, length) == pytest.approx(float(exact), rel=4e-16 * 8, abs=0)
 
 
+def test_many_at_once_of_any_shape():
+    start, length = torch.arange(60).reshape(3, 20).double(), (torch.arange(60) * 7 % 40).reshape(3, 20).double()
+    each = [difference(*pair) for pair in zip(start.flatten().tolist(), length.flatten().tolist(), strict=True)]
+    assert harmonic_difference(start, length).flatten().tolist() == each
+    assert harmonic_difference(start[:0], length[:0]).shape == (0, 20)
+    assert harmonic_difference(torch.tensor(3.0).double(), torch.tensor(30.0).double()) == difference(3, 30)
+
+
 @pytest.mark.parametrize("start", [0, 10**4, 10**8, 10**12])
 def test_large_ranks(start):
     exact = math.fsum(1 / (start + j) for j in range(1, 10**5 + 1))

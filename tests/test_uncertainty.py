@@ -8,6 +8,8 @@ import torch.multiprocessing as mp
 from torchmetrics import MetricCollection
 
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
+from torch_ap.core import builders, tied
+from torch_ap.core.convention import Convention
 from torch_ap.inference import (
     Resampling,
     average_precision_interval,
@@ -138,6 +140,29 @@ def test_tied_columns_and_bins_have_their_own_level():
     classes = fed(MulticlassAveragePrecision(3, "none", ignore_index=-1), scores, ids).set_dtype(torch.float64)
     each = [over_all_orders(scores[ids >= 0, c], (ids[ids >= 0] == c).long()) for c in range(3)]
     assert classes.baseline().tolist() == pytest.approx(each, rel=1e-12)
+
+
+@pytest.mark.parametrize("top_k", [None, 1, 700, 19_999])
+@pytest.mark.parametrize("levels", [1, 30, 9000, 10**9])
+def test_ties_alone_say_what_all_groups_say(top_k, levels):
+    """What tied items add in place of untied ones, against the sum over all groups."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(levels, (20_000, 2), generator=generator).double()
+    hits = torch.rand(20_000, 2, generator=generator) < 0.1
+    ties, rule = tied.ties_of(scores), Convention(top_k)
+    groups = builders.from_columns(scores, torch.ones_like(hits), every_group=True)
+    curve = builders.from_columns(scores, hits)
+    found, wanted = (chance_level.chance_level(curve, rule, groups=[x]) for x in (ties, groups))
+    assert found.tolist() == pytest.approx(wanted.tolist(), rel=1e-12)
+
+
+def test_micro_average_leaves_ignored_items_out():
+    scores = torch.tensor([[0.5, 0.5], [0.5, 0.1], [0.1, 0.9]]).double()
+    target = torch.tensor([[1, 0], [-1, 1], [0, -1]])
+    metric = fed(MultilabelAveragePrecision(2, "micro", ignore_index=-1), scores, target).set_dtype(torch.float64)
+    kept = target.flatten() >= 0
+    wanted = over_all_orders(scores.flatten()[kept], target.flatten()[kept])
+    assert float(metric.baseline()) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_columns_are_taken_in_blocks(monkeypatch):

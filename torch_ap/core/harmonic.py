@@ -20,12 +20,14 @@ def harmonic_difference(start: Tensor, length: Tensor) -> Tensor:
         length: float64 whole numbers of at least 0.
     """
     total = torch.zeros_like(start)
-    for j in range(1, _TERMS + 1):
+    longest = int(length.max()) if length.numel() else 0
+    for j in range(1, min(longest, _TERMS) + 1):
         total += torch.where(length >= j, 1 / (start + j), 0)
-    low = start + (_TERMS + 0.5)
-    more = (length - _TERMS).clamp(min=0)
-    tail = torch.log1p(more / low) + _correction(low + more) - _correction(low)
-    return total + torch.where(more > 0, tail, 0)
+    if longest > _TERMS:
+        longer = length > _TERMS
+        low, more = start[longer] + (_TERMS + 0.5), length[longer] - _TERMS
+        total[longer] += torch.log1p(more / low) + _correction(low + more) - _correction(low)
+    return total
 
 
 def _correction(x: Tensor) -> Tensor:

@@ -5,7 +5,9 @@ places among the first k (all g without a cut), and with one item relevant with 
 
     E(AP) = (p1 sum of L^2 / (g (t0 + L)) + p2 sum of L (t0 + L (g - 1) / g) / (t0 + L)) / norm
 
-over all groups: the expectation of r L / g (h0 + r L / g) / (t0 + L), with r hits in a group and h0 above it.
+over all groups: the expectation of r L / g (h0 + r L / g) / (t0 + L), with r hits in a group and h0 above it. Groups of
+one item have closed sums, H(k) and k - H(k) with harmonic numbers H, so where only the ties are known, what these add
+replaces what their places would.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,10 +15,12 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from torch_ap.core import batch, order, segments
+from torch_ap.core import batch, order, segments, tied
 from torch_ap.core.batch import Batch, counted
 from torch_ap.core.convention import Convention
+from torch_ap.core.harmonic import harmonic_difference
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.tied import Ties
 from torch_ap.functional.evaluation import Evaluation
 from torch_ap.inference.random_ranking import expected_average_precision
 
@@ -24,7 +28,11 @@ _ITEMS_A_BLOCK = 1 << 24
 
 
 def chance_level(
-    curve: HitCurve, convention: Convention, *, seen: Tensor | None = None, groups: Iterable[HitCurve] | None = None
+    curve: HitCurve,
+    convention: Convention,
+    *,
+    seen: Tensor | None = None,
+    groups: Iterable[HitCurve | Ties] | None = None,
 ) -> Tensor:
     """E(AP) of each ranking: (S,) float64, NaN where nothing is relevant.
 
@@ -32,9 +40,9 @@ def chance_level(
         curve: S unweighted rankings of n items.
         convention: what AP means.
         seen: (S,) int64 relevant items among the n, where more exist that were never retrieved; None for m.
-        groups: curves in which every tie group is an entry, of the same rankings in turn (the last ones may be left out
-            if they have no items); used where ties are grouped. Without them, and by the other rules for ties, the
-            random rankings have no ties.
+        groups: ties, or curves in which every tie group is an entry, of the same rankings in turn (the last ones may be
+            left out if they have no items); used where ties are grouped. Without them, and by the other rules for ties,
+            the random rankings have no ties.
 
     Raises:
         ValueError: for interpolated AP or ``denominator="found"``, which have no closed form.
@@ -55,32 +63,50 @@ def chance_level(
     return torch.where(curve.m > 0, torch.where(hits > 0, total, 0) / norm, torch.nan)
 
 
-def tie_groups(evaluation: Evaluation, admitted: Batch) -> Iterator[HitCurve]:
-    """Every tie group of the rankings of an evaluation, some columns at a time: curves in which all items are hits."""
+def tie_groups(evaluation: Evaluation, admitted: Batch) -> Iterator[HitCurve | Ties]:
+    """The tie groups of the rankings of an evaluation, some columns at a time."""
     scores, kept = admitted.scores, counted(admitted.target)
-    if scores.ndim == 2 and kept.ndim == 1:
-        scores, kept = scores[kept], kept[kept]
-    mark = torch.where(kept, 1, torch.iinfo(torch.uint8).max).to(torch.uint8)
+    if evaluation.door.ignore_index is not None and not bool(kept.all()):
+        scores, kept = (scores[kept], kept[kept]) if kept.ndim == 1 else (scores, kept)
+        if evaluation.average == "micro" and kept.ndim == 2:
+            scores, kept = scores[kept], kept[kept]
     if scores.ndim == 1 or evaluation.average == "micro":
-        yield evaluation.curve(Batch(scores, mark))
+        yield tied.ties_of(scores.flatten())
         return
     width = max(1, _ITEMS_A_BLOCK // max(len(scores), 1))
     for span in order.blocks(slice(0, scores.shape[1]), width):
-        block = scores[:, span]
-        marks = mark[:, span] if mark.ndim == 2 else mark[:, None].expand(block.shape)
-        yield batch.curve_of(Batch(block, marks), ignoring=evaluation.door.ignore_index is not None)
+        if kept.ndim == 1 or bool(kept[:, span].all()):
+            yield tied.ties_of(scores[:, span])
+        else:  # all items are hits, so that every group is an entry
+            mark = torch.where(kept[:, span], 1, torch.iinfo(torch.uint8).max).to(torch.uint8)
+            yield batch.curve_of(Batch(scores[:, span], mark), ignoring=True)
 
 
-def _total_of_groups(groups: Iterable[HitCurve], n: Tensor, hits: Tensor, k: int | None) -> Tensor:
+def _total_of_groups(groups: Iterable[HitCurve | Ties], n: Tensor, hits: Tensor, k: int | None) -> Tensor:
     """E of the sum of precisions at the hits: (S,)."""
-    parts = [_sums_over_groups(curve, k) for curve in groups]
+    parts = [_sums_with_ties(part, k) if isinstance(part, Ties) else _sums_over_groups(part, k) for part in groups]
     alone, pairs = (torch.cat([*sums, n.new_zeros(len(n) - sum(map(len, sums)))]) for sums in zip(*parts, strict=True))
     one = hits / n.clamp(min=1)
     return one * alone + one * (hits - 1) / (n - 1).clamp(min=1) * pairs
 
 
-def _sums_over_groups(curve: HitCurve, k: int | None) -> tuple[Tensor, Tensor]:
-    """The two sums of each ranking: what p1 weighs, and what p2 does."""
+def _sums_with_ties(ties: Ties, k: int | None) -> tuple[Tensor, Tensor]:
+    """:func:`_sums_over_groups` where only the ties are known."""
+    n = segments.real(ties.n)
+    every = n if k is None else n.clamp(max=k)
+    harmonic = harmonic_difference(torch.zeros_like(n), every)
+    above = segments.real(ties.items_above)
+    places = segments.real(ties.items) if k is None else torch.minimum(ties.items, (k - above).clamp(min=0))
+    steps = harmonic_difference(above, places)
+    alone, pairs = _sums_over_groups(ties, k)
+    return (
+        harmonic + (alone - segments.total(steps, ties.offsets)),
+        every - harmonic + (pairs - segments.total(places - steps, ties.offsets)),
+    )
+
+
+def _sums_over_groups(curve: HitCurve | Ties, k: int | None) -> tuple[Tensor, Tensor]:
+    """The two sums of each ranking over the groups given: what p1 weighs, and what p2 does."""
     g, above = segments.real(curve.items), segments.real(curve.items_above)
     places = g if k is None else torch.minimum(g, (k - above).clamp(min=0))
     share, through = places / g, (above + places).clamp(min=1)

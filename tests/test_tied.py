@@ -1,0 +1,55 @@
+"""Ties, found on CPU and as on a device, against counting equal scores."""
+
+import itertools
+
+import pytest
+import torch
+
+from torch_ap.core import tied
+
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int64)
+
+
+def slowly(column):
+    """(items, items above) of each group of two and more."""
+    groups = [(len(list(group)), value) for value, group in itertools.groupby(sorted(column.tolist(), reverse=True))]
+    above = itertools.accumulate((size for size, _ in groups), initial=0)
+    return [(size, over) for (size, _), over in zip(groups, above, strict=False) if size > 1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("values", [1, 4, 60])
+@pytest.mark.parametrize("shape", [(0,), (1,), (50,), (0, 3), (40, 1), (40, 70), (5, 0)])
+def test_ties(dtype, values, shape):
+    generator = torch.Generator().manual_seed(values)
+    scores = torch.randint(-values, values, shape, generator=generator).to(dtype)
+    columns = scores[:, None] if scores.ndim == 1 else scores
+    given = columns.clone()
+    found = tied.ties_of(scores)
+    pairs = list(zip(found.items.tolist(), found.items_above.tolist(), strict=True))
+    bounds = found.offsets.tolist()
+    assert [pairs[a:b] for a, b in itertools.pairwise(bounds)] == [slowly(column) for column in columns.t()]
+    assert found.n.tolist() == [shape[0]] * columns.shape[1]
+    for one, other in zip(tied._on_cpu(columns), tied._on_device(columns), strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(columns, given)
+
+
+def test_both_zeros_tie():
+    assert tied.ties_of(torch.tensor([0.0, 1.0, -0.0])).items.tolist() == [2]
+
+
+def test_threads_change_nothing(monkeypatch):
+    scores = torch.randint(0, 900, (700, 100), generator=torch.Generator().manual_seed(0)).float()
+    one = tied.ties_of(scores)
+    monkeypatch.setattr(tied.order, "workers", lambda _: 3)
+    for mine, theirs in zip(one, tied.ties_of(scores), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_accelerator_gives_the_same():
+    scores = torch.randint(0, 900, (700, 100), generator=torch.Generator().manual_seed(0)).float()
+    for mine, theirs in zip(tied.ties_of(scores), tied.ties_of(scores.cuda()), strict=True):
+        assert torch.equal(mine, theirs.cpu())
