@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torchmetrics import MetricCollection
 
 from tests.oracles_detection import packed, random_scene, to_voc
 from torch_ap.core.convention import Convention
@@ -307,6 +308,36 @@ def test_accelerator_raises_for_values_in_compute():
     metric.update([{**image, "scores": torch.ones(1).cuda()}], [backwards])
     with pytest.raises(ValueError, match=r"`boxes` in `target` must have no negative .*broken first in update 2"):
         metric.compute()
+
+
+def test_metrics_that_check_otherwise_share_no_state():
+    """A state that one metric let in, another may refuse: by its box format, or because it looks at values at all."""
+    box = {"boxes": torch.tensor([[100.0, 50, 20, 30]]), "labels": torch.tensor([0])}
+    preds, target = [{**box, "scores": torch.tensor([0.5])}], [box]
+    sizes = MeanAveragePrecision("xywh")
+    sizes.update(preds, target)
+    for other in (MeanAveragePrecision("xyxy"), MeanAveragePrecision("xywh", validate_args=False)):
+        with pytest.raises(ValueError, match="`incoming_state`"):
+            other.merge_state(sizes)
+        together = MetricCollection({"one": MeanAveragePrecision("xywh"), "other": other})
+        fine = [{**box, "boxes": torch.tensor([[1.0, 1, 5, 5]])}]
+        together.update([{**fine[0], "scores": torch.tensor([0.5])}], fine)
+        assert len(together.compute_groups) == 2
+    mixed = MetricCollection({"sizes": MeanAveragePrecision("xywh"), "corners": MeanAveragePrecision("xyxy")})
+    mixed.update([{**fine[0], "scores": torch.tensor([0.5])}], fine)
+    with pytest.raises(ValueError, match="x1 <= x2"):
+        mixed.update(preds, target)
+
+
+def test_boxes_beside_given_ious_are_checked():
+    preds = [
+        {"boxes": torch.ones(1, 4), "ious": torch.ones(1, 1), "scores": torch.ones(1), "labels": torch.tensor([0])}
+    ]
+    preds[0]["area"] = torch.ones(1)
+    target = [{"boxes": torch.tensor([[9.0, 5, 4, 8]]), "labels": torch.tensor([0]), "area": torch.ones(1)}]
+    with pytest.raises(ValueError, match="x1 <= x2"):
+        MeanAveragePrecision(iou_type=("bbox", "precomputed")).update(preds, target)
+    MeanAveragePrecision(iou_type="precomputed").update(preds, target)
 
 
 def test_a_table_of_no_classes_has_no_rows():

@@ -393,8 +393,9 @@ def test_measures_in_one_name_as_trec_eval_takes_them(two_runs, capsys):
     assert cli.main(["trec", *two_runs[:2], "-m", "P.5,1", "-m", "map_cut.10", "-m", "iprec_at_recall.0.5,1"]) == 0
     said = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
     assert said == ["P_5", "P_1", "map_cut_10", "iprec_at_recall_0.5", "iprec_at_recall_1"]
-    assert cli.main(["trec", *two_runs[:2], "-m", "P.5,", "-m", "map"]) == 2
-    assert capsys.readouterr().err.startswith("torch-ap: unknown measure 'P_'; known are")
+    for wrong in ("P.5,", "P.", "P.0", "P.5, 10", "map.5", "iprec_at_recall.2"):
+        assert cli.main(["trec", *two_runs[:2], "-m", wrong, "-m", "map"]) == 2
+        assert capsys.readouterr().err.startswith(f"torch-ap: unknown measure {wrong!r}; known are")
 
 
 def test_a_level_that_no_grade_reaches_is_noted(two_runs, capsys):
@@ -402,13 +403,43 @@ def test_a_level_that_no_grade_reaches_is_noted(two_runs, capsys):
     said = capsys.readouterr()
     assert said.err == f"torch-ap: {two_runs[0]}: no grade is 9 or more, so nothing is relevant\n"
     assert said.out.split()[-1] == "0.0000"
+    assert cli.main(["trec", *two_runs[:2], "-m", "map", "-l", "0"]) == 2
+    assert capsys.readouterr().err == "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"
+
+
+def from_standard_input(stdin, *arguments):
+    command = [sys.executable, "-m", "torch_ap.cli", "trec", *arguments, "-m", "map", "--csv"]
+    how = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    return subprocess.run(command, capture_output=True, check=False, **how)
 
 
 def test_standard_input_is_a_dash(two_runs):
-    command = [sys.executable, "-m", "torch_ap.cli", "trec", two_runs[0], "-", "-m", "map", "--csv"]
-    with Path(two_runs[1]).open() as file:
-        done = subprocess.run(command, stdin=file, capture_output=True, text=True, check=True)
-    assert done.stdout == "measure,query,A\nmap,all,0.5\n"
+    qrels, run = (Path(path) for path in two_runs[:2])
+    wanted = b"measure,query,A\nmap,all,0.5\n"
+    assert from_standard_input(run.read_bytes(), qrels, "-").stdout == wanted
+    assert from_standard_input(gzip.compress(run.read_bytes()), qrels, "-").stdout == wanted
+    assert from_standard_input(qrels.read_bytes(), "-", run).stdout == wanted
+    with run.open("rb") as file:
+        assert from_standard_input(file, qrels, "-").stdout == wanted
+
+
+def test_what_was_read_of_standard_input_is_gone(two_runs, tmp_path):
+    qrels, run = (Path(path) for path in two_runs[:2])
+    longer = tmp_path / "longer"
+    longer.write_bytes(b"not a line of a run\n" + run.read_bytes())
+    with longer.open("rb", buffering=0) as file:
+        assert file.readline() == b"not a line of a run\n"
+        assert from_standard_input(file, qrels, "-").stdout == b"measure,query,A\nmap,all,0.5\n"
+
+
+def test_standard_input_has_one_reader(two_runs, capsys, monkeypatch):
+    assert cli.main(["trec", two_runs[0], "-", "-"]) == 2
+    assert capsys.readouterr().err == "torch-ap: - can be given once, since standard input can be read once\n"
+    done = from_standard_input(b"q Q0 d 1 x t\n", two_runs[0], "-")
+    assert (done.returncode, done.stderr) == (2, b"torch-ap: -, line 1: 'x' is not a number\n")
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main(["trec", two_runs[0], "-"]) == 2
+    assert capsys.readouterr().err == "torch-ap: -: standard input cannot be read\n"
 
 
 def test_default_measures(two_runs, capsys):

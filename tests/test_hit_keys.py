@@ -16,11 +16,12 @@ NARROW = [
     [-1.99, 0.0, 1e-45, 1.99],
     [-INF, -1.0],
     [-12.5, -0.0, 0.0, TINY, 30.0],
-    [-INF, -3.0, 0.0, 4e9],
+    [-INF, -3.0, 0.0, 2.0**31],
     [-(2.0**79), 2.0**79],
 ]
 WIDE = [[-2.0, 1e-30, 2.0], [-INF, INF], [-(2.0**81), 1.0, 2.0**81], [-3.0, -TINY / 2, 3.0]]
 INTEGERS = [[-(2**31), -1], [-5, 0, 2**31 - 6], [0, 2**31 - 1]]
+WIDE_INTEGERS = [[-(2**31), 2**31 - 1], [-(2**31), 0], [-1, 2**31 - 1]]
 
 
 def check(scores, relevant):
@@ -51,9 +52,9 @@ def test_integers(values):
     assert check(np.array(values, np.int32), np.arange(len(values)) % 2 == 0).packed.dtype == np.uint32
 
 
-def test_integers_that_span_too_much():
-    values = np.array([-(2**31), 2**31 - 1], np.int32)
-    assert check(values, np.array([True, False])).packed.dtype == np.int64
+@pytest.mark.parametrize("values", WIDE_INTEGERS)
+def test_integers_that_span_too_much(values):
+    assert check(np.array(values, np.int32), np.array([True, False])).packed.dtype == np.int64
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])

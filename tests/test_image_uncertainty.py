@@ -263,7 +263,9 @@ def test_other_metrics_and_other_images_are_refused():
     one = {"box_format": "xywh", "iou_type": ("bbox", "segm")}
     with pytest.raises(ValueError, match="iou_types"):
         metric.compare(MeanAveragePrecision(**one))
-    other = fed("coco", preds, target, validate_args=False, class_metrics=True)
+    with pytest.raises(ValueError, match="validate: True here, False there"):
+        metric.compare(fed("coco", preds, target, validate_args=False))
+    other = fed("coco", preds, target, class_metrics=True)
     assert metric.compare(other, resampling=FEW).p_value == 1
     moved = [{**image, "boxes": image["boxes"] + 1} for image in target]
     crowds = [{**image, "iscrowd": 1 - image["iscrowd"]} for image in target]

@@ -29,8 +29,9 @@ def test_copied(dtype, size):
     assert size == 0 or not torch.equal(copy, values)
 
 
-def test_copied_of_any_layout_is_contiguous():
-    values = torch.arange(3_000_000).reshape(3, -1).t()
+@pytest.mark.parametrize("size", [6, 3_000_000])
+def test_copied_of_any_layout_is_contiguous(size):
+    values = torch.arange(size).reshape(3, -1).t()
     copy = memory.copied(values)
     assert copy.is_contiguous()
     assert torch.equal(copy, values)
@@ -46,10 +47,29 @@ def test_joined(dtype, sizes, width):
     assert memory.joined(parts).dtype == dtype
 
 
-def test_parts_of_several_dtypes_are_promoted():
-    parts = [torch.zeros(2_000_000), torch.ones(2_000_000, dtype=torch.float16)]
+def test_only_large_copies_take_the_memory_of_numpy():
+    """Which torch cannot resize."""
+    small, large = torch.zeros(1000), torch.zeros(1 << 20)
+    for make in (memory.copied, lambda part: memory.joined([part, part])):
+        assert make(small).untyped_storage().resizable()
+        assert not make(large).untyped_storage().resizable()
+
+
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.float16), (torch.float16, torch.float32)])
+def test_parts_of_several_dtypes_are_promoted(dtypes):
+    parts = [torch.full((3_000_000,), 1e4, dtype=dtype) * 10 for dtype in dtypes]
     assert memory.joined(parts).dtype == torch.float32
     assert torch.equal(memory.joined(parts), torch.cat(parts))
+
+
+def test_parts_of_another_shape_are_left_to_torch():
+    parts = [torch.empty(0), torch.ones(3_000_000, 2)]
+    assert torch.equal(memory.joined(parts), parts[1])
+
+
+def test_graphs_are_kept():
+    part = torch.ones(3_000_000, requires_grad=True)
+    assert memory.joined([part, part.detach()]).requires_grad
 
 
 def test_a_single_part_is_not_copied():

@@ -19,6 +19,7 @@ from torch_ap.files.trec import QRELS_FORM, RUN_FORM, read_qrels, read_run
 
 DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
 _ALL = "all"
+_STANDARD_INPUT = "-"
 
 Results = dict[str, dict[str, Result]]
 
@@ -46,8 +47,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "divides by all relevant documents, as trec_eval's map_cut; iprec@l is interpolated precision at recall l; F@k "
         "is F1 at k; set_ measures take the whole run.",
     )
-    parser.add_argument("qrels", metavar="QRELS", type=_path, help=f"judgements: {QRELS_FORM}; - for standard input")
-    parser.add_argument("runs", metavar="RUN", nargs="+", type=_path, help=f"run: {RUN_FORM}; - likewise")
+    parser.add_argument("qrels", metavar="QRELS", help=f"judgements: {QRELS_FORM}; - for standard input")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help=f"run: {RUN_FORM}; - likewise")
     parser.add_argument("-m", "--measure", action="append", dest="measures", metavar="MEASURE", help="repeatable")
     parser.add_argument("-q", "--per-query", action="store_true", help="the value of each query too")
     parser.add_argument("-l", "--relevance-level", type=int, default=1, metavar="GRADE", help="lowest relevant grade")
@@ -60,22 +61,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.set_defaults(run=run)
 
 
-def _path(name: str) -> str:
-    """Of a file that is named on the command line."""
-    return "/dev/stdin" if name == "-" else name
-
-
 def run(args: argparse.Namespace) -> int:
     """Read, judge, measure, and write the results on standard output."""
     names = list(dict.fromkeys(name for given in args.measures or DEFAULT_MEASURES for name in report.expanded(given)))
-    report.check_names(names)
     if args.compare and len(args.runs) < 2:
         raise ValueError("--compare takes two runs at least")
+    if [args.qrels, *args.runs].count(_STANDARD_INPUT) > 1:
+        raise ValueError(f"{_STANDARD_INPUT} can be given once, since standard input can be read once")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
-    level = args.relevance_level
-    if len(qrels.relevance) and int(qrels.relevance.max()) < level:
-        sys.stderr.write(f"torch-ap: {args.qrels}: no grade is {level} or more, so nothing is relevant\n")
     results: Results = {}
     for path in args.runs:
         with Bar(path) as bar:
@@ -92,6 +86,9 @@ def run(args: argparse.Namespace) -> int:
         if args.per_query and args.form != "json" and _ALL in judged.queries:
             raise ValueError(f"{path}: query {_ALL!r} has the name that --per-query gives the mean; give --json too")
         results[_column(read.tag, path, results)] = report.evaluate(judged, names)
+    level = args.relevance_level
+    if len(qrels.relevance) and int(qrels.relevance.max()) < level:
+        sys.stderr.write(f"torch-ap: {args.qrels}: no grade is {level} or more, so nothing is relevant\n")
     if not args.compare and _differ(results):
         sys.stderr.write("torch-ap: the runs differ in their queries: each mean is over those of its run (see -c)\n")
     forms: dict[str | None, Callable[[Results, bool, Comparisons], str]] = {"json": _json, "csv": _csv, None: _table}

@@ -8,7 +8,7 @@ are sorted, the places of its hits are their ranks.
 |---|---|
 | of 16 bits and fewer | 32 |
 | of 32 bits: not negative, or within (-2, 2), or integers that span fewer than 2^31 | 32 |
-| other floats, such as logits, in (-2^80, 2^80), or -inf and below 2^32, if none but 0 is in (-2^-48, 2^-48) | 32 |
+| other floats, such as logits, within 2^79 of 0, or -inf and below 2^31, if none but 0 is within 2^-48 of it | 32 |
 | else | 64 |
 """
 
@@ -28,7 +28,7 @@ class HitKeys(NamedTuple):
 
     Attributes:
         packed: integers of any shape.
-        highest: the score key that is packed as 0 or 1.
+        highest: the score key, with the gap closed, that is packed as 0 or 1.
         gap: how many score keys were passed over on either side of 0.
     """
 

@@ -1,7 +1,7 @@
 """Copies of large tensors on CPU in memory that NumPy allocates.
 
 NumPy asks Linux for huge pages, torch does not: without them fresh memory costs a page fault each 4 KB, and a copy of
-40 MB takes about four times as long.
+40 MB takes about four times as long. Such memory cannot be resized.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,9 @@ def joined(parts: Sequence[Tensor]) -> Tensor:
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
-    alike = all(part.dtype == first.dtype and part.shape[1:] == first.shape[1:] for part in parts)
+    alike = all(
+        part.dtype == first.dtype and part.shape[1:] == first.shape[1:] and not part.requires_grad for part in parts
+    )
     memory = _memory((sum(map(len, parts)), *first.shape[1:]), first) if alike else None
     return torch.cat(list(parts)) if memory is None else torch.cat(list(parts), out=memory)
 

@@ -2,9 +2,9 @@
 
 | rankings | road |
 |---|---|
-| more hits than rows | *packed*: sorted as hit keys |
-| one hit score a row | *compared*: every score with it, no sort |
-| else, or scores of 64 bits | *searched*: scores sorted alone, and one binary search for all hits |
+| more hits than rows, scores of 32 bits and fewer | *packed*: sorted as hit keys |
+| else, with one hit score a row at most | *compared*: every score with it, no sort |
+| else | *searched*: scores sorted alone, and one binary search for all hits |
 
 Only counts leave this module, so each road gives the same curve, to the last bit.
 """
@@ -17,7 +17,7 @@ from torch_ap.core import hit_keys, order, segments, tie_groups
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
-_PACKED_BYTES = 4
+_PACKED_BYTES = 4  # of a score that a hit key holds
 _ITEMS_A_BLOCK = 1 << 17
 _KEYS_A_BLOCK = 1 << 19
 _MOST_PADDING = 2

@@ -11,7 +11,7 @@ from torch_ap.core import order, packing, segments
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
-_SPARSE, _ADDED = 0.02, 0.125
+_SPARSE, _DENSE = 0.02, 0.125  # where NumPy's own choice of a walk, below a tenth, is slow; the latter with room
 
 
 class Groups(NamedTuple):
@@ -63,7 +63,7 @@ def of_sorted(packed: Array, starts: Array) -> Groups:
     start = np.repeat(starts[:-1], counts)
     through = last + 1 - start
     above = through - hits
-    tied = np.flatnonzero((packed.take(np.maximum(top - 1, 0)) == key - 1) & (top > start))
+    tied = np.flatnonzero(packed.take(np.maximum(top - 1, 0)) == key - 1)
     if len(tied):  # misses of the same score, which end right before the first hit
         above[tied] = _first(packed, start[tied], top[tied], key[tied] - 1) - start[tied]
     return Groups(hits, above, through, key, counts)
@@ -72,14 +72,14 @@ def of_sorted(packed: Array, starts: Array) -> Groups:
 def _places(packed: Array) -> Array:
     """Where the hits are.
 
-    ``flatnonzero`` walks from hit to hit where no more than a tenth are set, which is slow unless they are far fewer;
-    flags set behind the last key keep it from that.
+    ``flatnonzero`` walks from hit to hit where no more than a tenth are set, which is slow unless they are far fewer.
+    Flags set behind the last key, so many that they alone are more, keep it from that.
     """
     hits = packed.astype(np.uint8) & 1
     count = np.count_nonzero(hits)
-    if not _SPARSE * len(packed) < count <= _ADDED * len(packed):
+    if not _SPARSE * len(packed) < count <= _DENSE * len(packed):
         return np.flatnonzero(hits.view(bool))
-    flags = np.ones(len(packed) + int(_ADDED * len(packed)) + 1, bool)
+    flags = np.ones(len(packed) + int(_DENSE * len(packed)) + 1, bool)
     flags[: len(packed)] = hits
     return np.flatnonzero(flags)[:count]
 

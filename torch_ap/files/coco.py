@@ -44,7 +44,8 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
 
     Raises:
         ValueError: for a file that is no such JSON, a missing key, an unknown image or category, an image or category
-            id given twice; the message names file and entry.
+            id given twice, a ``bbox`` that is not four finite numbers, or among annotations one of negative size; the
+            message names file and entry.
         ModuleNotFoundError: for polygons without pycocotools.
 
     Example:
@@ -118,7 +119,7 @@ class _Entries:
             if default is not None:
                 return [read(entry.get(key, default)) for entry in self.entries]
             return [read(entry[key]) for entry in self.entries]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             self._explain(key, read)
             raise
 
@@ -129,8 +130,8 @@ class _Entries:
                 raise ValueError(f"{self.where}[{place}]: must have the key '{key}', got {sorted(entry)}") from None
             try:
                 read(entry[key])
-            except (KeyError, TypeError, ValueError) as reason:
-                raise ValueError(f"{self.where}[{place}]: '{key}' cannot be read: {reason}") from None
+            except (KeyError, TypeError, ValueError, OverflowError) as reason:
+                raise ValueError(f"{self.where}[{place}]: '{key}': {reason}") from None
 
     def unique(self, key: str) -> list[int]:
         """One key of every entry, each value once."""
@@ -175,7 +176,7 @@ def _integer(value: Any) -> int:
 
 
 def _box(value: Any) -> list[float]:
-    if len(value) != 4:
+    if not isinstance(value, list) or len(value) != 4:
         raise ValueError(f"must hold x, y, width and height, got {value!r}")
     box = [float(x) for x in value]
     if not all(map(math.isfinite, box)):

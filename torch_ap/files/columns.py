@@ -5,9 +5,11 @@ Blank lines and lines that begin with ``#`` are left out. Fields come as fixed-w
 
 import gzip
 import io
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,7 +91,7 @@ def read(path: Path | str, form: str, *, more: bool, progress: Progress | None =
     """The blocks of a file, plain or gzip.
 
     Args:
-        path: of the file, or of a pipe.
+        path: of the file, or of a pipe; "-" for standard input.
         form: the names of the K columns of a line.
         more: whether more than K are allowed.
         progress: told after each block how many bytes of the file are done, and how many there are; never of a
@@ -99,8 +101,9 @@ def read(path: Path | str, form: str, *, more: bool, progress: Progress | None =
         ValueError: naming file and line, for a line with another number of columns.
     """
     path = Path(path)
-    size, line, rest = path.stat().st_size, 1, b""
-    with path.open("rb") as raw:
+    line, rest = 1, b""
+    with _opened(path) as raw:
+        size = os.fstat(raw.fileno()).st_size
         for data in _pieces(raw, path):
             cut = data.rfind(b"\n") + 1
             whole, rest = (rest + data[:cut], data[cut:]) if cut else (b"", rest + data)
@@ -111,6 +114,16 @@ def read(path: Path | str, form: str, *, more: bool, progress: Progress | None =
                 progress(raw.tell(), size)
     if rest:
         yield _block(rest + b"\n", path, line, form, more)
+
+
+def _opened(path: Path) -> AbstractContextManager[io.BufferedReader]:
+    """The file, closed in the end; standard input stays open."""
+    if str(path) != "-":
+        return path.open("rb")
+    stream = getattr(sys.stdin, "buffer", None)
+    if not isinstance(stream, io.BufferedReader):
+        raise ValueError("-: standard input cannot be read")
+    return nullcontext(stream)
 
 
 def _pieces(raw: io.BufferedReader, path: Path) -> Iterator[bytes]:

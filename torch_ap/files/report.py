@@ -77,15 +77,16 @@ def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
 
 
 def expanded(name: str) -> list[str]:
-    """Names of measures in one, as trec_eval takes them: "P.5,10" is P_5 and P_10. Others are what they are."""
+    """The names of measures in one, as trec_eval takes them: "P.5,10" is P_5 and P_10. Others are what they are.
+
+    Raises:
+        ValueError: for a name that :func:`evaluate` would not know.
+    """
     kind, dot, rest = name.partition(".")
-    return [f"{kind}_{at}" for at in rest.split(",")] if dot and kind in _TREC_NAMES else [name]
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Raise for a name that :func:`evaluate` would not know."""
-    for name in names:
-        _parsed(name)
+    names = [f"{kind}_{at}" for at in rest.split(",")] if dot and kind in _TREC_NAMES else [name]
+    for one in names:
+        _parsed(one, name)
+    return names
 
 
 def _measure(name: str, judged: Judged) -> Callable[[HitCurve], Tensor]:
@@ -114,8 +115,8 @@ def _measure(name: str, judged: Judged) -> Callable[[HitCurve], Tensor]:
     return simple[kind]
 
 
-def _parsed(name: str) -> tuple[str, float | None]:
-    """Kind of a measure and what stands after its "@": "P@5" and "P_5" are ("P", 5)."""
+def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
+    """Kind of a measure and what stands after its "@": "P@5" and "P_5" are ("P", 5). An error names what was given."""
     if name in _PLAIN:
         return name, None
     kind, at, rest = name.partition("@")
@@ -126,4 +127,7 @@ def _parsed(name: str) -> tuple[str, float | None]:
         return kind, int(rest)
     if kind == "iprec" and rest.replace(".", "", 1).isdecimal() and float(rest) <= 1:
         return kind, float(rest)
-    raise ValueError(f"unknown measure {name!r}; known are {', '.join(KNOWN)}, and trec_eval's names for them")
+    raise ValueError(
+        f"unknown measure {given or name!r}; known are {', '.join(KNOWN)} with k of at least 1 and l in [0, 1], and "
+        "trec_eval's names for them"
+    )

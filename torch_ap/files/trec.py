@@ -68,7 +68,7 @@ def read_qrels(path: Path | str, *, progress: Progress | None = None) -> Qrels:
     """The judgements of a file, plain or gzip; blank lines and lines that begin with ``#`` are left out.
 
     Args:
-        path: of the file, or of a pipe.
+        path: of the file, or of a pipe; "-" for standard input.
         progress: told now and then how many bytes of the file are done, and how many there are; never of a pipe.
 
     Returns:
@@ -89,7 +89,7 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
     """The ranked documents of a file, plain or gzip; blank lines and lines that begin with ``#`` are left out.
 
     Args:
-        path: of the file, or of a pipe.
+        path: of the file, or of a pipe; "-" for standard input.
         progress: told now and then how many bytes of the file are done, and how many there are; never of a pipe.
 
     Returns:

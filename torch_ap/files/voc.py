@@ -50,7 +50,8 @@ def read_voc(ground_truths: str | Path, detections: str | Path) -> VocData:
         detections: folder of text files, one an image, or one a class as the devkit has them.
 
     Raises:
-        ValueError: for an empty folder, a line that cannot be read, an unknown image; the message names file and line.
+        ValueError: for an empty folder, a line that cannot be read, an unknown image, a ``bndbox`` of negative size;
+            the message names file and line.
 
     Example:
         >>> import pathlib, tempfile

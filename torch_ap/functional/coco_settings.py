@@ -56,8 +56,13 @@ class CocoSettings:
     def door(self) -> DetectionDoor:
         """How images come in. Where the geometry is not ours, detections bring their areas too."""
         own = self.own_iou is not None or "precomputed" in self.iou_types
-        further, box_format = (("area",), None) if own else ((), self.box_format)
-        return DetectionDoor(self.iou_types, self.box_width, box_format, of_detections=further, validate=self.validate)
+        return DetectionDoor(
+            self.iou_types,
+            self.box_width,
+            None if self.own_iou is not None else self.box_format,
+            of_detections=("area",) if own else (),
+            validate=self.validate,
+        )
 
     def cells(self, device: torch.device) -> matching.Cells:
         """The cells, on a device."""

@@ -51,8 +51,8 @@ def coco_mean_average_precision(
         target: the same without scores: ``boxes`` (G, 4), ``labels`` (G,); if wanted ``iscrowd`` (G,) 0 or 1, and
             ``area`` (G,), where 0 means that of the box or mask.
         box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; one of zero
-            or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error: it shows that the
-            format is another one.
+            or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error, but with
+            ``validate_args=False`` or own ``iou``: it shows that the format is another one, sizes read as corners.
         iou_type: "bbox", "segm" or "precomputed"; several as a tuple prefix the names of the result ("bbox_map").
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
         rec_thresholds: recall levels in [0, 1], in any order. Default: 0, .01, ..., 1.
@@ -149,7 +149,8 @@ def voc_mean_average_precision(
         preds: images as in :func:`coco_mean_average_precision`, list or packed: ``boxes``, ``scores``, ``labels``.
         target: likewise: ``boxes``, ``labels``; if wanted ``difficult`` (G,) 0 or 1: those need not be found, and what
             finds them does not count.
-        box_format: "xyxy", "xywh" or "cxcywh"; a negative size in ``target`` is an error.
+        box_format: "xyxy", "xywh" or "cxcywh". A negative size in ``target``, as between corners, is an error, but with
+            ``validate_args=False``.
         iou_threshold: a number in [0, 1], or several.
         interpolation: "all-points" (VOC 2010 on), "11-point" (VOC 2007), or "101-point".
         inclusive_pixels: whether corners name pixels that they include, as in the devkit: sizes are x2 - x1 + 1.

@@ -31,8 +31,8 @@ class MeanAveragePrecision(UncertainImages):
     equals a threshold); the overall numbers are at the last of ``max_detection_thresholds``, of which any number may be
     given (torchmetrics answers -1 where 100 is not among them); with masks alone, detections in images without ground
     truths are false positives (torchmetrics drops such images); every key is there before the first update; a box of
-    negative size in ``target`` is an error, unless ``validate_args=False`` (boxes of another format would otherwise
-    pass unseen and give a value near 0).
+    negative size in ``target`` is an error, unless ``validate_args=False`` (sizes read as corners would otherwise pass
+    unseen and give a value near 0; corners read as sizes cannot be told from boxes).
 
     Args:
         box_format: "xyxy", "xywh" or "cxcywh".

@@ -217,7 +217,7 @@ class UncertainImages(DetectionMetric):
             raise ValueError(f"`other` must lie on the same device, {self.device}, got {other.device}")
         for field in fields(self._measured):
             mine, theirs = (getattr(metric._measured, field.name) for metric in (self, other))
-            if mine != theirs and field.name != "validate":
+            if mine != theirs:
                 raise ValueError(f"`other` must have the same settings; {field.name}: {mine!r} here, {theirs!r} there")
         self._check_identity(other.ledger, "other")
 

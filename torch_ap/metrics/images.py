@@ -22,7 +22,7 @@ class DetectionMetric(RankingMetric):
     value_rules = rules.VALUE_RULES
 
     def __init__(self, door: DetectionDoor, **kwargs: Any) -> None:
-        super().__init__(f"{door.geometry}|{door.width}|{door.of_truths}|{door.of_detections}", **kwargs)
+        super().__init__(repr(door), **kwargs)
         self._door = door
         for name in door.states:
             self.add_state(name, [], dist_reduce_fx="cat")

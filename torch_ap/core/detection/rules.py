@@ -19,7 +19,8 @@ VALUE_RULES = (
     "`counts` must be at least 0 and add up to the number of rows",
     "`boxes` in `target` must have no negative width or height in `box_format`",
 )
-_RULE_OF = {"boxes": 0, "scores": 1, "iscrowd": 2, "difficult": 2, "area": 3, "ious": 4, "counts": 5, "sizes": 6}
+_RULE_OF = {"boxes": 0, "scores": 1, "iscrowd": 2, "difficult": 2, "area": 3, "ious": 4, "counts": 5}
+_NEGATIVE_SIZE = 6
 _SAID = {
     "boxes": "must be finite",
     "scores": "must not hold NaN",
@@ -144,33 +145,41 @@ def broken_values(name: str, key: str, values: Tensor, image: Tensor | None) -> 
     Raises:
         ValueError: on CPU, where it is broken.
     """
-    return _refused(_bad(key, values), _RULE_OF[key], _SAID[key], name, key, values, image)
+    return _refused(_bad(key, values), _RULE_OF[key], (name, key), _SAID[key], values, image)
 
 
 def negative_sizes(values: Tensor, box_format: str, image: Tensor | None) -> Tensor | None:
-    """The rule about ground-truth boxes that a wrong ``box_format`` breaks; detections may be anything.
+    """The rule that ground-truth boxes have no negative size, which sizes read as corners break. Detections may.
 
     Args:
         values: (N, 4) boxes.
         box_format: of them.
-        image: (rows,) image of each row, as of :func:`broken_values`, which says what is returned and raised.
+        image: (N,) image of each, needed where something is wrong; None if unknown.
+
+    Returns:
+        On CPU None. On an accelerator (R,) bool, true where a rule of ``VALUE_RULES`` is broken.
+
+    Raises:
+        ValueError: on CPU, where it is broken.
     """
     corners = box_format == "xyxy"
     bad = values[:, 2:] < (values[:, :2] if corners else 0)
     said = "have x1 <= x2 and y1 <= y2" if corners else "have no negative width or height"
-    said = f"must {said}, by `box_format='{box_format}'`"
-    return _refused(bad, _RULE_OF["sizes"], said, "target", "boxes", values, image)
+    return _refused(
+        bad, _NEGATIVE_SIZE, ("target", "boxes"), f"must {said}, by `box_format='{box_format}'`", values, image
+    )
 
 
 def _refused(
-    bad: Tensor, rule: int, said: str, name: str, key: str, values: Tensor, image: Tensor | None
+    bad: Tensor, rule: int, place: tuple[str, str], said: str, values: Tensor, image: Tensor | None
 ) -> Tensor | None:
-    """What :func:`broken_values` returns and raises, where ``bad`` values break a rule."""
+    """What :func:`broken_values` returns and raises, where ``bad`` values of a (side, key) break a rule."""
     if values.device.type != "cpu":
         flags = torch.zeros(len(VALUE_RULES), dtype=torch.bool, device=values.device)
         flags[rule] = bad.any()
         return flags
     if bool(bad.any()):
+        name, key = place
         row = int(bad.reshape(len(values), -1).any(1).nonzero()[0])
         where = f"`{name}['{key}']`" if image is None else f"`{name}[{int(image[row])}]['{key}']`"
         raise ValueError(f"{where} {said}, got {values[row].tolist()}")
