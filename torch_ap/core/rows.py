@@ -49,7 +49,9 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
         hits, counts, score = found.hits, found.counts, found.score
         search = _compared if counts.max(initial=0) <= 1 else _searched
         above, through = search(table, order.sortable(score).numpy(), counts)
-    return tie_groups.curve_of(hits, above, np.minimum(through, np.repeat(lengths, counts)), counts, score, lengths, m)
+    if table.size > len(given):
+        through = np.minimum(through, np.repeat(lengths, counts))
+    return tie_groups.curve_of(hits, above, through, counts, score, lengths, m)
 
 
 def _rows(given: Array, lengths: Array, width: int, lowest: float) -> Array:

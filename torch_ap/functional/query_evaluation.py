@@ -88,9 +88,11 @@ class QueryEvaluation:
             values = torch.where(undefined, float(self.action == "pos"), values)
         elif self.action == "skip":
             dropped = dropped | undefined
-        order = torch.argsort(rankings.queries)
-        values = torch.where(dropped, torch.nan, values)
-        return PerQuery(*(segments.pick(x, order) for x in (rankings.queries, values, ~dropped)))
+        each = PerQuery(rankings.queries, torch.where(dropped, torch.nan, values), ~dropped)
+        if bool((each.queries[1:] > each.queries[:-1]).all()):
+            return each
+        order = torch.argsort(each.queries)
+        return PerQuery(*(segments.pick(x, order) for x in each))
 
     def value(self, each: PerQuery, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """The aggregate over the queries that have a part in it; NaN, with a warning, where there is none."""
