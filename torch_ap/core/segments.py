@@ -92,15 +92,14 @@ def total_product(weights: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
     """Sum of weight times value of each segment, float64; what weighs nothing adds nothing, NaN or not.
 
     Args:
-        weights: (E,) float64, or int64 where no value is NaN.
+        weights: (E,) int64 or float64.
         values: (E,) float64.
         offsets: (S + 1,) int64.
     """
     if values.device.type != "cpu":
         return total(torch.where(weights > 0, weights * values, 0), offsets)
     product = weights.numpy() * values.numpy()
-    if weights.is_floating_point():
-        product[np.isnan(product)] = 0
+    product[np.isnan(product)] = 0
     return total(torch.from_numpy(product), offsets)
 
 
