@@ -329,6 +329,23 @@ def test_metrics_that_check_otherwise_share_no_state():
         mixed.update(preds, target)
 
 
+def test_a_threshold_is_found_by_the_number_that_people_write():
+    """COCO's own 0.9 is 0.8999999999999999."""
+    preds, target = random_scene(3)
+    metric = MeanAveragePrecision("xywh", class_metrics=True)
+    metric.update(preds, target)
+    exact = metric.iou_thresholds[8]
+    assert exact != 0.9
+    assert metric.per_class(0.9)["tp"].tolist() == metric.per_class(exact)["tp"].tolist()
+    assert torch.equal(metric.hit_curve(0.9).hits, metric.hit_curve(exact).hits)
+    voc = VOCMeanAveragePrecision("xywh", iou_threshold=[0.5, 0.1 * 7])
+    voc.update(preds, target)
+    assert torch.equal(voc.hit_curve(0.7).items, voc.hit_curve(0.1 * 7).items)
+    for wrong in (0.91, True, "0.5", float("nan")):
+        with pytest.raises(ValueError, match=r"`iou_threshold` must be one of 0.5, 0.55, .*0.9, 0.95, got"):
+            metric.hit_curve(wrong)
+
+
 def test_boxes_beside_given_ious_are_checked():
     preds = [
         {"boxes": torch.ones(1, 4), "ious": torch.ones(1, 1), "scores": torch.ones(1), "labels": torch.tensor([0])}

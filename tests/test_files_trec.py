@@ -407,6 +407,14 @@ def test_a_level_that_no_grade_reaches_is_noted(two_runs, capsys):
     assert capsys.readouterr().err == "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"
 
 
+def test_a_run_of_other_documents_is_noted(two_runs, capsys, tmp_path):
+    other = tmp_path / "other"
+    lines = [line.split() for line in Path(two_runs[1]).read_text().splitlines()]
+    other.write_text("".join(" ".join([*x[:2], "no" + x[2], *x[3:]]) + "\n" for x in lines))
+    assert cli.main(["trec", two_runs[0], two_runs[1], str(other), "-m", "map"]) == 0
+    assert capsys.readouterr().err == f"torch-ap: {other}: none of its documents is relevant by {two_runs[0]}\n"
+
+
 def from_standard_input(stdin, *arguments):
     command = [sys.executable, "-m", "torch_ap.cli", "trec", *arguments, "-m", "map", "--csv"]
     how = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}

@@ -198,6 +198,27 @@ def test_only_its_like_is_compared():
         metric.compare(fed(RetrievalFBeta(top_k=3), preds, target, indexes + 1))
 
 
+def test_systems_told_of_other_relevant_items_are_not_compared():
+    preds, target = torch.rand(5, 8, generator=torch.Generator().manual_seed(0)), torch.eye(5, 8).long()
+
+    def told(m):
+        metric = RetrievalMAP()
+        metric.update(preds, target, num_relevant=None if m is None else torch.tensor(m))
+        return metric
+
+    m = [1, 2, 3, 4, 5]
+    assert told(m).compare(told(m)).difference == 0
+    assert told([1] * 5).compare(told(None)).difference == 0  # both count what they saw
+    for one, other in ((m, None), (None, m), (m, [1, 2, 3, 4, 6])):
+        with pytest.raises(ValueError, match=r"`other` must have been given the same `num_relevant`; query [14] has"):
+            told(one).compare(told(other))
+    a, b = RetrievalMAP(), RetrievalMAP()
+    a.update(torch.rand(3), torch.tensor([1, 0, 1]), torch.tensor([7, 7, 3]), num_relevant={3: 4, 9: 2})
+    b.update(torch.rand(3), torch.tensor([1, 0, 1]), torch.tensor([3, 3, 7]), num_relevant={3: 4, 9: 1})
+    with pytest.raises(ValueError, match="query 9 has 2 relevant items here, 1 there"):
+        a.compare(b)
+
+
 def test_in_a_collection_that_shares_state():
     collection = MetricCollection({"map": RetrievalMAP(), "p": RetrievalPrecision(top_k=3)})
     preds, target, indexes = data()

@@ -82,6 +82,12 @@ def test_multiclass_says_what_the_functions_say(average):
         assert float(baseline) == pytest.approx(sum(each) / 4)
 
 
+def test_interpolated_ap_has_no_summary():
+    metric = fed(BinaryAveragePrecision(interpolation="11-point"), torch.rand(20), torch.arange(20) % 2)
+    with pytest.raises(ValueError, match=r"`interpolation` has no summary.*`confidence_interval` has intervals"):
+        metric.summary()
+
+
 def test_a_summary_does_not_stop_for_ties():
     metric = fed(
         BinaryAveragePrecision(ties="expected"), torch.tensor([0.9, 0.7, 0.5, 0.4]), torch.tensor([1, 0, 1, 0])

@@ -71,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
     results: Results = {}
+    blind = []
     for path in args.runs:
         with Bar(path) as bar:
             read = read_run(path, progress=bar)
@@ -85,10 +86,14 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(why_none(qrels, read))
         if args.per_query and args.form != "json" and _ALL in judged.queries:
             raise ValueError(f"{path}: query {_ALL!r} has the name that --per-query gives the mean; give --json too")
+        if int(judged.curve.m.sum()) and not int(judged.curve.hits_seen.sum()):
+            blind.append(path)
         results[_column(read.tag, path, results)] = report.evaluate(judged, names)
     level = args.relevance_level
     if len(qrels.relevance) and int(qrels.relevance.max()) < level:
         sys.stderr.write(f"torch-ap: {args.qrels}: no grade is {level} or more, so nothing is relevant\n")
+    for path in blind:
+        sys.stderr.write(f"torch-ap: {path}: none of its documents is relevant by {args.qrels}\n")
     if not args.compare and _differ(results):
         sys.stderr.write("torch-ap: the runs differ in their queries: each mean is over those of its run (see -c)\n")
     forms: dict[str | None, Callable[[Results, bool, Comparisons], str]] = {"json": _json, "csv": _csv, None: _table}

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torch_ap.core import segments
 from torch_ap.core.detection.door import Columns
-from torch_ap.core.detection.rules import among
+from torch_ap.core.detection.rules import place_among
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
 from torch_ap.functional.coco_settings import CocoSettings
@@ -89,8 +89,7 @@ def per_class(
         iou_threshold: one of the IoU thresholds, for ``tp`` and ``fp``.
         score_threshold: the lowest score that counts for ``tp`` and ``fp``.
     """
-    among("iou_threshold", iou_threshold, numbers.settings.thresholds)
-    place = numbers.settings.thresholds.index(iou_threshold)
+    place = place_among("iou_threshold", iou_threshold, numbers.settings.thresholds)
     ap, ar = numbers.of_categories()
     tp, fp = numbers.matches.counts_at(0, place, score_threshold)
     ranked = numbers.matches.ranked

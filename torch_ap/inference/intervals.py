@@ -79,7 +79,7 @@ def average_precision_interval(
             the average. All rankings rank the same items, so their covariances count: an item contributes its total.
             Method "influence", "wald" or a bootstrap; degrees of freedom after Welch & Satterthwaite. A ranking without
             hits counts as in :func:`torch_ap.functional.multilabel_average_precision`, as a constant.
-        interpolation: as for :func:`torch_ap.functional.binary_average_precision`, but "trapezoid"; methods
+        interpolation: as for :func:`torch_ap.functional.binary_average_precision`, except "trapezoid"; methods
             "bootstrap-percentile" and "bootstrap-logit" only.
         weights: refused: the formulas count items.
         resampling: of the bootstraps; None for 1,000 replicates that repeat.

@@ -171,13 +171,14 @@ class MeanAveragePrecision(UncertainImages):
         """
         areas, limits = list(self._settings.areas), self._settings.limits
         checks.one_of("area", area, areas)
+        limit = len(limits) - 1
         if max_detections is not None:
-            rules.among("max_detections", max_detections, limits)
+            limit = rules.place_among("max_detections", max_detections, limits)
         if iou_threshold is not None:
-            rules.among("iou_threshold", iou_threshold, self.iou_thresholds)
+            thresholds = self._settings.thresholds
+            iou_threshold = thresholds[rules.place_among("iou_threshold", iou_threshold, thresholds)]
         with self._synced_columns() as columns:
             numbers = self._numbers(columns, iou_type)
-        limit = len(limits) - 1 if max_detections is None else limits.index(max_detections)
         return numbers.curve_at(areas.index(area), limit, iou_threshold)
 
     @property
@@ -272,12 +273,12 @@ class VOCMeanAveragePrecision(UncertainImages):
 
     def hit_curve(self, iou_threshold: float | None = None) -> HitCurve:
         """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
-        thresholds = list(self._evaluation.thresholds)
+        thresholds, place = self._evaluation.thresholds, 0
         if iou_threshold is not None:
-            rules.among("iou_threshold", iou_threshold, thresholds)
+            place = rules.place_among("iou_threshold", iou_threshold, thresholds)
         with self._synced_columns() as columns:
             curve = self._evaluation.curve(columns)[1]
         if iou_threshold is None:
             return curve
-        place, size = thresholds.index(iou_threshold), len(curve.m) // len(thresholds)
+        size = len(curve.m) // len(thresholds)
         return between(curve, place * size, (place + 1) * size)

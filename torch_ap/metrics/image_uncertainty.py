@@ -147,7 +147,7 @@ class UncertainImages(DetectionMetric):
             level: nominal coverage of the interval, in (0, 1).
             method: "bootstrap-percentile", interval and p-value by counting replicates, of which none is below
                 2 / (B + 1); or "bootstrap-normal", from their standard deviation by the normal law. Of two equally
-                good detectors on 50 to 800 images they reject 3 to 7% and 3 to 8.5%, within 2, at nominal 5%.
+                good detectors on 50 to 300 images both reject 3.8 to 6.3%, within 1, at nominal 5%.
             resampling: None for 1,000 replicates that repeat.
             iou_type: which one, where there are several; default the first.
 

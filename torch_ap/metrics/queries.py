@@ -35,7 +35,7 @@ class QueryMetric(UncertainQueries):
         ignore_index: target value of items that do not count.
         aggregation: over queries: "mean", "median", "min", "max", "gm" for the geometric mean of values raised to
             0.00001 at least (trec_eval's ``gm_map``), or a function of their values.
-        relevance_level: an item is relevant where its target is at least this.
+        relevance_level: an item is relevant where its target is at least this; default 1.
         missing_queries: what a query counts as that was judged and has no items: "neg" 0, "skip" left out, "error".
             Where its m of 0 leaves the measure undefined, "neg" leaves it to ``empty_target_action``.
         kwargs: of ``torchmetrics.Metric``.
@@ -150,9 +150,13 @@ class QueryMetric(UncertainQueries):
 
     def _each(self, evaluation: QueryEvaluation | None = None) -> PerQuery:
         """The value of each query of the state, under the metric's measure or another's."""
+        return (evaluation or self._evaluation).each(self._ranked())
+
+    def _ranked(self) -> Rankings:
+        """The rankings of the state, built once for all who share it."""
         self._raise_noted()
         tensors = [x for name in self._list_states() for x in _listed(getattr(self, name))]
-        return (evaluation or self._evaluation).each(once(self._rankings, rankings_of, tensors))
+        return once(self._rankings, rankings_of, tensors)
 
     def _rankings(self, *, all_hits: bool = False) -> Rankings:
         """All items of the state as one curve with a ranking a query; with ``all_hits`` every tie group is an entry."""

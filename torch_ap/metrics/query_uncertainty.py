@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import checks
+from torch_ap.core.queries.rankings import Rankings
 from torch_ap.functional.query_evaluation import GM_FLOOR, PerQuery, QueryEvaluation
 from torch_ap.inference import rules
 from torch_ap.inference.interval import Interval
@@ -28,6 +29,10 @@ class UncertainQueries(RankingMetric):
 
     def _each(self) -> PerQuery:
         """The value of each query of the state."""
+        raise NotImplementedError
+
+    def _ranked(self) -> Rankings:
+        """The rankings of the state."""
         raise NotImplementedError
 
     def _dtype_of_values(self) -> torch.dtype:
@@ -90,17 +95,18 @@ class UncertainQueries(RankingMetric):
         """Whether this system beats another on the same queries; see :func:`torch_ap.inference.compare_queries`.
 
         Args:
-            other: a metric of the same class and settings, with the same queries; that they were judged alike is not
-                checked, since each system knows only what it retrieved.
+            other: a metric of the same class and settings, with the same queries, to which ``num_relevant`` was given
+                alike. Without it each system knows only what it retrieved, and whether both were judged alike is not
+                seen.
             tests, level, resampling: as there.
 
         Returns:
             :class:`torch_ap.inference.QueryComparison` of floats.
 
         Raises:
-            TypeError, ValueError: if the other is not such a metric or has other queries, where no query has a value or
-                one's is NaN, for an ``aggregation`` other than "mean" (for the geometric mean take the logs of
-                :meth:`per_query`), and for an argument that breaks one of these rules.
+            TypeError, ValueError: if the other is not such a metric or has other queries or ``num_relevant``, where no
+                query has a value or one's is NaN, for an ``aggregation`` other than "mean" (for the geometric mean take
+                the logs of :meth:`per_query`), and for an argument that breaks one of these rules.
 
         Example:
             >>> import torch
@@ -115,6 +121,7 @@ class UncertainQueries(RankingMetric):
         self._check_comparable(other)
         with self._all_ranks(), other._all_ranks():
             mine, theirs = self._values_kept(), other._values_kept()
+            _check_judgements(self._ranked(), other._ranked())
         if not torch.equal(mine[0], theirs[0]):
             raise ValueError("`other` must have been updated with the same queries")
         for owner, (queries, values) in (("this metric", mine), ("`other`", theirs)):
@@ -146,6 +153,23 @@ class UncertainQueries(RankingMetric):
         mine, theirs = ((x.measure, x.action, x.missing) for x in (self._evaluation, other._evaluation))
         if repr(mine) != repr(theirs):  # records of settings, whose text has them all
             raise ValueError(f"`other` must have the same settings, {mine}, got {theirs}")
+
+
+def _check_judgements(mine: Rankings, theirs: Rankings) -> None:
+    """Refuse queries for which one system was told of more relevant items than the other counts."""
+    here, there = (torch.argsort(x.queries) for x in (mine, theirs))
+    queries, others = mine.queries[here], theirs.queries[there]
+    at = torch.searchsorted(others, queries).clamp(max=max(len(others) - 1, 0))
+    both = (others[at] == queries).nonzero().squeeze(1) if len(others) else at[:0]
+    one, other = here[both], there[at[both]]
+    unlike = (mine.judged[one] | theirs.judged[other]) & (mine.curve.m[one] != theirs.curve.m[other])
+    if bool(unlike.any()):
+        place = int(unlike.nonzero()[0])
+        found, wanted = int(theirs.curve.m[other[place]]), int(mine.curve.m[one[place]])
+        raise ValueError(
+            f"`other` must have been given the same `num_relevant`; query {int(mine.queries[one[place]])} has {wanted} "
+            f"relevant items here, {found} there"
+        )
 
 
 def _check_values(owner: str, queries: Tensor, values: Tensor) -> None:

@@ -191,6 +191,11 @@ class UncertainMetric(RankingMetric):
         """
         if self._evaluation.door.width is not None and self._evaluation.average in ("none", None):
             raise ValueError("`average` must not be 'none' for a summary, which is one value a name")
+        if self._evaluation.convention.interpolation is not None:
+            raise ValueError(
+                "`interpolation` has no summary, since its chance level has no closed form; `confidence_interval` has "
+                "intervals by bootstrap"
+            )
         with self._all_ranks() as (curve, batch, dtype):
             value = self._evaluation.value(curve, dtype, warn=False)
             ends = self._ends(curve, batch, level)

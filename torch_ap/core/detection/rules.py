@@ -4,6 +4,7 @@ As in :mod:`torch_ap.core.checks`, form is checked at once everywhere; values at
 accelerator.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -218,7 +219,14 @@ def area_ranges(value: Any) -> None:
             raise ValueError(f"`area_ranges` must map names to (low, high) with low <= high, got {name!r}: {bounds!r}")
 
 
-def among(name: str, value: Any, allowed: Sequence[float]) -> None:
-    """A number equals one of those allowed."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value not in allowed:
-        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+def place_among(name: str, value: Any, allowed: Sequence[float]) -> int:
+    """Where a number stands among those allowed, as 0.9 does for COCO's 0.8999999999999999.
+
+    Raises:
+        ValueError: where it is none of them.
+    """
+    number = not isinstance(value, bool) and isinstance(value, int | float)
+    places = [place for place, one in enumerate(allowed) if number and math.isclose(one, value, abs_tol=1e-9)]
+    if not places:
+        raise ValueError(f"`{name}` must be one of {', '.join(f'{x:g}' for x in allowed)}, got {value!r}")
+    return places[0]
