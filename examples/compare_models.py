@@ -43,7 +43,7 @@ def main() -> None:
         found, test = metric.confidence_interval(), chance_test(preds[name], target)
         print(
             f"{name:20} AP {found.estimate:.4f}, 95% interval {found.low:.4f} to {found.high:.4f}; "
-            f"{test.lift:.1f} times chance, p = {test.p_value:.3g}"
+            f"{test.lift:.1f} times chance, p {'<=' if test.reason else '='} {test.p_value:.3g}"
         )
         band = precision_band(preds[name], target, recall)
         (line,) = axis.plot(recall, band.estimate, label=f"{name}: AP {found.estimate:.3f}")

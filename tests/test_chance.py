@@ -214,6 +214,15 @@ def test_exact_p_is_the_share_of_permutations(drawn):
     assert found.corrected == pytest.approx(float((ap - mean) / (1 - mean)))
 
 
+def test_the_least_p_of_permutations_is_said_to_be():
+    preds = torch.arange(400, 0, -1.0)
+    perfect, none = (preds > 380).long(), (preds % 2 == 1).long()
+    found = chance_test(preds, perfect, resampling=Resampling(99))
+    assert found.p_value == 0.01
+    assert found.reason == "p_value is the least that 99 permutations can give"
+    assert chance_test(preds, none, resampling=Resampling(99)).reason == ""
+
+
 @pytest.mark.parametrize("scores", [[3, 3, 2, 2, 2, 1, 0, 0], [1] * 8, [8, 7, 6, 5, 4, 3, 2, 1]])
 def test_permutation_keeps_ties(scores):
     target = [1, 0, 1, 1, 0, 0, 0, 0]

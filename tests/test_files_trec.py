@@ -356,6 +356,11 @@ def test_means_over_other_queries_are_noted(two_runs, capsys):
         ([*two_runs, "-c"], ""),
         (two_runs[:2], ""),
         ([*two_runs, "--json"], said),
+        (
+            [two_runs[0], two_runs[2]],
+            "torch-ap: 1 of 2 judged queries have no documents and are left out (see -c)\n",
+        ),
+        ([two_runs[0], two_runs[2], "-c"], ""),
     ):
         assert cli.main(["trec", *arguments]) == 0
         assert capsys.readouterr().err == note

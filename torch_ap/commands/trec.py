@@ -6,7 +6,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torch_ap.commands import compare_runs
@@ -15,7 +15,7 @@ from torch_ap.commands.progress import Bar
 from torch_ap.files import report
 from torch_ap.files.judged import CONVENTIONS, judge, why_none
 from torch_ap.files.report import Result
-from torch_ap.files.trec import QRELS_FORM, RUN_FORM, read_qrels, read_run
+from torch_ap.files.trec import QRELS_FORM, RUN_FORM, Qrels, read_qrels, read_run
 
 DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
 _ALL = "all"
@@ -89,19 +89,29 @@ def run(args: argparse.Namespace) -> int:
         if int(judged.curve.m.sum()) and not int(judged.curve.hits_seen.sum()):
             blind.append(path)
         results[_column(read.tag, path, results)] = report.evaluate(judged, names)
-    level = args.relevance_level
-    if len(qrels.relevance) and int(qrels.relevance.max()) < level:
-        sys.stderr.write(f"torch-ap: {args.qrels}: no grade is {level} or more, so nothing is relevant\n")
-    for path in blind:
-        sys.stderr.write(f"torch-ap: {path}: none of its documents is relevant by {args.qrels}\n")
-    if not args.compare and _differ(results):
-        sys.stderr.write("torch-ap: the runs differ in their queries: each mean is over those of its run (see -c)\n")
+    for note in _notes(args, qrels, results, blind):
+        sys.stderr.write(f"torch-ap: {note}\n")
     forms: dict[str | None, Callable[[Results, bool, Comparisons], str]] = {"json": _json, "csv": _csv, None: _table}
     comparisons = compare_runs.comparisons(results) if args.compare else {}
     if comparisons and args.form and _differ(results):
         sys.stderr.write(f"torch-ap: {_OTHER_QUERIES} (see -c).\n")
     sys.stdout.write(forms[args.form](results, args.per_query, comparisons))
     return 0
+
+
+def _notes(args: argparse.Namespace, qrels: Qrels, results: Results, blind: list[str]) -> Iterator[str]:
+    """What to know of the numbers: runs that found nothing (``blind``), queries that are left out."""
+    level = args.relevance_level
+    if len(qrels.relevance) and int(qrels.relevance.max()) < level:
+        yield f"{args.qrels}: no grade is {level} or more, so nothing is relevant"
+    for path in blind:
+        yield f"{path}: none of its documents is relevant by {args.qrels}"
+    judged, ranked = (set(x) for x in (qrels.queries, next(iter(next(iter(results.values())).values())).queries))
+    if _differ(results):
+        if not args.compare:
+            yield "the runs differ in their queries: each mean is over those of its run (see -c)"
+    elif len(ranked) < len(judged):
+        yield f"{len(judged - ranked)} of {len(judged)} judged queries have no documents and are left out (see -c)"
 
 
 def _column(tag: str, path: str, taken: Results) -> str:

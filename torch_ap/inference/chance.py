@@ -59,7 +59,7 @@ class ChanceTest:
         lift: AP / E(AP).
         corrected: (AP - E) / (1 - E): 0 for chance, 1 for perfect.
         method: "exact", "permutation" or "lognormal": what gave p; "exact" where p is a matter of definition.
-        reason: why numbers are NaN, or p is 1 by definition; "" otherwise.
+        reason: why numbers are NaN, p is 1 by definition, or no permutation could make p smaller; "" otherwise.
     """
 
     estimate: float
@@ -117,18 +117,20 @@ def chance_test(
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
     if not m or m == n:
         return _void(ap, "no hits" if not m else "no misses: AP is 1 in any order")
-    chosen = _choose(method, curve)
+    chosen, reason = _choose(method, curve), ""
     chance = random_average_precision(n, m)
     tied = len(curve.items) < n
     expected, deviation = tied_moments(curve.items, m) if tied else (chance.mean, chance.standard_deviation)
     if chosen == "permutation":
         found = _permuted(curve, how)
-        p = (int((found >= ap - _SAME).sum()) + 1) / (len(found) + 1)
+        beaten = int((found >= ap - _SAME).sum())
+        p = (beaten + 1) / (len(found) + 1)
+        reason = "" if beaten else f"p_value is the least that {len(found)} permutations can give"
     else:
         p = _listed_tail(curve, ap) if chosen == "exact" else chance.lognormal_tail(ap)
     z = (ap - expected) / deviation if deviation > 0 else 0.0
     corrected = (ap - expected) / (1 - expected)
-    return ChanceTest(ap, expected, deviation, z, p, ap / expected, corrected, chosen)
+    return ChanceTest(ap, expected, deviation, z, p, ap / expected, corrected, chosen, reason)
 
 
 def _void(ap: float, reason: str) -> ChanceTest:

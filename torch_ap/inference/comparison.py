@@ -93,7 +93,8 @@ def compare_rankings(
         target: (N,) of 0 and 1.
         level: nominal coverage of the interval, in (0, 1).
         method: as above.
-        design: "stratified" (so many hits and so many misses were drawn) or "iid" (items were).
+        design: "stratified" (so many hits and so many misses were drawn) or "iid" (items were; the default of
+            :func:`average_precision_interval`).
         weights: refused: the formulas count items.
         resampling: of the bootstrap and the permutations; None for 1,000 that repeat.
 
