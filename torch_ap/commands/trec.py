@@ -49,7 +49,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("qrels", metavar="QRELS", help=f"judgements: {QRELS_FORM}; - for standard input")
     parser.add_argument("runs", metavar="RUN", nargs="+", help=f"run: {RUN_FORM}; - likewise")
-    parser.add_argument("-m", "--measure", action="append", dest="measures", metavar="MEASURE", help="repeatable")
+    said = f"repeatable; default: {' '.join(DEFAULT_MEASURES)}"
+    parser.add_argument("-m", "--measure", action="append", dest="measures", metavar="MEASURE", help=said)
     parser.add_argument("-q", "--per-query", action="store_true", help="the value of each query too")
     parser.add_argument("-l", "--relevance-level", type=int, default=1, metavar="GRADE", help="lowest relevant grade")
     parser.add_argument("-c", "--complete", action="store_true", help="judged queries that a run lacks count 0")

@@ -75,14 +75,14 @@ def _narrow(scores: Array) -> HitKeys | None:
         highest = int(scores.max().view(np.uint32)) & (_SPAN - 1)
         return HitKeys(np.subtract(np.uint32(2 * highest), doubled, out=doubled), highest, 0)
     keys, gap = order.array_keys(scores), 0
-    if int(keys.max()) - int(keys.min()) >= _SPAN and scores.dtype.kind == "f":
+    lowest, highest = int(keys.min()), int(keys.max())
+    if highest - lowest >= _SPAN and scores.dtype.kind == "f":
         gap = _TINY - 1
         closer = keys - keys.clip(-gap, gap)
         if np.count_nonzero(closer) != np.count_nonzero(keys):
             return None
-        keys = closer
-    highest = int(keys.max())
-    if highest - int(keys.min()) >= _SPAN:
+        keys, lowest, highest = closer, int(closer.min()), int(closer.max())
+    if highest - lowest >= _SPAN:
         return None
     packed = np.subtract(np.int32(highest), keys, dtype=np.int32).view(np.uint32)  # modulo 2^32, which is exact
     packed <<= np.uint32(1)

@@ -1,7 +1,7 @@
 """Copies of large tensors on CPU in memory that NumPy allocates.
 
 NumPy asks Linux for huge pages, torch does not: without them fresh memory costs a page fault each 4 KB, and a copy of
-40 MB takes about four times as long. Such memory cannot be resized.
+40 MB takes three to four times as long. Such memory cannot be resized.
 """
 
 from collections.abc import Sequence

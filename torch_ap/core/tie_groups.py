@@ -21,7 +21,7 @@ class Groups(NamedTuple):
         hits: (E,) hits of each.
         above: (E,) items of its ranking above it.
         through: (E,) items of its ranking down to its end.
-        key: (E,) the key of its hits.
+        key: (E,) the hit key of its hits, and once that is read, the key of their score.
         counts: (S,) groups of each ranking.
     """
 
