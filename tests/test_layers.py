@@ -15,6 +15,7 @@ FLOORS = [
         "core.order",
         "core.harmonic",
         "core.memory",
+        "core.arrays",
     },
     {"core.segments", "core.packing", "core.hit_keys"},
     {

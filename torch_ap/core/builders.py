@@ -24,6 +24,7 @@ _COLUMNS_A_TASK = 32
 _SHORT_COLUMN = 2048
 _MANY_HITS = 8
 _ITEMS_A_BLOCK = 1 << 24
+_FEW_ITEMS = 1 << 13
 
 
 def from_scores(
@@ -50,7 +51,7 @@ def from_scores(
         every_group: keep tie groups without a hit as entries too.
     """
     relevant = order.as_flags(relevant)
-    simple = weight is None and not every_group and scores.device.type == "cpu"
+    simple = weight is None and not every_group and scores.is_cpu
     if segment is None and simple:
         return _counted(scores, relevant, m)
     if segment is None:
@@ -70,7 +71,9 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
         offsets: (S + 1,) int64, where each ranking begins and ends.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
-    relevant, on_cpu = order.as_flags(relevant), scores.device.type == "cpu"
+    relevant, on_cpu = order.as_flags(relevant), scores.is_cpu
+    if on_cpu and len(offsets) == 2 and len(scores) <= _FEW_ITEMS:
+        return _counted(scores, relevant, m)
     curve = rows.from_runs(scores, relevant, offsets, m) if on_cpu else None
     if curve is None and on_cpu and scores.element_size() < 8:
         curve = shuffled.from_any_order(scores, relevant, segments.ids(offsets), offsets.diff(), m)
@@ -89,7 +92,7 @@ def from_columns(
         every_group: keep tie groups without a hit as entries too.
     """
     items, columns = scores.shape
-    simple = weight is None and not every_group and scores.device.type == "cpu"
+    simple = weight is None and not every_group and scores.is_cpu
     if simple and items >= _SHORT_COLUMN:
         return _counted_columns(scores, relevant)
     width = max(1, _ITEMS_A_BLOCK // max(items, 1))
@@ -98,6 +101,9 @@ def from_columns(
         block = scores[:, first : first + width].t()
         across = torch.arange(first, first + len(block), device=scores.device)
         hits = relevant[:, first : first + width].t() if relevant.ndim == 2 else relevant == across[:, None]
+        if simple:
+            blocks.append(rows.from_table(block.contiguous(), order.as_flags(hits.contiguous())))
+            continue
         weights = None
         if weight is not None:
             weights = (
@@ -162,6 +168,18 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     """
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
     threads = order.workers(len(given))
+    if threads == 1:
+        ascending, hit_scores = order.sort_in_place(given.copy()), order.sort_in_place(given[flags])
+        few = len(given) <= _FEW_ITEMS and not np.count_nonzero(ascending[1:] == ascending[:-1])
+        groups = _untied(ascending, hit_scores) if few else _count_groups([ascending], hit_scores)
+    else:
+        groups, hit_scores = _count_in_threads(given, flags, threads)
+    n, hits = np.array([len(given)]), np.array([len(hit_scores)])
+    return _assemble([groups], n, hits if m is None else m.numpy(), scores.dtype)
+
+
+def _count_in_threads(given: Array, flags: Array, threads: int) -> tuple[tuple[Array, ...], Array]:
+    """The tie groups, and the sorted scores of the hits."""
     spans = order.spans(len(given), threads)
     with order.crew(threads) as share:
         hit_scores = np.concatenate(share(lambda span: given[span][flags[span]], spans))
@@ -170,9 +188,14 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
         chunks = share(
             lambda span: order.sort_in_place(hit_scores if span is None else given[span].copy()), [*spans, None]
         )
-        groups = [_count_groups(chunks[:-1], hit_scores, share, threads)]
-    n, hits = (torch.tensor([size], device="cpu") for size in (len(given), len(hit_scores)))
-    return _assemble(groups, n, hits if m is None else m, scores.dtype)
+        return _count_groups(chunks[:-1], hit_scores, share, threads), hit_scores
+
+
+def _untied(ascending: Array, hit_scores: Array) -> tuple[Array, ...]:
+    """:func:`_count_groups` of few scores that all differ."""
+    hits = np.ones(len(hit_scores), np.int64)
+    items_above = len(ascending) - 1 - ascending.searchsorted(hit_scores)[::-1]
+    return hits, hits.copy(), np.arange(len(hit_scores)), items_above, hit_scores[::-1]
 
 
 def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
@@ -200,8 +223,8 @@ def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
 
     tasks = range(0, columns, _COLUMNS_A_TASK)
     groups = [one for part in order.in_threads(block, tasks, order.workers(given.numel())) for one in part]
-    m = torch.tensor([int(group[0].sum()) for group in groups], device="cpu")
-    return _assemble(groups, torch.full((columns,), items, device="cpu"), m, scores.dtype)
+    m = np.array([int(group[0].sum()) for group in groups], np.int64)
+    return _assemble(groups, np.full(columns, items, np.int64), m, scores.dtype)
 
 
 def _count_groups(
@@ -242,12 +265,16 @@ def _count_groups(
     return hits, items, hits_above, items_above, score
 
 
-def _assemble(groups: Sequence[tuple[Array, ...]], n: Tensor, m: Tensor, dtype: torch.dtype) -> HitCurve:
+def _assemble(groups: Sequence[tuple[Array, ...]], n: Array, m: Array, dtype: torch.dtype) -> HitCurve:
     """The groups of each ranking, end to end."""
     hits, items, hits_above, items_above, score = (
-        torch.from_numpy(column[0] if len(column) == 1 else np.concatenate(column))
-        for column in zip(*groups, strict=True)
+        column[0] if len(column) == 1 else np.concatenate(column) for column in zip(*groups, strict=True)
     )
-    score = (score + 0 if dtype.is_floating_point else score) if score.dtype == dtype else order.values(score, dtype)
-    counts = torch.tensor([len(group[0]) for group in groups], device="cpu")
-    return HitCurve(hits, items, hits_above, items_above, score, segments.from_counts(counts), n, m)
+    offsets = segments.from_counts(np.array([len(group[0]) for group in groups]))
+    return hit_curve.of_arrays(hits, items, hits_above, items_above, _read(score, dtype), offsets, n, m)
+
+
+def _read(sorted_as: Array, dtype: torch.dtype) -> Tensor:
+    """Scores as they were given, of what :func:`order.sortable` made of them; without the sign of -0.0."""
+    given = torch.from_numpy(sorted_as + 0)
+    return order.values(given, dtype) if dtype in (torch.float16, torch.bfloat16) else given

@@ -8,12 +8,14 @@ in it. From these four counts every rule for ties follows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.core import arrays, segments
+from torch_ap.core.order import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,17 @@ class HitCurve:
     n: Tensor
     m: Tensor
 
+    @cached_property
+    def native(self) -> Any:
+        """The curve of native values, for kernels: the same fields and properties."""
+        if not isinstance(self.m, Tensor) or not self.m.is_cpu:
+            return self
+        hits, items, hits_above, items_above, offsets, n, m = (
+            x.numpy() for x in (self.hits, self.items, self.hits_above, self.items_above, self.offsets, self.n, self.m)
+        )
+        fields: Any = (hits, items, hits_above, items_above, None, offsets, n, m)
+        return HitCurve(*fields)
+
     @property
     def segment(self) -> Tensor:
         """(E,) int64, the ranking of each entry."""
@@ -66,18 +79,32 @@ class HitCurve:
     @property
     def precision(self) -> Tensor:
         """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
-        if self.hits.device.type == "cpu":  # NumPy's passes wake no threads
-            hits, above, items, items_above = (
-                x.numpy() for x in (self.hits, self.hits_above, self.items, self.items_above)
-            )
-            with np.errstate(invalid="ignore"):
-                return torch.from_numpy(np.true_divide(above + hits, items_above + items))
+        if isinstance(self.hits, Tensor) and self.hits.is_cpu:
+            return arrays.tensor(self.native.precision)
         return segments.real(self.hits_through) / segments.real(self.items_through)
 
     @property
     def hits_seen(self) -> Tensor:
         """(S,) hits of all entries; below ``m`` where relevant items were not retrieved."""
         return segments.total(self.hits, self.offsets)
+
+
+def of_arrays(
+    hits: Array,
+    items: Array,
+    hits_above: Array,
+    items_above: Array,
+    score: Tensor | None,
+    offsets: Array,
+    n: Array,
+    m: Array,
+) -> HitCurve:
+    """The curve on CPU whose counts are these arrays, which it keeps for kernels to read."""
+    counts: Any = (hits, items, hits_above, items_above, None, offsets, n, m)
+    tensors: Any = (score if x is None else torch.from_numpy(x) for x in counts)
+    curve = HitCurve(*tensors)
+    curve.__dict__["native"] = HitCurve(*counts)
+    return curve
 
 
 def between(curve: HitCurve, first: int, last: int) -> HitCurve:

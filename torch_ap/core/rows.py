@@ -32,24 +32,75 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
         offsets: (S + 1,) int64, where each ranking begins and ends.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
-    lengths = np.diff(offsets.numpy())
+    bounds = offsets.numpy()
+    lengths = bounds[1:] - bounds[:-1]
     width = int(lengths.max(initial=0))
     if width * len(lengths) > _MOST_PADDING * len(scores):
         return None
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
     table = _rows(given, lengths, width, given.min() if len(given) else 0)
-    if given.dtype.itemsize <= _PACKED_BYTES and np.count_nonzero(flags) > len(lengths):
-        groups = _packed(table, _rows(flags, lengths, width, False))
-        hits, above, through, counts = groups.hits, groups.above, groups.through, groups.counts
-        score = tie_groups.scores_of(groups.key, scores.dtype)
-    else:
-        places = np.flatnonzero(flags)
-        row = places // max(width, 1) if table.size == len(given) else offsets.numpy().searchsorted(places, "right") - 1
-        found = tie_groups.of_hits(segments.pick(scores, torch.from_numpy(places)), torch.from_numpy(row), len(lengths))
-        hits, counts, score = found.hits, found.counts, found.score
-        search = _compared if counts.max(initial=0) <= 1 else _searched
-        above, through = search(table, order.sortable(score).numpy(), counts)
-    if table.size > len(given):
+    if _is_packed(given, flags, len(lengths)):
+        return _of_packed(table, _rows(flags, lengths, width, False), lengths, scores.dtype, m)
+    places = flags.nonzero()[0]
+    row = places // max(width, 1) if table.size == len(given) else bounds.searchsorted(places, "right") - 1
+    return _of_hits(table, segments.pick(scores, torch.from_numpy(places)), row, lengths, m)
+
+
+def from_table(scores: Tensor, relevant: Tensor) -> HitCurve:
+    """The curves of the rows of a table.
+
+    Args:
+        scores: (S, W) on CPU, contiguous, no NaN.
+        relevant: (S, W) bool, contiguous.
+    """
+    table, flags = order.sortable(scores).numpy(), relevant.numpy()
+    lengths = np.full(len(table), table.shape[1], np.int64)
+    if _is_packed(table, flags, len(table)):
+        return _of_packed(table, flags, lengths, scores.dtype)
+    places = flags.ravel().nonzero()[0]
+    row = places // max(table.shape[1], 1)
+    return _of_hits(table, segments.pick(scores.reshape(-1), torch.from_numpy(places)), row, lengths)
+
+
+def _is_packed(given: Array, flags: Array, rankings: int) -> bool:
+    return bool(given.dtype.itemsize <= _PACKED_BYTES and np.count_nonzero(flags) > rankings)
+
+
+def _of_packed(table: Array, flags: Array, lengths: Array, dtype: torch.dtype, m: Tensor | None = None) -> HitCurve:
+    """The curves of rows, sorted as hit keys."""
+    groups = _packed(table, flags)
+    score = tie_groups.scores_of(groups.key, dtype)
+    return _curve(table, groups.hits, groups.above, groups.through, groups.counts, score, lengths, m)
+
+
+def _of_hits(table: Array, hit_scores: Tensor, row: Array, lengths: Array, m: Tensor | None = None) -> HitCurve:
+    """The curves of rows, in which the hits' scores are counted.
+
+    Args:
+        table: (S, W) what scores are sorted as.
+        hit_scores: (H,) scores of the hits.
+        row: (H,) int64, the row of each.
+        lengths: (S,) items of each row.
+        m: (S,) as of :func:`from_runs`.
+    """
+    found = tie_groups.of_hits(hit_scores, torch.from_numpy(row), len(lengths))
+    search = _compared if found.counts.max(initial=0) <= 1 else _searched
+    above, through = search(table, order.sortable(found.score).numpy(), found.counts)
+    return _curve(table, found.hits, above, through, found.counts, found.score, lengths, m)
+
+
+def _curve(
+    table: Array,
+    hits: Array,
+    above: Array,
+    through: Array,
+    counts: Array,
+    score: Tensor,
+    lengths: Array,
+    m: Tensor | None,
+) -> HitCurve:
+    """The curves; a group that ties with the fill of its row ends where its ranking does."""
+    if len(lengths) and lengths.min() < table.shape[1]:
         through = np.minimum(through, np.repeat(lengths, counts))
     return tie_groups.curve_of(hits, above, through, counts, score, lengths, m)
 

@@ -5,11 +5,12 @@ items is 0: nothing was retrieved, so nothing wrong was.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, counts, interpolation, segments
+from torch_ap.core import arrays, checks, counts, interpolation, segments
 from torch_ap.core.convention import TIES
 from torch_ap.core.counts import Counts
 from torch_ap.core.hit_curve import HitCurve
@@ -42,23 +43,24 @@ class AtRank:
         checks.not_negative("beta", self.beta)
         checks.one_of("ties", self.ties, TIES)
 
+    @arrays.quiet
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64."""
-        n = segments.real(curve.n)
-        if self.top_k is None:
-            k = n
-        else:
-            short = self.adaptive_k or self.ratio == "fall_out"
-            k = n.clamp(max=self.top_k) if short else torch.full_like(n, float(self.top_k))
-        found = counts.counts_at_rank(curve, k, ties=self.ties)
+        curve = curve.native
+        k: Any = self.top_k
+        if k is None or self.adaptive_k or self.ratio == "fall_out":
+            n = segments.real(curve.n)
+            k = n if k is None else arrays.at_most(n, k)
+        found, where = counts.counts_at_rank(curve, k, ties=self.ties), arrays.namespace(curve.n).where
         if self.ratio == "fall_out":
-            return torch.where(curve.n > 0, found.fall_out, 0)
-        return torch.where(curve.m > 0, self._of(found), torch.nan)
+            return arrays.tensor(where(curve.n > 0, found.fall_out, 0))
+        return arrays.tensor(where(curve.m > 0, self._of(found), torch.nan))
 
-    def _of(self, found: Counts) -> Tensor:
-        if self.ratio == "f_beta":
-            return found.f_beta(self.beta)
-        return found.recall if self.ratio == "recall" else found.precision.nan_to_num(0)
+    def _of(self, found: Counts) -> Any:
+        if self.ratio == "precision":
+            retrieved = found.tp + found.fp
+            return arrays.namespace(retrieved).where(retrieved > 0, found.precision, 0)
+        return found.f_beta(self.beta) if self.ratio == "f_beta" else found.recall
 
 
 @dataclass(frozen=True)
