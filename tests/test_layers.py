@@ -16,6 +16,7 @@ FLOORS = [
         "core.harmonic",
         "core.memory",
         "core.arrays",
+        "core.plans",
     },
     {"core.segments", "core.packing", "core.hit_keys"},
     {

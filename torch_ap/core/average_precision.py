@@ -45,25 +45,29 @@ def average_precision(
     Returns:
         (S,) float64 in [0, 1].
     """
-    curve = curve.native
-    m = segments.real(curve.m)
-    if top_k is None and (
-        ties == "grouped" or not _any_tied(curve)
-    ):  # the same as below, in half the passes over memory
-        total = segments.total_product(curve.hits, curve.precision, curve.offsets)
-        return arrays.tensor(total / m)
-    groups = _groups(curve, top_k)
-    total = segments.total(_RULES[ties](groups), curve.offsets)
-    if top_k is None or denominator == "relevant":
-        return arrays.tensor(total / m)
-    if denominator == "found":
-        value = _per_found(curve, groups, total, ties)
-        return arrays.tensor(arrays.namespace(m).where(m > 0, value, torch.nan))
-    return arrays.tensor(total / arrays.at_most(m, top_k))
+    values = curve.native
+    m = segments.real(values.m)
+    if (top_k is None and ties == "grouped") or not _any_tied(values):
+        # the same as below, in half the passes over memory
+        hits = values.hits if top_k is None else values.hits * (values.items_above < top_k)
+        total = segments.total_product(hits, values.precision, values.offsets)
+        ratio = _per(total, segments.total(hits, values.offsets)) if denominator == "found" and top_k else None
+    else:
+        groups = _groups(values, top_k)
+        total = segments.total(_RULES[ties](groups), values.offsets)
+        ratio = _per_found(values, groups, total, ties) if denominator == "found" and top_k else None
+    if ratio is not None:
+        return arrays.tensor(arrays.namespace(m).where(m > 0, ratio, torch.nan))
+    most = m if top_k is None or denominator == "relevant" else arrays.at_most(m, top_k)
+    return arrays.tensor(total / most)
 
 
 def _any_tied(curve: Any) -> bool:
-    return arrays.some(curve.items > 1)
+    return not curve.untied and arrays.some(curve.items > 1)
+
+
+def _per(total: Any, found: Any) -> Any:
+    return arrays.namespace(found).where(found > 0, total / found, 0)
 
 
 def hits_within(hits: Any, items: Any, places: Any, ties: str) -> Any:
@@ -139,7 +143,7 @@ def _per_found(curve: Any, groups: _Groups, total: Any, ties: str) -> Any:
     """
     hits, items, _, _, places = groups
     found = segments.total(hits_within(hits, items, places, ties), curve.offsets)
-    ratio = arrays.namespace(found).where(found > 0, total / found, 0)
+    ratio = _per(total, found)
     if ties != "expected":
         return ratio
     cut = arrays.places((places > 0) & (places < items))

@@ -24,7 +24,10 @@ _COLUMNS_A_TASK = 32
 _SHORT_COLUMN = 2048
 _MANY_HITS = 8
 _ITEMS_A_BLOCK = 1 << 24
-_FEW_ITEMS = 1 << 13
+FEW_ITEMS = 1 << 13
+_ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
+_ONES.setflags(write=False)
+_RANKS.setflags(write=False)
 
 
 def from_scores(
@@ -72,7 +75,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
     relevant, on_cpu = order.as_flags(relevant), scores.is_cpu
-    if on_cpu and len(offsets) == 2 and len(scores) <= _FEW_ITEMS:
+    if on_cpu and len(offsets) == 2 and len(scores) <= FEW_ITEMS:
         return _counted(scores, relevant, m)
     curve = rows.from_runs(scores, relevant, offsets, m) if on_cpu else None
     if curve is None and on_cpu and scores.element_size() < 8:
@@ -161,6 +164,30 @@ def _packed(
     return replace(curve, score=packing.scores_of(curve.score, levels, scores.dtype))
 
 
+def curve_of_few(scores: Array, flags: Array, depth: int | None = None) -> Any:
+    """The native curve of one ranking of few items; None where a score is NaN.
+
+    Args:
+        scores: (N,) at least one and at most ``FEW_ITEMS``, of a dtype that NumPy sorts.
+        flags: (N,) bool, which are hits.
+        depth: rank below which entries may be left out; None for all of them.
+    """
+    ascending, hit_scores = scores.copy(), scores.take(flags.nonzero()[0])
+    ascending.sort()
+    if ascending[-1] != ascending[-1]:  # NaN is sorted last
+        return None
+    m = len(hit_scores)
+    if not np.count_nonzero(ascending[1:] == ascending[:-1]):
+        if depth is not None and depth < m:
+            hit_scores = hit_scores[hit_scores >= ascending[-depth]]
+        hit_scores.sort()
+        return untied(ascending, hit_scores, m)
+    hit_scores.sort()
+    groups = _count_groups([ascending], hit_scores)[:-1]
+    fields: Any = (*groups, None, np.array([0, len(groups[0])]), np.array([len(scores)]), np.array([m]))
+    return HitCurve(*fields)
+
+
 def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     """One ranking on CPU. Chunks are sorted unmerged, one a thread: counts from them add up.
 
@@ -170,8 +197,11 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     threads = order.workers(len(given))
     if threads == 1:
         ascending, hit_scores = order.sort_in_place(given.copy()), order.sort_in_place(given[flags])
-        few = len(given) <= _FEW_ITEMS and not np.count_nonzero(ascending[1:] == ascending[:-1])
-        groups = _untied(ascending, hit_scores) if few else _count_groups([ascending], hit_scores)
+        if m is None and len(given) <= FEW_ITEMS and not np.count_nonzero(ascending[1:] == ascending[:-1]):
+            return hit_curve.with_tensors(
+                untied(ascending, hit_scores, len(hit_scores)), _read(hit_scores[::-1], scores.dtype)
+            )
+        groups = _count_groups([ascending], hit_scores)
     else:
         groups, hit_scores = _count_in_threads(given, flags, threads)
     n, hits = np.array([len(given)]), np.array([len(hit_scores)])
@@ -191,11 +221,19 @@ def _count_in_threads(given: Array, flags: Array, threads: int) -> tuple[tuple[A
         return _count_groups(chunks[:-1], hit_scores, share, threads), hit_scores
 
 
-def _untied(ascending: Array, hit_scores: Array) -> tuple[Array, ...]:
-    """:func:`_count_groups` of few scores that all differ."""
-    hits = np.ones(len(hit_scores), np.int64)
-    items_above = len(ascending) - 1 - ascending.searchsorted(hit_scores)[::-1]
-    return hits, hits.copy(), np.arange(len(hit_scores)), items_above, hit_scores[::-1]
+def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
+    """The native curve of one ranking of few scores that all differ.
+
+    Args:
+        ascending: (N,) all scores, sorted, at most ``FEW_ITEMS``.
+        hit_scores: (H,) those of the hits, sorted.
+        m: number of hits, of which H may be those in the top k.
+    """
+    n, kept = len(ascending), len(hit_scores)
+    items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
+    sizes, ones = np.array([0, kept, n, m]), _ONES[:kept]
+    fields: Any = (ones, ones, _RANKS[:kept], items_above, None, sizes[:2], sizes[2:3], sizes[3:], True)
+    return HitCurve(*fields)
 
 
 def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:

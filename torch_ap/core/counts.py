@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -93,13 +94,24 @@ def counts_at_rank(curve: HitCurve, k: Any, *, ties: str = "grouped") -> Counts:
         Counts of shape (S,), native where the curve is.
     """
     values, k = curve.native, arrays.native(k)
-    hits, items, above = (segments.real(x) for x in (values.hits, values.items, values.items_above))
-    places = places_within(items, above, k if isinstance(k, int) else segments.each_entry(k, values.offsets))
-    tp = segments.total(hits_within(hits, items, places, ties), values.offsets)
+    tp = hits_in_top(values, k, ties)
     n, m = segments.real(values.n), segments.real(values.m)
     misses, retrieved = n - segments.real(values.hits_seen), arrays.at_most(n, k)
     found = Counts(tp=tp, fp=k - tp, fn=m - tp, tn=misses - (retrieved - tp))
     return found if values is curve else found.map(arrays.tensor)
+
+
+def hits_in_top(curve: Any, k: Any, ties: str) -> Any:
+    """How many hits lie in the top k of each ranking of a native curve: (S,) float64.
+
+    Args:
+        curve, k, ties: as of :func:`counts_at_rank`, native values.
+    """
+    if curve.untied:
+        return np.array([np.count_nonzero(curve.items_above < k)], np.float64)
+    cut = k if isinstance(k, int) else segments.each_entry(k, curve.offsets)
+    hits, items, above = (segments.real(x) for x in (curve.hits, curve.items, curve.items_above))
+    return segments.total(hits_within(hits, items, places_within(items, above, cut), ties), curve.offsets)
 
 
 def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
@@ -121,11 +133,8 @@ def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
 @arrays.quiet
 def r_precision(curve: HitCurve, *, ties: str = "grouped") -> Tensor:
     """Precision at rank m of each ranking, which is recall there too: (S,) float64; NaN where nothing is relevant."""
-    values = curve.native
-    hits, items, above, m = (segments.real(x) for x in (values.hits, values.items, values.items_above, values.m))
-    places = places_within(items, above, segments.each_entry(m, values.offsets))
-    found: Any = segments.total(hits_within(hits, items, places, ties), values.offsets)
-    return arrays.tensor(found / m)
+    m = segments.real(curve.native.m)
+    return arrays.tensor(hits_in_top(curve.native, m, ties) / m)
 
 
 def hits_at(curve: HitCurve, t: Tensor, *, ties: str = "grouped") -> Tensor:
@@ -149,4 +158,5 @@ def hits_at(curve: HitCurve, t: Tensor, *, ties: str = "grouped") -> Tensor:
         segments.real(x[entry]) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
     )
     places = torch.minimum(items, (t - items_above).clamp(min=0))
-    return hits_above + hits_within(hits, items, places, ties)
+    found: Tensor = hits_above + hits_within(hits, items, places, ties)
+    return found

@@ -34,6 +34,7 @@ class HitCurve:
         offsets: (S + 1,) int64, where the entries of each ranking begin and end.
         n: (S,) items ranked.
         m: (S,) relevant items. It may exceed the hits of the entries: what was never retrieved is relevant too.
+        untied: whether this is known to be one ranking, of one item at least, whose entries are one item each, a hit.
     """
 
     hits: Tensor
@@ -44,10 +45,11 @@ class HitCurve:
     offsets: Tensor
     n: Tensor
     m: Tensor
+    untied: bool = False
 
     @cached_property
     def native(self) -> Any:
-        """The curve of native values, for kernels: the same fields and properties."""
+        """The curve of native values, for kernels: the same fields and properties, but for the scores."""
         if not isinstance(self.m, Tensor) or not self.m.is_cpu:
             return self
         hits, items, hits_above, items_above, offsets, n, m = (
@@ -86,6 +88,8 @@ class HitCurve:
     @property
     def hits_seen(self) -> Tensor:
         """(S,) hits of all entries; below ``m`` where relevant items were not retrieved."""
+        if self.untied:
+            return self.m
         return segments.total(self.hits, self.offsets)
 
 
@@ -101,9 +105,20 @@ def of_arrays(
 ) -> HitCurve:
     """The curve on CPU whose counts are these arrays, which it keeps for kernels to read."""
     counts: Any = (hits, items, hits_above, items_above, None, offsets, n, m)
-    tensors: Any = (score if x is None else torch.from_numpy(x) for x in counts)
-    curve = HitCurve(*tensors)
-    curve.__dict__["native"] = HitCurve(*counts)
+    return with_tensors(HitCurve(*counts), score)
+
+
+def with_tensors(native: Any, score: Tensor | None) -> HitCurve:
+    """The curve whose native values are given; read-only ones are copied."""
+    hits, items, hits_above, items_above, offsets, n, m = (
+        torch.from_numpy(x if x.flags.writeable else x.copy())
+        for x in (
+            *(native.hits, native.items, native.hits_above, native.items_above),
+            *(native.offsets, native.n, native.m),
+        )
+    )
+    curve = HitCurve(hits, items, hits_above, items_above, score, offsets, n, m)
+    curve.__dict__["native"] = native
     return curve
 
 

@@ -3,22 +3,25 @@
 from collections.abc import Callable
 from typing import Literal, TypeAlias, TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from torch_ap.core import checks
+from torch_ap.core import averaging, builders, checks, plans
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import rules
 from torch_ap.core.queries.door import QueryDoor
 from torch_ap.core.queries.rankings import rankings_of
 from torch_ap.functional.classification import Action
 from torch_ap.functional.evaluation import result_dtype
-from torch_ap.functional.query_evaluation import QueryEvaluation
+from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
 
 QueryInterpolation: TypeAlias = (
     Literal["11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"] | Tensor | None
 )
+_PLAIN_SCORES = (torch.float32, torch.float64, torch.int64, torch.int32)
+_PLAIN_TARGETS = (torch.int64, torch.bool, torch.int32, torch.uint8)
 Missing: TypeAlias = Literal["neg", "skip", "error"]
 Judgements: TypeAlias = Tensor | dict[int, int] | int | None
 
@@ -40,7 +43,10 @@ def each_query(
     measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor, **settings: Unpack[QuerySettings]
 ) -> Tensor:
     """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
-    rules.keywords(settings.keys(), QuerySettings.__annotations__.keys())
+    if settings and not (len(settings) == 1 and settings.get("empty_target_action") in averaging.ACTIONS):
+        rules.keywords(settings.keys(), QuerySettings.__annotations__.keys())
+    elif (value := _of_plain_query(measure, preds, target)) is not None:
+        return value
     return _each_query(measure, preds, target, **settings)
 
 
@@ -60,10 +66,42 @@ def _each_query(
 ) -> Tensor:
     checks.floating_dtype("dtype", dtype)
     single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
-    door = QueryDoor(ignore_index, relevance_level, copies=False, single=single)
-    evaluation = QueryEvaluation(measure, door, empty_target_action, missing_queries)
+    door, settle = _plan(ignore_index, relevance_level, single, empty_target_action, missing_queries)
     batch = door(preds, target, indexes, mask, num_relevant)
     door.raise_broken(batch)
     rankings = rankings_of(batch, single=single)
-    values = evaluation.each(rankings).values.to(dtype or result_dtype(preds.dtype))
-    return values[0] if single else values
+    values = settle(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
+    return values.reshape(()) if single else values
+
+
+def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor) -> Tensor | None:
+    """The value of one short query, without a look at anything twice.
+
+    None where anything is out of the ordinary, to be told or reckoned with on the usual way.
+    """
+    if not (isinstance(preds, Tensor) and isinstance(target, Tensor) and preds.is_cpu and target.is_cpu):
+        return None
+    plain = preds.dtype in _PLAIN_SCORES and target.dtype in _PLAIN_TARGETS and not preds.requires_grad
+    if not plain or preds.ndim != 1 or not 0 < preds.shape[0] <= builders.FEW_ITEMS or preds.shape != target.shape:
+        return None
+    given = target.numpy()
+    if target.dtype != torch.bool and given.min() < 0:
+        return None
+    curve = builders.curve_of_few(preds.numpy(), given > 0, getattr(measure, "top_k", None))
+    if curve is None:
+        return None
+    value = measure(curve).item()
+    return (
+        None
+        if value != value
+        else torch.from_numpy(np.array(value, np.float64 if preds.dtype == torch.float64 else np.float32))
+    )
+
+
+@plans.kept
+def _plan(
+    ignore_index: int | None, relevance_level: float, single: bool, action: str, missing: str
+) -> tuple[QueryDoor, Callable[..., PerQuery]]:
+    """How a batch comes in, and from rankings and a measure to the value of each query."""
+    door = QueryDoor(ignore_index, relevance_level, copies=False, single=single)
+    return door, QueryEvaluation(door=door, action=action, missing=missing).each

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
-from torch_ap.core import averaging, checks, segments
+from torch_ap.core import arrays, averaging, checks, segments
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries.door import QueryDoor
@@ -58,8 +58,8 @@ class QueryEvaluation:
         if not callable(self.aggregation):
             checks.one_of("aggregation", self.aggregation, AGGREGATIONS, or_else="a function of the values")
 
-    def each(self, rankings: Rankings) -> PerQuery:
-        """The value of each query.
+    def each(self, rankings: Rankings, measure: Callable[[HitCurve], Tensor] | None = None) -> PerQuery:
+        """The value of each query, under the measure of these settings or another.
 
         A query that was judged and has no items is missing: it counts 0, or is left out, or an error. Where the measure
         is undefined, the action says what counts. A query with neither items nor judgements says nothing: NaN, left
@@ -68,16 +68,29 @@ class QueryEvaluation:
         Raises:
             ValueError: for a missing query or an undefined value where that is to be an error.
         """
-        curve = rankings.curve
-        values = self.measure(curve)
-        no_item = curve.n == 0
-        missing, silent = no_item & rankings.judged, no_item & ~rankings.judged
+        values = (measure or self.measure)(rankings.curve)
+        each, no_item = arrays.native(values), rankings.curve.native.n == 0
+        kept = arrays.namespace(each).ones_like(no_item)
+        if arrays.some(no_item) or arrays.some(each != each):
+            each, kept = self._settled(each, no_item, rankings)
+            values = arrays.tensor(each)
+        found = PerQuery(rankings.queries, values, arrays.tensor(kept))
+        queries = arrays.native(rankings.queries)
+        if bool((queries[1:] > queries[:-1]).all()):
+            return found
+        order = torch.argsort(rankings.queries)
+        return PerQuery(*(segments.pick(x, order) for x in found))
+
+    def _settled(self, values: Any, no_item: Any, rankings: Rankings) -> tuple[Any, Any]:
+        """What the values count as, NaN where nothing; and which have a part in the aggregate."""
+        where, judged, m = arrays.namespace(values).where, arrays.native(rankings.judged), rankings.curve.native.m
+        missing, silent = no_item & judged, no_item & ~judged
         if self.missing == "error":
             _refuse(missing, rankings.queries, "`num_relevant` must name only queries that have items in `preds`")
         if self.missing == "neg":
-            values = torch.where(missing & (curve.m > 0), 0, values)
+            values = where(missing & (m > 0), 0, values)
         dropped = silent | missing if self.missing == "skip" else silent
-        undefined = torch.isnan(values) & ~dropped
+        undefined = (values != values) & ~dropped
         if self.action == "error":
             _refuse(
                 undefined,
@@ -85,14 +98,10 @@ class QueryEvaluation:
                 "`target` must define the measure of every query (a relevant item; for fall-out one that is not)",
             )
         if self.action in ("neg", "pos"):
-            values = torch.where(undefined, float(self.action == "pos"), values)
+            values = where(undefined, float(self.action == "pos"), values)
         elif self.action == "skip":
             dropped = dropped | undefined
-        each = PerQuery(rankings.queries, torch.where(dropped, torch.nan, values), ~dropped)
-        if bool((each.queries[1:] > each.queries[:-1]).all()):
-            return each
-        order = torch.argsort(each.queries)
-        return PerQuery(*(segments.pick(x, order) for x in each))
+        return where(dropped, torch.nan, values), ~dropped
 
     def value(self, each: PerQuery, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """The aggregate over the queries that have a part in it; NaN, with a warning, where there is none."""
@@ -128,7 +137,8 @@ def _aggregated(aggregation: Callable[..., Any], values: Tensor) -> Tensor:
     return torch.as_tensor(aggregation(values, dim=None) if wants_dim else aggregation(values))
 
 
-def _refuse(flags: Tensor, queries: Tensor, rule: str) -> None:
+def _refuse(given: Any, queries: Tensor, rule: str) -> None:
+    flags = arrays.tensor(given)
     if bool(flags.any()):
         shown = queries[flags][:10].tolist()
         more = ", …" if int(flags.sum()) > len(shown) else ""

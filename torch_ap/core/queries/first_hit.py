@@ -22,9 +22,12 @@ from torch_ap.core.hit_curve import HitCurve
 @arrays.quiet
 def reciprocal_rank(curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None) -> Tensor:
     """1 / (rank of the first hit), 0 where none lies in the top k: (S,) float64; NaN where nothing is relevant."""
-    curve = curve.native
+    curve, k = curve.native, torch.inf if top_k is None else float(top_k)
+    if curve.untied:
+        rank = curve.items_above[:1] + 1
+        found = (1 if top_k is None else rank <= top_k) / rank
+        return arrays.tensor(found if len(rank) else 0 / segments.real(curve.m))  # with no hit in sight: 0, or 0 / 0
     ranking, hits, items, above = _first(curve)
-    k = torch.inf if top_k is None else float(top_k)
     if ties == "expected":
         found = _mean_reciprocal_rank(hits, items, above, k)
     else:
@@ -36,9 +39,11 @@ def reciprocal_rank(curve: HitCurve, *, ties: str = "grouped", top_k: int | None
 @arrays.quiet
 def hit_rate(curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None) -> Tensor:
     """Whether a hit lies in the top k, or the chance of it: (S,) float64; NaN where nothing is relevant."""
-    curve = curve.native
+    curve, k = curve.native, torch.inf if top_k is None else float(top_k)
+    if curve.untied:
+        found = segments.real(curve.items_above[:1] < k)
+        return arrays.tensor(found if len(found) else 0 / segments.real(curve.m))
     ranking, hits, items, above = _first(curve)
-    k = torch.inf if top_k is None else float(top_k)
     if ties == "expected":
         found = _chance_of_hit(hits, items, above, k)
     else:
@@ -48,6 +53,8 @@ def hit_rate(curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None
 
 def _of_all(curve: Any, ranking: Any, found: Any) -> Tensor:
     """The values of the rankings that have a hit, and 0 for the others; NaN where nothing is relevant."""
+    if len(ranking) == len(curve.m):
+        return arrays.tensor(found)
     value = segments.real(curve.m) * 0
     value[ranking] = found
     return arrays.tensor(arrays.namespace(value).where(curve.m > 0, value, torch.nan))
@@ -55,13 +62,18 @@ def _of_all(curve: Any, ranking: Any, found: Any) -> Tensor:
 
 def _first(curve: Any) -> tuple[Any, Any, Any, Any]:
     """Of each ranking that has a hit: which it is, and hits, items and items above of its first group with one."""
-    entries = arrays.places(curve.hits > 0)
-    owner = curve.segment[entries]
-    new = arrays.namespace(owner).ones_like(owner, dtype=bool)
-    new[1:] = owner[1:] != owner[:-1]
-    entries = entries[new]
+    starts = curve.offsets[:-1]
+    if not arrays.some(curve.hits == 0):
+        ranking = arrays.places(curve.offsets[1:] > starts)
+        entries = starts[ranking]
+    else:
+        entries = arrays.places(curve.hits > 0)
+        owner = curve.segment[entries]
+        new = arrays.namespace(owner).ones_like(owner, dtype=bool)
+        new[1:] = owner[1:] != owner[:-1]
+        ranking, entries = owner[new], entries[new]
     hits, items, above = (segments.real(x[entries]) for x in (curve.hits, curve.items, curve.items_above))
-    return owner[new], hits, items, above
+    return ranking, hits, items, above
 
 
 def _place(hits: Any, items: Any, ties: str) -> Any:

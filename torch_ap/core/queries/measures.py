@@ -12,7 +12,6 @@ from torch import Tensor
 
 from torch_ap.core import arrays, checks, counts, interpolation, segments
 from torch_ap.core.convention import TIES
-from torch_ap.core.counts import Counts
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import first_hit
 
@@ -49,18 +48,29 @@ class AtRank:
         curve = curve.native
         k: Any = self.top_k
         if k is None or self.adaptive_k or self.ratio == "fall_out":
-            n = segments.real(curve.n)
-            k = n if k is None else arrays.at_most(n, k)
-        found, where = counts.counts_at_rank(curve, k, ties=self.ties), arrays.namespace(curve.n).where
-        if self.ratio == "fall_out":
-            return arrays.tensor(where(curve.n > 0, found.fall_out, 0))
-        return arrays.tensor(where(curve.m > 0, self._of(found), torch.nan))
+            k = curve.n if k is None else arrays.at_most(curve.n, k)
+            k = segments.real(k)
+        if self.ratio == "f_beta":
+            value = counts.counts_at_rank(curve, k, ties=self.ties).f_beta(self.beta)
+        else:
+            value = self._ratio(curve, counts.hits_in_top(curve, k, self.ties), k)
+        return arrays.tensor(value)
 
-    def _of(self, found: Counts) -> Any:
-        if self.ratio == "precision":
-            retrieved = found.tp + found.fp
-            return arrays.namespace(retrieved).where(retrieved > 0, found.precision, 0)
-        return found.f_beta(self.beta) if self.ratio == "f_beta" else found.recall
+    def _ratio(self, curve: Any, tp: Any, k: Any) -> Any:
+        """Of hits in the top k: a share of k, of the relevant items, or of the others; NaN where nothing is relevant.
+
+        Ratios of nothing count 0 where no item was ranked.
+        """
+        where = arrays.namespace(tp).where
+        if self.ratio == "recall":
+            return tp / segments.real(curve.m)
+        if self.ratio == "fall_out":
+            share = (k - tp) / segments.real(curve.n - curve.hits_seen)
+            return share if curve.untied else where(curve.n > 0, share, 0)
+        share = tp / k
+        if not curve.untied:
+            share = where(curve.n > 0, share, 0)
+        return where(curve.m > 0, share, torch.nan)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, order, segments
+from torch_ap.core import arrays, builders, order, segments
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import judgements
 from torch_ap.core.queries.door import NOT_COUNTED, QueryBatch
@@ -42,8 +42,9 @@ def rankings_of(batch: QueryBatch, *, single: bool = False) -> Rankings:
         ValueError: for a query with two different numbers of relevant items, or fewer than were seen.
     """
     rankings = _of_rows(batch) if batch.indexes is None else _of_flat(batch)
-    curve, what = rankings.curve, "query" if batch.lengths is None else "row"
-    judgements.check_seen(curve.m, curve.hits_seen, rankings.queries, what="" if single else what)
+    if batch.judged_counts is not None:
+        curve, what = rankings.curve, "query" if batch.lengths is None else "row"
+        judgements.check_seen(curve.m, curve.hits_seen, rankings.queries, what="" if single else what)
     return rankings
 
 
@@ -76,9 +77,11 @@ def _of_rows(batch: QueryBatch) -> Rankings:
         kept = relevance != NOT_COUNTED
         offsets = segments.from_counts(segments.total(kept.to(torch.int64), offsets))
         scores, relevance = scores[kept], relevance[kept]
-    queries = torch.arange(len(batch.lengths), device=scores.device)
     curve = builders.from_runs(scores, relevance, offsets, m=batch.judged_counts)
-    judged = torch.full_like(queries, batch.judged_counts is not None, dtype=torch.bool)
+    xp = arrays.namespace(arrays.native(relevance))
+    where = {} if xp is np else {"device": scores.device}
+    queries = arrays.tensor(xp.arange(len(batch.lengths), **where))
+    judged = arrays.tensor(xp.full((len(queries),), batch.judged_counts is not None, **where))
     return Rankings(queries, curve, judged)
 
 
@@ -99,7 +102,7 @@ def _of_flat(batch: QueryBatch) -> Rankings:
 
 def _some_apart(relevance: Tensor) -> bool:
     """Whether there are items that do not count; the greatest value says it in one pass."""
-    return len(relevance) > 0 and int(order.greatest(relevance)) == NOT_COUNTED
+    return len(relevance) > 0 and int(arrays.native(relevance).max()) == NOT_COUNTED
 
 
 def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
