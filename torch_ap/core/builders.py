@@ -25,6 +25,8 @@ _SHORT_COLUMN = 2048
 _MANY_HITS = 8
 _ITEMS_A_BLOCK = 1 << 24
 FEW_ITEMS = 1 << 13
+_USUAL_SCORES = (torch.float32, torch.float64, torch.int64, torch.int32)
+_USUAL_TARGETS = (torch.int64, torch.bool, torch.int32, torch.uint8)
 _ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
 _ONES.setflags(write=False)
 _RANKS.setflags(write=False)
@@ -162,6 +164,21 @@ def _packed(
     )
     assert curve.score is not None
     return replace(curve, score=packing.scores_of(curve.score, levels, scores.dtype))
+
+
+def arrays_of_few(scores: Tensor, target: Tensor) -> tuple[Array, Array] | None:
+    """Scores and targets for :func:`curve_of_few`; None where they are not as most are.
+
+    That is (N,) tensors on CPU, one item at least and at most ``FEW_ITEMS``, whole targets of at least 0 or bool.
+    """
+    if not (isinstance(scores, Tensor) and isinstance(target, Tensor) and scores.is_cpu and target.is_cpu):
+        return None
+    if scores.dtype not in _USUAL_SCORES or target.dtype not in _USUAL_TARGETS or scores.requires_grad:
+        return None
+    if scores.ndim != 1 or not 0 < scores.shape[0] <= FEW_ITEMS or scores.shape != target.shape:
+        return None
+    given = target.numpy()
+    return (scores.numpy(), given) if given.dtype == bool or given.min() >= 0 else None
 
 
 def curve_of_few(scores: Array, flags: Array, depth: int | None = None) -> Any:

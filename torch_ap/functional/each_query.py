@@ -20,8 +20,6 @@ from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
 QueryInterpolation: TypeAlias = (
     Literal["11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"] | Tensor | None
 )
-_PLAIN_SCORES = (torch.float32, torch.float64, torch.int64, torch.int32)
-_PLAIN_TARGETS = (torch.int64, torch.bool, torch.int32, torch.uint8)
 Missing: TypeAlias = Literal["neg", "skip", "error"]
 Judgements: TypeAlias = Tensor | dict[int, int] | int | None
 
@@ -79,23 +77,16 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
 
     None where anything is out of the ordinary, to be told or reckoned with on the usual way.
     """
-    if not (isinstance(preds, Tensor) and isinstance(target, Tensor) and preds.is_cpu and target.is_cpu):
+    arrays = builders.arrays_of_few(preds, target)
+    if arrays is None:
         return None
-    plain = preds.dtype in _PLAIN_SCORES and target.dtype in _PLAIN_TARGETS and not preds.requires_grad
-    if not plain or preds.ndim != 1 or not 0 < preds.shape[0] <= builders.FEW_ITEMS or preds.shape != target.shape:
-        return None
-    given = target.numpy()
-    if target.dtype != torch.bool and given.min() < 0:
-        return None
-    curve = builders.curve_of_few(preds.numpy(), given > 0, getattr(measure, "top_k", None))
+    curve = builders.curve_of_few(arrays[0], arrays[1] > 0, getattr(measure, "top_k", None))
     if curve is None:
         return None
     value = measure(curve).item()
-    return (
-        None
-        if value != value
-        else torch.from_numpy(np.array(value, np.float64 if preds.dtype == torch.float64 else np.float32))
-    )
+    if value != value:
+        return None
+    return torch.from_numpy(np.array(value, np.float64 if preds.dtype == torch.float64 else np.float32))
 
 
 @plans.kept

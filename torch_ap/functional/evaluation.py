@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from torch_ap.core import averaging, batch, bins, checks, hit_curve
+from torch_ap.core import averaging, batch, bins, builders, checks, hit_curve, plans
 from torch_ap.core.batch import Batch, Door
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
@@ -97,10 +97,26 @@ def evaluate(
 ) -> Tensor:
     """All steps, for one batch that is all there is."""
     checks.floating_dtype("dtype", dtype)
+    if weights is None and (value := _of_plain_ranking(evaluation, preds, target)) is not None:
+        return value.to(dtype or result_dtype(preds.dtype))
     admitted = evaluation.admit(preds, target, weights)
     evaluation = evaluation.to(admitted.scores.device)
     raise_broken(admitted.broken, evaluation.door.top)
     return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))
+
+
+def _of_plain_ranking(evaluation: Evaluation, preds: Tensor, target: Tensor) -> Tensor | None:
+    """The value of one short ranking, without a look at anything twice.
+
+    None where anything is out of the ordinary, to be told or reckoned with on the usual way.
+    """
+    if evaluation.thresholds is not None or not evaluation.door.plain:
+        return None
+    arrays = builders.arrays_of_few(preds, target)
+    if arrays is None or (arrays[1].dtype != bool and arrays[1].max() > 1):
+        return None
+    curve = builders.curve_of_few(arrays[0], arrays[1] > 0, evaluation.convention.top_k)
+    return None if curve is None or not curve.m else evaluation.convention(curve).reshape(())
 
 
 def raise_broken(broken: Tensor | None, top: int) -> None:
@@ -130,15 +146,21 @@ def door_and_thresholds(
     checks.thresholds(thresholds)
     if name is not None:
         checks.positive_int(name, width, least=2)
-    door = Door(
-        width=width,
-        classes=name == "num_classes",
-        ignore_index=ignore_index,
-        normalization=normalization,
-        unit_range=isinstance(thresholds, int),
-        validate=validate_args,
+    door = _door(
+        *(width, name == "num_classes", ignore_index, normalization),
+        *(isinstance(thresholds, int), validate_args),
     )
     return door, None if thresholds is None else bins.thresholds_from(thresholds)
+
+
+_door, _evaluation = plans.kept(Door), plans.kept(Evaluation)
+
+
+def evaluation_of(
+    door: Door, convention: Convention, thresholds: Tensor | None, average: str | None, action: str | None
+) -> Evaluation:
+    """The evaluation of these settings, checked once."""
+    return (_evaluation if thresholds is None else Evaluation)(door, convention, thresholds, average, action)
 
 
 def _flat(admitted: Batch) -> Batch:
