@@ -15,15 +15,9 @@ import torch
 
 
 def by_turns(
-    contenders: Mapping[str, Callable[[], Any]],
-    rounds: int,
-    clock: Callable[[], float] = time.perf_counter,
-    of: Callable[[list[float]], float] = statistics.median,
+    contenders: Mapping[str, Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
-    """Median seconds of each contender, after one round that does not count; ``time.process_time`` for CPU seconds.
-
-    ``of=min`` for the least, which is steadier where a run takes less than a machine's interruptions.
-    """
+    """Median seconds of each contender, after one round that does not count; ``time.process_time`` for CPU seconds."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds + 1):
         for name, run in contenders.items():
@@ -33,7 +27,7 @@ def by_turns(
             took = clock() - start
             if turn or rounds == 0:
                 seconds[name].append(took)
-    return {name: of(times) for name, times in seconds.items()}
+    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def once(

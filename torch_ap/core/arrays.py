@@ -48,3 +48,8 @@ def places(flags: Any) -> Any:
 def some(flags: Any) -> bool:
     """Whether a flag is set."""
     return bool(flags.any() if isinstance(flags, Tensor) else np.count_nonzero(flags))
+
+
+def every(flags: Tensor) -> bool:
+    """Whether all flags are set, as far as a look does not stall a device."""
+    return flags.is_cpu and bool(np.count_nonzero(flags.numpy()) == flags.shape[0])

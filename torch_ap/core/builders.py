@@ -25,8 +25,8 @@ _SHORT_COLUMN = 2048
 _MANY_HITS = 8
 _ITEMS_A_BLOCK = 1 << 24
 FEW_ITEMS = 1 << 13
-_USUAL_SCORES = (torch.float32, torch.float64, torch.int64, torch.int32)
-_USUAL_TARGETS = (torch.int64, torch.bool, torch.int32, torch.uint8)
+_USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
+_USUAL_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
 _ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
 _ONES.setflags(write=False)
 _RANKS.setflags(write=False)
@@ -77,7 +77,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
     relevant, on_cpu = order.as_flags(relevant), scores.is_cpu
-    if on_cpu and len(offsets) == 2 and len(scores) <= FEW_ITEMS:
+    if on_cpu and offsets.shape[0] == 2 and scores.shape[0] <= FEW_ITEMS:
         return _counted(scores, relevant, m)
     curve = rows.from_runs(scores, relevant, offsets, m) if on_cpu else None
     if curve is None and on_cpu and scores.element_size() < 8:
@@ -175,10 +175,11 @@ def arrays_of_few(scores: Tensor, target: Tensor) -> tuple[Array, Array] | None:
         return None
     if scores.dtype not in _USUAL_SCORES or target.dtype not in _USUAL_TARGETS or scores.requires_grad:
         return None
-    if scores.ndim != 1 or not 0 < scores.shape[0] <= FEW_ITEMS or scores.shape != target.shape:
+    shape = scores.shape
+    if len(shape) != 1 or not 0 < shape[0] <= FEW_ITEMS or shape != target.shape:
         return None
     given = target.numpy()
-    return (scores.numpy(), given) if given.dtype == bool or given.min() >= 0 else None
+    return (scores.numpy(), given) if target.dtype == torch.bool or np.minimum.reduce(given) >= 0 else None
 
 
 def curve_of_few(scores: Array, flags: Array, depth: int | None = None) -> Any:

@@ -70,13 +70,13 @@ class QueryEvaluation:
         """
         values = (measure or self.measure)(rankings.curve)
         each, no_item = arrays.native(values), rankings.curve.native.n == 0
-        kept = arrays.namespace(each).ones_like(no_item)
+        kept = ~no_item
         if arrays.some(no_item) or arrays.some(each != each):
             each, kept = self._settled(each, no_item, rankings)
             values = arrays.tensor(each)
         found = PerQuery(rankings.queries, values, arrays.tensor(kept))
         queries = arrays.native(rankings.queries)
-        if bool((queries[1:] > queries[:-1]).all()):
+        if len(queries) == 1 or not arrays.some(queries[1:] <= queries[:-1]):
             return found
         order = torch.argsort(rankings.queries)
         return PerQuery(*(segments.pick(x, order) for x in found))
@@ -105,7 +105,7 @@ class QueryEvaluation:
 
     def value(self, each: PerQuery, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """The aggregate over the queries that have a part in it; NaN, with a warning, where there is none."""
-        values = segments.pick(each.values, each.kept)
+        values = each.values if arrays.every(each.kept) else segments.pick(each.values, each.kept)
         if callable(self.aggregation):
             return _aggregated(self.aggregation, values.to(dtype))
         if not len(values):

@@ -52,6 +52,7 @@ class AtRank:
             k = segments.real(k)
         if self.ratio == "f_beta":
             value = counts.counts_at_rank(curve, k, ties=self.ties).f_beta(self.beta)
+            value = arrays.namespace(value).where(curve.m > 0, value, torch.nan)
         else:
             value = self._ratio(curve, counts.hits_in_top(curve, k, self.ties), k)
         return arrays.tensor(value)

@@ -15,6 +15,7 @@ from torch_ap.core.queries.door import NOT_COUNTED, QueryBatch
 _MOST_GAPS = 2
 _ITEMS_A_RUN = 4
 _ITEMS_OF_A_LOOK = 4096
+_FIRST = np.zeros(1, np.int64)
 
 
 class Rankings(NamedTuple):
@@ -102,7 +103,9 @@ def _of_flat(batch: QueryBatch) -> Rankings:
 
 def _some_apart(relevance: Tensor) -> bool:
     """Whether there are items that do not count; the greatest value says it in one pass."""
-    return len(relevance) > 0 and int(arrays.native(relevance).max()) == NOT_COUNTED
+    if not relevance.shape[0]:
+        return False
+    return int(np.maximum.reduce(relevance.numpy()) if relevance.is_cpu else relevance.max()) == NOT_COUNTED
 
 
 def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -112,12 +115,17 @@ def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """
     given = indexes.numpy()
     head = given[:_ITEMS_OF_A_LOOK]
-    if np.count_nonzero(head[1:] != head[:-1]) > len(head) // _ITEMS_A_RUN:
+    changed = head[1:] != head[:-1]
+    if np.count_nonzero(changed) > len(head) // _ITEMS_A_RUN:
         return None, None
-    starts = np.append(0, np.flatnonzero(given[1:] != given[:-1]) + 1)
+    if len(given) > len(head):
+        changed = given[1:] != given[:-1]
+    starts = np.concatenate([_FIRST, changed.nonzero()[0] + 1])
     if len(starts) > len(given) // _ITEMS_A_RUN + 1:
         return None, None
-    queries = given[starts]
+    queries = given.take(starts)
+    if len(starts) == 1:
+        return torch.from_numpy(queries), torch.from_numpy(np.array([0, len(given)]))
     together = bool((queries[1:] > queries[:-1]).all()) or len(np.unique(queries)) == len(queries)
     return (torch.from_numpy(queries), torch.from_numpy(np.append(starts, len(given)))) if together else (None, None)
 
@@ -143,7 +151,7 @@ def _numbered(indexes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _judged(queries: Tensor, curve: HitCurve, batch: QueryBatch) -> Rankings:
     """Let the numbers of relevant items that were given replace those seen; judged queries without items come last."""
-    judged = torch.zeros_like(queries, dtype=torch.bool)
+    judged = torch.zeros(queries.shape, dtype=torch.bool, device=queries.device)
     if batch.judged_queries is None or batch.judged_counts is None or not len(batch.judged_queries):
         return Rankings(queries, curve, judged)
     known, counts = judgements.agreed(batch.judged_queries, batch.judged_counts)
