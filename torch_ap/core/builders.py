@@ -19,12 +19,12 @@ from torch import Tensor
 from torch_ap.core import hit_curve, order, packing, rows, segments, shuffled
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
+from torch_ap.core.rows import FEW_ITEMS
 
 _COLUMNS_A_TASK = 32
 _SHORT_COLUMN = 2048
 _MANY_HITS = 8
 _ITEMS_A_BLOCK = 1 << 24
-FEW_ITEMS = 1 << 13
 _USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
 _USUAL_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
 _ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)

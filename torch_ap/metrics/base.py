@@ -81,7 +81,7 @@ class RankingMetric(Metric):
 
     def _raise_noted(self, **words: Any) -> None:
         """Raise for the first update that broke a rule."""
-        noted = self.ledger[len(self._identity) :].tolist()
+        noted = self.ledger.tolist()[len(self._identity) :]
         if min(noted) < _NEVER:
             rule = self.value_rules[noted.index(min(noted))].format(**words)
             raise ValueError(
