@@ -18,11 +18,12 @@ from torch_ap.functional.classification import (
     Average,
     Denominator,
     Interpolation,
+    NanStrategy,
     Normalization,
     Thresholds,
     Ties,
 )
-from torch_ap.functional.evaluation import Evaluation, door_and_thresholds
+from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, warn_of_logits
 from torch_ap.metrics.uncertainty import UncertainMetric
 
 
@@ -35,7 +36,7 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     __jit_unused_properties__: ClassVar[list[str]] = [
         *UncertainMetric.__jit_unused_properties__,
-        *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args"),
+        *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args", "nan_strategy"),
         *("num_classes", "num_labels"),
     ]
 
@@ -50,6 +51,7 @@ class ClassificationAveragePrecision(UncertainMetric):
         binned = None if thresholds is None else thresholds.tolist()
         super().__init__(f"{door}|{binned}", **kwargs)
         self._evaluation = evaluation if self.device.type == "meta" else evaluation.to(self.device)
+        self._rows_unseen = door.classes and door.normalization is None
         if thresholds is None:
             for name in ("scores", "targets", "weights"):
                 self.add_state(name, [], dist_reduce_fx="cat")
@@ -93,6 +95,11 @@ class ClassificationAveragePrecision(UncertainMetric):
         """Whether the values of batches are checked."""
         return self._evaluation.door.validate
 
+    @property
+    def nan_strategy(self) -> str:
+        """What NaN scores are: "error", "ignore" or "warn"."""
+        return self._evaluation.door.nan_strategy
+
     def update(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> None:
         """Add a batch.
 
@@ -111,6 +118,8 @@ class ClassificationAveragePrecision(UncertainMetric):
         batch = self._evaluation.admit(preds, target, weights)
         if batch.scores.device != self._device:
             self._check_device(batch.scores, "preds")
+        if self._rows_unseen and batch.scores.device.type == "cpu":
+            self._look_at_rows(batch)
         if self._evaluation.thresholds is None:
             self._append(batch, target)
         elif weights is None:
@@ -121,9 +130,17 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     def compute(self) -> Tensor:
         """The average precision of all items so far: 0-d, or one per class for no average."""
-        self._raise_noted(top=self._evaluation.door.top)
-        curve, _, scores = self._held()
+        self._raise_broken()
+        curve, batch, scores = self._held()
+        if self._rows_unseen and batch is not None:
+            self._look_at_rows(batch)
         return self._evaluation.value(curve, self._dtype_of_result(scores), warn=self.update_called)
+
+    def _look_at_rows(self, batch: Batch) -> None:
+        """Once, at the first items: are these probabilities?"""
+        if len(batch.scores):
+            self._rows_unseen = False
+            warn_of_logits(self._evaluation.door, batch)
 
     def _held(self) -> tuple[HitCurve, Batch | None, torch.dtype]:
         if self.thresholds is None:
@@ -141,7 +158,7 @@ class ClassificationAveragePrecision(UncertainMetric):
         """Keep the batch, in memory of our own."""
         if self.scores and (batch.weights is not None) != bool(self.weights):
             raise ValueError("`weights` must be given in every update or in none")
-        scores = memory.copied(batch.scores) if self._evaluation.door.normalization is None else batch.scores
+        scores = memory.copied(batch.scores) if not self._evaluation.door.normalizes else batch.scores
         targets = batch.target if batch.target.dtype != target.dtype else memory.copied(batch.target)
         if batch.weights is not None:
             self.weights.append(memory.copied(batch.weights))
@@ -192,6 +209,7 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         interpolation: None, "11-point", "101-point", "all-points", "trapezoid", or a tensor of recall levels.
         ties: "grouped", "expected", "optimistic" or "pessimistic".
         empty_target_action: "neg", "pos", "nan", "skip" or "error"; None for 0 with a warning.
+        nan_strategy: "error", or "ignore" or "warn" to leave out items whose score is NaN.
         kwargs: of ``torchmetrics.Metric``.
 
     The result is float32; float64 for float64 scores (not with thresholds, which forget them) and after
@@ -212,17 +230,22 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         thresholds: Thresholds = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        normalization: Literal["sigmoid"] | None = None,
+        normalization: Literal["none", "sigmoid"] | None = None,
         *,
         top_k: int | None = None,
         denominator: Denominator = "min",
         interpolation: Interpolation = None,
         ties: Ties = "grouped",
         empty_target_action: Action | None = None,
+        nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
         door, levels = door_and_thresholds(
-            thresholds, ignore_index=ignore_index, normalization=normalization, validate_args=validate_args
+            thresholds,
+            ignore_index=ignore_index,
+            normalization=normalization,
+            validate_args=validate_args,
+            nan_strategy=nan_strategy,
         )
         convention = Convention(top_k, denominator, interpolation, ties)
         super().__init__(Evaluation(door, convention, levels, action=empty_target_action), **kwargs)
@@ -239,19 +262,22 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         num_classes: C.
         average: "macro", "weighted", "none" or None.
         thresholds, ignore_index, validate_args: as for :class:`BinaryAveragePrecision`.
-        normalization: None, "softmax" or "sigmoid". Logits of a network trained with a softmax want "softmax".
+        normalization: "softmax", "sigmoid", or None for neither. Logits of a network trained with a softmax want
+            "softmax"; None warns once where the first rows are no distributions (on an accelerator not with
+            ``thresholds``), "none" never does.
         top_k, denominator, interpolation, ties: as for :class:`BinaryAveragePrecision`, class by class.
         empty_target_action: the same names; None leaves absent classes out of the average, with a warning.
+        nan_strategy: "error", or "ignore" or "warn" to leave out items with a NaN score.
         kwargs: of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
         >>> from torch_ap import MulticlassAveragePrecision
-        >>> metric = MulticlassAveragePrecision(num_classes=3, average=None)
-        >>> preds = torch.tensor([[2.0, 0.5, -1.0], [0.1, 1.5, 0.3], [1.0, -0.2, 0.4], [-0.5, 0.2, 0.1]])
-        >>> metric.update(preds, torch.tensor([0, 1, 2, 1]))
+        >>> metric = MulticlassAveragePrecision(num_classes=3, average=None, normalization="softmax")
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.1, 1.5, 0.3], [1.0, -0.2, 0.4], [-0.5, 0.2, 0.1]])
+        >>> metric.update(logits, torch.tensor([0, 1, 2, 1]))
         >>> metric.compute()
-        tensor([1.0000, 0.8333, 1.0000])
+        tensor([1., 1., 1.])
     """
 
     plot_legend_name: str = "Class"
@@ -270,6 +296,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         interpolation: Interpolation = None,
         ties: Ties = "grouped",
         empty_target_action: Action | None = None,
+        nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
         door, levels = door_and_thresholds(
@@ -279,6 +306,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
             ignore_index=ignore_index,
             normalization=normalization,
             validate_args=validate_args,
+            nan_strategy=nan_strategy,
         )
         convention = Convention(top_k, denominator, interpolation, ties)
         super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)
@@ -301,6 +329,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         thresholds, ignore_index, validate_args, normalization: as for :class:`BinaryAveragePrecision`.
         top_k, denominator, interpolation, ties: as for :class:`BinaryAveragePrecision`, label by label.
         empty_target_action: the same names; None counts labels without positives as 0, with a warning.
+        nan_strategy: "error", or "ignore" or "warn" to leave out the scores that are NaN.
         kwargs: of ``torchmetrics.Metric``.
 
     Example:
@@ -321,13 +350,14 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         thresholds: Thresholds = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        normalization: Literal["sigmoid"] | None = None,
+        normalization: Literal["none", "sigmoid"] | None = None,
         *,
         top_k: int | None = None,
         denominator: Denominator = "min",
         interpolation: Interpolation = None,
         ties: Ties = "grouped",
         empty_target_action: Action | None = None,
+        nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
         door, levels = door_and_thresholds(
@@ -337,6 +367,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
             ignore_index=ignore_index,
             normalization=normalization,
             validate_args=validate_args,
+            nan_strategy=nan_strategy,
         )
         convention = Convention(top_k, denominator, interpolation, ties)
         super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)

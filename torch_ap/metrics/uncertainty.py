@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import segments
-from torch_ap.core.batch import Batch, counted
+from torch_ap.core.batch import NAN_SCORE, Batch, counted
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import Evaluation
 from torch_ap.inference import rules
@@ -37,6 +37,11 @@ class UncertainMetric(RankingMetric):
         """Where only counts were kept: the rankings with all items as hits, whose entries are all bins."""
         raise NotImplementedError
 
+    def _raise_broken(self) -> None:
+        door = self._evaluation.door
+        warned = {NAN_SCORE: door.warn_of_nan} if door.nan_strategy == "warn" else {}
+        self._raise_noted(warned, top=door.top)
+
     @contextmanager
     def _all_ranks(self) -> Iterator[tuple[HitCurve, Batch | None, torch.dtype]]:
         """What is held by all ranks together."""
@@ -44,7 +49,7 @@ class UncertainMetric(RankingMetric):
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn, should_sync=should_sync, should_unsync=self._should_unsync and should_sync
         ):
-            self._raise_noted(top=self._evaluation.door.top)
+            self._raise_broken()
             curve, batch, scores = self._held()
             if curve.weighted or (batch is not None and batch.weights is not None):
                 raise ValueError("`weights` have no chance level and no interval: their formulas count items")
