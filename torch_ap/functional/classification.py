@@ -160,7 +160,7 @@ def multiclass_average_precision(
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.1, 1.5, 0.3], [1.0, -0.2, 0.4], [-0.5, 0.2, 0.1]])
         >>> target = torch.tensor([0, 1, 2, 1])
         >>> multiclass_average_precision(logits, target, num_classes=3, average=None, normalization="softmax")
-        tensor([1., 1., 1.])
+        tensor([1.0000, 1.0000, 0.5000])
     """
     door, levels = door_and_thresholds(
         thresholds,

@@ -20,6 +20,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.core import checks, memory
+from torch_ap.metrics import representation
 
 _NEVER = 1 << 62
 _DTYPES = (
@@ -158,8 +159,8 @@ class RankingMetric(Metric):
         Raises:
             ValueError: if the other is of another class or has other settings; nothing is merged then.
         """
-        if isinstance(incoming_state, Metric) and not isinstance(incoming_state, type(self)):
-            raise ValueError(f"`incoming_state` must be a {type(self).__name__}, got a {type(incoming_state).__name__}")
+        if isinstance(incoming_state, Metric):
+            representation.check_class(self, incoming_state, "incoming_state")
         state = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
         self._check_identity(state.get("ledger"), "incoming_state")
         self._check_merge(state)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from torch_ap.core import memory
-from torch_ap.core.batch import Batch
+from torch_ap.core.batch import Batch, counted
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.classification import (
@@ -24,6 +24,7 @@ from torch_ap.functional.classification import (
     Ties,
 )
 from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, warn_of_logits
+from torch_ap.metrics import representation
 from torch_ap.metrics.uncertainty import UncertainMetric
 
 
@@ -37,7 +38,8 @@ class ClassificationAveragePrecision(UncertainMetric):
     __jit_unused_properties__: ClassVar[list[str]] = [
         *UncertainMetric.__jit_unused_properties__,
         *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args", "nan_strategy"),
-        *("num_classes", "num_labels"),
+        "empty_target_action",
+        *("num_classes", "num_labels", "preds", "target", "confmat"),
     ]
 
     scores: list[Tensor]
@@ -71,9 +73,18 @@ class ClassificationAveragePrecision(UncertainMetric):
         return self._evaluation.convention
 
     def extra_repr(self) -> str:
-        """What differs from the defaults, for ``repr``."""
-        plain, given = Convention(), vars(self.convention)
-        return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not getattr(plain, name))
+        """What is computed of what, for ``repr``."""
+
+        def value_of(name: str) -> Any:
+            return getattr(self.convention if name in vars(self.convention) else self, name)
+
+        shown = ("average", "thresholds", "normalization")
+        return representation.settings_text(representation.defaults_of(type(self)), value_of, shown)
+
+    @property
+    def empty_target_action(self) -> str | None:
+        """What a ranking without positives counts as; None for the task's default."""
+        return self._evaluation.action
 
     @property
     def average(self) -> str | None:
@@ -99,6 +110,39 @@ class ClassificationAveragePrecision(UncertainMetric):
     def nan_strategy(self) -> str:
         """What NaN scores are: "error", "ignore" or "warn"."""
         return self._evaluation.door.nan_strategy
+
+    @property
+    def preds(self) -> list[Tensor]:
+        """The scores held, a tensor a batch, without ignored items; with thresholds none are."""
+        held = self.scores if self.thresholds is None else []
+        return [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
+
+    @property
+    def target(self) -> list[Tensor]:
+        """The targets of ``preds``, int64; single scores that are ignored have ``ignore_index``, or -1 without one."""
+        mark = -1 if self.ignore_index is None else self.ignore_index
+        held = self.targets if self.thresholds is None else []
+        rows = [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
+        return [torch.where(counted(x), x.long(), mark) for x in rows]
+
+    def _kept_items(self) -> list[Tensor]:
+        """Which items of each batch have any score that counts, as torchmetrics keeps them."""
+        held = self.targets if self.thresholds is None else []
+        return [counted(x) if x.ndim == 1 else torch.ones_like(x[:, 0], dtype=torch.bool) for x in held]
+
+    @property
+    def confmat(self) -> Tensor:
+        """With thresholds: (T, 2, 2), or (T, C, 2, 2), items by target and by whether they reach the threshold.
+
+        Raises:
+            AttributeError: without thresholds, where torchmetrics' metric has none either.
+        """
+        if self.thresholds is None:
+            raise AttributeError("`confmat` is there with `thresholds` only")
+        counts = self.counts + self.weight_sums if bool(self.weight_sums.any()) else self.counts
+        reached = counts.cumsum(1)[:, :-1].flip(1).transpose(0, 1)
+        table = torch.stack([counts.sum(1) - reached, reached], -1)
+        return table if self._evaluation.door.width is not None else table[:, 0]
 
     def update(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> None:
         """Add a batch.
@@ -277,7 +321,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.1, 1.5, 0.3], [1.0, -0.2, 0.4], [-0.5, 0.2, 0.1]])
         >>> metric.update(logits, torch.tensor([0, 1, 2, 1]))
         >>> metric.compute()
-        tensor([1., 1., 1.])
+        tensor([1.0000, 1.0000, 0.5000])
     """
 
     plot_legend_name: str = "Class"

@@ -22,6 +22,7 @@ from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import interval_of_curve
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
+from torch_ap.metrics.representation import check_class
 
 
 class UncertainMetric(RankingMetric):
@@ -149,8 +150,7 @@ class UncertainMetric(RankingMetric):
             >>> round(a.compare(b).difference, 4)
             0.247
         """
-        if not isinstance(other, type(self)):
-            raise ValueError(f"`other` must be a {type(self).__name__}, got a {type(other).__name__}")
+        check_class(self, other, "other")
         self._check_identity(other.ledger, "other")
         for name in ("convention", "average", "action"):
             here, there = (repr(getattr(metric._evaluation, name)) for metric in (self, other))
