@@ -119,13 +119,13 @@ class Door:
         missing = preds.isnan().any(1) if self.classes else preds.isnan()
         missing = missing if ignored is None else missing & ~ignored
         if on_cpu and self.nan_strategy == "warn" and bool(missing.any()):
-            rank_zero_warn(f"`preds` hold NaN: {int(missing.sum())} {self._left_out}", UserWarning)
+            rank_zero_warn(f"`preds` hold NaN; {self._left_out}: {int(missing.sum())}", UserWarning)
         return missing
 
     @property
     def _left_out(self) -> str:
         what = "items" if self.classes or self.width is None else "scores"
-        return f"{what} left out (`nan_strategy='warn'`)"
+        return f"by `nan_strategy='warn'`, {what} left out"
 
     def without_nan(self, broken: Tensor | None) -> Tensor | None:
         """The rules that a batch on an accelerator breaks, where NaN scores are worth a warning, which is given now."""
@@ -137,7 +137,7 @@ class Door:
 
     def warn_of_nan(self) -> None:
         """Warn of NaN scores that were left out on an accelerator, where nobody has counted them."""
-        rank_zero_warn(f"`preds` held NaN: such {self._left_out}", UserWarning)
+        rank_zero_warn(f"`preds` held NaN; {self._left_out}", UserWarning)
 
     def _check_form(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> None:
         checks.scores("preds", preds)

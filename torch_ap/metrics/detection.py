@@ -201,8 +201,8 @@ class MeanAveragePrecision(UncertainImages):
 
         Returns:
             Predictions and targets, a dict an image, ascending by image id; images without annotations are there too,
-            which torchmetrics leaves out. Boxes have the metric's ``box_format``; torchmetrics leaves them as they are in
-            the files, xywh, whatever that is. Numbers are float64.
+            which torchmetrics leaves out. Boxes have the metric's ``box_format``; torchmetrics leaves them as the files
+            have them, xywh, whatever that is. Numbers are float64.
 
         Raises:
             ValueError: as :func:`torch_ap.files.coco.read_coco`.
