@@ -19,23 +19,6 @@ _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
 _COLUMNS = ("ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp")
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the sub-command."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "coco", help="COCO mean average precision of a results file", description=__doc__
-    )
-    parser.add_argument("annotations", help="JSON of images, annotations and categories")
-    parser.add_argument("results", help="JSON list of detections")
-    parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
-    parser.add_argument("--per-class", action="store_true", help="a table with a row a category too")
-    images.add_interval(parser)
-    parser.add_argument(
-        "--compare", metavar="RESULTS", help="another list of detections: its mean's difference, interval and p-value"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, all digits")
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
     data = read_coco(args.annotations, args.results, args.iou_type)

@@ -1,6 +1,5 @@
 """What the detection commands say of their number beside it: interval, chance, difference to other results."""
 
-import argparse
 import math
 from collections.abc import Mapping
 
@@ -10,13 +9,6 @@ from torch_ap.metrics.image_uncertainty import UncertainImages
 _COMPARED = ("difference", "low", "high", "standard_error", "p_value")
 
 Numbers = dict[str, float]
-
-
-def add_interval(parser: argparse.ArgumentParser) -> None:
-    """Add the option that asks for an interval."""
-    parser.add_argument(
-        "--interval", action="store_true", help="the mean's 95%% interval over resampled images, and its chance level"
-    )
 
 
 def interval(metric: UncertainImages) -> Numbers:

@@ -2,28 +2,10 @@
 
 import argparse
 import json
-from typing import Any
 
 from torch_ap.commands import images
 from torch_ap.files.voc import read_voc
 from torch_ap.metrics.detection import VOCMeanAveragePrecision
-
-
-def add_parser(subparsers: Any) -> None:
-    """Add the sub-command."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "voc", help="PASCAL VOC mean average precision of folders of boxes", description=__doc__
-    )
-    parser.add_argument("ground_truths", help="folder of XML annotations, or of text files, one an image")
-    parser.add_argument("detections", help="folder of text files, one an image, or one a class (devkit)")
-    parser.add_argument("--box-format", choices=("xyxy", "xywh", "cxcywh"), default="xyxy")
-    parser.add_argument("--iou-threshold", type=float, default=0.5)
-    parser.add_argument("--interpolation", choices=("all-points", "11-point"), default="all-points")
-    parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
-    parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold")
-    images.add_interval(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON, all digits")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
