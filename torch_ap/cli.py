@@ -79,7 +79,7 @@ def _status(run: Callable[[], int]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
     except (ValueError, ModuleNotFoundError) as error:
         return _fail(str(error))
     except MemoryError:

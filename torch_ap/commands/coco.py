@@ -2,11 +2,13 @@
 
 import argparse
 import json
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 
-from torch_ap.commands import images
+from torch_ap.commands import diagnosis, images
+from torch_ap.commands.notes import note
 from torch_ap.files.coco import CocoData, read_coco
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
@@ -21,7 +23,7 @@ _COLUMNS = ("ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
-    data = read_coco(args.annotations, args.results, args.iou_type)
+    data = _read(args, args.results)
     settings = settings_of(
         box_format="xywh",
         iou_type=args.iou_type,
@@ -52,6 +54,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _read(args: argparse.Namespace, results: str) -> CocoData:
+    """What the files hold; what is likely wrong with it is said."""
+    data = read_coco(args.annotations, results, args.iou_type)
+    detections = len(data.preds["labels"]) if isinstance(data.preds, Mapping) else sum(map(_detections, data.preds))
+    images.refuse_empty(detections, results, args.allow_empty)
+    for cause in diagnosis.causes(
+        diagnosis.Evidence(data.preds, data.target, data.class_names, "xywh", "xywh", data.sizes)
+    ):
+        note(f"{results}: {cause}")
+    return data
+
+
+def _detections(image: Mapping[str, Any]) -> int:
+    return len(image["labels"])
+
+
 def _stated(args: argparse.Namespace, data: CocoData) -> tuple[images.Numbers, images.Numbers]:
     """Interval and comparison, as far as they are asked for."""
     if not args.interval and args.compare is None:
@@ -60,7 +78,7 @@ def _stated(args: argparse.Namespace, data: CocoData) -> tuple[images.Numbers, i
     interval = images.interval(metric) if args.interval else {}
     if args.compare is None:
         return interval, {}
-    other = read_coco(args.annotations, args.compare, args.iou_type)
+    other = _read(args, args.compare)
     return interval, images.compared(metric, _metric(other, args.iou_type))
 
 

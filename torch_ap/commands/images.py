@@ -23,6 +23,12 @@ def compared(metric: UncertainImages, other: UncertainImages) -> Numbers:
     return {name: getattr(found, name) for name in _COMPARED}
 
 
+def refuse_empty(detections: int, path: str, allowed: bool) -> None:
+    """No detections at all are an error, unless they are allowed: nothing was detected, or the wrong file was given."""
+    if not detections and not allowed:
+        raise ValueError(f"{path}: holds no detections (--allow-empty lets it pass)")
+
+
 def interval_line(found: Mapping[str, float]) -> str:
     """The interval and the chance level, as a line."""
     return (

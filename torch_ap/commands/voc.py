@@ -3,16 +3,18 @@
 import argparse
 import json
 
-from torch_ap.commands import images
-from torch_ap.files.voc import read_voc
+from torch_ap.commands import diagnosis, images
+from torch_ap.commands.notes import note
+from torch_ap.files.voc import VocData, read_voc
+from torch_ap.files.yolo import read_yolo
 from torch_ap.metrics.detection import VOCMeanAveragePrecision
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
-    data = read_voc(args.ground_truths, args.detections)
+    data = _read(args)
     metric = VOCMeanAveragePrecision(
-        args.box_format,
+        "xyxy",
         args.iou_threshold,
         interpolation=args.interpolation,
         inclusive_pixels=not args.exclusive_pixels,
@@ -35,3 +37,28 @@ def run(args: argparse.Namespace) -> int:
     if interval:
         print(images.interval_line(interval))
     return 0
+
+
+def _read(args: argparse.Namespace) -> VocData:
+    """What the folders hold; what is likely wrong with it is said."""
+    yolo = args.format == "yolo"
+    for option in ("box_format",) if yolo else ("images", "names"):
+        if getattr(args, option) is not None:
+            raise ValueError(f"--{option.replace('_', '-')} has no meaning with --format {args.format}")
+    given = args.box_format or "xyxy"
+    if yolo:
+        data = read_yolo(args.ground_truths, args.detections, args.images, args.names, allow_empty=args.allow_empty)
+    else:
+        data = read_voc(args.ground_truths, args.detections, given, allow_empty=args.allow_empty)
+    images.refuse_empty(len(data.preds["labels"]), args.detections, args.allow_empty)
+    truths = data.target["boxes"]
+    if len(truths) and float(truths.abs().max()) <= 1.1 and not args.exclusive_pixels:
+        raise ValueError(
+            f"{args.ground_truths}: all boxes lie in [0, 1], and a size counts both its first and its last pixel: "
+            "give --exclusive-pixels for boxes in fractions of the image's size, or --format yolo for YOLO's"
+        )
+    names = dict(enumerate(data.class_names))
+    evidence = diagnosis.Evidence(data.preds, data.target, names, given=None if yolo else given, sizes=data.sizes)
+    for cause in diagnosis.causes(evidence):
+        note(f"{args.detections}: {cause}")
+    return data

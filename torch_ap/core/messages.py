@@ -4,6 +4,7 @@ import reprlib
 
 LONGEST = 80
 _REPR = reprlib.Repr()
+_REPR.maxlevel = 2
 _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxother = _REPR.maxstring = _REPR.maxlong = LONGEST + 1
 
 

@@ -3,6 +3,8 @@
 Nothing is guessed: text of another encoding would be read as other names, or as blanks.
 """
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,8 +89,8 @@ def check(data: bytes, path: str | Path, line: int = 1) -> None:
         raise ValueError(f"{where}: a byte-order mark (U+FEFF) inside the file, as when files are joined")
 
 
-def number(word: str, where: str, what: str = "number") -> float:
-    """A number in decimal digits, finite or not, never NaN.
+def numbers(words: Sequence[str], where: str, what: str) -> list[float]:
+    """Finite numbers in decimal digits.
 
     Python's own reading is wider: it takes digits of other scripts and underscores.
 
@@ -96,12 +98,17 @@ def number(word: str, where: str, what: str = "number") -> float:
         ValueError: naming ``where``, for anything else.
     """
     try:
-        value = float(word) if word.isascii() and "_" not in word else float("nan")
+        values = [float(word) if word.isascii() and "_" not in word else math.nan for word in words]
     except ValueError:
-        value = float("nan")
-    if value != value:
-        raise ValueError(f"{where}: {what} must be a number, got {shown(word)}")
-    return value
+        values = [math.nan]
+    if not all(map(math.isfinite, values)):
+        raise ValueError(f"{where}: {what} must hold finite numbers, got {shown(' '.join(words))}")
+    return values
+
+
+def whole_number(word: str) -> int | None:
+    """A whole number of at least 0 and of at most nine digits; None for anything else."""
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 10 else None
 
 
 def _refuse_control(data: bytes, path: str | Path, line: int) -> None:
