@@ -113,7 +113,8 @@ def read_voc(
         truths = _corners(lines, box_format)
     files = text_files(detections, allow_empty)
     known = {row.name for row in truths}
-    found = [row for path in files for row in _detections(path, set(images), known)]
+    class_of = _classes_of_files(files, set(images), known)
+    found = [row for path in files for row in _detections(path, set(images), class_of.get(path))]
     _refuse_yolo(found, detections)
     _refuse_score_behind(found, detections)
     names = sorted(known.union(row.name for row in found))
@@ -210,14 +211,26 @@ def _of_text(path: Path, box_format: str) -> list[Row]:
     return rows
 
 
-def _detections(path: Path, images: set[str], classes: set[str]) -> list[Row]:
+def _classes_of_files(files: list[Path], images: set[str], classes: set[str]) -> dict[Path, str]:
+    """The class of each file that is no image's; a class has one."""
+    out: dict[Path, str] = {}
+    seen: dict[str, Path] = {}
+    for path in files:
+        if path.stem in images:
+            continue
+        out[path] = name = _class_in(path.stem, classes)
+        if name in seen:
+            raise ValueError(f"{path}: class {shown(name)} must have one file, and has {seen[name]} too")
+        seen[name] = path
+    return out
+
+
+def _detections(path: Path, images: set[str], class_of_file: str | None) -> list[Row]:
     """The detections of one file, of an image or of a class."""
-    of_image = path.stem in images
-    name_of_file = "" if of_image else _class_in(path.stem, classes)
     rows = []
     for where, words in text.lines(path):
         first, numbers = _named(words, 5, where)
-        image, name = (path.stem, first) if of_image else (first, name_of_file)
+        image, name = (path.stem, first) if class_of_file is None else (first, class_of_file)
         if image not in images:
             raise ValueError(
                 f"{where}: unknown image {shown(image)}; the file has no image's name, so that its lines must begin "
