@@ -363,6 +363,16 @@ def test_the_class_in_the_name_of_a_file(stem, name, voc):
             read_voc(folder / "xml", folder / "found")
 
 
+def test_a_sample_of_the_images_is_looked_at():
+    """Ten thousand by ten thousand boxes would be 10^8 pairs."""
+    many = {"boxes": torch.ones(20_000, 4), "labels": torch.zeros(20_000, dtype=torch.int64)}
+    apart = {**many, "boxes": torch.full((20_000, 4), 9.0)}
+    few_first, many_first = torch.tensor([10, 10_000, 9_990]), torch.tensor([10_000, 10, 9_990])
+    for counts, said in ((few_first, ["no detection of the first 1 images overlaps"]), (many_first, [])):
+        found = list(causes(Evidence(many | {"counts": counts}, apart | {"counts": counts}, {0: "x"}, "xywh", "xywh")))
+        assert [x[: len("no detection of the first 1 images overlaps")] for x in found] == said
+
+
 def test_nothing_is_said_without_a_word_of_the_files():
     """No detections, no objects, no images."""
     none = {

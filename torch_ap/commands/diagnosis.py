@@ -1,6 +1,7 @@
 """Why detections match no ground truth: what is likely wrong with the files, where a number would be 0 without a word.
 
-Nothing here changes a number. What is said is read off a sample of the images, the first ones.
+Nothing here changes a number. What is said of boxes is read off the first images, up to 2,000,000 pairs of detection and
+ground truth.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from torch_ap.core.detection import boxes
 from torch_ap.core.messages import shown
 from torch_ap.functional.matching import ragged_box_iou
 
-_SAMPLE = 20_000
+_PAIRS = 2_000_000
 _OVERLAP = 0.5
 _SLACK = 2.0  # pixels that a box may stand out of its image
 _READINGS = {"xyxy": "x1 y1 x2 y2", "xywh": "x y width height", "cxcywh": "centre x, centre y, width, height"}
@@ -84,7 +85,8 @@ class _Sample:
 
     def __init__(self, evidence: Evidence) -> None:
         self.counts = [side["counts"] for side in (evidence.preds, evidence.target)]
-        images = max(1, int((sum(self.counts).cumsum(0) <= _SAMPLE).sum()))
+        images = int(((self.counts[0] * self.counts[1]).cumsum(0) <= _PAIRS).sum())
+        self.of = "" if images == len(self.counts[0]) else f" of the first {images} images"
         self.counts = [counts[:images] for counts in self.counts]
         rows = [int(counts.sum()) for counts in self.counts]
         self.labels = [side["labels"][:n] for side, n in zip((evidence.preds, evidence.target), rows, strict=True)]
@@ -112,9 +114,9 @@ class _Sample:
             good &= ~(high > self.sizes + _SLACK)
         return float(good.all(1).double().mean()) if len(good) else 1.0
 
-    def touching(self) -> bool:
+    def touching(self, reading: str) -> bool:
         """Whether any detection overlaps a ground truth of its image at all."""
-        corners = boxes.to_xyxy(self.numbers, "xyxy")
+        corners = boxes.to_xyxy(self.numbers, reading)
         return bool((ragged_box_iou(corners, self.truths, *self.counts)[2] > 0).any())
 
 
@@ -138,17 +140,17 @@ def _of_boxes(sample: _Sample, given: str | None) -> Iterator[str]:
     better = fit[best]
     if given and better[0] >= 0.1 and overlap < better[0] / 4:
         yield (
-            f"{overlap:.0%} of the detections overlap a ground truth of their image by half; read as {_READINGS[best]} "
-            f"instead of {_READINGS[read]}, {better[0]:.0%} would: are the boxes in another format?"
+            f"{overlap:.0%} of the detections{sample.of} overlap a ground truth of their image by half; read as "
+            f"{_READINGS[best]} instead of {_READINGS[read]}, {better[0]:.0%} would: are the boxes in another format?"
         )
     elif bool((sample.numbers.abs() <= 2).all()) and float(sample.truths.max()) > 2:
         yield "the boxes of the detections are fractions, as of the image's size, and those of the ground truths pixels"
     elif inside < 0.1 or (given and inside < 0.7 and max(x for _, x in fit.values()) > 0.98):
-        yield f"{inside:.0%} of the detections lie inside their images: are the boxes in another format?"
+        yield f"{inside:.0%} of the detections{sample.of} lie inside their images: are the boxes in another format?"
     elif overlap >= 0.1 and of_class < overlap / 10:
         yield (
-            f"{overlap:.0%} of the detections overlap a ground truth of their image by half, but {of_class:.0%} one of "
-            "their own class: are the class ids counted from another number?"
+            f"{overlap:.0%} of the detections{sample.of} overlap a ground truth of their image by half, but "
+            f"{of_class:.0%} one of their own class: are the class ids counted from another number?"
         )
-    elif not overlap and not sample.touching():
-        yield "no detection overlaps a ground truth of its image at all: are these the right files?"
+    elif not overlap and not sample.touching(read):
+        yield f"no detection{sample.of} overlaps a ground truth of its image at all: are these the right files?"
