@@ -364,10 +364,10 @@ def test_the_class_in_the_name_of_a_file(stem, name, voc):
 
 
 def test_a_sample_of_the_images_is_looked_at():
-    """Ten thousand by ten thousand boxes would be 10^8 pairs."""
-    many = {"boxes": torch.ones(20_000, 4), "labels": torch.zeros(20_000, dtype=torch.int64)}
-    apart = {**many, "boxes": torch.full((20_000, 4), 9.0)}
-    few_first, many_first = torch.tensor([10, 10_000, 9_990]), torch.tensor([10_000, 10, 9_990])
+    """20,000 by 20,000 boxes would be 4 10^8 pairs."""
+    many = {"boxes": torch.full((20_000, 4), 30.0), "labels": torch.zeros(20_000, dtype=torch.int64)}
+    apart = {**many, "boxes": torch.full((20_000, 4), 90.0)}
+    few_first, many_first = torch.tensor([10, 19_990]), torch.tensor([19_990, 10])
     for counts, said in ((few_first, ["no detection of the first 1 images overlaps"]), (many_first, [])):
         found = list(causes(Evidence(many | {"counts": counts}, apart | {"counts": counts}, {0: "x"}, "xywh", "xywh")))
         assert [x[: len("no detection of the first 1 images overlaps")] for x in found] == said
