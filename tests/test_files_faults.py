@@ -138,6 +138,37 @@ def test_other_encodings_are_named(reader, fault, here, capsys):
     refused(command, path, capsys)
 
 
+@pytest.mark.parametrize("declared", ["utf-8", "UTF-8", "iso-8859-1", "utf-16", "nothing-known"])
+def test_what_xml_declares_must_be_true_of_its_characters(declared, here, capsys):
+    path, command = write(here, "voc xml")
+    (here / "found" / "one.txt").write_text("chat 0.5 1 2 30 44")
+    head = f"<?xml version='1.0' encoding='{declared}'?>"
+    path.write_text(head + XML.format(1).replace("\u00e4", "a"), encoding="ascii")
+    assert cli.main(command) == 0
+    assert capsys.readouterr().out.split()[:2] == ["chat", "1.0000"]
+    path.write_text(head + XML.format(1), encoding="utf-8")
+    if declared.lower() == "utf-8":
+        assert read_voc("truth", "found").class_names == ["chat", "ch\u00e4t"]
+    else:
+        assert f"is declared as {declared!r}" in refused(command, path, capsys)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<annotation>&" + "x" * 3000 + ";</annotation>",
+        "<annotation><object><name>" + "<a>" * 5000,
+        "<!DOCTYPE a [<!ENTITY b 'x'>" + "".join(f"<!ENTITY b{i} '{f'&b{i - 1};' * 9}'>" for i in range(1, 30)) + "]>"
+        "<annotation>&b29;</annotation>",
+    ],
+    ids=["entity", "depth", "amplification"],
+)
+def test_hostile_xml(content, here, capsys):
+    path, command = write(here, "voc xml")
+    path.write_text(content)
+    assert len(refused(command, path, capsys)) < 300
+
+
 # a number in a file, what stands in its place, what is said
 NUMBERS = ["abc", "nan", "1_0", "\u0661\u0662", "0x10", "1,5", "--1", "9" * 5000 + "x", "1e999"]
 PLACES = {

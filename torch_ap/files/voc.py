@@ -22,7 +22,7 @@ from torch import Tensor
 
 from torch_ap.core import checks
 from torch_ap.core.detection import boxes
-from torch_ap.core.messages import shown
+from torch_ap.core.messages import LONGEST, shown
 from torch_ap.files import text
 
 _LARGEST = 1e15  # areas of larger boxes would not be exact, and those of far larger ones infinite
@@ -165,7 +165,7 @@ def _root_of(path: Path) -> ElementTree.Element:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, ValueError) as reason:
         line = getattr(reason, "position", (1, 0))[0]
-        raise ValueError(f"{path}, line {line}: must be XML: {reason}") from None
+        raise ValueError(f"{path}, line {line}: must be XML: {str(reason)[:LONGEST]}") from None
     if root.tag != "annotation" and root.find(".//object") is None:
         raise ValueError(f"{path}: must be an <annotation> with <object>s, got {shown(root.tag)}")
     return root
