@@ -39,6 +39,7 @@ class CocoSettings:
         own_iou: IoU of pairs of boxes, in place of COCO's.
         box_width: numbers a box.
         validate: whether values are checked.
+        area_as_given: whether ``area`` is required and taken as it is, an area of 0 or less too.
     """
 
     iou_types: tuple[str, ...]
@@ -51,17 +52,20 @@ class CocoSettings:
     own_iou: OwnIoU | None = None
     box_width: int = 4
     validate: bool = True
+    area_as_given: bool = False
 
     @cached_property
     def door(self) -> DetectionDoor:
-        """How images come in. Where the geometry is not ours, detections bring their areas too."""
+        """How images come in. Where the geometry is not ours, or theirs are asked for, detections bring areas too."""
         own = self.own_iou is not None or "precomputed" in self.iou_types
+        own = own or (self.area_as_given and "segm" in self.iou_types)
         return DetectionDoor(
             self.iou_types,
             self.box_width,
             None if self.own_iou is not None else self.box_format,
             of_detections=("area",) if own else (),
             validate=self.validate,
+            areas_required=self.area_as_given,
         )
 
     def cells(self, device: torch.device) -> matching.Cells:
@@ -117,6 +121,7 @@ def settings_of(
     iou: OwnIoU | None,
     box_width: int = 4,
     validate_args: bool = True,
+    area_as_given: bool = False,
 ) -> CocoSettings:
     """Settings as given, checked, as a record."""
     kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
@@ -126,6 +131,7 @@ def settings_of(
         raise ValueError(f"`iou_type` must name one kind or several different ones, got {iou_type!r}")
     checks.one_of("average", average, ("macro", "micro"))
     checks.boolean("validate_args", validate_args)
+    checks.boolean("area_as_given", area_as_given)
     checks.one_of("box_format", box_format, boxes.FORMATS)
     checks.positive_int("box_width", box_width)
     if iou is not None and (kinds != ("bbox",) or not callable(iou)):
@@ -152,4 +158,5 @@ def settings_of(
         iou,
         box_width,
         validate_args,
+        area_as_given,
     )

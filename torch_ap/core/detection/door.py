@@ -34,6 +34,7 @@ class DetectionDoor:
         of_truths: further columns of ground truths: "iscrowd", "area", "difficult"; zeros where not given.
         of_detections: further columns of detections: "area".
         validate: whether values are checked. Form always is.
+        areas_required: whether every image must have its "area", where that is a column.
     """
 
     geometry: tuple[str, ...] = ("bbox",)
@@ -42,6 +43,7 @@ class DetectionDoor:
     of_truths: tuple[str, ...] = ("iscrowd", "area")
     of_detections: tuple[str, ...] = ()
     validate: bool = True
+    areas_required: bool = False
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -92,6 +94,8 @@ class DetectionDoor:
             if key in needed:
                 columns[f"{side.prefix}_{key}"] = side.column(key, None)
             else:
+                if key == "area" and self.areas_required:
+                    checks.missing(side.name, side.images, key)
                 columns[f"{side.prefix}_{key}"] = side.optional(key, len(labels), labels.device)
         if "bbox" in self.geometry:
             columns[f"{side.prefix}_boxes"] = side.column("boxes", self.width)
