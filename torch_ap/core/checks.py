@@ -6,7 +6,6 @@ they are looked at at once; on an accelerator a look would stall the device, so 
 the device, which its holder raises later.
 """
 
-import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,17 +25,6 @@ VALUE_RULES = (
     "`target` must hold whole numbers of at least 0 (or `ignore_index`), unless `relevance_level` says from which "
     "value on an item is relevant",
 )
-
-
-_SHORT = reprlib.Repr()
-_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 20
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
-
-
-def shown(value: Any) -> str:
-    """A value as messages echo it: at most 80 characters, whatever its size and depth."""
-    text = _SHORT.repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def one_of(name: str, value: Any, allowed: Sequence[Any], *, or_else: str = "") -> None:

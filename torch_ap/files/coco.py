@@ -1,5 +1,6 @@
 """COCO's JSON files, annotations and results, as input of the detection metrics."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,12 +27,14 @@ class CocoData:
         target: likewise.
         images: the ids of the B images, ascending, in the order of ``preds`` and ``target``.
         class_names: name of each category id. Labels are category ids.
+        sizes: (B, 2) float64, width and height of each image; NaN where the file does not say.
     """
 
     preds: Images
     target: Images
     images: list[int]
     class_names: dict[int, str]
+    sizes: Tensor | None = None
 
 
 def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbox") -> CocoData:
@@ -42,10 +45,18 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
         results: JSON list of detections: ``image_id``, ``category_id``, ``score``, and ``bbox`` or ``segmentation``.
         iou_type: "bbox", or "segm" for masks. Polygons need pycocotools (extra: ``detection``).
 
+    Returns:
+        What the files hold. ``area`` is that of the annotation, where it has one, and otherwise of its box or mask; of
+        detected masks that of the mask, or of the ``bbox`` where the first of the results has one, as pycocotools has
+        it. With ``area_as_given=True`` the function and the metric take all of these as pycocotools does. The ids of
+        annotations are not read.
+
     Raises:
-        ValueError: for a file that is no such JSON, a missing key, an unknown image or category, an image or category
-            id given twice, a ``bbox`` that is not four finite numbers, or among annotations one of negative size; the
-            message names file and entry.
+        ValueError: for a file that is no such JSON or not UTF-8; a missing key; a value of the wrong type, as a number
+            written as text; an unknown image or category; an image or category id given twice; a ``bbox`` that is not
+            four finite numbers, or among annotations one of negative size; a run-length code whose runs are not whole
+            numbers of at least 0 that add up to height times width; a mask of another size than its image; a polygon
+            of less than three points, or far outside its image. The message names file and entry.
         ModuleNotFoundError: for polygons without pycocotools.
 
     Example:
@@ -82,12 +93,13 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
         preds |= {"counts": found_in, "boxes": detections.boxes("bbox", entries.box)}
         target |= {"counts": true_in, "boxes": truths.boxes("bbox", entries.true_box)}
         target["area"] = _areas(truths, boxes.area(target["boxes"]))
-        return CocoData(preds, target, ids, class_names)
+        return CocoData(preds, target, ids, class_names, _extents(images))
     codes = [segmentations.decode(*side, images) for side in ((detections, found_in), (truths, true_in))]
     segmentations.same_sizes(str(results), codes[0], codes[1], images)
     preds["area"] = _areas_of_results(found, detections, _mask_areas(codes[0]))
     target["area"] = _areas(truths, _mask_areas(codes[1]))
-    return CocoData(_lists(preds, found_in, codes[0]), _lists(target, true_in, codes[1]), ids, class_names)
+    lists = _lists(preds, found_in, codes[0]), _lists(target, true_in, codes[1])
+    return CocoData(*lists, ids, class_names, _extents(images))
 
 
 _PARTS = ("images", "annotations", "categories")
@@ -116,6 +128,13 @@ def _areas_of_results(found: list[Any], detections: Entries, own: Tensor) -> Ten
     if not found or found[0].get("bbox", []) == []:
         return own
     return boxes.area(detections.boxes("bbox", entries.box))
+
+
+def _extents(images: Entries) -> Tensor:
+    """(B, 2) float64 width and height of images; NaN for what is no positive number."""
+    pairs = [[image.get(key) for key in ("width", "height")] for image in images.entries]
+    known = [[float(x) if isinstance(x, int | float) and 0 < x < 1e9 else math.nan for x in pair] for pair in pairs]
+    return torch.tensor(known, dtype=torch.float64).reshape(-1, 2)
 
 
 def _mask_areas(codes: Sequence[DecodedMasks]) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
+from torch_ap.core.messages import shown
 
 Entry: TypeAlias = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -91,7 +91,7 @@ class Entries:
                     raise ValueError(f"{self.where}[{place}]: '{key}' {reason}") from None
             elif not optional:
                 raise ValueError(
-                    f"{self.where}[{place}]: must have the key '{key}', got {checks.shown(list(entry))}"
+                    f"{self.where}[{place}]: must have the key '{key}', got {shown(list(entry))}"
                 ) from None
 
     def integers(self, key: str) -> list[int]:
@@ -143,21 +143,21 @@ class Entries:
 def integer(value: Any) -> int:
     """A whole number of 64 bits, written as one."""
     if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
-        raise ValueError(f"must be an integer, got {checks.shown(value)}")
+        raise ValueError(f"must be an integer, got {shown(value)}")
     return value
 
 
 def text(value: Any) -> str:
     """Text."""
     if not isinstance(value, str):
-        raise ValueError(f"must be text, got {checks.shown(value)}")
+        raise ValueError(f"must be text, got {shown(value)}")
     return value
 
 
 def flag(value: Any) -> int:
     """0 or 1, or false or true."""
     if not isinstance(value, int | float) or value not in (0, 1):
-        raise ValueError(f"must be 0 or 1, got {checks.shown(value)}")
+        raise ValueError(f"must be 0 or 1, got {shown(value)}")
     return int(value)
 
 
@@ -167,7 +167,7 @@ def number(value: Any) -> float:
         with suppress(OverflowError):
             if not math.isnan(value):
                 return float(value)
-    raise ValueError(f"must be a number, got {checks.shown(value)}")
+    raise ValueError(f"must be a number, got {shown(value)}")
 
 
 def finite(value: Any) -> float:
@@ -175,22 +175,22 @@ def finite(value: Any) -> float:
     with suppress(ValueError):
         if math.isfinite(number(value)):
             return float(value)
-    raise ValueError(f"must be a finite number, got {checks.shown(value)}")
+    raise ValueError(f"must be a finite number, got {shown(value)}")
 
 
 def box(value: Any) -> list[float]:
     """x, y, width and height."""
     if not isinstance(value, list) or len(value) != 4:
-        raise ValueError(f"must hold x, y, width and height, got {checks.shown(value)}")
+        raise ValueError(f"must hold x, y, width and height, got {shown(value)}")
     try:
         return [finite(x) for x in value]
     except ValueError:
-        raise ValueError(f"must hold finite numbers, got {checks.shown(value)}") from None
+        raise ValueError(f"must hold finite numbers, got {shown(value)}") from None
 
 
 def true_box(value: Any) -> list[float]:
     """x, y, width and height, of which no size is negative."""
     sides = box(value)
     if min(sides[2:]) < 0:
-        raise ValueError(f"must hold a width and a height of at least 0, got {checks.shown(value)}")
+        raise ValueError(f"must hold a width and a height of at least 0, got {shown(value)}")
     return sides

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from torch_ap.core import checks
 from torch_ap.core.detection import run_lengths
 from torch_ap.core.detection.run_lengths import DecodedMasks, Size
+from torch_ap.core.messages import shown
 from torch_ap.files.entries import Entries, Entry
 
 _KEY = "segmentation"
@@ -70,8 +70,8 @@ def _size_of(images: Entries, row: int) -> Size | None:
         return None
     for key in ("height", "width"):
         value: Any = image.get(key)
-        if not run_lengths.is_whole(value) or value < 1:
-            raise ValueError(f"{name}: '{key}' must be a whole number of at least 1, got {checks.shown(value)}")
+        if not run_lengths.is_whole(value) or not 1 <= value < 1 << 31:
+            raise ValueError(f"{name}: '{key}' must be a whole number from 1 to 2^31 - 1, got {shown(value)}")
     return image["height"], image["width"]
 
 
@@ -81,7 +81,7 @@ def _code(entry: Entry, size: Size | None, name: str) -> Any:
     if isinstance(shape, dict):
         return shape
     if not isinstance(shape, list) or not shape:
-        raise ValueError(f"{name}: must have '{_KEY}', polygons or a run-length code, got {checks.shown(shape)}")
+        raise ValueError(f"{name}: must have '{_KEY}', polygons or a run-length code, got {shown(shape)}")
     if size is None:
         raise ValueError(
             f"{name}: its image {entry['image_id']} must have 'height' and 'width', since the mask is polygons"
@@ -89,7 +89,7 @@ def _code(entry: Entry, size: Size | None, name: str) -> Any:
     for polygon in shape:
         fault = _fault(polygon, size)
         if fault:
-            raise ValueError(f"{name}: '{_KEY}' must hold polygons, {fault}, got {checks.shown(polygon)}")
+            raise ValueError(f"{name}: '{_KEY}' must hold polygons, {fault}, got {shown(polygon)}")
     try:
         from pycocotools import mask
     except ModuleNotFoundError:

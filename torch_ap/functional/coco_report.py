@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, segments
+from torch_ap.core import segments
 from torch_ap.core.detection.door import Columns
 from torch_ap.core.detection.rules import place_among
 from torch_ap.core.detection.run_lengths import is_whole
+from torch_ap.core.messages import shown
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
 from torch_ap.functional.coco_settings import CocoSettings
@@ -44,7 +45,7 @@ class Report:
         if not fits:
             raise ValueError(
                 "`class_names` must be None, a list of names, that of label 0 first, or a dict of labels to names, got "
-                f"{checks.shown(names)}"
+                f"{shown(names)}"
             )
 
     def __call__(self, settings: CocoSettings, columns: Columns, dtype: torch.dtype) -> dict[str, Any]:
@@ -82,7 +83,7 @@ class Report:
             names = names_of(labels, self.class_names)
             twice = sorted(name for name, count in Counter(names).items() if count > 1)
             if twice:
-                raise ValueError(f"`class_names` must give each label another name, got {checks.shown(twice[0])} twice")
+                raise ValueError(f"`class_names` must give each label another name, got {shown(twice[0])} twice")
             for place, name in enumerate(names):
                 found |= {f"map_class_{name}": ap[place], f"{last}_class_{name}": ar[place]}
         return found

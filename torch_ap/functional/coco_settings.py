@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_ap.core import checks, segments
 from torch_ap.core.detection import boxes, matching, rules
 from torch_ap.core.detection.door import DetectionDoor
+from torch_ap.core.messages import shown
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
 OwnIoU: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -128,14 +129,16 @@ def settings_of(
     for kind in kinds:
         checks.one_of("iou_type", kind, ("bbox", "segm", "precomputed"))
     if not kinds or len(set(kinds)) < len(kinds):
-        raise ValueError(f"`iou_type` must name one kind or several different ones, got {iou_type!r}")
+        raise ValueError(f"`iou_type` must name one kind or several different ones, got {shown(iou_type)}")
     checks.one_of("average", average, ("macro", "micro"))
     checks.boolean("validate_args", validate_args)
     checks.boolean("area_as_given", area_as_given)
     checks.one_of("box_format", box_format, boxes.FORMATS)
     checks.positive_int("box_width", box_width)
     if iou is not None and (kinds != ("bbox",) or not callable(iou)):
-        raise ValueError(f"`iou` must be a function of boxes, with `iou_type='bbox'`, got {iou!r} and {iou_type!r}")
+        raise ValueError(
+            f"`iou` must be a function of boxes, with `iou_type='bbox'`, got {shown(iou)} and {shown(iou_type)}"
+        )
     if iou is None and box_width != 4:
         raise ValueError(f"`box_width` must be 4 without a function `iou`, got {box_width}")
     limits = (1, 10, 100) if max_detection_thresholds is None else max_detection_thresholds

@@ -226,7 +226,9 @@ class MeanAveragePrecision(UncertainImages):
         with self._synced_columns() as columns:
             names = self._report.class_names or {}
             named = names if isinstance(names, Mapping) else dict(enumerate(names))
-            coco_conversion.write_files(name, columns, self.box_format, named)
+            coco_conversion.write_files(
+                name, columns, self.box_format, named, area_as_given=self._settings.area_as_given
+            )
 
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""
@@ -240,6 +242,7 @@ class MeanAveragePrecision(UncertainImages):
             "class_names": self._report.class_names,
             "iou": settings.own_iou,
             "box_width": settings.box_width,
+            "area_as_given": settings.area_as_given,
             "validate_args": settings.validate,
         }
         defaults = representation.defaults_of(type(self))

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
+from torch_ap.core.messages import shown
 from torch_ap.core.order import Array
 
 Size: TypeAlias = tuple[int, int]
@@ -89,7 +89,7 @@ def decode_images(images: Sequence[Sequence[Any]], name: Callable[[int, int], st
 def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
     """Height and width of a code."""
     if not isinstance(code, Mapping) or "size" not in code or "counts" not in code:
-        got = checks.shown(list(code)) if isinstance(code, Mapping) else type(code).__name__
+        got = shown(list(code)) if isinstance(code, Mapping) else type(code).__name__
         raise ValueError(f"{named(row)} must be a dict with 'size' and 'counts', got {got}")
     size = code["size"]
     if isinstance(size, Tensor | np.ndarray):
@@ -100,7 +100,7 @@ def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
             return height, width
     raise ValueError(
         f"{named(row)}: 'size' must hold height and width, whole numbers of at least 0 with a product of at most "
-        f"2^40, got {checks.shown(size)}"
+        f"2^40, got {shown(size)}"
     )
 
 
@@ -244,15 +244,15 @@ def _fault(counts: Any, pixels: int) -> str | None:
     elif isinstance(counts, list | tuple):
         runs = counts
     else:
-        return f"must be text or a list of whole numbers, got {checks.shown(counts)}"
+        return f"must be text or a list of whole numbers, got {shown(counts)}"
     if isinstance(runs, str):
-        return f"{runs}, got {checks.shown(counts)}"
+        return f"{runs}, got {shown(counts)}"
     for place, run in enumerate(runs):
         if not is_whole(run) or run < 0:
-            return f"must be runs of whole numbers of at least 0, got {checks.shown(run)} as run {place}"
+            return f"must be runs of whole numbers of at least 0, got {shown(run)} as run {place}"
     total = sum(map(int, runs))
     if total != pixels:
-        return f"must be runs that add up to height times width, {pixels}, got {checks.shown(total)}"
+        return f"must be runs that add up to height times width, {pixels}, got {shown(total)}"
     return None
 
 
