@@ -217,6 +217,7 @@ def area_ranges(value: Any) -> None:
         raise ValueError(f"`area_ranges` must be None or a dict of names to (low, high), got {shown(value)}")
     for name, bounds in value.items():
         pair = isinstance(bounds, list | tuple) and len(bounds) == 2
+        pair = pair and all(isinstance(x, int | float) and not isinstance(x, bool) for x in bounds)
         if not isinstance(name, str) or not pair or not bounds[0] <= bounds[1]:
             raise ValueError(
                 f"`area_ranges` must map names to (low, high) with low <= high, got {shown({name: bounds})}"
