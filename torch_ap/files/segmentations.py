@@ -104,9 +104,7 @@ def _fault(polygon: Any, size: Size) -> str | None:
     if not set(map(type, polygon)) <= {int, float}:
         return "lists of numbers"
     if not all(abs(x) <= _FARTHEST * max(size) for x in polygon):
-        return (
-            f"whose points are finite and no farther from their image, {size[0]} by {size[1]}, than 10 times its side"
-        )
+        return f"whose points lie in or near their image, {size[0]} by {size[1]}, at most {_FARTHEST} sides from it"
     if size[0] * size[1] >= _MOST_PIXELS:
         return f"whose images have less than 2^32 pixels, not {size[0]} by {size[1]}"
     return None
