@@ -425,3 +425,10 @@ def test_class_names_of_another_kind(names):
     ) as said:
         coco_mean_average_precision([], [], class_names=names)
     assert len(str(said.value)) < 250
+
+
+@pytest.mark.parametrize("value", [torch.tensor([256]), torch.tensor([1.5]), torch.tensor([-1], dtype=torch.int8)])
+def test_a_flag_that_is_none_is_shown_as_it_is(value):
+    preds, target = labelled(0)
+    with pytest.raises(ValueError, match=rf"`target\[0\]\['iscrowd'\]` must hold 0 and 1, got {value.item()}$"):
+        coco_mean_average_precision(preds, [{**target[0], "iscrowd": value}])

@@ -114,7 +114,8 @@ class MeanAveragePrecision(UncertainImages):
 
         Args:
             preds: a list of dicts, one an image, with ``boxes`` (``masks``, ``ious``), ``scores``, ``labels``; or one
-                dict with the rows of all images end to end and ``counts``, the rows an image.
+                dict with the rows of all images end to end and ``counts``, the rows an image. ``masks`` are (N, H, W)
+                bool, or run-length codes, which are decoded and checked here.
             target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
 
         Dense masks are turned into run lengths here, which on an accelerator waits for the device; all else does not.
