@@ -16,11 +16,16 @@ from torch_ap.core.hit_curve import HitCurve
 def levels_of(name: str, device: torch.device | str = "cpu") -> Tensor:
     """The recall levels of a named convention, float64.
 
-    "11-point": j / 10, rounded once, so that comparing them with h / m is exact. "101-point": COCO's own
-    ``numpy.linspace(0, 1, 101)``, some of whose levels lie one bit above j / 100, as its published numbers have it.
+    "11-point": j / 10, rounded once, so that comparing them with h / m is exact: 3 of 10 found reach the level 0.3.
+    "11-point-arange": ``numpy.arange(0, 1.1, 0.1)``, as VOC's evaluation is written in Python (py-faster-rcnn and after
+    it), whose levels 0.3, 0.6 and 0.7 lie one bit above: 3 of 10 found do not reach 0.30000000000000004. "101-point":
+    COCO's own ``numpy.linspace(0, 1, 101)``, some of whose levels lie one bit above j / 100, as its published numbers
+    have it.
     """
     if name == "11-point":
         return segments.real(torch.arange(11, device=device)) / 10
+    if name == "11-point-arange":
+        return segments.real(torch.from_numpy(np.arange(0, 1.1, 0.1)).to(device))
     return segments.real(torch.from_numpy(np.linspace(0, 1, 101)).to(device))
 
 
