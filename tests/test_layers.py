@@ -25,7 +25,7 @@ FLOORS = [
     {"core"},
     {"functional"},
     {"inference"},
-    {"metrics", "files"},
+    {"metrics", "files", "sklearn"},
     {"commands"},
     {"", "cli"},
 ]

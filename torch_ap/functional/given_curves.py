@@ -77,7 +77,8 @@ def average_precision_from_precision_recall(
     """Average precision of a precision-recall curve that is given as points, from a file or another package.
 
     The sum of precision times the gain in recall; where several points have one recall, the highest precision counts,
-    which is that of the threshold that first reaches it. Recall that no point reaches counts 0.
+    which is that of the threshold that first reaches it. Recall that no point reaches counts 0. Points at recall 0, as
+    the (1, 0) in which curves end by convention, count for the trapezoid alone.
 
     Args:
         precision: (T,) numbers in [0, 1]; NaN where the recall is 0 and nothing retrieved.
@@ -114,11 +115,9 @@ def average_precision_from_precision_recall(
     else:
         checks.one_of("interpolation", interpolation, _INTERPOLATIONS, or_else="a 1-D tensor of recall levels")
     p, r = _ascending_points(precision, recall)
-    if not len(r):
-        return r.sum()
     if isinstance(interpolation, str) and interpolation == "trapezoid":
-        return torch.trapezoid(p, r) + p[0] * r[0]
-    return _area_of_points(p, r, recall.dtype, interpolation)
+        return torch.trapezoid(p, r) + (p[:1] * r[:1]).sum()
+    return _area_of_points(p[r > 0], r[r > 0], recall.dtype, interpolation)
 
 
 def area_of_precision(t: Tensor, hits: Tensor, m: Tensor) -> Tensor:
