@@ -13,7 +13,8 @@ from torch_ap.functional import retrieval_average_precision
 from torch_ap.inference import Resampling, compare_decisions, compare_several_rankings, compare_splits
 
 _NOMINAL, _REPLICATES = 0.05, 299
-_MEASURES, _ITEMS = ("precision", "recall", "f_beta"), (100, 1000)
+_MEASURES: Any = ("precision", "recall", "f_beta")
+_ITEMS = (100, 1000)
 _SYSTEMS, _SIZES = 4, ((300, 30), (1000, 100))
 _SPLITS, _POINTS, _FEATURES = (10, 50), 200, 5
 
