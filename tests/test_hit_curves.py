@@ -237,7 +237,8 @@ def test_bad_arguments():
         (lambda: functional.random_hit_curve(3, 1, torch.tensor([3.5])), "t"),
         (lambda: functional.random_hit_curve(3, 1, torch.tensor([1.5]), fraction=True), "t"),
         (lambda: functional.area_under_hit_curve(*two, ties="x"), "ties"),
-        (lambda: functional.compare_hit_curves(two[0], two[0][:1], two[1]), "preds"),
+        (lambda: functional.compare_hit_curves(two[0], two[0][:1], two[1]), "preds_b"),
+        (lambda: functional.compare_hit_curves(two[0] * torch.nan, *two), "preds_a"),
         (lambda: functional.survival_function(*two, torch.tensor([-1.0])), "t"),
         (lambda: functional.hit_curve_hull(two[0] * torch.nan, two[1]), "preds"),
     ):

@@ -93,6 +93,12 @@ def test_bad_systems():
     for name in ("method", "test", "design"):
         with pytest.raises(ValueError, match="must be one of"):
             compare_several_rankings(preds, target, **{name: "x"})
+    with pytest.raises(ValueError, match="`target` must have shape"):
+        compare_several_rankings(preds, target[:5])
+    with pytest.raises(ValueError, match=r"`preds` must not hold NaN; got nan at index \(1, 3\)"):
+        compare_several_rankings(
+            preds.index_put((torch.tensor(1), torch.tensor(3)), torch.tensor(torch.nan).double()), target
+        )
     nothing = compare_several_rankings(preds, torch.zeros_like(target), method="tukey")
     assert nothing.adjusted[0, 1].isnan()
     assert "no hits" in nothing.reason

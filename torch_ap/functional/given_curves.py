@@ -54,8 +54,8 @@ def average_precision_from_hit_curve(
     if t is not None:
         checks.numbers("t", t)
         checks.paired_lengths(hits=hits, t=t)
-    h = segments.real(hits)
-    depth = torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype) if t is None else segments.real(t)
+    h = segments.real(hits.detach())
+    depth = torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype) if t is None else segments.real(t.detach())
     slack = 8 * max(torch.finfo(x.dtype).eps if x.is_floating_point() else 0 for x in (hits, depth if t is None else t))
     _check_hit_curve(h, depth, slack)
     total = h[-1]
@@ -148,7 +148,7 @@ def _check_hit_curve(h: Tensor, t: Tensor, slack: float) -> None:
 
 def _ascending_points(precision: Tensor, recall: Tensor) -> tuple[Tensor, Tensor]:
     """Checked points by ascending recall, float64, without those at which nothing is retrieved."""
-    p, r = segments.real(precision), segments.real(recall)
+    p, r = segments.real(precision.detach()), segments.real(recall.detach())
     nothing = torch.isnan(p) & (r == 0)
     for name, value, bad in (
         ("precision", p, ~((p >= 0) & (p <= 1)) & ~nothing),

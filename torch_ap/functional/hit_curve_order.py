@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import curve_shape, segments
+from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import curve_of_one
 
 
@@ -62,10 +63,18 @@ def compare_hit_curves(
         >>> found.above, found.crossings
         ('neither', tensor([2.], dtype=torch.float64))
     """
-    a, b = curve_of_one(preds_a, target), curve_of_one(preds_b, target)
+    a, b = _curve("preds_a", preds_a, target), _curve("preds_b", preds_b, target)
     gap = curve_shape.gap(a, b)
     leads = [bool((gap.sign > 0).any()), bool((gap.sign < 0).any())]
     above: Literal["a", "b", "equal", "neither"]
     above = "neither" if all(leads) else "equal" if not any(leads) else "a" if leads[0] else "b"
     unit = segments.real(a.n) if fraction else torch.ones(1, dtype=torch.float64, device=a.n.device)
     return HitCurveComparison(above, curve_shape.crossings(gap) / unit, segments.real(gap.t) / unit, gap.value / unit)
+
+
+def _curve(name: str, preds: Tensor, target: Tensor) -> HitCurve:
+    """The curve of one system, whose name errors say."""
+    try:
+        return curve_of_one(preds, target)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("`preds`", f"`{name}`")) from None

@@ -219,7 +219,7 @@ def _depths(n: int, m: int, t: Tensor | None, fraction: bool) -> Tensor:
     if t is None:
         return torch.arange(1, n + 1, dtype=torch.float64)
     checks.depths("t", t, 1.0 if fraction else float(n))
-    return segments.real(t) * (n if fraction else 1)
+    return segments.real(t.detach()) * (n if fraction else 1)
 
 
 def _points(n: int, m: int, depth: Tensor, hits: Tensor, fraction: bool) -> HitCurvePoints:

@@ -79,7 +79,9 @@ def interpolated_precision(
     if levels is None:
         recall = segments.real(curve.hits_through) / segments.real(curve.m)
         return InterpolatedPrecision(recall.to(dtype), interpolation.envelope(curve).to(dtype))
-    levels = interpolation.levels_of(levels, preds.device) if isinstance(levels, str) else levels.to(preds.device)
+    levels = (
+        interpolation.levels_of(levels, preds.device) if isinstance(levels, str) else levels.detach().to(preds.device)
+    )
     return InterpolatedPrecision(levels.to(dtype), interpolation.at_levels(curve, levels)[0].to(dtype))
 
 
@@ -121,7 +123,7 @@ def precision_at_recall(
         checks.fraction("min_recall", min_recall)
     curve = curve_of_one(preds, target, weights)
     p = curve.precision
-    levels = min_recall.to(p.device) if isinstance(min_recall, Tensor) else p.new_tensor([min_recall])
+    levels = min_recall.detach().to(p.device) if isinstance(min_recall, Tensor) else p.new_tensor([min_recall])
     entry = interpolation.best_entries(curve, levels)
     own, dtype = preds.dtype if preds.is_floating_point() else torch.float64, result_dtype(preds.dtype)
     assert curve.score is not None

@@ -69,6 +69,11 @@ def compare_several_rankings(
     checks.scores("preds", preds)
     if preds.ndim != 2 or len(preds) < 2:
         raise ValueError(f"`preds` must have shape (S, N), two systems at least, got {tuple(preds.shape)}")
+    if isinstance(target, Tensor) and target.shape != preds.shape[1:]:
+        raise ValueError(f"`target` must have shape {tuple(preds.shape[1:])}, one an item, got {tuple(target.shape)}")
+    bad = torch.isnan(preds).nonzero()
+    if len(bad):
+        raise ValueError(f"`preds` must not hold NaN; got nan at index {tuple(bad[0].tolist())}")
     settings: dict[str, Any] = {"method": test, "design": design}
     settings = {name: value for name, value in settings.items() if value is not None}
     first, second = torch.triu_indices(len(preds), len(preds), 1)
