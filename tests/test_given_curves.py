@@ -125,6 +125,12 @@ def test_levels_are_reached_in_float32_too(n):
         assert found.item() == pytest.approx(wanted.item(), abs=1e-7)
 
 
+def test_a_curve_without_hits():
+    assert math.isnan(average_precision_from_hit_curve(torch.zeros(3)))
+    assert math.isnan(average_precision_from_hit_curve(torch.zeros(3), between="line"))
+    assert average_precision_from_hit_curve(torch.zeros(3), m=2) == 0
+
+
 def test_bad_points():
     ok = torch.tensor([0.5, 1.0])
     for call, name in (

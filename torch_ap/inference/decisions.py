@@ -67,7 +67,8 @@ def compare_decisions(
     p is the share of all ways to swap the two systems' decisions, item by item, in which the measure differs at least
     as much as it does. Precision and F are ratios of two random numbers, to which paired t, Wilcoxon and sign tests do
     not apply; tests that take the systems for independent find too little. For recall it is the exact McNemar test on
-    the relevant items, for accuracy that on all.
+    the relevant items, for accuracy that on all. Items are taken for independent: decisions on the words of one text
+    are not, and want one item a text, compared by :func:`torch_ap.inference.compare_queries`.
 
     Args:
         preds_a: (N, ...) bool decisions of system A; of scores, ``scores >= threshold``.
@@ -75,8 +76,8 @@ def compare_decisions(
         target: (N, ...) integers or bool, 0 or 1.
         measure: as above.
         beta: of "f_beta": recall counts beta times as much as precision; finite, at least 0.
-        method: "exact" (at most 3,000,000 pairs of numbers of items swapped), "randomization", (b + 1) / (B + 1) of B
-            random swaps, or "auto": exact where that is possible.
+        method: "exact", possible where (d + 1) (e + 1) is at most 3,000,000, with d hits and e misses on which the
+            systems differ; "randomization", (b + 1) / (B + 1) of B random swaps; or "auto": exact where possible.
         resampling: of the swaps; None for 10,000 that repeat.
 
     Returns:
@@ -89,8 +90,8 @@ def compare_decisions(
     Equals ``scipy.stats.permutation_test(..., permutation_type="samples")`` of the decisions, and
     ``scipy.stats.binomtest`` of the items told apart for recall and accuracy.
 
-    Source: Yeh (2000), More Accurate Tests for the Statistical Significance of Result Differences, section 3; Noreen
-    (1989) for (b + 1) / (B + 1).
+    Source: Yeh (2000), More Accurate Tests for the Statistical Significance of Result Differences;
+    Noreen (1989) for (b + 1) / (B + 1).
 
     Example:
         >>> import torch
@@ -133,8 +134,8 @@ def _choose(method: str, apart: tuple[int, int]) -> str:
     feasible = (apart[0] + 1) * (apart[1] + 1) <= _MOST
     if method == "exact" and not feasible:
         raise ValueError(
-            f"`method='exact'` lists at most {_MOST:,} numbers of items swapped, got {apart[0]} hits and {apart[1]} "
-            "misses on which the systems differ; use 'randomization'"
+            f"`method='exact'` lists at most {_MOST:,} cases, got {apart[0]} hits and {apart[1]} misses on which the "
+            "systems differ; use 'randomization'"
         )
     return "exact" if feasible and method == "auto" else "randomization" if method == "auto" else method
 

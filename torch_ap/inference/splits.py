@@ -70,8 +70,8 @@ def compare_splits(
 
     Equals ``scipy.stats.ttest_rel`` with its t divided by sqrt(1 + J n_test / n_train).
 
-    Source: Nadeau & Bengio (2003), Inference for the Generalization Error, section 4; for r repetitions of k folds, J =
-    r k and n_test / n_train = 1 / (k - 1), Bouckaert & Frank (2004). Zhu (2004), section 4.2, asks for it.
+    Source: Nadeau & Bengio (2003), Inference for the Generalization Error; Bouckaert & Frank (2004) for r repetitions
+    of k folds, where J = r k and n_test / n_train = 1 / (k - 1).
 
     Example:
         >>> import torch
