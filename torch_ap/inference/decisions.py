@@ -70,6 +70,9 @@ def compare_decisions(
     the relevant items, for accuracy that on all. Items are taken for independent: decisions on the words of one text
     are not, and want one item a text, compared by :func:`torch_ap.inference.compare_queries`.
 
+    Two equally good systems are told apart, at nominal 5%, with 100 / 1,000 items by precision 4.2 / 5.2%, by recall
+    1.2 / 3.7% (its law is discrete), and by F1 3.6 / 5.4% of the time, each ± .3 (``benchmarks.coverage``).
+
     Args:
         preds_a: (N, ...) bool decisions of system A; of scores, ``scores >= threshold``.
         preds_b: of system B, for the same items.
