@@ -26,7 +26,7 @@ FLOORS = [
     {"core"},
     {"functional"},
     {"inference"},
-    {"metrics", "files"},
+    {"metrics", "files", "sklearn"},
     {"commands"},
     {"", "cli"},
 ]
