@@ -18,7 +18,9 @@ from torch_ap.functional.evaluation import result_dtype
 from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
 
 QueryInterpolation: TypeAlias = (
-    Literal["11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"] | Tensor | None
+    Literal["11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"]
+    | Tensor
+    | None
 )
 Missing: TypeAlias = Literal["neg", "skip", "error"]
 Judgements: TypeAlias = Tensor | dict[int, int] | int | None
@@ -31,7 +33,7 @@ class QuerySettings(TypedDict, total=False):
     mask: Tensor | None
     num_relevant: Judgements
     ignore_index: int | None
-    relevance_level: float
+    relevance_level: float | None
     empty_target_action: Action
     missing_queries: Missing
     dtype: torch.dtype | None
@@ -57,7 +59,7 @@ def _each_query(
     mask: Tensor | None = None,
     num_relevant: Judgements = None,
     ignore_index: int | None = None,
-    relevance_level: float = 1,
+    relevance_level: float | None = None,
     empty_target_action: Action = "neg",
     missing_queries: Missing = "neg",
     dtype: torch.dtype | None = None,
@@ -91,7 +93,7 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
 
 @plans.kept
 def _plan(
-    ignore_index: int | None, relevance_level: float, single: bool, action: str, missing: str
+    ignore_index: int | None, relevance_level: float | None, single: bool, action: str, missing: str
 ) -> tuple[QueryDoor, Callable[..., PerQuery]]:
     """How a batch comes in, and from rankings and a measure to the value of each query."""
     door = QueryDoor(ignore_index, relevance_level, copies=False, single=single)
