@@ -17,6 +17,8 @@ from torch import Tensor
 from torch_ap.core import arrays, segments
 from torch_ap.core.order import Array
 
+_COUNTS = ("hits", "items", "hits_above", "items_above", "offsets", "n", "m")
+
 
 @dataclass(frozen=True, eq=False)
 class HitCurve:
@@ -46,6 +48,15 @@ class HitCurve:
     n: Tensor
     m: Tensor
     untied: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        """The tensors of a curve of which there are only native values so far; what is read-only is copied."""
+        if name not in _COUNTS or "native" not in self.__dict__:
+            raise AttributeError(name)
+        for count in _COUNTS:
+            values = getattr(self.native, count)
+            self.__dict__[count] = torch.from_numpy(values if values.flags.writeable else values.copy())
+        return self.__dict__[name]
 
     @cached_property
     def native(self) -> Any:
@@ -109,16 +120,9 @@ def of_arrays(
 
 
 def with_tensors(native: Any, score: Tensor | None) -> HitCurve:
-    """The curve whose native values are given; read-only ones are copied."""
-    hits, items, hits_above, items_above, offsets, n, m = (
-        torch.from_numpy(x if x.flags.writeable else x.copy())
-        for x in (
-            *(native.hits, native.items, native.hits_above, native.items_above),
-            *(native.offsets, native.n, native.m),
-        )
-    )
-    curve = HitCurve(hits, items, hits_above, items_above, score, offsets, n, m)
-    curve.__dict__["native"] = native
+    """The curve whose native values are given; its tensors are made when one is asked for."""
+    curve: HitCurve = object.__new__(HitCurve)
+    curve.__dict__.update(native=native, score=score)
     return curve
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Literal, TypeAlias, TypedDict
 
-import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
@@ -15,7 +14,7 @@ from torch_ap.core.queries.door import QueryDoor
 from torch_ap.core.queries.rankings import rankings_of
 from torch_ap.functional.classification import Action
 from torch_ap.functional.evaluation import result_dtype
-from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
+from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation, scalar
 
 QueryInterpolation: TypeAlias = (
     Literal["11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"]
@@ -85,10 +84,9 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
     curve = builders.curve_of_few(arrays[0], arrays[1] > 0, getattr(measure, "top_k", None))
     if curve is None:
         return None
-    value = measure(curve).item()
-    if value != value:
-        return None
-    return torch.from_numpy(np.array(value, np.float64 if preds.dtype == torch.float64 else np.float32))
+    value = measure(curve)
+    number = value.item()
+    return None if number != number else scalar(value, result_dtype(preds.dtype))
 
 
 @plans.kept

@@ -236,14 +236,20 @@ class RankingMetric(Metric):
     # -- many ranks
 
     @contextmanager
-    def sync_context(self, *args: Any, **kwargs: Any) -> Generator[None, None, None]:
+    def sync_context(
+        self,
+        dist_sync_fn: Callable[..., Any] | None = None,
+        process_group: Any | None = None,
+        should_sync: bool = True,
+        should_unsync: bool = True,
+        distributed_available: Callable[[], bool] | None = None,
+    ) -> Generator[None, None, None]:
         """As torchmetrics' own, which leaves the metric synced where ``compute`` fails in between."""
-        synced = super().sync_context(*args, **kwargs)
-        synced.__enter__()
+        self.sync(dist_sync_fn, process_group, should_sync, distributed_available)
         try:
             yield
         finally:
-            synced.__exit__(None, None, None)
+            self.unsync(should_unsync=self._is_synced and should_unsync)
 
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any | None = None

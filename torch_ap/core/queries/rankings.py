@@ -120,12 +120,13 @@ def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
         return None, None
     if len(given) > len(head):
         changed = given[1:] != given[:-1]
-    starts = np.concatenate([_FIRST, changed.nonzero()[0] + 1])
+    places = changed.nonzero()[0]
+    if not len(places):
+        return torch.from_numpy(given[:1].copy()), torch.from_numpy(np.array([0, len(given)]))
+    starts = np.concatenate([_FIRST, places + 1])
     if len(starts) > len(given) // _ITEMS_A_RUN + 1:
         return None, None
     queries = given.take(starts)
-    if len(starts) == 1:
-        return torch.from_numpy(queries), torch.from_numpy(np.array([0, len(given)]))
     together = bool((queries[1:] > queries[:-1]).all()) or len(np.unique(queries)) == len(queries)
     return (torch.from_numpy(queries), torch.from_numpy(np.append(starts, len(given)))) if together else (None, None)
 
@@ -151,7 +152,7 @@ def _numbered(indexes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _judged(queries: Tensor, curve: HitCurve, batch: QueryBatch) -> Rankings:
     """Let the numbers of relevant items that were given replace those seen; judged queries without items come last."""
-    judged = torch.zeros(queries.shape, dtype=torch.bool, device=queries.device)
+    judged = torch.from_numpy(np.zeros(queries.shape, bool)).to(queries.device)
     if batch.judged_queries is None or batch.judged_counts is None or not len(batch.judged_queries):
         return Rankings(queries, curve, judged)
     known, counts = judgements.agreed(batch.judged_queries, batch.judged_counts)
