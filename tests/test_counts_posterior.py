@@ -1,5 +1,4 @@
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -96,12 +95,6 @@ def test_bad_arguments_are_refused_by_name():
     ):
         with pytest.raises(ValueError, match=f"`{name}`"):
             call()
-
-
-def test_missing_scipy_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(ModuleNotFoundError, match=r"torch-ap\[inference\]"):
-        precision_posterior(1, 2).interval()
 
 
 def test_counts_come_as_the_counting_functions_give_them():

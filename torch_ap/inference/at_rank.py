@@ -11,8 +11,7 @@ from torch_ap.core.batch import Door
 from torch_ap.core.counts import hits_at
 from torch_ap.functional.evaluation import raise_broken
 from torch_ap.inference import rules
-from torch_ap.inference.interval import Interval, wilson
-from torch_ap.inference.queries import scipy_stats
+from torch_ap.inference.interval import Ends, Interval, wilson
 from torch_ap.inference.student import normal_quantile
 
 
@@ -118,14 +117,13 @@ def proportion_interval(
         successes: 0 to ``trials``.
         trials: at least 0.
         level: nominal coverage, in (0, 1).
-        method: "wilson", near its level on average; or "clopper-pearson", never below it (extra: ``inference``).
+        method: "wilson", near its level on average; or "clopper-pearson", never below it.
 
     Returns:
         :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors; NaN for no trials.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
-        ModuleNotFoundError: for "clopper-pearson" without scipy.
 
     Equals ``scipy.stats.binomtest(...).proportion_ci`` with "wilson" or "exact". Source: Wilson (1927); Clopper &
     Pearson (1934).
@@ -149,8 +147,13 @@ def proportion_interval(
     if method == "wilson" or not trials:
         ends = wilson(share, count, normal_quantile(level))
     else:
-        beta, tail = scipy_stats("Clopper and Pearson's interval").beta, (1 - level) / 2
-        low = beta.ppf(tail, successes, trials - successes + 1) if successes else 0.0
-        high = beta.isf(tail, successes + 1, trials - successes) if successes < trials else 1.0
-        ends = share.new_tensor(low), share.new_tensor(high)
+        ends = _clopper_pearson(successes, trials, (1 - level) / 2)
     return Interval(share, *ends, error, level, method, "", reason)
+
+
+def _clopper_pearson(successes: int, trials: int, tail: float) -> Ends:
+    from scipy.special import betainccinv, betaincinv
+
+    low = betaincinv(successes, trials - successes + 1, tail) if successes else 0.0
+    high = betainccinv(successes + 1, trials - successes, tail) if successes < trials else 1.0
+    return torch.tensor(low, dtype=torch.float64), torch.tensor(high, dtype=torch.float64)

@@ -149,6 +149,8 @@ def _at_the_edge(found: Interval, curve: HitCurve) -> Interval:
     m, misses = segments.real(curve.m), curve.n - curve.m
     void = (curve.m < 2) | (misses < 1)
     perfect = ~void & (found.estimate == 1) & ~(found.standard_error > 0)
+    if not bool((void | perfect | torch.isnan(found.low)).any()):
+        return found
     low = torch.where(perfect, ((1 - found.level) / 2) ** (1 / m), found.low)
     high = torch.where(perfect, 1, found.high)
     error = torch.where(perfect, 0, found.standard_error)
