@@ -61,7 +61,7 @@ def compare_rankings(
     *,
     level: float = 0.95,
     method: Literal["jackknife", "influence", "bootstrap", "permutation"] = "jackknife",
-    design: Literal["stratified", "iid"] = "stratified",
+    design: Literal["iid", "stratified"] = "iid",
     weights: Tensor | None = None,
     resampling: Resampling | None = None,
 ) -> Comparison:
@@ -93,8 +93,8 @@ def compare_rankings(
         target: (N,) of 0 and 1.
         level: nominal coverage of the interval, in (0, 1).
         method: as above.
-        design: "stratified" (so many hits and so many misses were drawn) or "iid" (items were; the default of
-            :func:`average_precision_interval`).
+        design: "iid" (items were drawn, and the number of hits with them) or "stratified" (so many hits and so many
+            misses were).
         weights: refused: the formulas count items.
         resampling: of the bootstrap and the permutations; None for 1,000 that repeat.
 

@@ -115,7 +115,7 @@ class UncertainMetric(RankingMetric):
         *,
         level: float = 0.95,
         method: str | None = None,
-        design: str = "stratified",
+        design: str = "iid",
         resampling: Resampling | None = None,
     ) -> Comparison:
         """Whether this system beats another on the same items.
