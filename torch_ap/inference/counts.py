@@ -145,6 +145,8 @@ class FBetaPosterior:
 def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
     """The posterior of precision: Beta(TP + prior, FP + prior).
 
+    The estimand is precision in the population that the items were drawn from, at a threshold fixed in advance.
+
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.
         fp: false positives, at least 0.
@@ -172,6 +174,8 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
 
 def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
     """The posterior of recall: Beta(TP + prior, FN + prior).
+
+    The estimand is recall in the population that the items were drawn from, at a threshold fixed in advance.
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.
@@ -202,7 +206,8 @@ def f_beta_posterior(
 ) -> FBetaPosterior:
     """The posterior of F_beta, with the Gamma of the true positives shared by precision and recall.
 
-    For beta = 1 it is that of 2 B / (1 + B), B ~ Beta(TP + prior, FP + FN + 2 prior); else one quadrature.
+    For beta = 1 it is that of 2 B / (1 + B), B ~ Beta(TP + prior, FP + FN + 2 prior); else one quadrature. The estimand
+    is F_beta in the population that the items were drawn from, at a threshold fixed in advance.
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.

@@ -40,7 +40,8 @@ def average_precision_interval(
 
     with m hits, q misses, pi = m / n, and the influence functions phi of :mod:`torch_ap.inference.influence`. The last
     term of SE belongs to ``design="iid"``: items were drawn, and the number of hits with them. In
-    ``design="stratified"`` so many hits and so many misses were drawn.
+    ``design="stratified"`` so many hits and so many misses were drawn. The estimand is the limit that AP tends to as
+    items are added, its value in the population; not E(AP) for n items, which lies above it.
 
     =====================  =================================================  ==================  ==================
     method                 what it is                                         covers, at 80%      covers, at 95%
