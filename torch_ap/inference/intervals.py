@@ -65,10 +65,10 @@ def average_precision_interval(
     .997. For the macro mean of five labels, m random, the iid one covers .764 to .803 and .932 to .951.
 
     Where it is a matter of definition: where AP = 1 and the method finds no spread (all but "survival" and "sigma-ap"),
-    the lower end is (alpha / 2)^(1 / m), a heuristic, and the upper 1; an average of 1 has NaN ends. With fewer than
-    two hits, or no miss, the ends are NaN; with one miss those of "influence", "wald" and "jackknife" are, unless
-    AP = 1. ``reason`` of the result says so. The ends of "wald", "boyd-binomial", "survival" and "sigma-ap" may leave
-    [0, 1].
+    the lower end is alpha^(1 / m), one-sided because the upper end is 1 whatever the data, and a heuristic; an average
+    of 1 has NaN ends. With fewer than two hits, or no miss, the ends are NaN; with one miss those of "influence",
+    "wald" and "jackknife" are, unless AP = 1. ``reason`` of the result says so. The ends of "wald", "boyd-binomial",
+    "survival" and "sigma-ap" may leave [0, 1].
 
     Args:
         preds: (N,) scores of one ranking, or (N, C), one ranking a class or label.
