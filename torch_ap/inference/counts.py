@@ -6,7 +6,7 @@ of the true positives. F_beta is a function of all three; drawing precision and 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -134,12 +134,17 @@ class FBetaPosterior:
             return np.ones(1), np.ones(1)
         near = np.arcsin(np.sqrt(betaincinv(self.fp, self.fn, 1e-17)))
         far = np.arccos(np.sqrt(betaincinv(self.fn, self.fp, 1e-17)))
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        nodes, weights = _legendre()
         angle = (nodes + 1) / 2 * (far - near) + near
         log = (2 * self.fp - 1) * np.log(np.sin(angle)) + (2 * self.fn - 1) * np.log(np.cos(angle))
         density = weights * np.exp(log - log.max())
         share = np.sin(angle) ** 2
         return share + self.beta**2 * (1 - share), density / density.sum()
+
+
+@cache
+def _legendre() -> tuple[Any, Any]:
+    return np.polynomial.legendre.leggauss(_NODES)
 
 
 def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
