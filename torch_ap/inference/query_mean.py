@@ -27,6 +27,9 @@ def mean_interval(
 ) -> Interval:
     """A confidence interval for the mean of per-query values, such as MAP: mean ± t_{Q-1} s / sqrt(Q), or BCa.
 
+    The estimand is the mean over the population of queries that these were drawn from, each with its documents as they
+    are.
+
     Covers, at 80% and 95%, with values of a skewed law: t .795 and .940 of 10 queries, .788 and .942 of 50; BCa .767
     and .913 of 10, .788 and .945 of 50 (``benchmarks.coverage``).
 
