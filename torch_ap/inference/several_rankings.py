@@ -33,6 +33,8 @@ def compare_several_rankings(
       the worst system differ at least as much, (b + 1) / (B + 1). Ties, also those that a deal makes, are broken at
       random. The p-values of single pairs are those of "holm".
 
+    The estimands are the differences of the limits that the APs tend to as items are added.
+
     Of four equally good systems, at nominal 5%, any pair is told apart with (n, m) = (300, 30) / (1000, 100): "holm"
     5.8 / 4.5%, "tukey" 5.0 / 4.2%, each ± 1, without either 20 / 20% (``benchmarks.coverage``).
 
