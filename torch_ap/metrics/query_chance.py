@@ -48,14 +48,14 @@ class ChanceQueries(QueryMetric):
             return evaluation.value(self._each(evaluation), self._dtype_of_values(), warn=False)
 
     def summary(self, level: float = 0.95) -> dict[str, Tensor]:
-        """Value, ends of its t interval over queries and chance level under names for a logger: 0-d tensors.
+        """Value, ends of its interval over queries and chance level under names for a logger: 0-d tensors.
 
         Args:
             level: nominal coverage of the interval, in (0, 1).
 
         Returns:
-            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are those of :meth:`confidence_interval` cut to
-            [0, 1], where the mean lies, so that they cover no less often; NaN where no interval exists.
+            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are those of :meth:`confidence_interval`, NaN
+            where no query has a value.
 
         Raises:
             ValueError: what :meth:`baseline` and :meth:`confidence_interval` refuse.
@@ -70,5 +70,4 @@ class ChanceQueries(QueryMetric):
         """
         with self._all_ranks():
             found, chance = self.confidence_interval(level), self.baseline()
-        low, high = found.low.clamp(0, 1), found.high.clamp(0, 1)
-        return {"ap": found.estimate, "ap_low": low, "ap_high": high, "ap_chance": chance}
+        return {"ap": found.estimate, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
