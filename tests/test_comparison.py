@@ -30,7 +30,7 @@ def pair(n=400, share=0.15, shift=0.3, seed=0):
 
 def test_reference_values():
     a, b = (torch.tensor(REFERENCE[f"scores_{x}"], dtype=F) for x in "ab")
-    found = compare_rankings(a, b, torch.tensor(REFERENCE["targets"]), method="influence")
+    found = compare_rankings(a, b, torch.tensor(REFERENCE["targets"]), method="influence", design="stratified")
     assert found.difference == pytest.approx(REFERENCE["delta"], abs=1e-14)
     assert found.standard_error == pytest.approx(REFERENCE["se"], abs=1e-14)
     assert found.difference / found.standard_error == pytest.approx(REFERENCE["z"], abs=1e-11)
@@ -136,7 +136,9 @@ def test_edges_have_a_defined_answer(method):
         few = compare_rankings(torch.arange(5.0), torch.arange(5.0).flip(0), torch.tensor(labels), method=method)
         assert math.isnan(few.standard_error)
         assert reason in few.reason
-    no_spread = compare_rankings(torch.arange(6.0), torch.zeros(6), (torch.arange(6) > 3).long(), method="influence")
+    no_spread = compare_rankings(
+        torch.arange(6.0), torch.zeros(6), (torch.arange(6) > 3).long(), method="influence", design="stratified"
+    )
     assert "standard error is 0" in no_spread.reason
     assert all(math.isnan(x) for x in (no_spread.p_value, no_spread.low, no_spread.high))
 
@@ -156,7 +158,7 @@ def test_what_no_item_tells_apart_has_p_1_however_few_there_are(method, labels):
 def test_a_difference_without_spread_has_no_interval():
     a, target = torch.tensor([4.0, 3, 2, 1]), torch.tensor([1, 1, 0, 0])
     for method in ("jackknife", "permutation"):
-        found = compare_rankings(a, a.flip(0), target, method=method)
+        found = compare_rankings(a, a.flip(0), target, method=method, design="stratified")
         assert found.difference == pytest.approx(1 - (1 / 3 + 2 / 4) / 2)
         assert math.isnan(found.low)
         assert ("p-value" in found.reason) == math.isnan(found.p_value) == (method != "permutation")

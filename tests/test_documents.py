@@ -1,5 +1,6 @@
 """What the README and the examples show is what happens."""
 
+import inspect
 import os
 import pathlib
 import re
@@ -9,11 +10,15 @@ import sys
 
 import pytest
 
+import torch_ap.inference
 from torch_ap.inference import average_precision_interval, compare_rankings
 from torch_ap.inference.comparison import METHODS as TESTS
 from torch_ap.inference.methods import METHODS
 from torch_ap.inference.units.bootstrap import METHODS as UNIT_METHODS
 from torch_ap.inference.units.bootstrap import unit_interval
+from torch_ap.metrics.image_uncertainty import UncertainImages
+from torch_ap.metrics.query_uncertainty import UncertainQueries
+from torch_ap.metrics.uncertainty import UncertainMetric
 
 ROOT = pathlib.Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -28,6 +33,26 @@ def test_readme_prints_what_it_says(capsys):
         said = re.findall(r"^print\(.*\)\s+# (.*)$", block.replace(")\n# ", ") # "), re.MULTILINE)
         assert said
         assert capsys.readouterr().out.splitlines() == said
+
+
+def statements():
+    """Every public function and method that makes a statement of uncertainty."""
+    found = {name: getattr(torch_ap.inference, name) for name in torch_ap.inference.__all__}
+    for owner in (UncertainMetric, UncertainQueries, UncertainImages):
+        found |= {f"{owner.__name__}.{name}": getattr(owner, name) for name in ("confidence_interval", "compare")}
+    return {
+        name: thing
+        for name, thing in found.items()
+        if inspect.isfunction(thing)
+        and re.search("Interval|Comparison|Posterior", str(inspect.signature(thing).return_annotation))
+    }
+
+
+@pytest.mark.parametrize("statement", statements().values(), ids=statements())
+def test_every_statement_has_the_same_default_design_and_an_estimand(statement):
+    parameters = inspect.signature(statement).parameters
+    assert "design" not in parameters or parameters["design"].default == "iid"
+    assert re.search(r"estimands?\s+(is|are)\s", inspect.getdoc(statement))
 
 
 def test_ci_runs_the_readmes_test_command():

@@ -6,7 +6,7 @@ of the true positives. F_beta is a function of all three; drawing precision and 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -134,7 +134,7 @@ class FBetaPosterior:
             return np.ones(1), np.ones(1)
         near = np.arcsin(np.sqrt(betaincinv(self.fp, self.fn, 1e-17)))
         far = np.arccos(np.sqrt(betaincinv(self.fn, self.fp, 1e-17)))
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        nodes, weights = _legendre()
         angle = (nodes + 1) / 2 * (far - near) + near
         log = (2 * self.fp - 1) * np.log(np.sin(angle)) + (2 * self.fn - 1) * np.log(np.cos(angle))
         density = weights * np.exp(log - log.max())
@@ -142,8 +142,15 @@ class FBetaPosterior:
         return share + self.beta**2 * (1 - share), density / density.sum()
 
 
+@cache
+def _legendre() -> tuple[Any, Any]:
+    return np.polynomial.legendre.leggauss(_NODES)
+
+
 def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
     """The posterior of precision: Beta(TP + prior, FP + prior).
+
+    The estimand is precision in the population that the items were drawn from, at a threshold fixed in advance.
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.
@@ -172,6 +179,8 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
 
 def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
     """The posterior of recall: Beta(TP + prior, FN + prior).
+
+    The estimand is recall in the population that the items were drawn from, at a threshold fixed in advance.
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.
@@ -202,7 +211,8 @@ def f_beta_posterior(
 ) -> FBetaPosterior:
     """The posterior of F_beta, with the Gamma of the true positives shared by precision and recall.
 
-    For beta = 1 it is that of 2 B / (1 + B), B ~ Beta(TP + prior, FP + FN + 2 prior); else one quadrature.
+    For beta = 1 it is that of 2 B / (1 + B), B ~ Beta(TP + prior, FP + FN + 2 prior); else one quadrature. The estimand
+    is F_beta in the population that the items were drawn from, at a threshold fixed in advance.
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.

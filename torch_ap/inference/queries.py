@@ -64,6 +64,8 @@ def compare_queries(
 ) -> QueryComparison:
     """Two systems' per-query values, paired: mean difference, interval, effect size, and p-values.
 
+    The estimand is the mean difference over the population of queries that these were drawn from.
+
     - "t": paired t.
     - "randomization": Fisher's, which flips the sign of each difference; exact for up to 20 differences that are not
       zero, else (b + 1) / (B + 1) of B random flips.

@@ -29,6 +29,9 @@ def mean_interval(
 ) -> Interval:
     """A confidence interval for the mean of per-query values, such as MAP; by default one that stays inside [0, 1].
 
+    The estimand is the mean over the population of queries that these were drawn from, each with its documents as they
+    are.
+
     =============  ====================================================================================================
     method         what it is
     =============  ====================================================================================================

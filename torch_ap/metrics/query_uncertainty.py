@@ -53,6 +53,8 @@ class UncertainQueries(RankingMetric):
     ) -> Interval:
         """How far the mean over queries can be trusted; see :func:`torch_ap.inference.mean_interval`.
 
+        The estimand is the mean over the population of queries that these were drawn from.
+
         Args:
             level: nominal coverage, in (0, 1).
             method: "dirichlet", which stays inside [0, 1], "t" or "bootstrap-bca"; as there.
@@ -92,6 +94,8 @@ class UncertainQueries(RankingMetric):
         resampling: Resampling | None = None,
     ) -> QueryComparison:
         """Whether this system beats another on the same queries; see :func:`torch_ap.inference.compare_queries`.
+
+        The estimand is the mean difference over the population of queries that these were drawn from.
 
         Args:
             other: a metric of the same class and settings, with the same queries, to which ``num_relevant`` was given

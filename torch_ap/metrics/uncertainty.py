@@ -83,6 +83,8 @@ class UncertainMetric(RankingMetric):
     ) -> Interval:
         """How far the value can be trusted, for each ranking or for the average that the metric computes.
 
+        The estimand is the limit that the value tends to as items are added, not its mean over samples of so many.
+
         Args:
             level: nominal coverage, in (0, 1).
             method, design, resampling: as for :func:`torch_ap.inference.average_precision_interval`, which has every
@@ -119,6 +121,8 @@ class UncertainMetric(RankingMetric):
         resampling: Resampling | None = None,
     ) -> Comparison:
         """Whether this system beats another on the same items.
+
+        The estimand is the difference of the limits that the two values tend to as items are added.
 
         Args:
             other: a metric of the same class and settings, updated with the same targets in the same order.
