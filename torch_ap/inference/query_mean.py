@@ -70,7 +70,7 @@ def mean_interval(
         >>> from torch_ap.inference import mean_interval
         >>> found = mean_interval(torch.tensor([0.2, 0.4, 0.9, 0.5]))
         >>> round(float(found.low), 4), round(float(found.high), 4)
-        (0.0316, 0.9684)
+        (0.2563, 0.7643)
     """
     rules.query_values("values", values)
     rules.level(level)

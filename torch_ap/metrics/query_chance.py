@@ -66,7 +66,7 @@ class ChanceQueries(QueryMetric):
             >>> metric = RetrievalMAP()
             >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(6, 1), torch.eye(3).long()[[0, 0, 1, 0, 0, 2]])
             >>> {name: round(float(value), 3) for name, value in metric.summary().items()}
-            {'ap': 0.806, 'ap_low': 0.485, 'ap_high': 1.0, 'ap_chance': 0.611}
+            {'ap': 0.806, 'ap_low': 0.498, 'ap_high': 0.951, 'ap_chance': 0.611}
         """
         with self._all_ranks():
             found, chance = self.confidence_interval(level), self.baseline()

@@ -76,7 +76,7 @@ class UncertainQueries(RankingMetric):
             >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(4, 1), torch.eye(3).long()[[0, 0, 1, 2]])
             >>> found = metric.confidence_interval()
             >>> found.low, found.high
-            (tensor(0.1616), tensor(1.2551))
+            (tensor(0.3626), tensor(0.9211))
         """
         self._check_mean("a confidence interval", "mean_interval(..., method='t')")
         rules.level(level)
