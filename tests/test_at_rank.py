@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from benchmarks.coverage.at_rank import limit
+from benchmarks.coverage.at_rank import cuts, limit
 from benchmarks.coverage.rankings import labels
 from torch_ap.inference import precision_at_k_interval, proportion_interval, recall_at_k_interval
 
@@ -71,6 +71,22 @@ def test_stratified_variance_is_the_formula():
     assert found.design == precision.design == "stratified"
 
 
+@pytest.mark.parametrize(("n", "k"), [(300, 30), (100, 1), (60, 23), (50, 50)])
+def test_the_measured_coverage_is_that_of_the_public_functions(n, k):
+    generator = torch.Generator().manual_seed(3)
+    target = torch.rand(6, n, generator=generator) < 0.2
+    preds = torch.randn(6, n, generator=generator) + target
+    for design in ("iid", "stratified"):
+        together = cuts(preds, target, k)
+        for interval, many in (
+            (precision_at_k_interval, together.precision(0.9, design)),
+            (recall_at_k_interval, together.recall(0.9, design)),
+        ):
+            single = [interval(s, y.long(), k, level=0.9, design=design) for s, y in zip(preds, target, strict=True)]
+            torch.testing.assert_close(many.low, torch.stack([one.low for one in single]))
+            torch.testing.assert_close(many.high, torch.stack([one.high for one in single]))
+
+
 @pytest.mark.parametrize("random_m", [True, False])
 @pytest.mark.parametrize(("n", "share", "distance", "k"), [(2000, 0.1, 1.5, 300), (300, 0.1, 1.5, 30)])
 def test_each_design_covers_where_it_belongs(random_m, n, share, distance, k):
@@ -118,6 +134,15 @@ def test_proportions_equal_scipys(counts, level):
         wanted = stats.binomtest(*counts).proportion_ci(level, method=name)
         assert (float(found.low), float(found.high)) == pytest.approx((wanted.low, wanted.high), abs=1e-10)
     assert math.isnan(proportion_interval(0, 0).low)
+
+
+@pytest.mark.parametrize("trials", [3, 1000, 10**9])
+def test_no_success_and_no_failure_have_closed_forms(trials):
+    tail = math.log(0.025) / trials
+    found = proportion_interval(0, trials, method="clopper-pearson")
+    assert (float(found.low), float(found.high)) == (0, pytest.approx(-math.expm1(tail), rel=1e-12))
+    found = proportion_interval(trials, trials, method="clopper-pearson")
+    assert (float(found.low), float(found.high)) == (pytest.approx(math.exp(tail), rel=1e-12), 1)
 
 
 def test_bad_arguments_are_refused_by_name():

@@ -35,15 +35,17 @@ def limit(share: float, distance: float, depth: float) -> float:
 
 def cuts(scores: Tensor, relevant: Tensor, k: int) -> Cut:
     """(R, n) scores without ties and their labels, cut at rank k."""
-    n = scores.shape[1]
-    ordered = relevant.gather(1, scores.argsort(dim=1, descending=True)).double()
+    n, (low, high) = scores.shape[1], window(scores.shape[1], k)
+    best = scores.topk(min(n, int(high) + 1), dim=1).indices
+    ordered = relevant.gather(1, best).double()
     found = torch.cat([ordered.new_zeros(len(ordered), 1), ordered.cumsum(1)], 1)
-    # between whole ranks h is a straight line
-    h, below, above = (
-        found[:, int(t)] + (t - int(t)) * ordered[:, min(int(t), n - 1)] for t in (float(k), *window(n, k))
-    )
-    low, high = window(n, k)
-    return Cut(n, k, found[:, -1], h, (above - below) / (high - low))
+
+    def hits(t: float) -> Tensor:
+        """Between whole ranks h is a straight line."""
+        whole = int(t)
+        return found[:, whole] + (t - whole) * ordered[:, whole] if t > whole else found[:, whole]
+
+    return Cut(n, k, relevant.sum(1).double(), hits(k), (hits(high) - hits(low)) / (high - low))
 
 
 def intervals(
