@@ -17,9 +17,11 @@ from torch_ap.inference import (
     compare_rankings,
     compare_several_rankings,
     compare_splits,
+    mean_interval,
 )
 from torch_ap.inference.comparison import METHODS as TESTS
 from torch_ap.inference.methods import METHODS
+from torch_ap.inference.query_mean import METHODS as QUERY_METHODS
 from torch_ap.inference.units.bootstrap import METHODS as UNIT_METHODS
 from torch_ap.inference.units.bootstrap import unit_interval
 from torch_ap.metrics.image_uncertainty import UncertainImages
@@ -113,8 +115,17 @@ def test_intervals_cover_what_their_docstring_says(method):
 
 @pytest.mark.parametrize("method", TESTS)
 def test_comparisons_reject_what_their_docstring_says(method):
-    found = measured("Two equally good systems, `compare_rankings`", method, "stratified")
-    assert [as_said(row[4]) for row in found] == said(compare_rankings, method)
+    found = measured("Size and power by the number of hits", method, "iid")
+    assert [as_said(row[3]) for row in found] == said(compare_rankings, method)
+
+
+@pytest.mark.parametrize("method", QUERY_METHODS)
+def test_means_over_queries_are_covered_as_their_docstring_says(method):
+    found = {law: [] for law in ("moderate", "skewed", "known-item")}
+    for law, covered in found.items():
+        for queries in ("10", "30", "100"):
+            covered += [as_said(row[4]) for row in measured("Mean over queries", law, queries, method)]
+    assert [" / ".join(covered) for covered in found.values()] == said(mean_interval, method)
 
 
 def test_intervals_of_detectors_cover_what_their_docstring_says():

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_ap.core import checks
 from torch_ap.inference import rules
-from torch_ap.inference.comparison import compare_rankings
+from torch_ap.inference.comparison import Method, compare_rankings
 from torch_ap.inference.rank_swap import average_precision_of_ranks, random_ranks
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.several import PairwiseComparison, holm, square
@@ -21,7 +21,7 @@ def compare_several_rankings(
     target: Tensor,
     *,
     method: Literal["holm", "tukey"] = "holm",
-    test: Literal["jackknife", "influence", "bootstrap", "permutation"] | None = None,
+    test: Method | None = None,
     design: Literal["stratified", "iid"] | None = None,
     resampling: Resampling | None = None,
 ) -> PairwiseComparison:
