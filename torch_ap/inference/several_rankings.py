@@ -22,7 +22,7 @@ def compare_several_rankings(
     *,
     method: Literal["holm", "tukey"] = "holm",
     test: Method | None = None,
-    design: Literal["stratified", "iid"] | None = None,
+    design: Literal["iid", "stratified"] = "iid",
     resampling: Resampling | None = None,
 ) -> PairwiseComparison:
     """Every pair of several systems by their average precision on the same items, the family-wise error held.
@@ -43,7 +43,7 @@ def compare_several_rankings(
         target: (N,) of 0 and 1.
         method: as above.
         test: of the single pairs, the ``method`` of ``compare_rankings``; None for its default.
-        design: likewise.
+        design: as there.
         resampling: of the deals and of the tests that resample; None for 1,000 that repeat.
 
     Returns:
@@ -79,8 +79,7 @@ def compare_several_rankings(
     bad = torch.isnan(preds).nonzero()
     if len(bad):
         raise ValueError(f"`preds` must not hold NaN; got nan at index {tuple(bad[0].tolist())}")
-    settings: dict[str, Any] = {"method": test, "design": design}
-    settings = {name: value for name, value in settings.items() if value is not None}
+    settings: dict[str, Any] = {"design": design} | ({} if test is None else {"method": test})
     first, second = torch.triu_indices(len(preds), len(preds), 1)
     pairs = [
         compare_rankings(preds[i], preds[j], target, resampling=how, **settings)
