@@ -1,5 +1,6 @@
 """The measures as functions: tensors in, tensors out, no state."""
 
+from torch_ap.core import untraced
 from torch_ap.core.counts import Counts
 from torch_ap.functional.classification import (
     average_precision,
@@ -61,3 +62,5 @@ __all__ = [
     "retrieval_reciprocal_rank",
     "voc_mean_average_precision",
 ]
+
+untraced.untraced_package(__name__)

@@ -20,6 +20,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.core import checks, memory
+from torch_ap.core.untraced import untraced, untraced_methods
 
 _NEVER = 1 << 62
 _DTYPES = (
@@ -55,6 +56,10 @@ class RankingMetric(Metric):
     value_rules: Sequence[str] = checks.VALUE_RULES
 
     ledger: Tensor
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _leave_to_python(cls)
 
     def __init__(self, identity: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -112,8 +117,12 @@ class RankingMetric(Metric):
                 self._computed, self._update_count = computed, count
                 raise
 
-        return counting
+        return untraced(counting)
 
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        return untraced(super()._wrap_compute(compute))
+
+    @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The value of this batch alone, which is also accumulated. No held item is copied.
 
@@ -281,3 +290,13 @@ class RankingMetric(Metric):
             ModuleNotFoundError: without matplotlib.
         """
         return self._plot(val, ax)
+
+
+def _leave_to_python(metric: type[Metric]) -> None:
+    """Keep what a class defines out of the graphs of ``torch.compile`` and ``torch.jit.script``."""
+    untraced_methods(metric, but=("update", "compute"))  # which are wrapped for each metric
+    names = {name for base in metric.__mro__ for name, value in vars(base).items() if isinstance(value, property)}
+    metric.__jit_unused_properties__ = sorted(names)
+
+
+_leave_to_python(RankingMetric)  # type: ignore[type-abstract]
