@@ -112,7 +112,11 @@ class RankingMetric(Metric):
         def counting(*args: Any, **kwargs: Any) -> None:
             computed, count = self._computed, self._update_count
             try:
-                wrapped(*args, **kwargs)
+                if torch.is_inference_mode_enabled():  # its tensors count no writes, which `shared.once` asks for
+                    with torch.inference_mode(False):
+                        wrapped(*args, **kwargs)
+                else:
+                    wrapped(*args, **kwargs)
             except BaseException:
                 self._computed, self._update_count = computed, count
                 raise
