@@ -401,7 +401,6 @@ def test_needs_no_scipy(monkeypatch):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("spread", [1e9, 3])
 def test_on_cuda(spread):
     torch.manual_seed(0)
