@@ -158,6 +158,22 @@ def masked_images(size, generator):
     }
 
 
+def coded_images(size, generator):
+    """Masks as COCO's plain run-length codes: lengths of runs down the columns, the first of them outside."""
+
+    def code(mask):
+        pixels = mask.t().flatten().int()
+        edges = torch.cat([pixels[:1] == 1, pixels[1:] != pixels[:-1]]).nonzero().flatten()
+        ends = torch.cat([edges, torch.tensor([len(pixels)])])
+        return {"size": list(mask.shape), "counts": ends.diff(prepend=torch.zeros(1, dtype=torch.int64)).tolist()}
+
+    drawn = masked_images(size, generator)
+    return {
+        side: [{**image, "masks": [code(mask) for mask in image["masks"]]} for image in given]
+        for side, given in drawn.items()
+    }
+
+
 def images_of_own_iou(size, generator):
     preds, target = _scene(size, generator)
     for p, t in zip(preds, target, strict=True):
@@ -233,6 +249,7 @@ METRICS: dict[str, Row] = {
     "coco_micro": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "average": "micro"}),
     "coco_extended": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "extended_summary": True}),
     "coco_masks": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "segm"}),
+    "coco_codes": Row(torch_ap.MeanAveragePrecision, coded_images, {"iou_type": "segm"}),
     "coco_given_ious": Row(torch_ap.MeanAveragePrecision, images_of_own_iou, {"iou_type": "precomputed"}),
     "coco_own_iou": Row(torch_ap.MeanAveragePrecision, images, {"iou": inner_product}),
     "voc": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"class_metrics": True}),
