@@ -9,7 +9,13 @@ import sys
 
 import pytest
 
-from torch_ap.inference import average_precision_interval, compare_rankings
+from torch_ap.inference import (
+    average_precision_interval,
+    compare_decisions,
+    compare_rankings,
+    compare_several_rankings,
+    compare_splits,
+)
 from torch_ap.inference.comparison import METHODS as TESTS
 from torch_ap.inference.methods import METHODS
 from torch_ap.inference.units.bootstrap import METHODS as UNIT_METHODS
@@ -93,3 +99,23 @@ def test_intervals_of_detectors_cover_what_their_docstring_says():
     named = [row[3] for row in measured(scenes, "50") if row[4] == "95%"]
     lines = [x.split()[-3:] for x in unit_interval.__doc__.splitlines() if " images  " in x]
     assert (named, found) == (list(UNIT_METHODS), lines)
+
+
+DECIDED, RANKED, LEARNT = "Two equally good systems' decisions", "4 equally good systems", "Two equally good learners"
+
+
+@pytest.mark.parametrize(
+    ("function", "section", "rows"),
+    [
+        *((compare_decisions, DECIDED, [("100", x), ("1000", x)]) for x in ("precision", "recall", "f_beta")),
+        *((compare_several_rankings, RANKED, [("(300, 30)", x), ("(1000, 100)", x)]) for x in ("holm", "tukey")),
+        *(
+            (compare_splits, LEARNT, [("10", share, test), ("50", share, test)])
+            for share in ("0.1", "0.5")
+            for test in ("corrected resampled t", "paired t")
+        ),
+    ],
+)
+def test_equally_good_systems_are_told_apart_as_often_as_docstrings_say(function, section, rows):
+    shares = [f"{100 * float(measured(section, *row)[0][-2]):.1f}" for row in rows]
+    assert f"{' / '.join(shares)}%" in " ".join(function.__doc__.split())

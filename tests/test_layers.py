@@ -9,6 +9,7 @@ import torch_ap
 ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = [
     {
+        "core.messages",
         "core.checks",
         "core.queries.rules",
         "core.detection.rules",
@@ -20,11 +21,12 @@ FLOORS = [
     {
         *("core.hit_curve", "core.tie_groups", "core.rows", "core.shuffled", "core.builders", "core.bins"),
         *("core.detection.boxes", "core.detection.masks", "core.detection.detections", "core.detection.door"),
+        "core.detection.run_lengths",
     },
     {"core"},
     {"functional"},
     {"inference"},
-    {"metrics", "files"},
+    {"metrics", "files", "sklearn"},
     {"commands"},
     {"", "cli"},
 ]

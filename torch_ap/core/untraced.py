@@ -42,8 +42,10 @@ def untraced_package(package: str) -> None:
                 setattr(module, name, replaced[value])
 
 
-def untraced_methods(cls: type, but: Collection[str] = ()) -> None:
-    """Make the public methods of a class untraced, those of these names left out."""
+def leave_methods_to_python(cls: type, but: Collection[str] = ()) -> None:
+    """Make the public methods of a module's class untraced, but those of these names; ``torch.jit`` has no property."""
     for name, method in vars(cls).copy().items():
         if inspect.isfunction(method) and not name.startswith("_") and name not in but:
             setattr(cls, name, untraced(method))
+    properties = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, property)}
+    cls.__jit_unused_properties__ = sorted(properties)  # type: ignore[attr-defined]

@@ -17,7 +17,9 @@ from torch_ap.functional.evaluation import result_dtype
 from torch_ap.functional.query_evaluation import QueryEvaluation
 
 QueryInterpolation: TypeAlias = (
-    Literal["11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"] | Tensor | None
+    Literal["11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"]
+    | Tensor
+    | None
 )
 Missing: TypeAlias = Literal["neg", "skip", "error"]
 Judgements: TypeAlias = Tensor | dict[int, int] | int | None
@@ -30,7 +32,7 @@ class QuerySettings(TypedDict, total=False):
     mask: Tensor | None
     num_relevant: Judgements
     ignore_index: int | None
-    relevance_level: float
+    relevance_level: float | None
     empty_target_action: Action
     missing_queries: Missing
     dtype: torch.dtype | None
@@ -53,7 +55,7 @@ def _each_query(
     mask: Tensor | None = None,
     num_relevant: Judgements = None,
     ignore_index: int | None = None,
-    relevance_level: float = 1,
+    relevance_level: float | None = None,
     empty_target_action: Action = "neg",
     missing_queries: Missing = "neg",
     dtype: torch.dtype | None = None,

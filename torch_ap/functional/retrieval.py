@@ -46,7 +46,8 @@ def retrieval_average_precision(
         top_k: k of at least 1: AP@k, which sums over the relevant items in the top k.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
         interpolation: None for the sum above; "11-point", "101-point", "all-points", "trapezoid" or a 1-D tensor of
-            recall levels in [0, 1]; "11-point-trec9" and "11-point-trec10" cut as trec_eval 9 and 10 do, at
+            recall levels in [0, 1]; "11-point-arange" has the levels of ``numpy.arange(0, 1.1, 0.1)``, of which 0.3,
+            0.6 and 0.7 are a bit larger; "11-point-trec9" and "11-point-trec10" cut as trec_eval 9 and 10 do, at
             int(l m + 0.9) and round(l m) hits.
         ties: how equal scores count: "expected" (mean over all their orders), "grouped" (they enter together),
             "optimistic", "pessimistic". None, the default: "expected", or "grouped" with ``interpolation``, which has
@@ -57,7 +58,8 @@ def retrieval_average_precision(
             for rows; with ``indexes`` a dict {query: m} or integers of the shape of ``preds``; an int for one query.
             A dict may name queries without items. At least the relevant items in ``target``, which is the default.
         ignore_index: target value of items that do not count.
-        relevance_level: the lowest target that is relevant; default 1.
+        relevance_level: the lowest target that is relevant, any finite number. None, the default, is 1, and a target
+            that is no grade (negative, or a fraction) is then an error rather than not relevant.
         empty_target_action: what a query without relevant items counts as: "neg" 0, "pos" 1, "nan" and "skip" NaN,
             "error" raises. A row without items is NaN.
         missing_queries: what a query counts as that has judgements and no items: "neg" 0 (but where its m is 0 as

@@ -15,8 +15,9 @@ from torch_ap.core.detection.curve import Matches
 from torch_ap.core.detection.door import Columns, DetectionDoor, distinct_labels, image_of
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.interpolation import levels_of
+from torch_ap.functional.coco_report import zero_dimensional
 
-INTERPOLATIONS = ("11-point", "all-points", "101-point")
+INTERPOLATIONS = ("11-point", "11-point-arange", "all-points", "101-point")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class VocEvaluation:
     Attributes:
         box_format: of ``boxes``.
         thresholds: T IoU thresholds.
-        interpolation: "11-point" (VOC 2007), "all-points" (VOC 2010 on) or "101-point".
+        interpolation: "11-point" or "11-point-arange" (VOC 2007), "all-points" (VOC 2010 on) or "101-point".
         inclusive_pixels: whether corners name pixels that they include, so that sizes are one more than differences.
         strict: whether an IoU must exceed the threshold.
         validate: whether values are checked.
@@ -104,7 +105,8 @@ class VocEvaluation:
             out["map_per_threshold"] = each.nanmean(1)
         if class_metrics:
             out["map_per_class"] = each.mean(0)[: len(labels)]
-        return {name: value.to(dtype) for name, value in out.items()} | {"classes": labels.to(torch.int32)}
+        found = {name: value.to(dtype) for name, value in out.items()} | {"classes": labels.to(torch.int32)}
+        return zero_dimensional(found)
 
 
 def voc_evaluation_of(

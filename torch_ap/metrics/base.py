@@ -9,7 +9,7 @@
 
 import functools
 import zlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,9 +20,11 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.core import checks, memory
-from torch_ap.core.untraced import untraced, untraced_methods
+from torch_ap.core.untraced import leave_methods_to_python, untraced
+from torch_ap.metrics import representation
 
 _NEVER = 1 << 62
+_WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
 _DTYPES = (
     torch.float16,
     torch.bfloat16,
@@ -59,7 +61,7 @@ class RankingMetric(Metric):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _leave_to_python(cls)
+        leave_methods_to_python(cls, but=_WRAPPED)
 
     def __init__(self, identity: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -84,9 +86,18 @@ class RankingMetric(Metric):
             first = torch.where(broken, self._update_count, _NEVER)
             self.ledger = torch.cat([self.ledger[:size], torch.minimum(self.ledger[size:], first)])
 
-    def _raise_noted(self, **words: Any) -> None:
-        """Raise for the first update that broke a rule."""
+    def _raise_noted(self, only_warned: Mapping[int, Callable[[], None]] | None = None, **words: Any) -> None:
+        """Raise for the first update that broke a rule.
+
+        Args:
+            only_warned: a rule's place to the function that warns of it, where that is all.
+            words: what the rules are told with.
+        """
         noted = self.ledger[len(self._identity) :].tolist()
+        for place, warn in (only_warned or {}).items():
+            if noted[place] < _NEVER:
+                warn()
+                noted[place] = _NEVER
         if min(noted) < _NEVER:
             rule = self.value_rules[noted.index(min(noted))].format(**words)
             raise ValueError(
@@ -162,8 +173,8 @@ class RankingMetric(Metric):
         Raises:
             ValueError: if the other is of another class or has other settings; nothing is merged then.
         """
-        if isinstance(incoming_state, Metric) and not isinstance(incoming_state, type(self)):
-            raise ValueError(f"`incoming_state` must be a {type(self).__name__}, got a {type(incoming_state).__name__}")
+        if isinstance(incoming_state, Metric):
+            representation.check_class(self, incoming_state, "incoming_state")
         state = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
         self._check_identity(state.get("ledger"), "incoming_state")
         self._check_merge(state)
@@ -296,11 +307,4 @@ class RankingMetric(Metric):
         return self._plot(val, ax)
 
 
-def _leave_to_python(metric: type[Metric]) -> None:
-    """Keep what a class defines out of the graphs of ``torch.compile`` and ``torch.jit.script``."""
-    untraced_methods(metric, but=("update", "compute"))  # which are wrapped for each metric
-    names = {name for base in metric.__mro__ for name, value in vars(base).items() if isinstance(value, property)}
-    metric.__jit_unused_properties__ = sorted(names)
-
-
-_leave_to_python(RankingMetric)  # type: ignore[type-abstract]
+leave_methods_to_python(RankingMetric, but=_WRAPPED)

@@ -3,6 +3,7 @@
 Each class holds state; what it computes is the function in ``torch_ap.functional`` that its docstring names.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from torch import Tensor
@@ -13,13 +14,15 @@ from torch_ap.core.detection import rules
 from torch_ap.core.detection.curve import Matches
 from torch_ap.core.detection.door import Columns, Images
 from torch_ap.core.hit_curve import HitCurve, between
+from torch_ap.files import coco_conversion
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
 from torch_ap.functional.coco_report import ClassNames, Report, per_class
-from torch_ap.functional.coco_settings import AreaRanges, CocoSettings, OwnIoU, settings_of
+from torch_ap.functional.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
 from torch_ap.functional.detection import BoxFormat, IoUType
 from torch_ap.functional.voc_evaluation import VocEvaluation, voc_evaluation_of
 from torch_ap.inference.units.ranked_units import Interpolation
+from torch_ap.metrics import representation
 from torch_ap.metrics.image_uncertainty import UncertainImages
 
 
@@ -42,7 +45,7 @@ class MeanAveragePrecision(UncertainImages):
         extended_summary: whether COCO's arrays and all IoUs are given too.
         average: "macro" or "micro".
         backend: accepted, so that calls need no change, and ignored: neither backend is used.
-        area_ranges, class_names, iou, box_width: as for the function.
+        area_ranges, class_names, iou, box_width, area_as_given: as for the function.
         validate_args: whether the values of batches are checked.
         kwargs: of ``torchmetrics.Metric``.
 
@@ -78,6 +81,7 @@ class MeanAveragePrecision(UncertainImages):
         class_names: ClassNames = None,
         iou: OwnIoU | None = None,
         box_width: int = 4,
+        area_as_given: bool = False,
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -91,6 +95,7 @@ class MeanAveragePrecision(UncertainImages):
             area_ranges=area_ranges,
             iou=iou,
             box_width=box_width,
+            area_as_given=area_as_given,
             validate_args=validate_args,
         )
         checks.boolean("class_metrics", class_metrics)
@@ -109,7 +114,8 @@ class MeanAveragePrecision(UncertainImages):
 
         Args:
             preds: a list of dicts, one an image, with ``boxes`` (``masks``, ``ious``), ``scores``, ``labels``; or one
-                dict with the rows of all images end to end and ``counts``, the rows an image.
+                dict with the rows of all images end to end and ``counts``, the rows an image. ``masks`` are (N, H, W)
+                bool, or run-length codes, which are decoded and checked here.
             target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
 
         Dense masks are turned into run lengths here, which on an accelerator waits for the device; all else does not.
@@ -181,6 +187,72 @@ class MeanAveragePrecision(UncertainImages):
             numbers = self._numbers(columns, iou_type)
         return numbers.curve_at(areas.index(area), limit, iou_threshold)
 
+    def coco_to_tm(
+        self,
+        coco_preds: str,
+        coco_target: str,
+        iou_type: Literal["bbox", "segm"] | tuple[Literal["bbox", "segm"], ...] = ("bbox",),
+        backend: str = "pycocotools",  # noqa: ARG002
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """COCO's files as input of ``update``, as torchmetrics' method of this name reads them.
+
+        Args:
+            coco_preds: path of the JSON list of detections.
+            coco_target: path of the JSON with ``images``, ``annotations`` and ``categories``.
+            iou_type: "bbox" for ``boxes``, "segm" for ``masks`` (run-length codes), or both.
+            backend: accepted, so that calls need no change, and ignored.
+
+        Returns:
+            Predictions and targets, a dict an image, ascending by image id; images without annotations are there too,
+            which torchmetrics leaves out. Boxes have the metric's ``box_format``; torchmetrics leaves them as the files
+            have them, xywh, whatever that is. Numbers are float64.
+
+        Raises:
+            ValueError: as :func:`torch_ap.files.coco.read_coco`.
+        """
+        kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+        return coco_conversion.images_of_files(coco_preds, coco_target, kinds, self.box_format)
+
+    def tm_to_coco(self, name: str = "tm_map_input") -> None:
+        """Write the images so far, of all ranks, as COCO's files, as torchmetrics' method of this name does.
+
+        Args:
+            name: path of the files without ``_preds.json`` and ``_target.json``.
+
+        Raises:
+            ValueError: for precomputed IoUs or an ``iou`` of your own, which COCO's files have no place for.
+        """
+        if self._settings.own_iou is not None or "precomputed" in self.iou_type:
+            raise ValueError("`iou_type` must be 'bbox' or 'segm' for COCO's files, without a function `iou`")
+        with self._synced_columns() as columns:
+            names = self._report.class_names or {}
+            named = names if isinstance(names, Mapping) else dict(enumerate(names))
+            coco_conversion.write_files(
+                name, columns, self.box_format, named, area_as_given=self._settings.area_as_given
+            )
+
+    def extra_repr(self) -> str:
+        """What is computed of what, for ``repr``."""
+        settings, usual = self._settings, default_settings(self.iou_type)
+        given: dict[str, Any] = {
+            "iou_thresholds": None if settings.thresholds == usual.thresholds else self.iou_thresholds,
+            "rec_thresholds": None if settings.levels == usual.levels else self.rec_thresholds,
+            "max_detection_thresholds": None if settings.limits == usual.limits else self.max_detection_thresholds,
+            "area_ranges": None if settings.areas == usual.areas else settings.areas,
+            "iou_type": self.iou_type[0] if len(self.iou_type) == 1 else self.iou_type,
+            "class_names": self._report.class_names,
+            "iou": settings.own_iou,
+            "box_width": settings.box_width,
+            "area_as_given": settings.area_as_given,
+            "validate_args": settings.validate,
+        }
+        defaults = representation.defaults_of(type(self))
+        del defaults["backend"]
+        shown = ("box_format", "iou_type", "average")
+        return representation.settings_text(
+            defaults, lambda name: given[name] if name in given else getattr(self, name), shown
+        )
+
     @property
     def _measured(self) -> CocoSettings:
         return self._settings
@@ -200,7 +272,7 @@ class VOCMeanAveragePrecision(UncertainImages):
     Args:
         box_format: "xyxy", "xywh" or "cxcywh".
         iou_threshold: a number, or several.
-        interpolation: "all-points" (VOC 2010 on), "11-point" (VOC 2007) or "101-point".
+        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point".
         inclusive_pixels: whether corners name pixels that they include, as in the devkit.
         strict: whether an IoU must exceed the threshold.
         class_metrics: whether the AP of each class is given too.
@@ -225,7 +297,7 @@ class VOCMeanAveragePrecision(UncertainImages):
         box_format: BoxFormat = "xyxy",
         iou_threshold: float | list[float] = 0.5,
         *,
-        interpolation: Literal["11-point", "all-points", "101-point"] = "all-points",
+        interpolation: Literal["11-point", "11-point-arange", "all-points", "101-point"] = "all-points",
         inclusive_pixels: bool = True,
         strict: bool = False,
         class_metrics: bool = False,
@@ -242,7 +314,8 @@ class VOCMeanAveragePrecision(UncertainImages):
         )
         checks.boolean("class_metrics", class_metrics)
         super().__init__(evaluation.door, **kwargs)
-        self.iou_threshold, self.class_metrics = iou_threshold, class_metrics
+        self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
+        self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
         self._evaluation = evaluation
 
     def update(self, preds: Images, target: Images) -> None:
@@ -261,6 +334,15 @@ class VOCMeanAveragePrecision(UncertainImages):
             self._dtype_of_result(columns["detection_scores"].dtype),
             several=not isinstance(self.iou_threshold, int | float),
             class_metrics=self.class_metrics,
+        )
+
+    def extra_repr(self) -> str:
+        """What is computed of what, for ``repr``."""
+        defaults = representation.defaults_of(type(self))
+        given = {"validate_args": self._evaluation.validate}
+        shown = ("box_format", "iou_threshold", "interpolation")
+        return representation.settings_text(
+            defaults, lambda name: given[name] if name in given else getattr(self, name), shown
         )
 
     @property

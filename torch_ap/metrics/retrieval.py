@@ -42,8 +42,8 @@ class RetrievalMAP(ChanceQueries):
         aggregation: over queries: "mean", "median", "min", "max", a function of their values, or "gm": the geometric
             mean, of values raised to 0.00001 at least, as trec_eval's ``gm_map`` has it, for else one 0 makes it 0.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
-        interpolation: None, "11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid" or
-            recall levels.
+        interpolation: None, "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point",
+            "all-points", "trapezoid" or recall levels.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic". None, the
             default: "expected", or "grouped" with ``interpolation``.
         kwargs: ``relevance_level``, ``missing_queries`` (see :class:`torch_ap.metrics.queries.QueryMetric`) and those
@@ -66,7 +66,7 @@ class RetrievalMAP(ChanceQueries):
         tensor(0.7917)
     """
 
-    __jit_unused_properties__: ClassVar[list[str]] = [*ChanceQueries.__jit_unused_properties__, "convention"]
+    __jit_unused_properties__: ClassVar[list[str]] = [*ChanceQueries.__jit_unused_properties__, "k", "convention"]
 
     def __init__(
         self,
@@ -82,6 +82,11 @@ class RetrievalMAP(ChanceQueries):
     ) -> None:
         measure = Convention.of_queries(top_k, denominator, interpolation, ties)
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+
+    @property
+    def k(self) -> int | None:
+        """``top_k``, by the name that torchmetrics' class has for it."""
+        return self.top_k
 
     @property
     def convention(self) -> Convention:
@@ -130,6 +135,7 @@ class RetrievalPrecision(QueryMetric):
     ) -> None:
         measure = AtRank("precision", top_k, adaptive_k, ties=ties)
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+        self.adaptive_k = adaptive_k
 
 
 class RetrievalRecall(QueryMetric):

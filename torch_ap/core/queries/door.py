@@ -46,13 +46,14 @@ class QueryDoor:
 
     Attributes:
         ignore_index: target value of items that do not count.
-        relevance_level: an item is relevant where its target is at least this.
+        relevance_level: an item is relevant where its target is at least this. None for 1, and targets must then be
+            whole numbers of at least 0.
         copies: whether batches are laid out in memory of their own, for those who keep them.
         single: whether a batch is one ranking, (D,) scores without indexes; it is laid out as a row.
     """
 
     ignore_index: int | None = None
-    relevance_level: float = 1
+    relevance_level: float | None = None
     copies: bool = True
     single: bool = False
 
@@ -82,7 +83,7 @@ class QueryDoor:
         checks.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given)
         queries, counts = judgements.given(num_relevant, preds, indexes)
         apart = self._apart(target, mask)
-        broken = _check_values(preds, target, apart, counts)
+        broken = _check_values(preds, target, apart, counts, grades=self.relevance_level is None)
         relevance = self._relevance(target)
         return QueryBatch(
             scores=self._own(preds),
@@ -107,10 +108,11 @@ class QueryDoor:
 
     def _relevance(self, target: Tensor) -> Tensor:
         """Uint8 of 0 and 1, of the shape of ``target``. A bool target is compared as such, which is far faster."""
+        level = 1 if self.relevance_level is None else self.relevance_level
         if target.dtype != torch.bool:
-            return (target >= self.relevance_level).view(torch.uint8)
-        if not 0 < self.relevance_level <= 1:
-            return torch.full_like(target, self.relevance_level <= 0, dtype=torch.uint8)
+            return (target >= level).view(torch.uint8)
+        if not 0 < level <= 1:
+            return torch.full_like(target, level <= 0, dtype=torch.uint8)
         return target.view(torch.uint8)
 
     def _apart(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
@@ -124,7 +126,9 @@ def _lengths(preds: Tensor) -> Tensor:
     return torch.full(preds.shape[:-1] or (1,), preds.shape[-1], device=preds.device)
 
 
-def _check_values(preds: Tensor, target: Tensor, apart: Tensor | None, counts: Tensor | None) -> Tensor | None:
+def _check_values(
+    preds: Tensor, target: Tensor, apart: Tensor | None, counts: Tensor | None, *, grades: bool
+) -> Tensor | None:
     if apart is not None:
         preds, target = preds.masked_fill(apart, 0), target.masked_fill(apart, 0)
-    return rules.values(preds, target, counts)
+    return rules.values(preds, target, counts, grades=grades)
