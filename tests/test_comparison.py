@@ -229,7 +229,6 @@ def test_bad_arguments_are_refused_by_name():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("method", METHODS)
 def test_on_cuda(method):
     a, b, target = pair(2000)

@@ -257,7 +257,6 @@ def test_all_ranks_count(tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_cuda():
     here, there = fed(RetrievalMAP(), *data()), fed(RetrievalMAP().cuda(), *(x.cuda() for x in data()))
     found = there.summary()

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.core import memory, segments
 from torch_ap.core.detection import masks
 from torch_ap.core.detection import rules as checks
 
@@ -141,12 +141,9 @@ class _Side:
         """(B,) int64 rows an image, beside the labels."""
         if self.packed:
             counts: Tensor = self.images[0]["counts"]
-            return counts.to(device=self.images[0]["labels"].device, dtype=torch.int64, copy=True)
+            return memory.sent(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
         counts = torch.tensor(self.lengths, dtype=torch.int64)
-        device = self.images[0]["labels"].device if self.images else counts.device
-        if device.type == "cuda":  # a copy from pinned memory does not stall the device
-            return counts.pin_memory().to(device, non_blocking=True)
-        return counts.to(device)
+        return memory.sent(counts, self.images[0]["labels"].device) if self.images else counts
 
     def column(self, key: str, width: int | None) -> Tensor:
         """One key of all images end to end; a copy."""
