@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import bins, builders, checks, hit_curve
+from torch_ap.core import bins, builders, checks, hit_curve, segments
 from torch_ap.core.hit_curve import HitCurve
 
 NORMALIZATIONS = (None, "sigmoid", "softmax")
@@ -114,6 +114,7 @@ class Door:
         wide = self.width is not None
         if weights is not None:
             weights = rows(weights.detach(), wide and weights.ndim == preds.ndim)
+            weights = segments.real(weights) if weights.dtype == torch.int64 else weights  # as floats may follow
         return rows(preds, wide), rows(target, wide and not self.classes), weights
 
     def _check_values(
@@ -131,10 +132,16 @@ def ignored_of(target: Tensor, ignore_index: int | None) -> Tensor | None:
     """Which targets are ``ignore_index``; None where their dtype cannot hold it, and comparing would wrap it."""
     if ignore_index is None:
         return None
-    if not target.is_floating_point():
-        info = torch.iinfo(torch.uint8 if target.dtype == torch.bool else target.dtype)
-        if not info.min <= ignore_index <= info.max:
-            return None
+    dtype = torch.uint8 if target.dtype == torch.bool else target.dtype
+    info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    if not info.min <= ignore_index <= info.max:
+        return None
+    if (
+        dtype.is_floating_point
+        and abs(ignore_index) > 256
+        and torch.tensor(float(ignore_index), dtype=dtype).item() != ignore_index
+    ):
+        return None
     return target == ignore_index
 
 

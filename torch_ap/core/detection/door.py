@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.core import memory, segments
 from torch_ap.core.detection import masks
 from torch_ap.core.detection import rules as checks
 
@@ -158,10 +158,13 @@ class _Side:
         if not filled:
             device = values[0].device if values else None
             return torch.empty(shape, dtype=torch.int64 if key == "labels" else torch.float32, device=device)
-        joined = torch.cat(filled).detach()
-        if key == "labels":
-            return joined.to(torch.int64)
-        return joined if joined.is_floating_point() or key == "scores" else joined.to(torch.float64)
+        if key == "boxes":
+            filled = [value if value.is_floating_point() else value.to(torch.float64) for value in filled]
+        elif key == "labels":
+            filled = [value.to(torch.int64) for value in filled]
+        elif len({value.dtype for value in filled}) > 1:
+            return memory.joined(filled, f"{key} in {self.name}").detach()
+        return torch.cat(filled).detach()
 
     def optional(self, key: str, rows: int, device: torch.device) -> Tensor:
         """One key that images may lack; zeros for those that do. uint8 flags, float64 areas."""
@@ -175,6 +178,8 @@ class _Side:
         if not checks.form_fits(key, values, self.lengths, None):
             checks.column(self.name, key, values, self.lengths, None)
         filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
+        if dtype == torch.float64:
+            filled = [value.to(dtype) for value in filled]
         joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # a value that is neither 0 nor 1 must not become one by a cast
@@ -228,3 +233,9 @@ def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
     seen = torch.zeros(span[1] + 1, dtype=torch.bool, device=labels.device)
     seen.scatter_(0, labels, True)
     return seen[: span[1] + 1].nonzero().squeeze(1), (seen.cumsum(0) - 1)[labels]
+
+
+def int32_if_held(labels: Tensor) -> Tensor:
+    """Labels as int32, which torchmetrics gives, if it holds all of them; else as they are."""
+    narrow = labels.to(torch.int32)
+    return narrow if torch.equal(narrow.to(labels.dtype), labels) else labels

@@ -4,6 +4,7 @@ Two layouts. *Flat*: an item a line, with the query it belongs to, whose items m
 *Rows*: one query a row, ended by the row; queries are numbered in the order they came.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from torch_ap.core.batch import ignored_of
 from torch_ap.core.queries import judgements, rules
 
 NOT_COUNTED = 2
+_EXACT = 256  # every float dtype holds the whole numbers up to here
 
 
 class QueryBatch(NamedTuple):
@@ -107,11 +109,22 @@ class QueryDoor:
 
     def _relevance(self, target: Tensor) -> Tensor:
         """Uint8 of 0 and 1, of the shape of ``target``. A bool target is compared as such, which is far faster."""
-        if target.dtype != torch.bool:
-            return (target >= self.relevance_level).view(torch.uint8)
-        if not 0 < self.relevance_level <= 1:
-            return torch.full_like(target, self.relevance_level <= 0, dtype=torch.uint8)
-        return target.view(torch.uint8)
+        level = self.relevance_level
+        if target.dtype == torch.bool:
+            if not 0 < level <= 1:
+                return torch.full_like(target, level <= 0, dtype=torch.uint8)
+            return target.view(torch.uint8)
+        if not target.is_floating_point():
+            level, info = math.ceil(level), torch.iinfo(target.dtype)  # whole numbers reach it where they reach this
+            if not info.min < level <= info.max:
+                return torch.full_like(target, level <= info.min, dtype=torch.uint8)
+        elif (
+            abs(level) > _EXACT
+            and level == int(level)
+            and torch.tensor(float(level), dtype=target.dtype).item() < level
+        ):
+            return (target > level).view(torch.uint8)  # which compares with the number of that dtype just below it
+        return (target >= level).view(torch.uint8)
 
     def _apart(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
         """Which items do not count; None for all do."""

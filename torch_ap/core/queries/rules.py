@@ -1,6 +1,7 @@
 """The rules about rankings of queries: layout, judgements and their values. As in :mod:`torch_ap.core.checks`."""
 
 import operator
+import sys
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
@@ -23,7 +24,7 @@ def graded_target(value: Any) -> None:
 
 def level(value: Any) -> None:
     """A finite number; bool is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"`relevance_level` must be a finite number, got {value!r}")
 
 
