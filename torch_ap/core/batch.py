@@ -88,6 +88,17 @@ class Door:
             target = target.masked_fill(ignored, torch.iinfo(self.target_dtype).max)
         return Batch(preds, target, weights, broken)
 
+    def no_items(self, device: torch.device | None = None) -> Batch:
+        """The layout of a batch of nothing."""
+        scores = torch.empty((0,) if self.width is None else (0, self.width), device=device)
+        target = torch.empty((0,) if self.classes else scores.shape, dtype=self.target_dtype, device=device)
+        return Batch(scores, target)
+
+    def look_at(self, batch: Batch) -> Tensor | None:
+        """The rules about values, for a batch that was laid out elsewhere; returns and raises what they do."""
+        ignored = None if self.ignore_index is None else ~counted(batch.target)
+        return self._check_values(*batch[:3], ignored) if self.validate else None
+
     def _check_form(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> None:
         checks.scores("preds", preds)
         checks.integer_target(target)

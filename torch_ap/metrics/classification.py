@@ -3,13 +3,14 @@
 Each class holds state; what it computes is the function of the same name in ``torch_ap.functional``.
 """
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from torch_ap.core import memory
+from torch_ap.core import checks, memory
 from torch_ap.core.batch import Batch
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
@@ -22,7 +23,8 @@ from torch_ap.functional.classification import (
     Thresholds,
     Ties,
 )
-from torch_ap.functional.evaluation import Evaluation, door_and_thresholds
+from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, raise_broken
+from torch_ap.metrics.states import Form
 from torch_ap.metrics.uncertainty import UncertainMetric
 
 
@@ -38,6 +40,9 @@ class ClassificationAveragePrecision(UncertainMetric):
         *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args"),
         *("num_classes", "num_labels"),
     ]
+
+    peer_states = ("preds", "target", "confmat")
+    peer_arguments = ("preds", "target")
 
     scores: list[Tensor]
     targets: list[Tensor]
@@ -139,32 +144,53 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     def _append(self, batch: Batch, target: Tensor) -> None:
         """Keep the batch, in memory of our own."""
-        if self.scores and (batch.weights is not None) != bool(self.weights):
-            raise ValueError("`weights` must be given in every update or in none")
         scores = memory.copied(batch.scores) if self._evaluation.door.normalization is None else batch.scores
         targets = batch.target if batch.target.dtype != target.dtype else memory.copied(batch.target)
+        columns = {"scores": scores, "targets": targets}
         if batch.weights is not None:
-            self.weights.append(memory.copied(batch.weights))
-        self.scores.append(scores)
-        self.targets.append(targets)
+            columns["weights"] = memory.copied(batch.weights)
+        self._hold(columns)
+
+    def _contradiction(self, here: set[str], there: set[str]) -> str | None:
+        return "`weights`" if "weights" in here ^ there else None
 
     def _batch(self) -> Batch:
         """All items of the state as one batch."""
-        door = self._evaluation.door
         if not self.scores:
-            empty = torch.empty((0,) if door.width is None else (0, door.width), device=self.device)
-            target = torch.empty((0,) if door.classes else empty.shape, dtype=door.target_dtype, device=self.device)
-            return Batch(empty, target)
+            return self._evaluation.door.no_items(self.device)
         scores, target = memory.joined(self.scores), memory.joined(self.targets)
-        weights = memory.joined(self.weights) if self.weights else None
-        if weights is not None and len(weights) != len(scores):
-            raise ValueError("`weights` must be given on every rank or on none")
-        return Batch(scores, target, weights)
+        return Batch(scores, target, memory.joined(self.weights) if self.weights else None)
 
-    def _check_merge(self, state: dict[str, Any]) -> None:
-        both = self.thresholds is None and self.scores and state.get("scores")
-        if both and bool(self.weights) != bool(state.get("weights")):
-            raise ValueError("`incoming_state` must have weights where this metric has, and none where it has none")
+    def _forms(self) -> dict[str, Form]:
+        empty = self._evaluation.door.no_items(self.device)
+        columns = tuple(empty.scores.shape[1:])
+        of_weights = [()] if self._evaluation.door.classes else [(), columns]
+        return {
+            "scores": Form(checks.SCORES, [columns]),
+            "targets": Form([empty.target.dtype], [tuple(empty.target.shape[1:])]),
+            "weights": Form(checks.SCORES, of_weights),
+        }
+
+    def _check_held(self, state: dict[str, Any]) -> None:
+        door = self._evaluation.door
+        if self.thresholds is not None:
+            for name in ("counts", "weight_sums"):
+                if not bool(((state[name] >= 0) & torch.isfinite(state[name])).all()):
+                    raise ValueError(f"`{name}` must be finite and not negative")
+            return
+        lengths = {name: len(state[name]) for name in ("scores", "targets")}
+        lengths |= {"weights": len(state["weights"])} if len(state["weights"]) else {}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"`scores`, `targets` and `weights` must be of as many items, got {lengths}")
+        if isinstance(state["scores"], Tensor):
+            weights = state["weights"] if isinstance(state["weights"], Tensor) else None
+            raise_broken(door.look_at(Batch(state["scores"], state["targets"], weights)), door.top)
+
+    def _reader(self) -> "ClassificationAveragePrecision":
+        reader: ClassificationAveragePrecision = super()._reader()  # type: ignore[assignment]
+        door = replace(self._evaluation.door, normalization=None)  # theirs are kept normalized
+        reader._evaluation = replace(self._evaluation, door=door)
+        return reader
 
     def _apply(self, fn: Any, exclude_state: Any = "") -> "ClassificationAveragePrecision":
         super()._apply(fn, exclude_state)

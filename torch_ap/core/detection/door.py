@@ -83,6 +83,35 @@ class DetectionDoor:
             raise ValueError(f"all tensors in `preds` and `target` must lie on one device, got {sorted(devices)}")
         return columns, self._broken(columns) if self.validate else None
 
+    def look_at(self, columns: Columns) -> Tensor | None:
+        """Check columns that were laid out elsewhere, as :meth:`__call__` does those that it lays out.
+
+        Returns:
+            As its second.
+
+        Raises:
+            ValueError: for columns that do not go together, and on CPU for values that break a rule.
+        """
+        images = columns["detections_per_image"]
+        rows = {prefix: len(columns[f"{prefix}_labels"]) for prefix in _SIDES.values()}
+        of = {"image": len(images)} | rows
+        for name, column in columns.items():
+            wanted = of["image"] if name.endswith("per_image") or name == "image_sizes" else None
+            if wanted is None and not name.endswith(("mask_edges", "pair_ious")):
+                wanted = rows["detection" if name.startswith("detection") else "ground_truth"]
+            if wanted not in (None, len(column)):
+                raise ValueError(f"`{name}` must have {wanted} entries, as the labels or images, got {len(column)}")
+        for side, prefix in _SIDES.items():
+            counts = columns[f"{prefix}s_per_image"]
+            checks.counts(side, counts.cpu(), rows[prefix])
+            if "segm" in self.geometry:
+                masks.check_edges(columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"], prefix)
+        pairs = int((images * columns["ground_truths_per_image"]).sum())
+        given = len(columns["pair_ious"]) if "precomputed" in self.geometry else pairs
+        if given != pairs:
+            raise ValueError(f"`pair_ious` must have {pairs} entries, one a pair of an image, got {given}")
+        return self._broken(columns) if self.validate else None
+
     def _rows(self, side: "_Side", further: tuple[str, ...]) -> Columns:
         """Labels, counts, boxes and the further columns of one side."""
         needed = ["labels", *(["scores"] if "scores" in further else [])]

@@ -96,6 +96,31 @@ class QueryDoor:
             broken=broken,
         )
 
+    def look_at(self, batch: QueryBatch) -> None:
+        """Check a batch that was laid out elsewhere, as :meth:`__call__` does those that it lays out.
+
+        Raises:
+            ValueError: for columns that do not go together, and for the first rule that is broken.
+        """
+        items = len(batch.scores)
+        owners = batch.judged_queries if batch.lengths is None else batch.lengths
+        if batch.lengths is not None and (batch.indexes is not None or batch.judged_queries is not None):
+            raise ValueError("`indexes` must be given in every update or in none")
+        of_items = [len(x) for x in (batch.relevance, batch.indexes) if x is not None]
+        if any(length != items for length in of_items) or (items and owners is batch.indexes is None):
+            raise ValueError(f"scores, relevance and indexes must be of as many items, got {[items, *of_items]}")
+        if batch.lengths is not None and (bool((batch.lengths < 0).any()) or int(batch.lengths.sum()) != items):
+            raise ValueError(f"lengths of rows must add up to the {items} scores, got {int(batch.lengths.sum())}")
+        judged = [0 if x is None else len(x) for x in (owners, batch.judged_counts)]
+        if judged[0] != judged[1] and (batch.judged_counts is not None or batch.lengths is None):
+            raise ValueError(f"numbers of relevant items must be one a query, got {judged[1]} of {judged[0]}")
+        if items and int(batch.relevance.max()) > NOT_COUNTED:
+            raise ValueError(f"relevance must be 0, 1 or {NOT_COUNTED}, got {int(batch.relevance.max())}")
+        apart = batch.relevance == NOT_COUNTED
+        self.raise_broken(
+            batch._replace(broken=_check_values(batch.scores, batch.relevance, apart, batch.judged_counts))
+        )
+
     def raise_broken(self, batch: QueryBatch) -> None:
         """Raise for the rules that a batch on an accelerator was found to break."""
         if batch.broken is not None:
