@@ -148,8 +148,9 @@ class StatefulMetric(Metric):
         return reader
 
     def _check_identity(self, ledger: Any, name: str) -> None:
-        fits = isinstance(ledger, Tensor) and (ledger.dtype, ledger.shape) == (self.ledger.dtype, self.ledger.shape)
-        if not fits or ledger[: len(self._identity)].tolist() != self._identity:
+        here = self.ledger
+        fits = isinstance(ledger, Tensor) and (ledger.dtype, ledger.shape) == (here.dtype, here.shape)
+        if not fits or ledger.layout != here.layout or ledger[: len(self._identity)].tolist() != self._identity:
             raise ValueError(
                 f"`{name}` must come from a {type(self).__name__} whose `update` has the same settings (columns, "
                 "`ignore_index`, `normalization`, `thresholds`, `validate_args`)"

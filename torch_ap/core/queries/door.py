@@ -143,12 +143,11 @@ class QueryDoor:
             level, info = math.ceil(level), torch.iinfo(target.dtype)  # whole numbers reach it where they reach this
             if not info.min < level <= info.max:
                 return torch.full_like(target, level <= info.min, dtype=torch.uint8)
-        elif (
-            abs(level) > _EXACT
-            and level == int(level)
-            and torch.tensor(float(level), dtype=target.dtype).item() < level
-        ):
-            return (target > level).view(torch.uint8)  # which compares with the number of that dtype just below it
+        elif abs(level) > _EXACT:
+            near, whole = float(level), level == int(level)
+            if whole and torch.tensor(near, dtype=target.dtype).item() < level:
+                return (target > near).view(torch.uint8)  # which compares with the number of that dtype just below
+            level = near
         return (target >= level).view(torch.uint8)
 
     def _apart(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
