@@ -262,7 +262,9 @@ def test_voc_equals_the_devkit_written_out():
                 strict=strict,
                 class_metrics=True,
             )
-            for label, value in zip(found["classes"].tolist(), found["map_per_class"], strict=True):
+            for label, value in zip(
+                found["classes"].reshape(-1).tolist(), found["map_per_class"].reshape(-1), strict=True
+            ):
                 wanted = voc_ap(preds, target, label, threshold, pixel=float(pixel), strict=strict, eleven=eleven)
                 assert float(value) == pytest.approx(wanted, abs=1e-14, nan_ok=True)
                 cases += 1

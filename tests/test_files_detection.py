@@ -111,7 +111,10 @@ def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path):
     assert said["map_chance"] == pytest.approx(said["map"], abs=0.01)
     assert said["compared"]["low"] < said["compared"]["difference"] < said["compared"]["high"] < 0
     assert said["compared"]["p_value"] < 0.05
-    assert cli.main(["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing)]) == 0
+    assert cli.main(["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing)]) == 2
+    assert capsys.readouterr().err == f"torch-ap: {nothing}: holds no detections (--allow-empty lets it pass)\n"
+    command = ["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing), "--allow-empty"]
+    assert cli.main(command) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[12:] == [
         "95% interval of the mean 0.0000 to 0.0000; chance, the scores shuffled, 0.0000",
@@ -269,10 +272,10 @@ def test_voc_folders(voc, truths, detections, capsys):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("images/one.txt", "cat 0.9 1 2 3", r"one.txt:1: must hold a name and 5 numbers"),
-        ("images/one.txt", "\ncat 0.9 1 2 3 x", r"one.txt:2: line must hold finite numbers"),
-        ("images/three_cat.txt", "three 0.9 1 2 3 4", r"three_cat.txt:1: unknown image 'three'"),
-        ("xml/one.xml", "<a>", r"one.xml: must be XML"),
+        ("images/one.txt", "cat 0.9 1 2 3", r"one.txt, line 1: must hold a name and 5 numbers"),
+        ("images/one.txt", "\ncat 0.9 1 2 3 x", r"one.txt, line 2: box must hold finite numbers"),
+        ("images/three_cat.txt", "three 0.9 1 2 3 4", r"three_cat.txt, line 1: unknown image 'three'"),
+        ("xml/one.xml", "<a>", r"one.xml, line 1: must be XML"),
         (
             "xml/one.xml",
             "<a><object><name>cat</name></object></a>",

@@ -15,9 +15,10 @@ import torch
 
 from torch_ap import cli
 from torch_ap.commands.progress import Bar
-from torch_ap.files import columns, judged, report
+from torch_ap.files import columns, report
 from torch_ap.files.judged import judge
 from torch_ap.files.trec import read_qrels, read_run
+from torch_ap.files.trec_names import CONVENTIONS
 
 EXACT = ("map", "gm_map", "Rprec", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F")
 AT = ("P_", "recall_", "map_cut_", "success_", "iprec_at_recall_")
@@ -285,14 +286,17 @@ def test_an_empty_file_is_named(text, empty, two_runs, capsys, tmp_path):
     paths = two_runs[:2]
     paths[empty] = str(write(tmp_path, text, "empty"))
     assert cli.main(["trec", *paths]) == 2
-    said = f"torch-ap: {paths[empty]}: the file holds no lines, but for blank ones and comments\n"
+    also = " (--allow-empty lets it pass)" if empty else ""
+    said = f"torch-ap: {paths[empty]}: the file holds no lines, but for blank ones and comments{also}\n"
+    assert capsys.readouterr().err == said
+    assert cli.main(["trec", *paths, "-c"]) == 2
     assert capsys.readouterr().err == said
 
 
 def test_float32_ties_of_version_9(tmp_path):
     qrels = read_qrels(write(tmp_path, "q 0 a 1\n", "qrels"))
     run = read_run(write(tmp_path, "q Q0 a 1 1.00000000001 t\nq Q0 b 1 1.0 t\n", "run"))
-    matched = {name: judge(qrels, run, convention=name) for name in judged.CONVENTIONS}
+    matched = {name: judge(qrels, run, convention=name) for name in CONVENTIONS}
     values = {name: report.evaluate(one, ["map"])["map"].aggregate for name, one in matched.items()}
     assert values == {"trec9": 0.5, "trec10": 1, "expected": 1, "grouped": 1, "optimistic": 1, "pessimistic": 1}
 

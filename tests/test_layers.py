@@ -9,6 +9,7 @@ import torch_ap
 ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = [
     {
+        "core.messages",
         "core.checks",
         "core.queries.rules",
         "core.detection.rules",

@@ -236,7 +236,17 @@ def test_infinite_scores_and_dtypes():
 def test_graded_targets():
     preds, target = torch.tensor([4.0, 3, 2, 1]), torch.tensor([1, 2, -1, 2])
     assert functions.retrieval_average_precision(preds, target, relevance_level=2).item() == 0.5
-    assert functions.retrieval_precision(preds, target, 2).item() == 1
+    assert functions.retrieval_precision(preds, target, 2, relevance_level=1).item() == 1
+    for bad in (target, target.float(), target.abs() / 2, torch.tensor([1, 0, -1, 1], dtype=torch.int8)):
+        offender = next(x for x in bad.tolist() if x < 0 or x % 1)
+        with pytest.raises(ValueError, match=rf"`target` .*`relevance_level`.* got {offender} at index"):
+            functions.retrieval_precision(preds, bad, 2)
+        metric = RetrievalMAP()
+        with pytest.raises(ValueError, match="`relevance_level`"):
+            metric.update(preds, bad, torch.zeros(4, dtype=torch.long))
+        assert not metric.update_called
+        assert functions.retrieval_precision(preds, bad, 2, relevance_level=0.5).item() >= 0
+    assert functions.retrieval_precision(preds, target, 2, ignore_index=-1).item() == 1
     assert functions.retrieval_precision(preds, target.float() / 2, 2, relevance_level=0.75).item() == 0.5
 
 

@@ -168,9 +168,9 @@ class TestBase:
         with pytest.raises(AttributeError):
             metric.average = "macro"
         assert repr(torch_ap.BinaryAveragePrecision(top_k=3, ties="expected")) == (
-            "BinaryAveragePrecision(top_k=3, ties='expected')"
+            "BinaryAveragePrecision(thresholds=None, normalization=None, top_k=3, ties='expected')"
         )
-        assert repr(torch_ap.BinaryAveragePrecision()) == "BinaryAveragePrecision()"
+        assert repr(torch_ap.BinaryAveragePrecision()) == "BinaryAveragePrecision(thresholds=None, normalization=None)"
 
     def test_state_is_what_was_given(self, generator):
         preds, target = torch.rand(1000, generator=generator), torch.randint(2, (1000,), generator=generator)

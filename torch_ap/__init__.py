@@ -1,24 +1,32 @@
-"""Average precision for PyTorch: exact, named, fast."""
+"""Average precision for PyTorch: exact, named, fast.
 
-from torch_ap import functional, inference
+Everything here is imported when it is first asked for, so that ``torch-ap --help`` need not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from torch_ap._version import __version__
-from torch_ap.metrics.classification import (
-    AveragePrecision,
-    BinaryAveragePrecision,
-    MulticlassAveragePrecision,
-    MultilabelAveragePrecision,
-)
-from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
-from torch_ap.metrics.retrieval import (
-    RetrievalFallOut,
-    RetrievalFBeta,
-    RetrievalHitRate,
-    RetrievalMAP,
-    RetrievalMRR,
-    RetrievalPrecision,
-    RetrievalRecall,
-    RetrievalRPrecision,
-)
+
+if TYPE_CHECKING:
+    from torch_ap import functional, inference
+    from torch_ap.metrics.classification import (
+        AveragePrecision,
+        BinaryAveragePrecision,
+        MulticlassAveragePrecision,
+        MultilabelAveragePrecision,
+    )
+    from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+    from torch_ap.metrics.retrieval import (
+        RetrievalFallOut,
+        RetrievalFBeta,
+        RetrievalHitRate,
+        RetrievalMAP,
+        RetrievalMRR,
+        RetrievalPrecision,
+        RetrievalRecall,
+        RetrievalRPrecision,
+    )
 
 __all__ = [
     "AveragePrecision",
@@ -39,3 +47,21 @@ __all__ = [
     "functional",
     "inference",
 ]
+
+_PACKAGES = ("core", "files", "functional", "inference", "metrics")
+_MODULES_OF_CLASSES = ("classification", "retrieval", "detection")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for and keep it."""
+    if name in _PACKAGES:
+        return import_module(f"torch_ap.{name}")
+    if name in __all__:
+        modules = (import_module(f"torch_ap.metrics.{module}") for module in _MODULES_OF_CLASSES)
+        globals()[name] = next(vars(module)[name] for module in modules if name in vars(module))
+        return globals()[name]
+    raise AttributeError(f"module 'torch_ap' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -1,17 +1,27 @@
 """The command ``torch-ap``: average precision of files.
 
-Exit status: 0, or 2 with one line on standard error when an argument or a file is wrong.
+Exit status: 0, or 2 with one line on standard error when an argument or a file is wrong; 141 when nobody reads standard
+output any more, and 130 after an interrupt, as shells say of other programs.
+
+What takes long to import is imported once it is known what to do: help and complaints about arguments need no torch.
 """
 
 import argparse
+import os
+import re
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import NoReturn
 
 from torch_ap._version import __version__
-from torch_ap.commands import coco, trec, voc
+from torch_ap.commands.notes import note
+from torch_ap.commands.options import add_coco, add_trec, add_voc
+from torch_ap.core.messages import LONGEST, shown
 
-_COMMANDS = (trec, coco, voc)
+_ADD = (add_trec, add_coco, add_voc)
+_PIPE_CLOSED, _INTERRUPTED = 141, 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -19,7 +29,8 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Complain and exit with status 2."""
-        sys.exit(_fail(f"{message}; see {self.prog} --help"))
+        short = re.sub(rf"'[^']{{{LONGEST},}}'|\S{{{LONGEST},}}", lambda found: shown(found[0].strip("'")), message)
+        sys.exit(_fail(f"{short}; see {self.prog} --help"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,23 +42,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
+    try:
+        try:
+            return _status(lambda: _run(arguments))
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        return _PIPE_CLOSED
+    except OSError as error:  # of the flush: a full disk
+        _discard_output()
+        return _fail(f"standard output: {error.strerror}")
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = _Parser(prog="torch-ap", description="Average precision of files.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        command.add_parser(subparsers)
+    for add in _ADD:
+        add(subparsers)
     given = parser.parse_args(arguments)
-    try:
-        status: int = given.run(given)
-    except OSError as error:
-        status = _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (ValueError, ModuleNotFoundError) as error:
-        status = _fail(str(error))
+    if sys.stdout is None:
+        raise ValueError("standard output is closed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: note(str(message))
+        status: int = import_module(f"torch_ap.commands.{given.command}").run(given)
     return status
 
 
+def _status(run: Callable[[], int]) -> int:
+    """Run; what is wrong with arguments or files becomes a line."""
+    try:
+        return run()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+    except (ValueError, ModuleNotFoundError) as error:
+        return _fail(str(error))
+    except MemoryError:
+        return _fail("not enough memory for these files")
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _discard_output() -> None:
+    """Let nothing be written when the process ends: it could only fail again."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # no file of the system's: a caller's own stream
+        return
+
+
 def _fail(message: str) -> int:
-    sys.stderr.write(f"torch-ap: {' '.join(message.split())}\n")
+    note(message)
     return 2
 
 

@@ -2,11 +2,13 @@
 
 import argparse
 import json
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 
-from torch_ap.commands import images
+from torch_ap.commands import diagnosis, images
+from torch_ap.commands.notes import note
 from torch_ap.files.coco import CocoData, read_coco
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
@@ -19,26 +21,9 @@ _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
 _COLUMNS = ("ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp")
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the sub-command."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "coco", help="COCO mean average precision of a results file", description=__doc__
-    )
-    parser.add_argument("annotations", help="JSON of images, annotations and categories")
-    parser.add_argument("results", help="JSON list of detections")
-    parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
-    parser.add_argument("--per-class", action="store_true", help="a table with a row a category too")
-    images.add_interval(parser)
-    parser.add_argument(
-        "--compare", metavar="RESULTS", help="another list of detections: its mean's difference, interval and p-value"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, all digits")
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
-    data = read_coco(args.annotations, args.results, args.iou_type)
+    data = _read(args, args.results)
     settings = settings_of(
         box_format="xywh",
         iou_type=args.iou_type,
@@ -69,6 +54,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _read(args: argparse.Namespace, results: str) -> CocoData:
+    """What the files hold; what is likely wrong with it is said."""
+    data = read_coco(args.annotations, results, args.iou_type)
+    detections = len(data.preds["labels"]) if isinstance(data.preds, Mapping) else sum(map(_detections, data.preds))
+    images.refuse_empty(detections, results, args.allow_empty)
+    for cause in diagnosis.causes(
+        diagnosis.Evidence(data.preds, data.target, data.class_names, "xywh", "xywh", data.sizes)
+    ):
+        note(f"{results}: {cause}")
+    return data
+
+
+def _detections(image: Mapping[str, Any]) -> int:
+    return len(image["labels"])
+
+
 def _stated(args: argparse.Namespace, data: CocoData) -> tuple[images.Numbers, images.Numbers]:
     """Interval and comparison, as far as they are asked for."""
     if not args.interval and args.compare is None:
@@ -77,7 +78,7 @@ def _stated(args: argparse.Namespace, data: CocoData) -> tuple[images.Numbers, i
     interval = images.interval(metric) if args.interval else {}
     if args.compare is None:
         return interval, {}
-    other = read_coco(args.annotations, args.compare, args.iou_type)
+    other = _read(args, args.compare)
     return interval, images.compared(metric, _metric(other, args.iou_type))
 
 

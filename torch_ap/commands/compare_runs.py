@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
+from torch_ap.commands.options import LEVEL
 from torch_ap.files.report import Result
 from torch_ap.functional.query_evaluation import floored_logs
 from torch_ap.inference.queries import QueryComparison, compare_queries
 
-LEVEL = 0.95
 DIFFERENCES = ("queries", "difference", "low", "high", "standard_error", "effect_size", "p_t", "p_randomization")
 RATIOS = ("queries", "ratio", "ratio_low", "ratio_high", "log_standard_error", "log_effect_size", *DIFFERENCES[-2:])
 _UNDEFINED = "-: undefined, for one query, or where all differences are equal"

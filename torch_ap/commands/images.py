@@ -1,6 +1,5 @@
 """What the detection commands say of their number beside it: interval, chance, difference to other results."""
 
-import argparse
 import math
 from collections.abc import Mapping
 
@@ -10,13 +9,6 @@ from torch_ap.metrics.image_uncertainty import UncertainImages
 _COMPARED = ("difference", "low", "high", "standard_error", "p_value")
 
 Numbers = dict[str, float]
-
-
-def add_interval(parser: argparse.ArgumentParser) -> None:
-    """Add the option that asks for an interval."""
-    parser.add_argument(
-        "--interval", action="store_true", help="the mean's 95%% interval over resampled images, and its chance level"
-    )
 
 
 def interval(metric: UncertainImages) -> Numbers:
@@ -29,6 +21,12 @@ def compared(metric: UncertainImages, other: UncertainImages) -> Numbers:
     """The other's mean minus this one's, as the other commands compare with what came first."""
     found: Comparison = other.compare(metric)
     return {name: getattr(found, name) for name in _COMPARED}
+
+
+def refuse_empty(detections: int, path: str, allowed: bool) -> None:
+    """No detections at all are an error, unless they are allowed: nothing was detected, or the wrong file was given."""
+    if not detections and not allowed:
+        raise ValueError(f"{path}: holds no detections (--allow-empty lets it pass)")
 
 
 def interval_line(found: Mapping[str, float]) -> str:

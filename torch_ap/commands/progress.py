@@ -26,7 +26,7 @@ class Bar:
     def __call__(self, done: int, size: int) -> None:
         """Say that so many of so many bytes are done."""
         percent = 100 * done // max(size, 1)
-        if size >= _WORTH_TELLING and percent > self._shown and sys.stderr.isatty():
+        if size >= _WORTH_TELLING and percent > self._shown and sys.stderr is not None and sys.stderr.isatty():
             self._shown = percent
             sys.stderr.write(f"\r{self._name} {percent:3d} %")
             sys.stderr.flush()

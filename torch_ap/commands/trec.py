@@ -9,57 +9,24 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import torch
+
 from torch_ap.commands import compare_runs
 from torch_ap.commands.compare_runs import Comparisons
+from torch_ap.commands.notes import note
+from torch_ap.commands.options import DEFAULT_MEASURES
 from torch_ap.commands.progress import Bar
 from torch_ap.files import report
-from torch_ap.files.judged import CONVENTIONS, judge, why_none
+from torch_ap.files.judged import Judged, judge, why_none
 from torch_ap.files.report import Result
-from torch_ap.files.trec import QRELS_FORM, RUN_FORM, Qrels, read_qrels, read_run
+from torch_ap.files.trec import Qrels, Run, read_qrels, read_run
 
-DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
 _ALL = "all"
 _STANDARD_INPUT = "-"
 
 Results = dict[str, dict[str, Result]]
 
-
-_CONVENTION = (
-    "how tied scores are ordered: trec10 (default) and trec9 as these versions of trec_eval, documents descending, "
-    "scores in double or single precision, interpolated precision cut at round(l m) or int(l m + 0.9) hits; the others "
-    "as rules for ties without an order, under which there is neither iprec nor 11pt_avg"
-)
-_COMPARE = (
-    "each run against the first, over the queries that both have: mean difference, its "
-    f"{100 * compare_runs.LEVEL:g}%% t interval, and p-values of the paired t test and of Fisher's randomization test. "
-    "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
-)
 _OTHER_QUERIES = "The runs differ in their queries. Comparisons are over those that both have"
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add this command to the command line."""
-    parser = subparsers.add_parser(
-        "trec",
-        help="measures of TREC runs against judgements",
-        description="Measures of TREC runs against judgements. Files are plain or gzip.",
-        epilog=f"Measures: {', '.join(report.KNOWN)}, or trec_eval's names for them (P.5,10 is P_5 and P_10). map@k "
-        "divides by all relevant documents, as trec_eval's map_cut; iprec@l is interpolated precision at recall l; F@k "
-        "is F1 at k; set_ measures take the whole run.",
-    )
-    parser.add_argument("qrels", metavar="QRELS", help=f"judgements: {QRELS_FORM}; - for standard input")
-    parser.add_argument("runs", metavar="RUN", nargs="+", help=f"run: {RUN_FORM}; - likewise")
-    said = f"repeatable; default: {' '.join(DEFAULT_MEASURES)}"
-    parser.add_argument("-m", "--measure", action="append", dest="measures", metavar="MEASURE", help=said)
-    parser.add_argument("-q", "--per-query", action="store_true", help="the value of each query too")
-    parser.add_argument("-l", "--relevance-level", type=int, default=1, metavar="GRADE", help="lowest relevant grade")
-    parser.add_argument("-c", "--complete", action="store_true", help="judged queries that a run lacks count 0")
-    parser.add_argument("--convention", choices=CONVENTIONS, default="trec10", help=_CONVENTION)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_const", const="json", dest="form", help="as JSON, all digits")
-    form.add_argument("--csv", action="store_const", const="csv", dest="form", help="as CSV, all digits")
-    parser.add_argument("--compare", action="store_true", help=_COMPARE)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,30 +41,45 @@ def run(args: argparse.Namespace) -> int:
     results: Results = {}
     blind = []
     for path in args.runs:
-        with Bar(path) as bar:
-            read = read_run(path, progress=bar)
-        judged = judge(
-            qrels,
-            read,
-            relevance_level=args.relevance_level,
-            convention=args.convention,
-            complete=args.complete,
-        )
-        if not judged.queries:
-            raise ValueError(why_none(qrels, read))
-        if args.per_query and args.form != "json" and _ALL in judged.queries:
-            raise ValueError(f"{path}: query {_ALL!r} has the name that --per-query gives the mean; give --json too")
-        if int(judged.curve.m.sum()) and not int(judged.curve.hits_seen.sum()):
+        tag, judged = _judged(args, qrels, path)
+        if int(judged.curve.n.sum()) and int(judged.curve.m.sum()) and not int(judged.curve.hits_seen.sum()):
             blind.append(path)
-        results[_column(read.tag, path, results)] = report.evaluate(judged, names)
-    for note in _notes(args, qrels, results, blind):
-        sys.stderr.write(f"torch-ap: {note}\n")
+        results[_column(tag, path, results)] = report.evaluate(judged, names)
+    for said in _notes(args, qrels, results, blind):
+        note(said)
     forms: dict[str | None, Callable[[Results, bool, Comparisons], str]] = {"json": _json, "csv": _csv, None: _table}
     comparisons = compare_runs.comparisons(results) if args.compare else {}
     if comparisons and args.form and _differ(results):
-        sys.stderr.write(f"torch-ap: {_OTHER_QUERIES} (see -c).\n")
+        note(f"{_OTHER_QUERIES} (see -c).")
     sys.stdout.write(forms[args.form](results, args.per_query, comparisons))
     return 0
+
+
+def _judged(args: argparse.Namespace, qrels: Qrels, path: str) -> tuple[str, Judged]:
+    """A run's tag, and its judged queries."""
+    with Bar(path) as bar:
+        run = read_run(path, progress=bar)
+    _check_queries(qrels, run, args.allow_empty)
+    if _are_ranks(run):
+        note(f"{path}: the scores of its first query rise by one a line, as ranks do; the score is the fifth column")
+    level, convention = args.relevance_level, args.convention
+    judged = judge(qrels, run, relevance_level=level, convention=convention, complete=args.complete)
+    if args.per_query and args.form != "json" and _ALL in judged.queries:
+        raise ValueError(f"{path}: query {_ALL!r} has the name that --per-query gives the mean; give --json too")
+    return run.tag, judged
+
+
+def _check_queries(qrels: Qrels, run: Run, allow_empty: bool) -> None:
+    """The run has documents (unless none are allowed), and judged queries; there are judgements."""
+    if not qrels.queries or not (run.queries or allow_empty) or (run.queries and not {*run.queries} & {*qrels.queries}):
+        raise ValueError(why_none(qrels, run))
+
+
+def _are_ranks(run: Run) -> bool:
+    """Whether the scores of the first query are 1, 2, 3, ..., or 0, 1, 2, ..., in the order of the file."""
+    scores = run.scores[run.query == 0]
+    rising = torch.arange(len(scores), dtype=scores.dtype)
+    return len(scores) > 2 and any(torch.equal(scores, rising + first) for first in (0, 1))
 
 
 def _notes(args: argparse.Namespace, qrels: Qrels, results: Results, blind: list[str]) -> Iterator[str]:
@@ -186,14 +168,19 @@ def _csv(results: Results, per_query: bool, comparisons: Comparisons) -> str:
 def _json(results: Results, per_query: bool, comparisons: Comparisons) -> str:
     """{run: {measure: {"all": aggregate, "queries": {query: value}, "compared": {name: number}}}}.
 
-    A number of a comparison that is not finite is null.
+    A number that is not finite is null: of a comparison, or an aggregate over no queries.
     """
     out: dict[str, dict[str, dict[str, Any]]] = {}
     for column, measures in results.items():
-        out[column] = {name: {_ALL: result.aggregate} for name, result in measures.items()}
+        out[column] = {name: {_ALL: _plain(result.aggregate)} for name, result in measures.items()}
         for name, result in measures.items() if per_query else ():
             out[column][name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
         for name, found in comparisons.get(column, {}).items():
             numbers = found.numbers.items()
-            out[column][name]["compared"] = {x: value if math.isfinite(value) else None for x, value in numbers}
+            out[column][name]["compared"] = {x: _plain(value) for x, value in numbers}
     return json.dumps(out, indent=2, ensure_ascii=False) + "\n"
+
+
+def _plain(value: float) -> float | None:
+    """For JSON, which has finite numbers only."""
+    return value if math.isfinite(value) else None

@@ -2,35 +2,19 @@
 
 import argparse
 import json
-from typing import Any
 
-from torch_ap.commands import images
-from torch_ap.files.voc import read_voc
+from torch_ap.commands import diagnosis, images
+from torch_ap.commands.notes import note
+from torch_ap.files.voc import VocData, read_voc
+from torch_ap.files.yolo import read_yolo
 from torch_ap.metrics.detection import VOCMeanAveragePrecision
-
-
-def add_parser(subparsers: Any) -> None:
-    """Add the sub-command."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "voc", help="PASCAL VOC mean average precision of folders of boxes", description=__doc__
-    )
-    parser.add_argument("ground_truths", help="folder of XML annotations, or of text files, one an image")
-    parser.add_argument("detections", help="folder of text files, one an image, or one a class (devkit)")
-    parser.add_argument("--box-format", choices=("xyxy", "xywh", "cxcywh"), default="xyxy")
-    parser.add_argument("--iou-threshold", type=float, default=0.5)
-    parser.add_argument("--interpolation", choices=("all-points", "11-point"), default="all-points")
-    parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
-    parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold")
-    images.add_interval(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON, all digits")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
-    data = read_voc(args.ground_truths, args.detections)
+    data = _read(args)
     metric = VOCMeanAveragePrecision(
-        args.box_format,
+        "xyxy",
         args.iou_threshold,
         interpolation=args.interpolation,
         inclusive_pixels=not args.exclusive_pixels,
@@ -53,3 +37,28 @@ def run(args: argparse.Namespace) -> int:
     if interval:
         print(images.interval_line(interval))
     return 0
+
+
+def _read(args: argparse.Namespace) -> VocData:
+    """What the folders hold; what is likely wrong with it is said."""
+    yolo = args.format == "yolo"
+    for option in ("box_format",) if yolo else ("images", "names"):
+        if getattr(args, option) is not None:
+            raise ValueError(f"--{option.replace('_', '-')} has no meaning with --format {args.format}")
+    given = args.box_format or "xyxy"
+    if yolo:
+        data = read_yolo(args.ground_truths, args.detections, args.images, args.names, allow_empty=args.allow_empty)
+    else:
+        data = read_voc(args.ground_truths, args.detections, given, allow_empty=args.allow_empty)
+    images.refuse_empty(len(data.preds["labels"]), args.detections, args.allow_empty)
+    truths = data.target["boxes"]
+    if len(truths) and float(truths.abs().max()) <= 1.1 and not args.exclusive_pixels:
+        raise ValueError(
+            f"{args.ground_truths}: all boxes lie in [0, 1], and a size counts both its first and its last pixel: "
+            "give --exclusive-pixels for boxes in fractions of the image's size, or --format yolo for YOLO's"
+        )
+    names = dict(enumerate(data.class_names))
+    evidence = diagnosis.Evidence(data.preds, data.target, names, given=None if yolo else given, sizes=data.sizes)
+    for cause in diagnosis.causes(evidence):
+        note(f"{args.detections}: {cause}")
+    return data

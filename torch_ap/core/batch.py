@@ -10,11 +10,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torchmetrics.utilities import rank_zero_warn
 
 from torch_ap.core import bins, builders, checks, hit_curve, segments
 from torch_ap.core.hit_curve import HitCurve
 
-NORMALIZATIONS = (None, "sigmoid", "softmax")
+NORMALIZATIONS = (None, "none", "sigmoid", "softmax")
+NAN_STRATEGIES = ("error", "ignore", "warn")
+NAN_SCORE = 0  # the place of that rule in `checks.VALUE_RULES`
 
 
 class Batch(NamedTuple):
@@ -45,9 +48,10 @@ class Door:
         width: None for one ranking of (N, ...) scores, else C, for (N, C, ...) scores.
         classes: whether the target is one class id an item (multiclass) rather than a 0 or 1 for each score.
         ignore_index: target value of items that do not count.
-        normalization: None, "sigmoid" or "softmax", applied to every batch.
+        normalization: "sigmoid" or "softmax", applied to every batch; None or "none" for nothing.
         unit_range: whether scores must then lie in [0, 1].
         validate: whether values are checked. Shapes and dtypes always are.
+        nan_strategy: what a NaN score is: "error", or left out as if its item were ignored, "ignore", with a "warn"ing.
     """
 
     width: int | None = None
@@ -56,11 +60,23 @@ class Door:
     normalization: str | None = None
     unit_range: bool = False
     validate: bool = True
+    nan_strategy: str = "error"
 
     def __post_init__(self) -> None:
         checks.integer("ignore_index", self.ignore_index)
         checks.boolean("validate_args", self.validate)
-        checks.one_of("normalization", self.normalization, NORMALIZATIONS if self.classes else NORMALIZATIONS[:2])
+        checks.one_of("normalization", self.normalization, NORMALIZATIONS if self.classes else NORMALIZATIONS[:3])
+        checks.one_of("nan_strategy", self.nan_strategy, NAN_STRATEGIES)
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether scores are changed by a sigmoid or softmax."""
+        return self.normalization not in (None, "none")
+
+    @property
+    def ignoring(self) -> bool:
+        """Whether items may be marked as ignored."""
+        return self.ignore_index is not None or self.nan_strategy != "error"
 
     @cached_property
     def top(self) -> int:
@@ -76,16 +92,21 @@ class Door:
         """Check a batch and lay it out; the tensors given are never written to."""
         self._check_form(preds, target, weights)
         preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
-        if self.normalization is not None:
+        if self.normalizes:
             preds = preds if preds.is_floating_point() else preds.to(torch.get_default_dtype())
             preds = torch.sigmoid(preds) if self.normalization == "sigmoid" else torch.softmax(preds, 1)
         ignored = ignored_of(target, self.ignore_index)
+        missing = self._missing(preds, ignored)
+        if missing is not None:
+            ignored = missing if ignored is None else ignored | missing
         if ignored is not None and weights is not None and weights.shape == ignored.shape:
             weights = weights.masked_fill(ignored, 0)
         broken = self._check_values(preds, target, weights, ignored) if self.validate else None
         target = target.to(self.target_dtype)
         if ignored is not None:
             target = target.masked_fill(ignored, torch.iinfo(self.target_dtype).max)
+        if broken is not None and missing is not None and self.nan_strategy == "warn":
+            broken[NAN_SCORE] = missing.any()
         return Batch(preds, target, weights, broken)
 
     def no_items(self, device: torch.device | None = None) -> Batch:
@@ -96,8 +117,38 @@ class Door:
 
     def look_at(self, batch: Batch) -> Tensor | None:
         """The rules about values, for a batch that was laid out elsewhere; returns and raises what they do."""
-        ignored = None if self.ignore_index is None else ~counted(batch.target)
+        ignored = ~counted(batch.target) if self.ignoring else None
         return self._check_values(*batch[:3], ignored) if self.validate else None
+
+    def _missing(self, preds: Tensor, ignored: Tensor | None) -> Tensor | None:
+        """Which items, of labels which cells, have a NaN score that is to be left out; on CPU None where none has."""
+        if self.nan_strategy == "error" or not preds.is_floating_point() or not preds.numel():
+            return None
+        on_cpu = preds.device.type == "cpu"
+        if on_cpu and not bool(preds.max().isnan()):  # the maximum of anything with NaN is NaN
+            return None
+        missing = preds.isnan().any(1) if self.classes else preds.isnan()
+        missing = missing if ignored is None else missing & ~ignored
+        if on_cpu and self.nan_strategy == "warn" and bool(missing.any()):
+            rank_zero_warn(f"`preds` hold NaN; {self._left_out}: {int(missing.sum())}", UserWarning)
+        return missing
+
+    @property
+    def _left_out(self) -> str:
+        what = "items" if self.classes or self.width is None else "scores"
+        return f"by `nan_strategy='warn'`, {what} left out"
+
+    def without_nan(self, broken: Tensor | None) -> Tensor | None:
+        """The rules that a batch on an accelerator breaks, where NaN scores are worth a warning, which is given now."""
+        if broken is None or self.nan_strategy != "warn":
+            return broken
+        if bool(broken[NAN_SCORE]):
+            self.warn_of_nan()
+        return broken & (torch.arange(len(broken), device=broken.device) != NAN_SCORE)
+
+    def warn_of_nan(self) -> None:
+        """Warn of NaN scores that were left out on an accelerator, where nobody has counted them."""
+        rank_zero_warn(f"`preds` held NaN; {self._left_out}", UserWarning)
 
     def _check_form(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> None:
         checks.scores("preds", preds)
@@ -134,9 +185,7 @@ class Door:
         if ignored is not None:
             preds = preds.masked_fill(ignored[:, None] if self.classes else ignored, 0)
             target = target.masked_fill(ignored, 0)
-        return checks.values(
-            preds, target, weights, top=self.top, unit_range=self.unit_range and self.normalization is None
-        )
+        return checks.values(preds, target, weights, top=self.top, unit_range=self.unit_range and not self.normalizes)
 
 
 def ignored_of(target: Tensor, ignore_index: int | None) -> Tensor | None:

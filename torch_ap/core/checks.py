@@ -25,6 +25,8 @@ VALUE_RULES = (
     "`normalization='sigmoid'` (or 'softmax'), or the thresholds themselves",
     "`target` must not hold NaN",
     "`num_relevant` must not be negative",
+    "`target` must hold whole numbers of at least 0 (or `ignore_index`), unless `relevance_level` says from which "
+    "value on an item is relevant",
 )
 
 

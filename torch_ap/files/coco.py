@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.detection.door import Images
+from torch_ap.files import text
 
 Entry: TypeAlias = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -26,12 +27,14 @@ class CocoData:
         target: likewise.
         images: the ids of the B images, ascending, in the order of ``preds`` and ``target``.
         class_names: name of each category id. Labels are category ids.
+        sizes: (B, 2) float64, width and height of each image; NaN where the file does not say.
     """
 
     preds: Images
     target: Images
     images: list[int]
     class_names: dict[int, str]
+    sizes: Tensor | None = None
 
 
 def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbox") -> CocoData:
@@ -83,7 +86,7 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
     preds = detections.columns() | {"scores": detections.numbers("score")}
     if iou_type == "bbox":
         preds["boxes"], target["boxes"] = detections.boxes(_box), truths.boxes(_true_box)
-        return CocoData(preds, target, ids, class_names)
+        return CocoData(preds, target, ids, class_names, _extents(sizes[image] for image in ids))
     return CocoData(_with_masks(preds, detections, sizes), _with_masks(target, truths, sizes), ids, class_names)
 
 
@@ -91,11 +94,11 @@ _PARTS = ("images", "annotations", "categories")
 
 
 def _load(path: str | Path) -> Any:
-    with Path(path).open(encoding="utf-8") as file:
-        try:
-            return json.load(file)
-        except ValueError as reason:
-            raise ValueError(f"{path}: must be JSON: {reason}") from None
+    content = text.read(path)
+    try:
+        return json.loads(content)
+    except ValueError as reason:
+        raise ValueError(f"{path}: must be JSON: {reason}") from None
 
 
 @dataclass
@@ -173,6 +176,13 @@ def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"must be an integer, got {value!r}")
     return value
+
+
+def _extents(images: Iterable[Entry]) -> Tensor:
+    """(B, 2) float64 width and height of images; NaN for what is no positive number."""
+    pairs = [[image.get(key) for key in ("width", "height")] for image in images]
+    known = [[float(x) if isinstance(x, int | float) and 0 < x < 1e9 else math.nan for x in pair] for pair in pairs]
+    return torch.tensor(known, dtype=torch.float64).reshape(-1, 2)
 
 
 def _box(value: Any) -> list[float]:

@@ -1,11 +1,12 @@
 """Columns of white-space separated text, a block of lines at a time, without a Python object a line.
 
-Blank lines and lines that begin with ``#`` are left out. Fields come as fixed-width byte strings.
+Blank lines and lines that begin with ``#`` are left out. Fields come as fixed-width byte strings. The text is UTF-8.
 """
 
 import gzip
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,11 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from torch_ap.core.messages import shown
 from torch_ap.core.order import Array
+from torch_ap.files import text as texts
 
 Progress = Callable[[int, int], None]
 
 _BLOCK = 1 << 22
+_LONGEST_LINE = 1 << 20
 _PADDING = 4096
 _EXACT_POWERS = 10.0 ** np.arange(23)
 _LONGEST_DECIMAL = 17
@@ -64,7 +68,7 @@ class Block(NamedTuple):
             values[~simple] = self._converted(fields[~simple], self.lines[~simple], float, "a number")
         if np.isnan(values).any():
             place = int(np.isnan(values).argmax())
-            raise ValueError(f"{self.path}, line {self.lines[place]}: {_text(fields[place])!r} is not a number")
+            raise ValueError(f"{self.path}, line {self.lines[place]}: {_shown(fields[place])} is not a number")
         return values
 
     def integers(self, column: int) -> Array:
@@ -78,7 +82,11 @@ class Block(NamedTuple):
             converted: Array = fields.astype(np.float64 if kind is float else np.int64)
         except (ValueError, OverflowError):
             place = next(place for place, field in enumerate(fields.tolist()) if not _is(kind, field))
-            raise ValueError(f"{self.path}, line {lines[place]}: {_text(fields[place])!r} is not {what}") from None
+            raise ValueError(f"{self.path}, line {lines[place]}: {_shown(fields[place])} is not {what}") from None
+        infinite = np.flatnonzero(np.isinf(converted)).tolist() if kind is float else ()
+        for place in infinite:
+            if b"n" not in fields[place].lower():  # neither inf nor infinity: like 1e999, which would tie with 1e998
+                raise ValueError(f"{self.path}, line {lines[place]}: {_shown(fields[place])} is beyond float64")
         return converted
 
 
@@ -98,7 +106,8 @@ def read(path: Path | str, form: str, *, more: bool, progress: Progress | None =
             pipe, which does not say.
 
     Raises:
-        ValueError: naming file and line, for a line with another number of columns.
+        ValueError: naming file and line, for a line with another number of columns, or longer than a MiB; for anything
+            but UTF-8 text.
     """
     path = Path(path)
     line, rest = 1, b""
@@ -108,12 +117,16 @@ def read(path: Path | str, form: str, *, more: bool, progress: Progress | None =
             cut = data.rfind(b"\n") + 1
             whole, rest = (rest + data[:cut], data[cut:]) if cut else (b"", rest + data)
             if whole:
-                yield _block(whole, path, line, form, more)
-                line += whole.count(b"\n")
+                newlines = _newlines(whole, path, line)
+                yield _block(whole, newlines, path, line, form, more)
+                line += len(newlines)
+            if len(rest) > _LONGEST_LINE:  # refused here too: without an end it would grow to the size of the file
+                _refuse_line(path, line)
             if progress is not None and raw.seekable():
                 progress(raw.tell(), size)
     if rest:
-        yield _block(rest + b"\n", path, line, form, more)
+        rest += b"\n"
+        yield _block(rest, _newlines(rest, path, line), path, line, form, more)
 
 
 def _opened(path: Path) -> AbstractContextManager[io.BufferedReader]:
@@ -130,20 +143,38 @@ def _pieces(raw: io.BufferedReader, path: Path) -> Iterator[bytes]:
     """The file's bytes in pieces, unzipped where they are zipped."""
     source = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw
     try:
+        yield source.read(_BLOCK).removeprefix(texts.MARK)
         while data := source.read(_BLOCK):
             yield data
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path}: broken gzip file ({error})") from error
 
 
-def _block(data: bytes, path: Path, first: int, form: str, more: bool) -> Block:
+def _newlines(data: bytes, path: Path, first: int) -> Array:
+    """Where the lines of whole lines end, checked: UTF-8 text, no line too long, no end of a line but a newline."""
+    texts.check(data, path, first)
+    newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    lengths = np.diff(newlines, prepend=-1) - 1
+    if lengths.max() > _LONGEST_LINE:
+        _refuse_line(path, first + int(lengths.argmax()))
+    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
+        lone = re.search(rb"\r(?!\n)", data)
+        line = first + data.count(b"\n", 0, lone.start() if lone else 0)
+        raise ValueError(f"{path}, line {line}: must end with a newline, got a carriage return inside the line")
+    return newlines
+
+
+def _refuse_line(path: Path, line: int) -> None:
+    raise ValueError(f"{path}, line {line}: a line of more than {_LONGEST_LINE} bytes is too long")
+
+
+def _block(data: bytes, newlines: Array, path: Path, first: int, form: str, more: bool) -> Block:
     columns = len(form.split())
     text = np.frombuffer(data + bytes(_PADDING), np.uint8)
     inside = np.empty(len(data) + 1, bool)
     inside[0] = False
     np.greater(text[: len(data)], 32, out=inside[1:])
     edges = np.flatnonzero(inside[1:] != inside[:-1]).reshape(-1, 2)
-    newlines = np.flatnonzero(text[: len(data)] == 10)
     starts, ends = edges[:, 0], edges[:, 1]
     tokens = np.searchsorted(starts, newlines)
     counts = np.diff(tokens, prepend=0)
@@ -201,5 +232,5 @@ def _is(kind: type, field: bytes) -> bool:
     return b"_" not in field and (kind is float or -(1 << 63) <= value < 1 << 63)
 
 
-def _text(field: bytes) -> str:
-    return field.decode(errors="replace")
+def _shown(field: bytes) -> str:
+    return shown(field.decode(errors="replace"))

@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import builders, checks, segments
-from torch_ap.core.convention import TIES
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 from torch_ap.files.trec import Qrels, Run
+from torch_ap.files.trec_names import CONVENTIONS
 
-CONVENTIONS = ("trec9", "trec10", *TIES)
 _TABLE_BITS = 20
 
 
@@ -86,7 +85,8 @@ def why_none(qrels: Qrels, run: Run) -> str:
     """Why no query of a run was judged: what is wrong, and with which file."""
     for listing in (qrels, run):
         if not listing.queries:
-            return f"{listing.path}: the file holds no lines, but for blank ones and comments"
+            also = "" if listing is qrels else " (--allow-empty lets it pass)"
+            return f"{listing.path}: the file holds no lines, but for blank ones and comments{also}"
     return f"{run.path}: no query of the run has judgements in {qrels.path}"
 
 

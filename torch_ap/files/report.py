@@ -22,15 +22,12 @@ from torch import Tensor
 
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.messages import shown
 from torch_ap.core.queries.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
 from torch_ap.core.queries.rankings import Rankings
 from torch_ap.files.judged import Judged
+from torch_ap.files.trec_names import AT_RANK, KNOWN, PLAIN, TREC_NAMES
 from torch_ap.functional.query_evaluation import QueryEvaluation
-
-_AT_RANK = ("map", "P", "R", "F", "recip_rank", "success")
-_PLAIN = ("map", "gm_map", "Rprec", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F")
-_TREC_NAMES = {"map_cut": "map", "P": "P", "recall": "R", "success": "success", "iprec_at_recall": "iprec"}
-KNOWN = (*_PLAIN, *(f"{name}@k" for name in _AT_RANK), "iprec@l")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +80,7 @@ def expanded(name: str) -> list[str]:
         ValueError: for a name that :func:`evaluate` would not know.
     """
     kind, dot, rest = name.partition(".")
-    names = [f"{kind}_{at}" for at in rest.split(",")] if dot and kind in _TREC_NAMES else [name]
+    names = [f"{kind}_{at}" for at in rest.split(",")] if dot and kind in TREC_NAMES else [name]
     for one in names:
         _parsed(one, name)
     return names
@@ -117,17 +114,17 @@ def _measure(name: str, judged: Judged) -> Callable[[HitCurve], Tensor]:
 
 def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
     """Kind of a measure and what stands after its "@": "P@5" and "P_5" are ("P", 5). An error names what was given."""
-    if name in _PLAIN:
+    if name in PLAIN:
         return name, None
     kind, at, rest = name.partition("@")
     if not at:
         kind, _, rest = name.rpartition("_")
-        kind = _TREC_NAMES.get(kind, "")
-    if kind in _AT_RANK and rest.isascii() and rest.isdigit() and int(rest) >= 1:
+        kind = TREC_NAMES.get(kind, "")
+    if kind in AT_RANK and rest.isascii() and rest.isdigit() and len(rest) < 19 and int(rest) >= 1:
         return kind, int(rest)
     if kind == "iprec" and rest.replace(".", "", 1).isdecimal() and float(rest) <= 1:
         return kind, float(rest)
     raise ValueError(
-        f"unknown measure {given or name!r}; known are {', '.join(KNOWN)} with k of at least 1 and l in [0, 1], and "
-        "trec_eval's names for them"
+        f"unknown measure {shown(given or name)}; known are {', '.join(KNOWN)} with k of at least 1 and l in [0, 1], "
+        "and trec_eval's names for them"
     )

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.core.messages import shown
 from torch_ap.core.order import Array, sort_in_place
 from torch_ap.files import columns
 from torch_ap.files.columns import Block, Progress
+from torch_ap.files.trec_names import QRELS_FORM, RUN_FORM
 
-QRELS_FORM = "query iteration document relevance"
-RUN_FORM = "query Q0 document rank score tag"
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
@@ -104,7 +104,7 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
     for block in columns.read(path, RUN_FORM, more=True, progress=progress):
         gathered.add(block, block.numbers(4))
         if len(block.lines):
-            tag = bytes(block.text[block.starts[-1, 5] : block.ends[-1, 5]]).decode(errors="replace")
+            tag = bytes(block.text[block.starts[-1, 5] : block.ends[-1, 5]]).decode()
     return Run(*gathered.listing(Path(path)), scores=torch.from_numpy(gathered.joined(np.float64)), tag=tag)
 
 
@@ -137,7 +137,7 @@ class _Gathered:
 
     def listing(self, path: Path) -> tuple[Path, list[str], Tensor, Array, Array]:
         """All of it, checked for documents that occur twice."""
-        names = [name.decode(errors="surrogateescape") for name in self.numbers]
+        names = [name.decode() for name in self.numbers]
         query, key = _joined(self.query, np.int64), _joined(self.key, np.uint64)
         documents = _joined(self.documents, "S8")
         ordered = sort_in_place(key.copy())
@@ -177,7 +177,7 @@ def _refuse_twice(path: Path, names: list[str], query: Array, documents: Array, 
         pair = (int(query[place]), bytes(documents[place]))
         if pair in seen:
             raise ValueError(
-                f"{path}, line {lines[place]}: document {pair[1].decode(errors='replace')!r} occurs a second time for "
-                f"query {names[pair[0]]!r}, after line {seen[pair]}"
+                f"{path}, line {lines[place]}: document {shown(pair[1].decode())} occurs a second time for query "
+                f"{shown(names[pair[0]])}, after line {seen[pair]}"
             )
         seen[pair] = int(lines[place])

@@ -9,12 +9,24 @@
 """
 
 import math
+import re
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import torch
+from torch import Tensor
+
+from torch_ap.core import checks
+from torch_ap.core.detection import boxes
+from torch_ap.core.messages import LONGEST, shown
+from torch_ap.files import text
+
+_LARGEST = 1e15  # areas of larger boxes would not be exact, and those of far larger ones infinite
+_DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
 
 
 @dataclass(frozen=True)
@@ -22,36 +34,49 @@ class VocData:
     """A data set and the detections in it.
 
     Attributes:
-        preds: packed, of ``VOCMeanAveragePrecision.update``; boxes float64 as they stand in the files.
+        preds: packed, of ``VOCMeanAveragePrecision.update``; boxes float64, xyxy.
         target: likewise.
         images: names of the B images, in the order of ``preds`` and ``target``.
         class_names: names of the classes, in order of label.
+        sizes: (B, 2) float64, width and height of each image; NaN where the files do not say.
     """
 
     preds: dict[str, Any]
     target: dict[str, Any]
     images: list[str]
     class_names: list[str]
+    sizes: Tensor
 
 
 @dataclass(frozen=True)
-class _Row:
+class Row:
+    """One box: the name of its image, its class, four numbers, and its score or whether it is difficult."""
+
     image: str
     name: str
     box: list[float]
     further: float
 
 
-def read_voc(ground_truths: str | Path, detections: str | Path) -> VocData:
-    """Read folders of ground truths and of detections.
+def read_voc(
+    ground_truths: str | Path, detections: str | Path, box_format: str = "xyxy", *, allow_empty: bool = False
+) -> VocData:
+    """Read folders of ground truths and of detections. Text is UTF-8.
 
     Args:
         ground_truths: folder of XML annotations, or of text files, one an image.
-        detections: folder of text files, one an image, or one a class as the devkit has them.
+        detections: folder of text files, one an image, or one a class as the devkit has them. The class in the name of
+            such a file is what follows the devkit's ``comp4_det_test_``; behind other beginnings it is the longest
+            class of the ground truths that the name ends in, or else what follows the last underscore.
+        box_format: of the text files, "xyxy", "xywh" or "cxcywh"; XML names its corners.
+        allow_empty: whether the folder of detections may lack text files.
+
+    Returns:
+        Boxes as corners, whatever they are in the files.
 
     Raises:
-        ValueError: for an empty folder, a line that cannot be read, an unknown image, a ``bndbox`` of negative size;
-            the message names file and line.
+        ValueError: for an empty folder, a line that cannot be read, an unknown image, a ground truth of negative size;
+            files that look like YOLO's, or have the score behind the box. The message names file and line.
 
     Example:
         >>> import pathlib, tempfile
@@ -65,96 +90,203 @@ def read_voc(ground_truths: str | Path, detections: str | Path) -> VocData:
         >>> voc_mean_average_precision(data.preds, data.target)["map"]
         tensor(1., dtype=torch.float64)
     """
-    xml = sorted(Path(ground_truths).glob("*.xml"))
-    texts = sorted(Path(ground_truths).glob("*.txt"))
+    checks.one_of("box_format", box_format, boxes.FORMATS)
+    xml, texts = (sorted(Path(ground_truths).glob(f"*.{suffix}")) for suffix in ("xml", "txt"))
     if not xml and not texts:
         raise ValueError(f"{ground_truths}: must be a folder with .xml or .txt files, one an image")
+    if xml and texts:
+        warnings.warn(
+            f"{ground_truths}: the ground truths are read from its {len(xml)} .xml files; its {len(texts)} .txt files "
+            "are left out",
+            UserWarning,
+            stacklevel=2,
+        )
     images = [path.stem for path in xml or texts]
-    truths = [row for path in xml for row in _of_xml(path)] if xml else [r for path in texts for r in _of_text(path)]
-    files = sorted(Path(detections).glob("*.txt"))
-    if not files:
-        raise ValueError(f"{detections}: must be a folder with .txt files")
-    found = [row for path in files for row in _detections(path, set(images))]
-    names = sorted({row.name for row in (*truths, *found)})
-    target = _packed(truths, images, names, "difficult", torch.uint8)
-    return VocData(_packed(found, images, names, "scores", torch.float64), target, images, names)
+    sizes = {}
+    if xml:
+        annotations = {path.stem: _root_of(path) for path in xml}
+        truths = [row for path in xml for row in _of_xml(path, annotations[path.stem])]
+        sizes = {name: _size_in(root) for name, root in annotations.items()}
+    else:
+        lines = [row for path in texts for row in _of_text(path, box_format)]
+        _refuse_yolo(lines, ground_truths)
+        truths = _corners(lines, box_format)
+    files = text_files(detections, allow_empty)
+    known = {row.name for row in truths}
+    class_of = _classes_of_files(files, set(images), known)
+    found = [row for path in files for row in _detections(path, set(images), class_of.get(path))]
+    _refuse_yolo(found, detections)
+    _refuse_score_behind(found, detections)
+    names = sorted(known.union(row.name for row in found))
+    return packed(truths, _corners(found, box_format), images, names, sizes)
 
 
-def _of_xml(path: Path) -> list[_Row]:
-    """The objects of one annotation."""
+def text_files(folder: str | Path, allow_empty: bool) -> list[Path]:
+    """The text files of a folder of detections, one at least."""
+    if not Path(folder).is_dir() or not (allow_empty or any(Path(folder).glob("*.txt"))):
+        also = " (--allow-empty lets it pass)" if Path(folder).is_dir() else ""
+        raise ValueError(f"{folder}: must be a folder with .txt files of detections{also}")
+    return sorted(Path(folder).glob("*.txt"))
+
+
+def packed(
+    truths: Sequence[Row],
+    found: Sequence[Row],
+    images: list[str],
+    names: list[str],
+    sizes: dict[str, tuple[float, float]],
+) -> VocData:
+    """Rows, whose boxes are corners, in order of image, then as they were read."""
+    place = {image: number for number, image in enumerate(images)}
+    label = {name: number for number, name in enumerate(names)}
+
+    def columns(rows: Sequence[Row], key: str, dtype: torch.dtype) -> dict[str, Any]:
+        rows = sorted(rows, key=lambda row: place[row.image])
+        image = torch.tensor([place[row.image] for row in rows], dtype=torch.int64)
+        return {
+            "boxes": torch.tensor([row.box for row in rows], dtype=torch.float64).reshape(-1, 4),
+            "labels": torch.tensor([label[row.name] for row in rows], dtype=torch.int64),
+            key: torch.tensor([row.further for row in rows], dtype=torch.float64).to(dtype),
+            "counts": torch.bincount(image, minlength=len(images)),
+        }
+
+    known = torch.tensor([sizes.get(image, (math.nan, math.nan)) for image in images], dtype=torch.float64)
+    target = columns(truths, "difficult", torch.uint8)
+    return VocData(columns(found, "scores", torch.float64), target, images, names, known.reshape(-1, 2))
+
+
+def _root_of(path: Path) -> ElementTree.Element:
+    """An annotation's root. What the declaration says of the encoding must be true of all its characters."""
+    content = text.read(path)
+    declared = re.match(r"<\?xml[^>]*encoding\s*=\s*[\"']([^\"']*)", content)
+    if declared and not content.isascii() and declared[1].lower() not in ("utf-8", "utf8"):
+        raise ValueError(f"{path}, line 1: must be UTF-8 text, and is declared as {shown(declared[1])}")
     try:
-        root = ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as reason:
-        raise ValueError(f"{path}: must be XML: {reason}") from None
+        root = ElementTree.fromstring(content)
+    except (ElementTree.ParseError, ValueError) as reason:
+        line = getattr(reason, "position", (1, 0))[0]
+        raise ValueError(f"{path}, line {line}: must be XML: {str(reason)[:LONGEST]}") from None
+    if root.tag != "annotation" and root.find(".//object") is None:
+        raise ValueError(f"{path}: must be an <annotation> with <object>s, got {shown(root.tag)}")
+    return root
+
+
+def _of_xml(path: Path, root: ElementTree.Element) -> list[Row]:
+    """The objects of one annotation."""
     rows = []
     for place, item in enumerate(root.iter("object")):
         where = f"{path}: object {place + 1}"
-        name = item.findtext("name")
-        if name is None:
+        name = " ".join((item.findtext("name") or "").split())
+        if not name:
             raise ValueError(f"{where}: must have a 'name'")
-        corners = [item.findtext(f"bndbox/{corner}") for corner in ("xmin", "ymin", "xmax", "ymax")]
-        box = _numbers([text or "" for text in corners], where, "bndbox")
+        corners = [item.findtext(f"bndbox/{corner}") or "" for corner in ("xmin", "ymin", "xmax", "ymax")]
+        box = _box([corner.strip() for corner in corners], where, "bndbox")
         if box[2] < box[0] or box[3] < box[1]:
-            raise ValueError(f"{where}: bndbox must have xmin <= xmax and ymin <= ymax, got {box}")
-        rows.append(_Row(path.stem, name.strip(), box, float(item.findtext("difficult") or 0)))
+            raise ValueError(f"{where}: bndbox must have xmin <= xmax and ymin <= ymax, got {shown(box)}")
+        difficult = (item.findtext("difficult") or "0").strip()
+        if difficult not in ("0", "1"):
+            raise ValueError(f"{where}: 'difficult' must be 0 or 1, got {shown(difficult)}")
+        rows.append(Row(path.stem, name, box, float(difficult)))
     return rows
 
 
-def _of_text(path: Path) -> list[_Row]:
+def _size_in(root: ElementTree.Element) -> tuple[float, float]:
+    """Width and height of an annotation's image; NaN unless both are whole numbers above 0, since many are left 0."""
+    width, height = (text.whole_number((root.findtext(f"size/{key}") or "").strip()) for key in ("width", "height"))
+    return (width, height) if width and height else (math.nan, math.nan)
+
+
+def _of_text(path: Path, box_format: str) -> list[Row]:
     """The ground truths of one image: class, four numbers, perhaps "difficult"."""
     rows = []
-    for where, words in _lines(path):
+    for where, words in text.lines(path):
         hard = words[-1] == "difficult" and len(words) > 5
-        words = words[:-1] if hard else words
-        rows.append(_Row(path.stem, *_named(words, 4, where), float(hard)))
+        name, box = _named(words[:-1] if hard else words, 4, where)
+        sizes = (box[2] - box[0], box[3] - box[1]) if box_format == "xyxy" else box[2:]
+        if min(sizes) < 0:
+            raise ValueError(
+                f"{where}: must have no negative size as {box_format}, got {shown(box)} (see --box-format)"
+            )
+        rows.append(Row(path.stem, name, box, float(hard)))
     return rows
 
 
-def _detections(path: Path, images: set[str]) -> list[_Row]:
+def _classes_of_files(files: list[Path], images: set[str], classes: set[str]) -> dict[Path, str]:
+    """The class of each file that is no image's; a class has one."""
+    out: dict[Path, str] = {}
+    seen: dict[str, Path] = {}
+    for path in files:
+        if path.stem in images:
+            continue
+        out[path] = name = _class_in(path.stem, classes)
+        if name in seen:
+            raise ValueError(f"{path}: class {shown(name)} must have one file, and has {seen[name]} too")
+        seen[name] = path
+    return out
+
+
+def _detections(path: Path, images: set[str], class_of_file: str | None) -> list[Row]:
     """The detections of one file, of an image or of a class."""
     rows = []
-    of_image = path.stem in images
-    for where, words in _lines(path):
+    for where, words in text.lines(path):
         first, numbers = _named(words, 5, where)
-        image, name = (path.stem, first) if of_image else (first, path.stem.rsplit("_", 1)[-1])
+        image, name = (path.stem, first) if class_of_file is None else (first, class_of_file)
         if image not in images:
-            raise ValueError(f"{where}: unknown image {image!r}")
-        rows.append(_Row(image, name, numbers[1:], numbers[0]))
+            raise ValueError(
+                f"{where}: unknown image {shown(image)}; the file has no image's name, so that its lines must begin "
+                f"with one, and all are of class {shown(name)}"
+            )
+        rows.append(Row(image, name, numbers[1:], numbers[0]))
     return rows
 
 
-def _lines(path: Path) -> list[tuple[str, list[str]]]:
-    """File and number, and words, of each line that has any."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [(f"{path}:{place + 1}", line.split()) for place, line in enumerate(lines) if line.strip()]
+def _class_in(stem: str, classes: Iterable[str]) -> str:
+    """The class in the name of a devkit's file. A space in a class may be an underscore there."""
+    known = {name.replace(" ", "_"): name for name in classes} | {name: name for name in classes}
+    official = _DEVKIT.fullmatch(stem)
+    if official:
+        return known.get(official[1], official[1])
+    endings = [name for name in known if f"_{stem}".endswith(f"_{name}")]
+    return known[max(endings, key=len)] if endings else stem.rsplit("_", 1)[-1]
 
 
 def _named(words: list[str], numbers: int, where: str) -> tuple[str, list[float]]:
-    """A name, which may hold spaces, and so many numbers."""
+    """A name, which may hold spaces, and so many numbers, the last four a box."""
     if len(words) <= numbers:
-        raise ValueError(f"{where}: must hold a name and {numbers} numbers, got {' '.join(words)!r}")
-    return " ".join(words[:-numbers]), _numbers(words[-numbers:], where, "line")
+        raise ValueError(f"{where}: must hold a name and {numbers} numbers, got {shown(' '.join(words))}")
+    score = text.numbers(words[-numbers:-4], where, "score")
+    return " ".join(words[:-numbers]), score + _box(words[-4:], where, "box")
 
 
-def _numbers(words: list[str], where: str, what: str) -> list[float]:
-    try:
-        values = [float(word) for word in words]
-    except ValueError:
-        values = [math.nan]
-    if not all(map(math.isfinite, values)):
-        raise ValueError(f"{where}: {what} must hold finite numbers, got {' '.join(words)!r}")
+def _box(words: list[str], where: str, what: str) -> list[float]:
+    values = text.numbers(words, where, what)
+    if max(map(abs, values)) > _LARGEST:
+        raise ValueError(f"{where}: {what} must hold numbers of at most {_LARGEST:g}, got {shown(' '.join(words))}")
     return values
 
 
-def _packed(rows: list[_Row], images: list[str], names: list[str], key: str, dtype: torch.dtype) -> dict[str, Any]:
-    """Rows in order of image, then as they were read."""
-    place = {image: number for number, image in enumerate(images)}
-    label = {name: number for number, name in enumerate(names)}
-    rows = sorted(rows, key=lambda row: place[row.image])
-    image = torch.tensor([place[row.image] for row in rows], dtype=torch.int64)
-    return {
-        "boxes": torch.tensor([row.box for row in rows], dtype=torch.float64).reshape(-1, 4),
-        "labels": torch.tensor([label[row.name] for row in rows], dtype=torch.int64),
-        key: torch.tensor([row.further for row in rows], dtype=torch.float64).to(dtype),
-        "counts": torch.bincount(image, minlength=len(images)),
-    }
+def _corners(rows: list[Row], box_format: str) -> list[Row]:
+    if box_format == "xyxy" or not rows:
+        return rows
+    corners = boxes.to_xyxy(torch.tensor([row.box for row in rows], dtype=torch.float64), box_format).tolist()
+    return [Row(row.image, row.name, box, row.further) for row, box in zip(rows, corners, strict=True)]
+
+
+def _refuse_yolo(rows: list[Row], folder: str | Path) -> None:
+    """Class ids and nothing but fractions are YOLO's: here the score would be read where the box begins."""
+    if rows and all(row.name.isdecimal() and min(row.box) >= -0.1 and max(row.box) <= 1.1 for row in rows):
+        raise ValueError(
+            f"{folder}: its classes are numbers and its boxes lie in [0, 1], as in YOLO's files: read them with "
+            "--format yolo (`read_yolo`)"
+        )
+
+
+def _refuse_score_behind(rows: list[Row], folder: str | Path) -> None:
+    """Last numbers that are fractions, and first ones that are none, are score and coordinate in the wrong places."""
+    last, first = [row.box[3] for row in rows], [row.further for row in rows]
+    fractions = all(0 <= x <= 1 for x in last) and any(0 < x < 1 for x in last)
+    if fractions and any(not 0 <= x <= 1 for x in first) and any(max(row.box) > 1 for row in rows):
+        raise ValueError(
+            f"{folder}: the last number of every line lies in [0, 1], as a score does; the score must stand before the "
+            "box: class, score, four numbers"
+        )

@@ -7,7 +7,7 @@ from torch_ap.functional.classification import (
     multiclass_average_precision,
     multilabel_average_precision,
 )
-from torch_ap.functional.curves import HitCurvePoints, PrecisionRecallCurve, hit_curve, precision_recall_curve
+from torch_ap.functional.curves import HitCurvePoints, hit_curve
 from torch_ap.functional.cuts import (
     counts_at_k,
     counts_at_threshold,
@@ -18,6 +18,13 @@ from torch_ap.functional.cuts import (
 )
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 from torch_ap.functional.matching import VOCMatch, box_iou, match_coco, match_voc, ragged_box_iou
+from torch_ap.functional.precision_recall import (
+    PrecisionRecallCurve,
+    binary_precision_recall_curve,
+    multiclass_precision_recall_curve,
+    multilabel_precision_recall_curve,
+    precision_recall_curve,
+)
 from torch_ap.functional.retrieval import (
     retrieval_average_precision,
     retrieval_f_beta,
@@ -36,6 +43,7 @@ __all__ = [
     "VOCMatch",
     "average_precision",
     "binary_average_precision",
+    "binary_precision_recall_curve",
     "box_iou",
     "coco_mean_average_precision",
     "counts_at_k",
@@ -45,7 +53,9 @@ __all__ = [
     "match_coco",
     "match_voc",
     "multiclass_average_precision",
+    "multiclass_precision_recall_curve",
     "multilabel_average_precision",
+    "multilabel_precision_recall_curve",
     "precision_at_k",
     "precision_recall_curve",
     "r_precision",

@@ -10,11 +10,12 @@ from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, eval
 
 Thresholds: TypeAlias = int | list[float] | Tensor | None
 Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None
-Normalization: TypeAlias = Literal["sigmoid", "softmax"] | None
+Normalization: TypeAlias = Literal["none", "sigmoid", "softmax"] | None
 Denominator: TypeAlias = Literal["min", "relevant", "found"]
 Interpolation: TypeAlias = Literal["11-point", "101-point", "all-points", "trapezoid"] | Tensor | None
 Ties: TypeAlias = Literal["grouped", "expected", "optimistic", "pessimistic"]
 Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
+NanStrategy: TypeAlias = Literal["error", "ignore", "warn"]
 
 
 def binary_average_precision(
@@ -25,12 +26,13 @@ def binary_average_precision(
     validate_args: bool = True,
     *,
     weights: Tensor | None = None,
-    normalization: Literal["sigmoid"] | None = None,
+    normalization: Literal["none", "sigmoid"] | None = None,
     top_k: int | None = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
     empty_target_action: Action | None = None,
+    nan_strategy: NanStrategy = "error",
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     r"""Average precision of one ranking: the mean, over the positives, of the precision where each is found.
@@ -63,6 +65,8 @@ def binary_average_precision(
             "optimistic", "pessimistic".
         empty_target_action: what the value is without positives: "neg" 0, "pos" 1, "nan" and "skip" NaN, "error"
             raises. None, the default: 0 with a warning. Without any item it is NaN.
+        nan_strategy: what NaN scores are: "error"; or their items are left out as ignored ones are, "ignore" silently,
+            "warn" with a warning. (torchmetrics' aggregators have these names.)
         dtype: floating dtype of the result. Default: float64 for float64 scores, else float32.
 
     Returns:
@@ -90,7 +94,11 @@ def binary_average_precision(
         tensor(1.)
     """
     door, levels = door_and_thresholds(
-        thresholds, ignore_index=ignore_index, normalization=normalization, validate_args=validate_args
+        thresholds,
+        ignore_index=ignore_index,
+        normalization=normalization,
+        validate_args=validate_args,
+        nan_strategy=nan_strategy,
     )
     convention = Convention(top_k, denominator, interpolation, ties)
     return evaluate(Evaluation(door, convention, levels, action=empty_target_action), preds, target, weights, dtype)
@@ -112,6 +120,7 @@ def multiclass_average_precision(
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
     empty_target_action: Action | None = None,
+    nan_strategy: NanStrategy = "error",
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Average precision of each class against the rest, and their average.
@@ -127,10 +136,12 @@ def multiclass_average_precision(
         weights: (N, ...) weight of each item, as there.
         normalization: "softmax" over the classes or "sigmoid" to apply one; None leaves the scores as they are. The
             ranking of a class compares items with one another: a network's logits, which a softmax loss leaves free to
-            drift from item to item, want "softmax"; probabilities and scores that are comparable want None.
+            drift from item to item, want "softmax"; probabilities want None. None warns where the first rows are no
+            distributions over the classes; "none" says that they can be compared as they are.
         top_k, denominator, interpolation, ties, dtype: as in :func:`binary_average_precision`, class by class.
         empty_target_action: what a class without items counts as: "skip" leaves it out of the average, "nan" makes the
             average NaN, "neg" 0, "pos" 1, "error" raises. None, the default: left out, with a warning.
+        nan_strategy: as in :func:`binary_average_precision`; an item counts for no class if one of its scores is NaN.
 
     Returns:
         0-d tensor in [0, 1]; (C,) for ``average="none"``, with NaN for skipped classes.
@@ -146,9 +157,10 @@ def multiclass_average_precision(
     Example:
         >>> import torch
         >>> from torch_ap.functional import multiclass_average_precision
-        >>> preds = torch.tensor([[2.0, 0.5, -1.0], [0.1, 1.5, 0.3], [1.0, -0.2, 0.4], [-0.5, 0.2, 0.1]])
-        >>> multiclass_average_precision(preds, torch.tensor([0, 1, 2, 1]), num_classes=3, average=None)
-        tensor([1.0000, 0.8333, 1.0000])
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.1, 1.5, 0.3], [1.0, -0.2, 0.4], [-0.5, 0.2, 0.1]])
+        >>> target = torch.tensor([0, 1, 2, 1])
+        >>> multiclass_average_precision(logits, target, num_classes=3, average=None, normalization="softmax")
+        tensor([1.0000, 1.0000, 0.5000])
     """
     door, levels = door_and_thresholds(
         thresholds,
@@ -157,6 +169,7 @@ def multiclass_average_precision(
         ignore_index=ignore_index,
         normalization=normalization,
         validate_args=validate_args,
+        nan_strategy=nan_strategy,
     )
     convention = Convention(top_k, denominator, interpolation, ties)
     return evaluate(Evaluation(door, convention, levels, average, empty_target_action), preds, target, weights, dtype)
@@ -172,12 +185,13 @@ def multilabel_average_precision(
     validate_args: bool = True,
     *,
     weights: Tensor | None = None,
-    normalization: Literal["sigmoid"] | None = None,
+    normalization: Literal["none", "sigmoid"] | None = None,
     top_k: int | None = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
     empty_target_action: Action | None = None,
+    nan_strategy: NanStrategy = "error",
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Average precision of each label, and their average.
@@ -198,6 +212,7 @@ def multilabel_average_precision(
         empty_target_action: what a label without positives counts as: "neg" 0, "pos" 1, "skip" leaves it out of the
             average, "nan" makes the average NaN, "error" raises. Default: 0 with a warning. A label without any item
             is NaN and left out.
+        nan_strategy: as in :func:`binary_average_precision`; a NaN score is left out of its own label only.
 
     Returns:
         0-d tensor in [0, 1]; (L,) for ``average="none"``.
@@ -225,6 +240,7 @@ def multilabel_average_precision(
         ignore_index=ignore_index,
         normalization=normalization,
         validate_args=validate_args,
+        nan_strategy=nan_strategy,
     )
     convention = Convention(top_k, denominator, interpolation, ties)
     return evaluate(Evaluation(door, convention, levels, average, empty_target_action), preds, target, weights, dtype)

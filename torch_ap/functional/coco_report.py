@@ -53,7 +53,7 @@ class Report:
                 numbers = coco_evaluation.match(settings, columns, iou_type)
             found |= self._of_classes(numbers, labels, dtype)
             out |= {prefix + name: value for name, value in found.items()}
-        return out | {"classes": int32_if_held(labels)}
+        return zero_dimensional(out | {"classes": int32_if_held(labels)})
 
     def _of_classes(self, numbers: CocoNumbers, labels: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
         last = f"mar_{numbers.settings.limits[-1]}"
@@ -66,6 +66,14 @@ class Report:
             for place, name in enumerate(names_of(labels, self.class_names)):
                 found |= {f"map_class_{name}": ap[place], f"{last}_class_{name}": ar[place]}
         return found
+
+
+def zero_dimensional(found: dict[str, Any]) -> dict[str, Any]:
+    """Tensors of one number as 0-d ones, as every torchmetrics metric gives them."""
+    return {
+        name: value.squeeze() if isinstance(value, Tensor) and value.numel() == 1 else value
+        for name, value in found.items()
+    }
 
 
 def names_of(labels: Tensor, class_names: ClassNames) -> list[str]:

@@ -91,6 +91,20 @@ def levels_of(given: Any) -> tuple[float, ...]:
     return tuple(float(x) for x in given)
 
 
+def default_settings(iou_type: str | tuple[str, ...]) -> CocoSettings:
+    """COCO's own settings."""
+    return settings_of(
+        box_format="xywh",
+        iou_type=iou_type,
+        iou_thresholds=None,
+        rec_thresholds=None,
+        max_detection_thresholds=None,
+        average="macro",
+        area_ranges=None,
+        iou=None,
+    )
+
+
 def settings_of(
     *,
     box_format: str,

@@ -30,7 +30,7 @@ class QuerySettings(TypedDict, total=False):
     mask: Tensor | None
     num_relevant: Judgements
     ignore_index: int | None
-    relevance_level: float
+    relevance_level: float | None
     empty_target_action: Action
     missing_queries: Missing
     dtype: torch.dtype | None
@@ -53,7 +53,7 @@ def _each_query(
     mask: Tensor | None = None,
     num_relevant: Judgements = None,
     ignore_index: int | None = None,
-    relevance_level: float = 1,
+    relevance_level: float | None = None,
     empty_target_action: Action = "neg",
     missing_queries: Missing = "neg",
     dtype: torch.dtype | None = None,

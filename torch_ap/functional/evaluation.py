@@ -4,11 +4,15 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from torchmetrics.utilities import rank_zero_warn
 
 from torch_ap.core import averaging, batch, bins, checks, hit_curve
 from torch_ap.core.batch import Batch, Door
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
+
+_ROWS_LOOKED_AT = 64
+_FAR_FROM_ONE = 0.02  # what 1,000 rounded bfloat16 numbers can be off
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +67,12 @@ class Evaluation:
             admitted = _flat(admitted)
         if self.thresholds is not None:
             return self.curve_of_bins(self.bins(admitted))
-        return batch.curve_of(admitted, ignoring=self.door.ignore_index is not None)
+        return batch.curve_of(admitted, ignoring=self.door.ignoring)
 
     def bins(self, admitted: Batch) -> Tensor:
         """(C, T + 1, 2) misses and hits per bin."""
         assert self.thresholds is not None
-        return batch.bins_of(admitted, self.thresholds, ignoring=self.door.ignore_index is not None)
+        return batch.bins_of(admitted, self.thresholds, ignoring=self.door.ignoring)
 
     def curve_of_bins(self, counts: Tensor) -> HitCurve:
         """The hit curves of counts per bin. What lies below every threshold is never retrieved."""
@@ -99,7 +103,8 @@ def evaluate(
     checks.floating_dtype("dtype", dtype)
     admitted = evaluation.admit(preds, target, weights)
     evaluation = evaluation.to(admitted.scores.device)
-    raise_broken(admitted.broken, evaluation.door.top)
+    warn_of_logits(evaluation.door, admitted)
+    raise_broken(evaluation.door.without_nan(admitted.broken), evaluation.door.top)
     return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))
 
 
@@ -107,6 +112,21 @@ def raise_broken(broken: Tensor | None, top: int) -> None:
     """Raise for the first rule that a batch on an accelerator breaks; on CPU the door has raised already."""
     if broken is not None and bool(broken.any()):
         raise ValueError(checks.VALUE_RULES[broken.tolist().index(True)].format(top=top))
+
+
+def warn_of_logits(door: Door, admitted: Batch) -> None:
+    """Warn where the first scores of multiclass items are no distributions over the classes, and nobody said so."""
+    if not door.classes or door.normalization is not None:
+        return
+    rows = admitted.scores[:_ROWS_LOOKED_AT]
+    rows = rows[batch.counted(admitted.target[:_ROWS_LOOKED_AT])].double()
+    if bool(((rows < 0).any(1) | ((rows.sum(1) - 1).abs() > _FAR_FROM_ONE)).any()):
+        rank_zero_warn(
+            "The rows of `preds` are no distributions over the classes. If they are logits, give "
+            "`normalization='softmax'`: the ranking of a class compares items with one another, and the logits of two "
+            "items have no common zero. If they can be compared as they are, say so by `normalization='none'`.",
+            UserWarning,
+        )
 
 
 def result_dtype(scores: torch.dtype) -> torch.dtype:
@@ -122,6 +142,7 @@ def door_and_thresholds(
     ignore_index: int | None = None,
     normalization: str | None = None,
     validate_args: bool = True,
+    nan_strategy: str = "error",
 ) -> tuple[Door, Tensor | None]:
     """The door, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must then lie.
 
@@ -137,6 +158,7 @@ def door_and_thresholds(
         normalization=normalization,
         unit_range=isinstance(thresholds, int),
         validate=validate_args,
+        nan_strategy=nan_strategy,
     )
     return door, None if thresholds is None else bins.thresholds_from(thresholds)
 

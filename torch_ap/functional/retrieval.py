@@ -57,7 +57,8 @@ def retrieval_average_precision(
             for rows; with ``indexes`` a dict {query: m} or integers of the shape of ``preds``; an int for one query.
             A dict may name queries without items. At least the relevant items in ``target``, which is the default.
         ignore_index: target value of items that do not count.
-        relevance_level: the lowest target that is relevant; default 1.
+        relevance_level: the lowest target that is relevant, any finite number. None, the default, is 1, and a target
+            that is no grade (negative, or a fraction) is then an error rather than not relevant.
         empty_target_action: what a query without relevant items counts as: "neg" 0, "pos" 1, "nan" and "skip" NaN,
             "error" raises. A row without items is NaN.
         missing_queries: what a query counts as that has judgements and no items: "neg" 0 (but where its m is 0 as

@@ -66,7 +66,7 @@ def chance_level(
 def tie_groups(evaluation: Evaluation, admitted: Batch) -> Iterator[HitCurve | Ties]:
     """The tie groups of the rankings of an evaluation, some columns at a time."""
     scores, kept = admitted.scores, counted(admitted.target)
-    if evaluation.door.ignore_index is not None and not bool(kept.all()):
+    if evaluation.door.ignoring and not bool(kept.all()):
         scores, kept = (scores[kept], kept[kept]) if kept.ndim == 1 else (scores, kept)
         if evaluation.average == "micro" and kept.ndim == 2:
             scores, kept = scores[kept], kept[kept]

@@ -84,7 +84,7 @@ class _Average:
 
 def shares_of(evaluation: Evaluation, admitted: Batch, curve: HitCurve, design: str) -> Tensor:
     """(N,) what each item contributes to the average."""
-    ignoring = evaluation.door.ignore_index is not None
+    ignoring = evaluation.door.ignoring
     if evaluation.average == "micro":
         return _shares_of_micro(admitted, curve, design, ignoring)
     average = _Average.of(evaluation, curve)
@@ -132,7 +132,7 @@ def _replicates(
 ) -> Tensor:
     """(B,) the average under resamples of the items."""
     target, items = admitted.target, len(admitted.scores)
-    ignoring, micro = evaluation.door.ignore_index is not None, evaluation.average == "micro"
+    ignoring, micro = evaluation.door.ignoring, evaluation.average == "micro"
     if design == "stratified" and not evaluation.door.classes:
         raise ValueError("`design` must be 'iid' for a bootstrap over labels: they divide the items in different ways")
     if design == "stratified":

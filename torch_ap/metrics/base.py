@@ -9,7 +9,7 @@
 
 import functools
 import zlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,9 +67,18 @@ class RankingMetric(StatefulMetric):
             first = torch.where(broken, self._update_count, _NEVER)
             self.ledger = torch.cat([self.ledger[:size], torch.minimum(self.ledger[size:], first)])
 
-    def _raise_noted(self, **words: Any) -> None:
-        """Raise for the first update that broke a rule."""
+    def _raise_noted(self, only_warned: Mapping[int, Callable[[], None]] | None = None, **words: Any) -> None:
+        """Raise for the first update that broke a rule.
+
+        Args:
+            only_warned: a rule's place to the function that warns of it, where that is all.
+            words: what the rules are told with.
+        """
         noted = self.ledger[len(self._identity) :].tolist()
+        for place, warn in (only_warned or {}).items():
+            if noted[place] < _NEVER:
+                warn()
+                noted[place] = _NEVER
         if min(noted) < _NEVER:
             rule = self.value_rules[noted.index(min(noted))].format(**words)
             raise ValueError(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from torch_ap.core import checks, memory
-from torch_ap.core.batch import Batch
+from torch_ap.core.batch import Batch, counted
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.classification import (
@@ -19,11 +19,13 @@ from torch_ap.functional.classification import (
     Average,
     Denominator,
     Interpolation,
+    NanStrategy,
     Normalization,
     Thresholds,
     Ties,
 )
-from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, raise_broken
+from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, raise_broken, warn_of_logits
+from torch_ap.metrics import representation
 from torch_ap.metrics.states import Form
 from torch_ap.metrics.uncertainty import UncertainMetric
 
@@ -37,8 +39,9 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     __jit_unused_properties__: ClassVar[list[str]] = [
         *UncertainMetric.__jit_unused_properties__,
-        *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args"),
-        *("num_classes", "num_labels"),
+        *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args", "nan_strategy"),
+        "empty_target_action",
+        *("num_classes", "num_labels", "preds", "target", "confmat"),
     ]
 
     peer_states = ("preds", "target", "confmat")
@@ -55,6 +58,7 @@ class ClassificationAveragePrecision(UncertainMetric):
         binned = None if thresholds is None else thresholds.tolist()
         super().__init__(f"{door}|{binned}", **kwargs)
         self._evaluation = evaluation if self.device.type == "meta" else evaluation.to(self.device)
+        self._rows_unseen = door.classes and door.normalization is None
         if thresholds is None:
             for name in ("scores", "targets", "weights"):
                 self.add_state(name, [], dist_reduce_fx="cat")
@@ -74,9 +78,18 @@ class ClassificationAveragePrecision(UncertainMetric):
         return self._evaluation.convention
 
     def extra_repr(self) -> str:
-        """What differs from the defaults, for ``repr``."""
-        plain, given = Convention(), vars(self.convention)
-        return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not getattr(plain, name))
+        """What is computed of what, for ``repr``."""
+
+        def value_of(name: str) -> Any:
+            return getattr(self.convention if name in vars(self.convention) else self, name)
+
+        shown = ("average", "thresholds", "normalization")
+        return representation.settings_text(representation.defaults_of(type(self)), value_of, shown)
+
+    @property
+    def empty_target_action(self) -> str | None:
+        """What a ranking without positives counts as; None for the task's default."""
+        return self._evaluation.action
 
     @property
     def average(self) -> str | None:
@@ -98,16 +111,55 @@ class ClassificationAveragePrecision(UncertainMetric):
         """Whether the values of batches are checked."""
         return self._evaluation.door.validate
 
+    @property
+    def nan_strategy(self) -> str:
+        """What NaN scores are: "error", "ignore" or "warn"."""
+        return self._evaluation.door.nan_strategy
+
+    @property
+    def preds(self) -> list[Tensor]:
+        """The scores held, a tensor a batch, without ignored items; with thresholds none are."""
+        held = self.scores if self.thresholds is None else []
+        return [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
+
+    @property
+    def target(self) -> list[Tensor]:
+        """The targets of ``preds``, int64; single scores that are ignored have ``ignore_index``, or -1 without one."""
+        mark = -1 if self.ignore_index is None else self.ignore_index
+        held = self.targets if self.thresholds is None else []
+        rows = [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
+        return [torch.where(counted(x), x.long(), mark) for x in rows]
+
+    def _kept_items(self) -> list[Tensor]:
+        """Which items of each batch have any score that counts, as torchmetrics keeps them."""
+        held = self.targets if self.thresholds is None else []
+        return [counted(x) if x.ndim == 1 else torch.ones_like(x[:, 0], dtype=torch.bool) for x in held]
+
+    @property
+    def confmat(self) -> Tensor:
+        """With thresholds: (T, 2, 2), or (T, C, 2, 2), items by target and by whether they reach the threshold.
+
+        Raises:
+            AttributeError: without thresholds, where torchmetrics' metric has none either.
+        """
+        if self.thresholds is None:
+            raise AttributeError("`confmat` is there with `thresholds` only")
+        counts = self.counts + self.weight_sums if bool(self.weight_sums.any()) else self.counts
+        reached = counts.cumsum(1)[:, :-1].flip(1).transpose(0, 1)
+        table = torch.stack([counts.sum(1) - reached, reached], -1)
+        return table if self._evaluation.door.width is not None else table[:, 0]
+
     def update(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> None:
         """Add a batch.
 
         Args:
             preds: scores, floating or integer; any finite or infinite number, higher for more likely positive. (N, ...)
-                for binary, (N, C, ...) for multiclass and multilabel.
+                for binary, (N, C, ...) for multiclass and multilabel. Dtypes may differ from update to update, but
+                int64 and floats, which no dtype holds both, do not mix.
             target: integers or bool. (N, ...) of 0 and 1 for binary, (N, ...) class ids for multiclass, the shape of
                 ``preds`` for multilabel.
-            weights: non-negative weight of each item, (N, ...); for multilabel also of each score. In every update or
-                in none; with thresholds, an update without them weighs 1.
+            weights: weight of each item, from 0 to 1e288, (N, ...); for multilabel also of each score, and updates may
+                differ in that. In every update or in none; with thresholds, an update without them weighs 1.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
@@ -116,6 +168,8 @@ class ClassificationAveragePrecision(UncertainMetric):
         batch = self._evaluation.admit(preds, target, weights)
         if batch.scores.device != self._device:
             self._check_device(batch.scores, "preds")
+        if self._rows_unseen and batch.scores.device.type == "cpu":
+            self._look_at_rows(batch)
         if self._evaluation.thresholds is None:
             self._append(batch, target)
         elif weights is None:
@@ -126,9 +180,17 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     def compute(self) -> Tensor:
         """The average precision of all items so far: 0-d, or one per class for no average."""
-        self._raise_noted(top=self._evaluation.door.top)
-        curve, _, scores = self._held()
+        self._raise_broken()
+        curve, batch, scores = self._held()
+        if self._rows_unseen and batch is not None:
+            self._look_at_rows(batch)
         return self._evaluation.value(curve, self._dtype_of_result(scores), warn=self.update_called)
+
+    def _look_at_rows(self, batch: Batch) -> None:
+        """Once, at the first items: are these probabilities?"""
+        if len(batch.scores):
+            self._rows_unseen = False
+            warn_of_logits(self._evaluation.door, batch)
 
     def _held(self) -> tuple[HitCurve, Batch | None, torch.dtype]:
         if self.thresholds is None:
@@ -144,7 +206,7 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     def _append(self, batch: Batch, target: Tensor) -> None:
         """Keep the batch, in memory of our own."""
-        scores = memory.copied(batch.scores) if self._evaluation.door.normalization is None else batch.scores
+        scores = memory.copied(batch.scores) if not self._evaluation.door.normalizes else batch.scores
         targets = batch.target if batch.target.dtype != target.dtype else memory.copied(batch.target)
         columns = {"scores": scores, "targets": targets}
         if batch.weights is not None:
@@ -188,8 +250,8 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     def _reader(self) -> "ClassificationAveragePrecision":
         reader: ClassificationAveragePrecision = super()._reader()  # type: ignore[assignment]
-        door = replace(self._evaluation.door, normalization=None)  # theirs are kept normalized
-        reader._evaluation = replace(self._evaluation, door=door)
+        door = replace(self._evaluation.door, normalization="none")  # theirs are kept normalized
+        reader._evaluation, reader._rows_unseen = replace(self._evaluation, door=door), False
         return reader
 
     def _apply(self, fn: Any, exclude_state: Any = "") -> "ClassificationAveragePrecision":
@@ -207,6 +269,9 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
     need a sigmoid, which mixes two scales in one ranking, and a saturated sigmoid makes ties of different scores. Here
     ``normalization`` is None, or is applied to every batch (torchmetrics' "sigmoid" only to those outside [0, 1]).
 
+    A checkpoint of torchmetrics' class without thresholds (states ``preds`` and ``target``) loads, as the scores that
+    it had normalized. One with thresholds does not, and ``load_state_dict`` says so: its counts do not name them.
+
     Args:
         thresholds: None for the exact value; an int, list or 1-D tensor for counts at those thresholds in constant
             memory. An int lays them over [0, 1], and logits then need ``normalization="sigmoid"``.
@@ -218,6 +283,7 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         interpolation: None, "11-point", "101-point", "all-points", "trapezoid", or a tensor of recall levels.
         ties: "grouped", "expected", "optimistic" or "pessimistic".
         empty_target_action: "neg", "pos", "nan", "skip" or "error"; None for 0 with a warning.
+        nan_strategy: "error", or "ignore" or "warn" to leave out items whose score is NaN.
         kwargs: of ``torchmetrics.Metric``.
 
     The result is float32; float64 for float64 scores (not with thresholds, which forget them) and after
@@ -238,17 +304,22 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         thresholds: Thresholds = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        normalization: Literal["sigmoid"] | None = None,
+        normalization: Literal["none", "sigmoid"] | None = None,
         *,
         top_k: int | None = None,
         denominator: Denominator = "min",
         interpolation: Interpolation = None,
         ties: Ties = "grouped",
         empty_target_action: Action | None = None,
+        nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
         door, levels = door_and_thresholds(
-            thresholds, ignore_index=ignore_index, normalization=normalization, validate_args=validate_args
+            thresholds,
+            ignore_index=ignore_index,
+            normalization=normalization,
+            validate_args=validate_args,
+            nan_strategy=nan_strategy,
         )
         convention = Convention(top_k, denominator, interpolation, ties)
         super().__init__(Evaluation(door, convention, levels, action=empty_target_action), **kwargs)
@@ -265,19 +336,22 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         num_classes: C.
         average: "macro", "weighted", "none" or None.
         thresholds, ignore_index, validate_args: as for :class:`BinaryAveragePrecision`.
-        normalization: None, "softmax" or "sigmoid". Logits of a network trained with a softmax want "softmax".
+        normalization: "softmax", "sigmoid", or None for neither. Logits of a network trained with a softmax want
+            "softmax"; None warns once where the first rows are no distributions (on an accelerator not with
+            ``thresholds``), "none" never does.
         top_k, denominator, interpolation, ties: as for :class:`BinaryAveragePrecision`, class by class.
         empty_target_action: the same names; None leaves absent classes out of the average, with a warning.
+        nan_strategy: "error", or "ignore" or "warn" to leave out items with a NaN score.
         kwargs: of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
         >>> from torch_ap import MulticlassAveragePrecision
-        >>> metric = MulticlassAveragePrecision(num_classes=3, average=None)
-        >>> preds = torch.tensor([[2.0, 0.5, -1.0], [0.1, 1.5, 0.3], [1.0, -0.2, 0.4], [-0.5, 0.2, 0.1]])
-        >>> metric.update(preds, torch.tensor([0, 1, 2, 1]))
+        >>> metric = MulticlassAveragePrecision(num_classes=3, average=None, normalization="softmax")
+        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.1, 1.5, 0.3], [1.0, -0.2, 0.4], [-0.5, 0.2, 0.1]])
+        >>> metric.update(logits, torch.tensor([0, 1, 2, 1]))
         >>> metric.compute()
-        tensor([1.0000, 0.8333, 1.0000])
+        tensor([1.0000, 1.0000, 0.5000])
     """
 
     plot_legend_name: str = "Class"
@@ -296,6 +370,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         interpolation: Interpolation = None,
         ties: Ties = "grouped",
         empty_target_action: Action | None = None,
+        nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
         door, levels = door_and_thresholds(
@@ -305,6 +380,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
             ignore_index=ignore_index,
             normalization=normalization,
             validate_args=validate_args,
+            nan_strategy=nan_strategy,
         )
         convention = Convention(top_k, denominator, interpolation, ties)
         super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)
@@ -327,6 +403,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         thresholds, ignore_index, validate_args, normalization: as for :class:`BinaryAveragePrecision`.
         top_k, denominator, interpolation, ties: as for :class:`BinaryAveragePrecision`, label by label.
         empty_target_action: the same names; None counts labels without positives as 0, with a warning.
+        nan_strategy: "error", or "ignore" or "warn" to leave out the scores that are NaN.
         kwargs: of ``torchmetrics.Metric``.
 
     Example:
@@ -347,13 +424,14 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         thresholds: Thresholds = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        normalization: Literal["sigmoid"] | None = None,
+        normalization: Literal["none", "sigmoid"] | None = None,
         *,
         top_k: int | None = None,
         denominator: Denominator = "min",
         interpolation: Interpolation = None,
         ties: Ties = "grouped",
         empty_target_action: Action | None = None,
+        nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
         door, levels = door_and_thresholds(
@@ -363,6 +441,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
             ignore_index=ignore_index,
             normalization=normalization,
             validate_args=validate_args,
+            nan_strategy=nan_strategy,
         )
         convention = Convention(top_k, denominator, interpolation, ties)
         super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)

@@ -3,6 +3,7 @@
 Each class holds state; what it computes is the function in ``torch_ap.functional`` that its docstring names.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from torch import Tensor
@@ -13,13 +14,15 @@ from torch_ap.core.detection import rules
 from torch_ap.core.detection.curve import Matches
 from torch_ap.core.detection.door import Columns, Images
 from torch_ap.core.hit_curve import HitCurve, between
+from torch_ap.files import coco_conversion
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
 from torch_ap.functional.coco_report import ClassNames, Report, per_class
-from torch_ap.functional.coco_settings import AreaRanges, CocoSettings, OwnIoU, settings_of
+from torch_ap.functional.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
 from torch_ap.functional.detection import BoxFormat, IoUType
 from torch_ap.functional.voc_evaluation import VocEvaluation, voc_evaluation_of
 from torch_ap.inference.units.ranked_units import Interpolation
+from torch_ap.metrics import representation
 from torch_ap.metrics.image_uncertainty import UncertainImages
 
 
@@ -32,7 +35,8 @@ class MeanAveragePrecision(UncertainImages):
     given (torchmetrics answers -1 where 100 is not among them); with masks alone, detections in images without ground
     truths are false positives (torchmetrics drops such images); every key is there before the first update; a box of
     negative size in ``target`` is an error, unless ``validate_args=False`` (sizes read as corners would otherwise pass
-    unseen and give a value near 0; corners read as sizes cannot be told from boxes).
+    unseen and give a value near 0; corners read as sizes cannot be told from boxes). A checkpoint of torchmetrics'
+    class does not load, and ``load_state_dict`` says so.
 
     Args:
         box_format: "xyxy", "xywh" or "cxcywh".
@@ -181,6 +185,69 @@ class MeanAveragePrecision(UncertainImages):
             numbers = self._numbers(columns, iou_type)
         return numbers.curve_at(areas.index(area), limit, iou_threshold)
 
+    def coco_to_tm(
+        self,
+        coco_preds: str,
+        coco_target: str,
+        iou_type: Literal["bbox", "segm"] | tuple[Literal["bbox", "segm"], ...] = ("bbox",),
+        backend: str = "pycocotools",  # noqa: ARG002
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """COCO's files as input of ``update``, as torchmetrics' method of this name reads them.
+
+        Args:
+            coco_preds: path of the JSON list of detections.
+            coco_target: path of the JSON with ``images``, ``annotations`` and ``categories``.
+            iou_type: "bbox" for ``boxes``, "segm" for ``masks`` (run-length codes), or both.
+            backend: accepted, so that calls need no change, and ignored.
+
+        Returns:
+            Predictions and targets, a dict an image, ascending by image id; images without annotations are there too,
+            which torchmetrics leaves out. Boxes have the metric's ``box_format``; torchmetrics leaves them as the files
+            have them, xywh, whatever that is. Numbers are float64.
+
+        Raises:
+            ValueError: as :func:`torch_ap.files.coco.read_coco`.
+        """
+        kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+        return coco_conversion.images_of_files(coco_preds, coco_target, kinds, self.box_format)
+
+    def tm_to_coco(self, name: str = "tm_map_input") -> None:
+        """Write the images so far, of all ranks, as COCO's files, as torchmetrics' method of this name does.
+
+        Args:
+            name: path of the files without ``_preds.json`` and ``_target.json``.
+
+        Raises:
+            ValueError: for precomputed IoUs or an ``iou`` of your own, which COCO's files have no place for.
+        """
+        if self._settings.own_iou is not None or "precomputed" in self.iou_type:
+            raise ValueError("`iou_type` must be 'bbox' or 'segm' for COCO's files, without a function `iou`")
+        with self._synced_columns() as columns:
+            names = self._report.class_names or {}
+            named = names if isinstance(names, Mapping) else dict(enumerate(names))
+            coco_conversion.write_files(name, columns, self.box_format, named)
+
+    def extra_repr(self) -> str:
+        """What is computed of what, for ``repr``."""
+        settings, usual = self._settings, default_settings(self.iou_type)
+        given: dict[str, Any] = {
+            "iou_thresholds": None if settings.thresholds == usual.thresholds else self.iou_thresholds,
+            "rec_thresholds": None if settings.levels == usual.levels else self.rec_thresholds,
+            "max_detection_thresholds": None if settings.limits == usual.limits else self.max_detection_thresholds,
+            "area_ranges": None if settings.areas == usual.areas else settings.areas,
+            "iou_type": self.iou_type[0] if len(self.iou_type) == 1 else self.iou_type,
+            "class_names": self._report.class_names,
+            "iou": settings.own_iou,
+            "box_width": settings.box_width,
+            "validate_args": settings.validate,
+        }
+        defaults = representation.defaults_of(type(self))
+        del defaults["backend"]
+        shown = ("box_format", "iou_type", "average")
+        return representation.settings_text(
+            defaults, lambda name: given[name] if name in given else getattr(self, name), shown
+        )
+
     @property
     def _measured(self) -> CocoSettings:
         return self._settings
@@ -242,7 +309,8 @@ class VOCMeanAveragePrecision(UncertainImages):
         )
         checks.boolean("class_metrics", class_metrics)
         super().__init__(evaluation.door, **kwargs)
-        self.iou_threshold, self.class_metrics = iou_threshold, class_metrics
+        self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
+        self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
         self._evaluation = evaluation
 
     def update(self, preds: Images, target: Images) -> None:
@@ -261,6 +329,15 @@ class VOCMeanAveragePrecision(UncertainImages):
             self._dtype_of_result(columns["detection_scores"].dtype),
             several=not isinstance(self.iou_threshold, int | float),
             class_metrics=self.class_metrics,
+        )
+
+    def extra_repr(self) -> str:
+        """What is computed of what, for ``repr``."""
+        defaults = representation.defaults_of(type(self))
+        given = {"validate_args": self._evaluation.validate}
+        shown = ("box_format", "iou_threshold", "interpolation")
+        return representation.settings_text(
+            defaults, lambda name: given[name] if name in given else getattr(self, name), shown
         )
 
     @property

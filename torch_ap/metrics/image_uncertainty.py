@@ -26,6 +26,7 @@ from torch_ap.inference.units.comparison import compare_units
 from torch_ap.inference.units.of_detections import ranked_images
 from torch_ap.inference.units.ranked_units import Interpolation, RankedUnits
 from torch_ap.metrics.images import DetectionMetric
+from torch_ap.metrics.representation import check_class
 
 
 class UncertainImages(DetectionMetric):
@@ -211,8 +212,7 @@ class UncertainImages(DetectionMetric):
 
     def _check_comparable(self, other: "UncertainImages") -> None:
         """Refuse a metric that measures something else."""
-        if not isinstance(other, type(self)):
-            raise ValueError(f"`other` must be a {type(self).__name__}, got a {type(other).__name__}")
+        check_class(self, other, "other")
         if other.device != self.device:
             raise ValueError(f"`other` must lie on the same device, {self.device}, got {other.device}")
         for field in fields(self._measured):

@@ -1,8 +1,7 @@
 """The state that all metrics over queries share, and what they do with it."""
 
-import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -10,10 +9,11 @@ from torch import Tensor
 from torch_ap.core import checks, memory
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import judgements
-from torch_ap.core.queries.door import QueryBatch, QueryDoor
+from torch_ap.core.queries.door import NOT_COUNTED, QueryBatch, QueryDoor
 from torch_ap.core.queries.rankings import Rankings, check_batch, rankings_of
 from torch_ap.functional.each_query import Missing
 from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
+from torch_ap.metrics import representation
 from torch_ap.metrics.query_uncertainty import UncertainQueries
 from torch_ap.metrics.shared import once
 from torch_ap.metrics.states import Form
@@ -27,6 +27,7 @@ class QueryMetric(UncertainQueries):
     The state is what was given: scores in their dtype, a byte an item for relevance, and the indexes. Metrics of the
     same ``ignore_index`` and ``relevance_level`` share it in a ``MetricCollection``, and sort it once between them (on
     several ranks each gathers and sorts for itself).
+    A checkpoint of torchmetrics' class (states ``indexes``, ``preds``, ``target``) loads too.
     The aggregate is NaN, with a warning, where no query has a part in it (torchmetrics says 0 where all are skipped).
 
     Args:
@@ -36,11 +37,18 @@ class QueryMetric(UncertainQueries):
         ignore_index: target value of items that do not count.
         aggregation: over queries: "mean", "median", "min", "max", "gm" for the geometric mean of values raised to
             0.00001 at least (trec_eval's ``gm_map``), or a function of their values.
-        relevance_level: an item is relevant where its target is at least this; default 1.
+        relevance_level: an item is relevant where its target is at least this. None, the default, is 1, and a target
+            that is no grade (negative, or a fraction) is then an error rather than not relevant.
         missing_queries: what a query counts as that was judged and has no items: "neg" 0, "skip" left out, "error".
             Where its m of 0 leaves the measure undefined, "neg" leaves it to ``empty_target_action``.
         kwargs: of ``torchmetrics.Metric``.
     """
+
+    __jit_unused_properties__: ClassVar[list[str]] = [
+        *UncertainQueries.__jit_unused_properties__,
+        *("empty_target_action", "ignore_index", "relevance_level", "missing_queries", "aggregation", "top_k"),
+        *("preds", "target", "indexes", "_counted"),
+    ]
 
     peer_states = peer_arguments = ("preds", "target", "indexes")
 
@@ -58,28 +66,88 @@ class QueryMetric(UncertainQueries):
         ignore_index: int | None,
         aggregation: str | Callable[..., Any],
         *,
-        relevance_level: float = 1,
+        relevance_level: float | None = None,
         missing_queries: Missing = "neg",
         **kwargs: Any,
     ) -> None:
         door = QueryDoor(ignore_index, relevance_level)
-        super().__init__(f"queries|{ignore_index}|{float(relevance_level)}", **kwargs)
+        level = relevance_level
+        if level is not None:
+            level = int(level) if level == int(level) else level  # 1 and 1.0 are one level, 2^53 and 2^53 + 1 are two
+        super().__init__(f"queries|{ignore_index}|{level}", **kwargs)
         self._evaluation = QueryEvaluation(measure, door, empty_target_action, missing_queries, aggregation)
         for name in ("query_scores", "query_relevance", _FLAT, _ROWS, "judged_queries", "judged_counts"):
             self.add_state(name, [], dist_reduce_fx="cat")
 
+    @property
+    def empty_target_action(self) -> str:
+        """What a query counts as whose measure is undefined."""
+        return self._evaluation.action
+
+    @property
+    def ignore_index(self) -> int | None:
+        """Target value of items that do not count."""
+        return self._evaluation.door.ignore_index
+
+    @property
+    def relevance_level(self) -> float | None:
+        """The lowest target that is relevant; None for 1."""
+        return self._evaluation.door.relevance_level
+
+    @property
+    def missing_queries(self) -> str:
+        """What a query counts as that was judged and has no items."""
+        return self._evaluation.missing
+
+    @property
+    def aggregation(self) -> str | Callable[..., Any]:
+        """How the values of queries become one."""
+        return self._evaluation.aggregation
+
+    @property
+    def top_k(self) -> int | None:
+        """K, or None for all items of a query, and for measures that have none."""
+        top_k: int | None = getattr(self._evaluation.measure, "top_k", None)
+        return top_k
+
+    @property
+    def preds(self) -> list[Tensor]:
+        """The scores of all items that count, flat tensors in the order they came."""
+        return [x[kept] for x, kept in zip(_listed(self.query_scores), self._counted, strict=True)]
+
+    @property
+    def target(self) -> list[Tensor]:
+        """Whether each item of ``preds`` is relevant: int64 of 0 and 1."""
+        return [x[kept].long() for x, kept in zip(_listed(self.query_relevance), self._counted, strict=True)]
+
+    @property
+    def indexes(self) -> list[Tensor]:
+        """The query of each item of ``preds``: int64; the row, where rows were given."""
+        given = _listed(self.query_indexes)
+        if len(self.row_lengths):
+            lengths = memory.joined(_listed(self.row_lengths))
+            sizes = [len(x) for x in _listed(self.query_scores)]
+            given = list(
+                torch.split(torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths), sizes)
+            )
+        return [x[kept] for x, kept in zip(given, self._counted, strict=True)]
+
+    @property
+    def _counted(self) -> list[Tensor]:
+        return [x != NOT_COUNTED for x in _listed(self.query_relevance)]
+
     def extra_repr(self) -> str:
-        """What of the measure differs from the defaults, for ``repr``."""
-        usual, given = self._usual(), vars(self._evaluation.measure)
-        return ", ".join(
-            f"{name}={value!r}"
-            for name, value in given.items()
-            if name in usual and (isinstance(value, Tensor) or value != usual[name])
+        """What differs from the defaults, for ``repr``."""
+        measure, usual = vars(self._evaluation.measure), self._usual()
+        return representation.settings_text(
+            usual, lambda name: measure[name] if name in measure else getattr(self, name, usual[name])
         )
 
     def _usual(self) -> dict[str, Any]:
         """What the settings are where they are not given."""
-        return {name: parameter.default for name, parameter in inspect.signature(type(self)).parameters.items()}
+        shared = ("relevance_level", "missing_queries")
+        every = representation.defaults_of(QueryMetric)
+        return representation.defaults_of(type(self)) | {name: every[name] for name in shared}
 
     def update(
         self,
@@ -93,7 +161,8 @@ class QueryMetric(UncertainQueries):
         """Add a batch: items with the query of each, or one query a row. A query's items may come in many batches.
 
         Args:
-            preds: floating or integer scores, any number but NaN. Any shape with ``indexes``, (Q, D) without.
+            preds: floating or integer scores, any number but NaN; int64 and floats, which no dtype holds both, do not
+                mix. Any shape with ``indexes``, (Q, D) without.
             target: of the shape of ``preds``; integers, bool or floats.
             indexes: integers of the shape of ``preds``, but not uint64, of any value and in any order. Without them
                 each row is a query of its own, and rows are numbered in the order they come. In every update or in

@@ -20,6 +20,7 @@ from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import METHODS, mean_interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
+from torch_ap.metrics.representation import check_class
 
 
 class UncertainQueries(RankingMetric):
@@ -145,8 +146,7 @@ class UncertainQueries(RankingMetric):
 
     def _check_comparable(self, other: "UncertainQueries") -> None:
         """Refuse a metric that measures something else."""
-        if not isinstance(other, type(self)):
-            raise ValueError(f"`other` must be a {type(self).__name__}, got a {type(other).__name__}")
+        check_class(self, other, "other")
         self._check_mean("a comparison", "compare_queries")
         other._check_mean("a comparison", "compare_queries")
         self._check_identity(other.ledger, "other")

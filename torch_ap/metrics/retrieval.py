@@ -66,7 +66,7 @@ class RetrievalMAP(ChanceQueries):
         tensor(0.7917)
     """
 
-    __jit_unused_properties__: ClassVar[list[str]] = [*ChanceQueries.__jit_unused_properties__, "convention"]
+    __jit_unused_properties__: ClassVar[list[str]] = [*ChanceQueries.__jit_unused_properties__, "k", "convention"]
 
     def __init__(
         self,
@@ -82,6 +82,11 @@ class RetrievalMAP(ChanceQueries):
     ) -> None:
         measure = Convention.of_queries(top_k, denominator, interpolation, ties)
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+
+    @property
+    def k(self) -> int | None:
+        """``top_k``, by the name that torchmetrics' class has for it."""
+        return self.top_k
 
     @property
     def convention(self) -> Convention:
@@ -130,6 +135,7 @@ class RetrievalPrecision(QueryMetric):
     ) -> None:
         measure = AtRank("precision", top_k, adaptive_k, ties=ties)
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+        self.adaptive_k = adaptive_k
 
 
 class RetrievalRecall(QueryMetric):

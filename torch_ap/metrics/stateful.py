@@ -14,7 +14,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from torch_ap.core import checks, memory
-from torch_ap.metrics import states
+from torch_ap.metrics import representation, states
 from torch_ap.metrics.states import Form, Held
 
 
@@ -86,9 +86,8 @@ class StatefulMetric(Metric):
             ValueError: if the other is of another class or has other settings, for a state that no updates make, and
                 where the two contradict one another; nothing is merged then.
         """
-        if isinstance(incoming_state, Metric) and not isinstance(incoming_state, type(self)):
-            ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (type(self), type(incoming_state)))
-            raise ValueError(f"`incoming_state` must be a {ours}, got a {theirs}")
+        if isinstance(incoming_state, Metric):
+            representation.check_class(self, incoming_state, "incoming_state")
         given = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
         state = self._checked_state(given, "incoming_state")
         self._check_fit(vars(self), state, "in this metric and in `incoming_state`, or in neither")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import segments
-from torch_ap.core.batch import Batch, counted
+from torch_ap.core.batch import NAN_SCORE, Batch, counted
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import Evaluation
 from torch_ap.inference import rules
@@ -22,6 +22,7 @@ from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import interval_of_curve
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
+from torch_ap.metrics.representation import check_class
 
 
 class UncertainMetric(RankingMetric):
@@ -37,6 +38,11 @@ class UncertainMetric(RankingMetric):
         """Where only counts were kept: the rankings with all items as hits, whose entries are all bins."""
         raise NotImplementedError
 
+    def _raise_broken(self) -> None:
+        door = self._evaluation.door
+        warned = {NAN_SCORE: door.warn_of_nan} if door.nan_strategy == "warn" else {}
+        self._raise_noted(warned, top=door.top)
+
     @contextmanager
     def _all_ranks(self) -> Iterator[tuple[HitCurve, Batch | None, torch.dtype]]:
         """What is held by all ranks together."""
@@ -44,7 +50,7 @@ class UncertainMetric(RankingMetric):
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn, should_sync=should_sync, should_unsync=self._should_unsync and should_sync
         ):
-            self._raise_noted(top=self._evaluation.door.top)
+            self._raise_broken()
             curve, batch, scores = self._held()
             if curve.weighted or (batch is not None and batch.weights is not None):
                 raise ValueError("`weights` have no chance level and no interval: their formulas count items")
@@ -144,8 +150,7 @@ class UncertainMetric(RankingMetric):
             >>> round(a.compare(b).difference, 4)
             0.247
         """
-        if not isinstance(other, type(self)):
-            raise ValueError(f"`other` must be a {type(self).__name__}, got a {type(other).__name__}")
+        check_class(self, other, "other")
         self._check_identity(other.ledger, "other")
         for name in ("convention", "average", "action"):
             here, there = (repr(getattr(metric._evaluation, name)) for metric in (self, other))

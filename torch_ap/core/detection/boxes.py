@@ -40,6 +40,14 @@ def to_xyxy(boxes: Tensor, box_format: str) -> Tensor:
     return torch.cat([start, start + size], 1)
 
 
+def from_xywh(boxes: Tensor, box_format: str) -> Tensor:
+    """The inverse of :func:`to_xywh`, up to rounding where the formats differ."""
+    start, size = boxes[:, :2], boxes[:, 2:]
+    if box_format == "xywh":
+        return boxes
+    return torch.cat([start, start + size] if box_format == "xyxy" else [start + 0.5 * size, size], 1)
+
+
 def area(boxes: Tensor) -> Tensor:
     """Width times height of (N, 4) boxes in (x, y, width, height)."""
     return boxes[:, 2] * boxes[:, 3]

@@ -48,13 +48,14 @@ class QueryDoor:
 
     Attributes:
         ignore_index: target value of items that do not count.
-        relevance_level: an item is relevant where its target is at least this.
+        relevance_level: an item is relevant where its target is at least this. None for 1, and targets must then be
+            whole numbers of at least 0.
         copies: whether batches are laid out in memory of their own, for those who keep them.
         single: whether a batch is one ranking, (D,) scores without indexes; it is laid out as a row.
     """
 
     ignore_index: int | None = None
-    relevance_level: float = 1
+    relevance_level: float | None = None
     copies: bool = True
     single: bool = False
 
@@ -84,7 +85,7 @@ class QueryDoor:
         checks.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given)
         queries, counts = judgements.given(num_relevant, preds, indexes)
         apart = self._apart(target, mask)
-        broken = _check_values(preds, target, apart, counts)
+        broken = _check_values(preds, target, apart, counts, grades=self.relevance_level is None)
         relevance = self._relevance(target)
         return QueryBatch(
             scores=self._own(preds),
@@ -118,7 +119,9 @@ class QueryDoor:
             raise ValueError(f"relevance must be 0, 1 or {NOT_COUNTED}, got {int(batch.relevance.max())}")
         apart = batch.relevance == NOT_COUNTED
         self.raise_broken(
-            batch._replace(broken=_check_values(batch.scores, batch.relevance, apart, batch.judged_counts))
+            batch._replace(
+                broken=_check_values(batch.scores, batch.relevance, apart, batch.judged_counts, grades=False)
+            )
         )
 
     def raise_broken(self, batch: QueryBatch) -> None:
@@ -134,7 +137,7 @@ class QueryDoor:
 
     def _relevance(self, target: Tensor) -> Tensor:
         """Uint8 of 0 and 1, of the shape of ``target``. A bool target is compared as such, which is far faster."""
-        level = self.relevance_level
+        level = 1 if self.relevance_level is None else self.relevance_level
         if target.dtype == torch.bool:
             if not 0 < level <= 1:
                 return torch.full_like(target, level <= 0, dtype=torch.uint8)
@@ -161,7 +164,9 @@ def _lengths(preds: Tensor) -> Tensor:
     return torch.full(preds.shape[:-1] or (1,), preds.shape[-1], device=preds.device)
 
 
-def _check_values(preds: Tensor, target: Tensor, apart: Tensor | None, counts: Tensor | None) -> Tensor | None:
+def _check_values(
+    preds: Tensor, target: Tensor, apart: Tensor | None, counts: Tensor | None, *, grades: bool
+) -> Tensor | None:
     if apart is not None:
         preds, target = preds.masked_fill(apart, 0), target.masked_fill(apart, 0)
-    return rules.values(preds, target, counts)
+    return rules.values(preds, target, counts, grades=grades)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_ap.core import checks, order
 
 _NOT_COMPARED = (torch.uint16, torch.uint32, torch.uint64)
-_NAN_SCORE, _NAN_TARGET, _NEGATIVE_COUNT = 0, 4, 5
+_NAN_SCORE, _NAN_TARGET, _NEGATIVE_COUNT, _NO_GRADE = 0, 4, 5, 6
 
 
 def graded_target(value: Any) -> None:
@@ -23,7 +23,9 @@ def graded_target(value: Any) -> None:
 
 
 def level(value: Any) -> None:
-    """A finite number; bool is none."""
+    """A finite number, or None; bool is none."""
+    if value is None:
+        return
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"`relevance_level` must be a finite number, got {value!r}")
 
@@ -116,13 +118,14 @@ def _whole(value: Any) -> int | None:
     return number if not isinstance(value, bool) and -(1 << 63) <= number < 1 << 63 else None
 
 
-def values(preds: Tensor, target: Tensor, num_relevant: Tensor | None) -> Tensor | None:
+def values(preds: Tensor, target: Tensor, num_relevant: Tensor | None, *, grades: bool) -> Tensor | None:
     """The rules about values, those of ``checks.VALUE_RULES`` that concern queries.
 
     Args:
         preds: scores, of any shape; those that do not count replaced by something harmless.
         target: of any shape, likewise.
         num_relevant: of any shape, or None.
+        grades: whether targets must be whole numbers of at least 0.
 
     Returns:
         On CPU None. On an accelerator a bool for each rule, true where it is broken, computed without a sync.
@@ -135,12 +138,14 @@ def values(preds: Tensor, target: Tensor, num_relevant: Tensor | None) -> Tensor
         looks[_NAN_SCORE] = (preds, torch.isnan)
     if target.is_floating_point() and target.numel():
         looks[_NAN_TARGET] = (target, torch.isnan)
+    if grades and target.numel() and target.dtype not in (torch.bool, torch.uint8):
+        looks[_NO_GRADE] = (target, _no_grade)
     if num_relevant is not None and num_relevant.numel():
         looks[_NEGATIVE_COUNT] = (num_relevant, _negative)
     on_cpu = preds.device.type == "cpu"
     broken = torch.zeros(len(checks.VALUE_RULES), dtype=torch.bool, device=preds.device)
     for rule, (tensor, offends) in looks.items():
-        extreme = tensor.min() if rule == _NEGATIVE_COUNT else order.greatest(tensor)  # of anything with NaN, NaN
+        extreme = _extreme_for(rule, tensor)
         if not on_cpu:
             broken[rule] = offends(extreme)
         elif bool(offends(extreme)):
@@ -148,6 +153,17 @@ def values(preds: Tensor, target: Tensor, num_relevant: Tensor | None) -> Tensor
             where = place[0] if len(place) == 1 else place
             raise ValueError(f"{checks.VALUE_RULES[rule]}; got {tensor[place].item()} at index {where}")
     return None if on_cpu else broken
+
+
+def _extreme_for(rule: int, tensor: Tensor) -> Tensor:
+    """A 0-d value that breaks the rule if any value of the tensor does."""
+    if rule == _NO_GRADE and tensor.is_floating_point():
+        return torch.where(_no_grade(tensor), -1.0, 0.0).min()
+    return tensor.min() if rule in (_NO_GRADE, _NEGATIVE_COUNT) else order.greatest(tensor)  # with NaN, NaN
+
+
+def _no_grade(value: Tensor) -> Tensor:
+    return (value < 0) | (value != value.trunc()) if value.is_floating_point() else value < 0
 
 
 def _negative(value: Tensor) -> Tensor:

@@ -1,0 +1,401 @@
+"""The command as a program: what it imports, what it does without a reader, and what it says of odd files."""
+
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+import torch_ap
+from torch_ap import cli
+from torch_ap.commands.diagnosis import Evidence, causes
+from torch_ap.core.convention import TIES
+from torch_ap.core.messages import shown
+from torch_ap.files import trec_names
+from torch_ap.files.trec import read_run
+from torch_ap.files.voc import read_voc
+
+HEAVY = ("torch", "numpy", "torchmetrics", "scipy")
+PROGRAM = [sys.executable, "-m", "torch_ap.cli"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--version"], ["--help"], ["trec", "--help"], ["coco", "-h"], ["voc", "-h"], ["trec"], ["voc", "--x"], []],
+)
+def test_help_and_complaints_import_nothing_heavy(arguments):
+    code = (
+        "import sys\nfrom torch_ap import cli\ntry:\n    cli.main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.stdout.count("\n") + done.stderr.count("\n") > 1
+
+
+def test_every_name_of_the_package_is_there():
+    for name in torch_ap.__all__:
+        assert getattr(torch_ap, name) is not None
+        assert name in dir(torch_ap)
+    with pytest.raises(AttributeError, match="module 'torch_ap' has no attribute 'nothing'"):
+        _ = torch_ap.nothing
+
+
+def test_conventions_of_the_command_are_those_of_the_library():
+    assert (*trec_names.TREC_CONVENTIONS, *TIES) == trec_names.CONVENTIONS
+
+
+@pytest.fixture
+def trec(tmp_path, monkeypatch):
+    (tmp_path / "qrels").write_text("".join(f"{query} 0 d{query} 1\n" for query in range(3000)))
+    (tmp_path / "run").write_text("".join(f"{query} Q0 d{query} 1 2.5 t\n" for query in range(3000)))
+    monkeypatch.chdir(tmp_path)
+    return [*PROGRAM, "trec", "qrels", "run", "-q", "-m", "map"]
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(trec):
+    with subprocess.Popen(trec, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.close()
+        assert running.wait() == 141
+        assert running.stderr.read() == b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
+def test_a_full_disk_is_one_line(trec, monkeypatch, capsys):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(trec[len(PROGRAM) :]) == 2
+        monkeypatch.undo()
+    assert capsys.readouterr().err.splitlines()[-1].endswith("No space left on device")
+
+
+def test_closed_standard_output_is_one_line(trec):
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *trec], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (2, b"torch-ap: standard output is closed\n")
+
+
+@pytest.mark.parametrize("pack", ["plain", "gzip"])
+def test_a_line_without_end_takes_no_time(pack, tmp_path, capsys):
+    path = tmp_path / "endless"
+    if pack == "plain":
+        path.write_bytes(b"q Q0 d\n" + b"x" * 100)
+        os.truncate(path, 1 << 34)  # sparse: it takes no room
+    else:
+        path.write_bytes(gzip.compress(b"q Q0 d 1 2 t\n" + bytes(1 << 25), 1))
+    started = time.process_time()
+    assert cli.main(["trec", str(path), str(path)]) == 2
+    assert time.process_time() - started < 5
+    assert capsys.readouterr().err.startswith(f"torch-ap: {path}, line ")
+
+
+def test_lines_up_to_a_mebibyte_are_read_wherever_they_stand(tmp_path):
+    short = "q Q0 d{} 1 2.5 t\n"
+    for before in (0, 100_000, 230_000):
+        lines = "".join(map(short.format, range(before)))
+        (tmp_path / "run").write_text(f"{lines}r Q0 d 1 3.5 t {'x' * ((1 << 20) - 16)}\n")
+        assert read_run(tmp_path / "run").scores[-1] == 3.5
+        (tmp_path / "run").write_text(f"{lines}r Q0 d 1 3.5 t {'x' * (1 << 20)}\n")
+        with pytest.raises(ValueError, match=f"run, line {before + 1}: a line of more than 1048576 bytes is too long"):
+            read_run(tmp_path / "run")
+
+
+def test_ranks_for_scores_are_noted(tmp_path, capsys):
+    (tmp_path / "qrels").write_text("q 0 a 1\n")
+    (tmp_path / "run").write_text("".join(f"q Q0 {d} x {rank} t\n" for rank, d in enumerate("bacd", 1)))
+    assert cli.main(["trec", str(tmp_path / "qrels"), str(tmp_path / "run"), "-m", "map"]) == 0
+    assert "the scores of its first query rise by one a line, as ranks do" in capsys.readouterr().err
+
+
+def test_an_empty_run_among_others(tmp_path, capsys):
+    (tmp_path / "qrels").write_text("q 0 a 1\nr 0 a 1\n")
+    (tmp_path / "run").write_text("q Q0 a 1 2 t\n")
+    (tmp_path / "none").write_text("# nothing\n")
+    command = ["trec", *(str(tmp_path / name) for name in ("qrels", "run", "none")), "-m", "map"]
+    assert cli.main([*command, "-c"]) == 2
+    assert capsys.readouterr().out == ""
+    assert cli.main([*command, "-c", "--allow-empty"]) == 0
+    assert capsys.readouterr().out.split()[-2:] == ["0.5000", "0.0000"]
+    assert cli.main([*command, "--allow-empty", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=lambda x: pytest.fail(f"{x} is no JSON"))
+    assert [measures["map"]["all"] for measures in found.values()] == [1, None]
+
+
+def boxes(count, draw, width=600.0):
+    """Corners of objects, and of detections near them."""
+    for _ in range(count):
+        w, h = draw.uniform(20, 80), draw.uniform(20, 80)
+        x, y = draw.uniform(0, width - w), draw.uniform(0, width - h)
+        dx, dy = draw.uniform(-4, 4), draw.uniform(-4, 4)
+        yield (x, y, x + w, y + h), (x + dx, y + dy, x + dx + w, y + dy + h)
+
+
+@pytest.fixture
+def coco(tmp_path):
+    """Annotations and results, with the corners of all detections, and a function that runs the command on others."""
+    draw = random.Random(1)
+    truth = {
+        "images": [{"id": one, "width": 600, "height": 600} for one in range(20)],
+        "categories": [{"id": one, "name": f"class {one}"} for one in range(1, 6)],
+        "annotations": [],
+    }
+    found = []
+    for image in range(20):
+        for true, detected in boxes(4, draw):
+            one = {"image_id": image, "category_id": draw.randint(1, 4)}
+            truth["annotations"].append(one | {"bbox": xywh(true), "area": 900})
+            found.append(one | {"corners": detected, "score": draw.random()})
+
+    def run(change, *further, size=True):
+        if not size:
+            truth["images"] = [{"id": one} for one in range(20)]
+        (tmp_path / "truth.json").write_text(json.dumps(truth))
+        (tmp_path / "found.json").write_text(json.dumps([change(one) for one in found]))
+        return cli.main(["coco", str(tmp_path / "truth.json"), str(tmp_path / "found.json"), *further])
+
+    return run
+
+
+def xywh(corners):
+    x1, y1, x2, y2 = corners
+    return [x1, y1, x2 - x1, y2 - y1]
+
+
+COCO_CAUSES = {
+    "right": (lambda x: xywh(x["corners"]), lambda x: x["category_id"], ""),
+    "corners": (lambda x: list(x["corners"]), None, "read as x1 y1 x2 y2 instead of x y width height, 100% would"),
+    "centres": (
+        lambda x: [
+            (x["corners"][0] + x["corners"][2]) / 2,
+            (x["corners"][1] + x["corners"][3]) / 2,
+            *xywh(x["corners"])[2:],
+        ],
+        None,
+        "read as centre x, centre y, width, height instead of x y width height, 100% would",
+    ),
+    "fractions": (lambda x: [v / 600 for v in xywh(x["corners"])], None, "are fractions, as of the image's size"),
+    "other scale": (
+        lambda x: [v * 40 for v in xywh(x["corners"])],
+        None,
+        "0% of the detections lie inside their images",
+    ),
+    "shifted ids": (None, lambda x: x["category_id"] + 1, "of their own class: are the class ids counted from another"),
+    "other class": (
+        None,
+        lambda _: 5,
+        "no class of the detections ('class 5') is one of the ground truths ('class 1, ",
+    ),
+    "elsewhere": (
+        lambda x: [0, 597, 2 + x["score"], 3],
+        None,
+        "no detection overlaps a ground truth of its image at all",
+    ),
+}
+
+
+@pytest.mark.parametrize("cause", COCO_CAUSES)
+def test_why_coco_results_match_nothing(cause, coco, capsys):
+    box, category, message = COCO_CAUSES[cause]
+    box, category = box or COCO_CAUSES["right"][0], category or COCO_CAUSES["right"][1]
+    for size in (True, False):
+        if cause == "other scale" and not size:
+            message = "no detection overlaps a ground truth of its image at all"
+        assert coco(lambda x: {**x, "bbox": box(x), "category_id": category(x)}, size=size) == 0
+        said = capsys.readouterr().err
+        assert said.count("\n") == bool(message)
+        assert message in said
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm"])
+def test_nothing_is_said_of_real_results(kind, public_data, capsys):
+    folder = public_data / "coco_val2014_100"
+    if kind == "segm":
+        pytest.importorskip("pycocotools")
+    found = folder / f"instances_val2014_fake{kind}100_results.json"
+    assert cli.main(["coco", str(folder / "instances_val2014_100.json"), str(found), "--iou-type", kind]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_no_results_are_an_error_but_for_allow_empty(coco, tmp_path, capsys):
+    (tmp_path / "none.json").write_text("[]")
+    assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, "--compare", str(tmp_path / "none.json")) == 2
+    said = capsys.readouterr()
+    assert said.err == f"torch-ap: {tmp_path / 'none.json'}: holds no detections (--allow-empty lets it pass)\n"
+    assert said.out == ""
+    assert cli.main(["coco", str(tmp_path / "truth.json"), str(tmp_path / "none.json"), "--allow-empty"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def voc(tmp_path):
+    """The same objects as XML and as text in any format; detections as text."""
+    draw = random.Random(2)
+    scene = [(f"im{number}", list(boxes(3, draw))) for number in range(10)]
+    names = ["traffic light", "light"]
+
+    def write(box_format="xyxy", name=lambda one: names[one], scale=1.0):
+        for folder in ("xml", "text", "found"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+        score = random.Random(5)
+        for image, objects in scene:
+            truths = [as_format([scale * v for v in true], box_format) for true, _ in objects]
+            found = [as_format([scale * v for v in detected], box_format) for _, detected in objects]
+            xml = "".join(
+                f"<object><name>{names[i % 2]}</name><bndbox><xmin>{x1}</xmin><ymin>{y1}</ymin><xmax>{x2}</xmax>"
+                f"<ymax>{y2}</ymax></bndbox></object>"
+                for i, ((x1, y1, x2, y2), _) in enumerate(objects)
+            )
+            size = "<size><width>600</width><height>600</height></size>"
+            (tmp_path / "xml" / f"{image}.xml").write_text(f"<annotation>{size}{xml}</annotation>")
+            (tmp_path / "text" / f"{image}.txt").write_text(
+                "".join(f"{names[i % 2]} {' '.join(map(repr, box))}\n" for i, box in enumerate(truths))
+            )
+            (tmp_path / "found" / f"{image}.txt").write_text(
+                "".join(f"{name(i % 2)} {score.random()} {' '.join(map(repr, box))}\n" for i, box in enumerate(found))
+            )
+        return tmp_path
+
+    return write
+
+
+def as_format(corners, box_format):
+    x1, y1, x2, y2 = corners
+    if box_format == "cxcywh":
+        return [(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1]
+    return [x1, y1, x2, y2] if box_format == "xyxy" else [x1, y1, x2 - x1, y2 - y1]
+
+
+def value(capsys, *arguments):
+    status = cli.main(["voc", *map(str, arguments), "--json"])
+    said = capsys.readouterr()
+    return (json.loads(said.out)["map"] if status == 0 else None), said.err
+
+
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+def test_the_box_format_is_that_of_the_text_files(box_format, voc, capsys):
+    folder = voc(box_format)
+    wanted, said = value(capsys, folder / "text", folder / "found", "--box-format", box_format)
+    assert wanted > 0.9
+    assert said == ""
+    mixed, said = value(capsys, folder / "xml", folder / "found", "--box-format", box_format)
+    assert mixed == pytest.approx(wanted, abs=1e-12)
+    assert said == ""
+    corners = read_voc(folder / "xml", folder / "found", box_format)
+    torch.testing.assert_close(
+        corners.target["boxes"], read_voc(folder / "text", folder / "found", box_format).target["boxes"]
+    )
+
+
+def test_why_voc_detections_match_nothing(voc, capsys):
+    folder = voc("xywh")
+    for given, message in (
+        ("xyxy", "read as x y width height instead of x1 y1 x2 y2, "),
+        ("cxcywh", "read as x y width height instead of centre x, centre y, width, height, "),
+    ):
+        assert message in value(capsys, folder / "xml", folder / "found", "--box-format", given)[1]
+    for name, message in (
+        (
+            str,
+            "('0, 1') is one of the ground truths ('light, traffic light'), so that none can match; class ids here, ",
+        ),
+        (lambda one: ("Traffic Light", "LIGHT")[one], "; they differ in upper and lower case"),
+        (
+            lambda one: ("car", "bus")[one],
+            "no class of the detections ('bus, car') is one of the ground truths ('light, ",
+        ),
+    ):
+        voc(name=name)
+        found, said = value(capsys, folder / "xml", folder / "found")
+        assert found == 0
+        assert message in said
+        assert said.count("\n") == 1
+
+
+def test_text_truths_beside_xml_are_said_to_be_left_out(voc, capsys):
+    folder = voc()
+    (folder / "xml" / "im0.txt").write_text("cat 1 2 3 4")
+    assert value(capsys, folder / "xml", folder / "found") == (
+        value(capsys, folder / "text", folder / "found")[0],
+        f"torch-ap: {folder / 'xml'}: the ground truths are read from its 10 .xml files; its 1 .txt files are left "
+        "out\n",
+    )
+    with pytest.warns(UserWarning, match="its 1 .txt files are left out"):
+        read_voc(folder / "xml", folder / "found")
+
+
+def test_boxes_in_fractions_have_no_pixels_to_include(voc, capsys):
+    """Sizes of x2 - x1 + 1 would make all boxes of an image alike."""
+    folder = voc(scale=1 / 600)
+    found, said = value(capsys, folder / "text", folder / "found")
+    assert found is None
+    assert "give --exclusive-pixels" in said
+    found, said = value(capsys, folder / "text", folder / "found", "--exclusive-pixels")
+    assert 0.9 < found < 1.01
+    assert said == ""
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"),
+    [
+        ("comp4_det_test_traffic_light", "traffic light"),
+        ("comp3_det_val2012_traffic light", "traffic light"),
+        ("comp4_det_test_light", "light"),
+        ("comp4_det_test_bus_light", "bus_light"),
+        ("comp4_det_my_set_traffic_light", "traffic light"),
+        ("results_light", "light"),
+        ("results_bus", "bus"),
+    ],
+)
+def test_the_class_in_the_name_of_a_file(stem, name, voc):
+    folder = voc()
+    for path in (folder / "found").iterdir():
+        path.unlink()
+    (folder / "found" / f"{stem}.txt").write_text("im0 0.5 1 2 3 4")
+    data = read_voc(folder / "xml", folder / "found")
+    assert data.class_names[data.preds["labels"][0]] == name
+    (folder / "found" / f"x{stem.replace(' ', '_')}.txt").write_text("im0 0.5 1 2 3 4")
+    if name != "bus_light":
+        with pytest.raises(ValueError, match=f"class '{name}' must have one file, and has "):
+            read_voc(folder / "xml", folder / "found")
+
+
+def test_a_sample_of_the_images_is_looked_at():
+    """20,000 by 20,000 boxes would be 4 10^8 pairs."""
+    many = {"boxes": torch.full((20_000, 4), 30.0), "labels": torch.zeros(20_000, dtype=torch.int64)}
+    apart = {**many, "boxes": torch.full((20_000, 4), 90.0)}
+    few_first, many_first = torch.tensor([10, 19_990]), torch.tensor([19_990, 10])
+    for counts, said in ((few_first, ["no detection of the first 1 images overlaps"]), (many_first, [])):
+        found = list(causes(Evidence(many | {"counts": counts}, apart | {"counts": counts}, {0: "x"}, "xywh", "xywh")))
+        assert [x[: len("no detection of the first 1 images overlaps")] for x in found] == said
+
+
+def test_nothing_is_said_without_a_word_of_the_files():
+    """No detections, no objects, no images."""
+    none = {
+        "boxes": torch.zeros(0, 4),
+        "labels": torch.zeros(0, dtype=torch.int64),
+        "counts": torch.zeros(2, dtype=torch.int64),
+    }
+    one = {"boxes": torch.ones(1, 4), "labels": torch.tensor([7]), "counts": torch.tensor([0, 1])}
+    assert list(causes(Evidence(none, one, {7: "x"}))) == []
+    assert list(causes(Evidence(one, none, {7: "x"}))) == [
+        "the ground truths hold no object, so that no detection can match"
+    ]
+    assert list(causes(Evidence([], [], {}))) == ["the ground truths hold no object, so that no detection can match"]
+
+
+def test_values_are_shown_in_80_characters():
+    deep = []
+    for _ in range(2000):
+        deep = [deep] * 50
+    for value in ("x" * 500, b"x" * 500, ["x" * 50] * 50, {"a": [1] * 500}, 10**5000, deep, {1: {2: {}}}):
+        assert 0 < len(shown(value)) <= 80
+
+
+def test_short_values_are_shown_as_they_are():
+    for value in ("x", b"y", 1.5, None, [1, 2, 3], {"a": 1}, "x" * 77):
+        assert shown(value) == repr(value)

@@ -1,0 +1,118 @@
+"""What the sub-commands take. This module imports no torch, so that help is there at once."""
+
+import argparse
+from typing import Any, TypeAlias
+
+from torch_ap.files.trec_names import CONVENTIONS, KNOWN, QRELS_FORM, RUN_FORM
+
+DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
+LEVEL = 0.95
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[Any]"
+
+_CONVENTION = (
+    "how tied scores are ordered: trec10 (default) and trec9 as these versions of trec_eval, documents descending, "
+    "scores in double or single precision, interpolated precision cut at round(l m) or int(l m + 0.9) hits; the others "
+    "as rules for ties without an order, under which there is neither iprec nor 11pt_avg"
+)
+_COMPARE = (
+    "each run against the first, over the queries that both have: mean difference, its "
+    f"{100 * LEVEL:g}%% t interval, and p-values of the paired t test and of Fisher's randomization test. "
+    "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
+)
+_YOLO = (
+    "yolo: text files, one an image, of the lines `class cx cy w h` and, detected, `class cx cy w h confidence`, with "
+    "boxes in fractions of the image's size; classes are ids. voc (default): all other forms"
+)
+_IMAGES = (
+    "with --format yolo: the folder of the images (PNG, JPEG), whose sizes are read, or a text file of the lines "
+    "`image width height`; default: the folder GROUND_TRUTHS with `images` for `labels` in its path"
+)
+
+
+def add_trec(subparsers: Subparsers) -> None:
+    """``torch-ap trec``."""
+    parser = subparsers.add_parser(
+        "trec",
+        help="measures of TREC runs against judgements",
+        description="Measures of TREC runs against judgements. Files are plain or gzip.",
+        epilog=f"Measures: {', '.join(KNOWN)}, or trec_eval's names for them (P.5,10 is P_5 and P_10). map@k "
+        "divides by all relevant documents, as trec_eval's map_cut; iprec@l is interpolated precision at recall l; F@k "
+        "is F1 at k; set_ measures take the whole run.",
+    )
+    parser.add_argument("qrels", metavar="QRELS", help=f"judgements: {QRELS_FORM}; - for standard input")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help=f"run: {RUN_FORM}; - likewise")
+    said = f"repeatable; default: {' '.join(DEFAULT_MEASURES)}"
+    parser.add_argument("-m", "--measure", action="append", dest="measures", metavar="MEASURE", help=said)
+    parser.add_argument("-q", "--per-query", action="store_true", help="the value of each query too")
+    parser.add_argument("-l", "--relevance-level", type=int, default=1, metavar="GRADE", help="lowest relevant grade")
+    parser.add_argument("-c", "--complete", action="store_true", help="judged queries that a run lacks count 0")
+    parser.add_argument("--convention", choices=CONVENTIONS, default="trec10", help=_CONVENTION)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_const", const="json", dest="form", help="as JSON, all digits")
+    form.add_argument("--csv", action="store_const", const="csv", dest="form", help="as CSV, all digits")
+    parser.add_argument("--compare", action="store_true", help=_COMPARE)
+    _add_allow_empty(parser, "a run without documents")
+    parser.set_defaults(command="trec")
+
+
+def add_coco(subparsers: Subparsers) -> None:
+    """``torch-ap coco``."""
+    parser = subparsers.add_parser(
+        "coco",
+        help="COCO mean average precision of a results file",
+        description="COCO's numbers of a results file.",
+    )
+    parser.add_argument("annotations", help="JSON of images, annotations and categories")
+    parser.add_argument("results", help="JSON list of detections")
+    parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
+    parser.add_argument("--per-class", action="store_true", help="a table with a row a category too")
+    _add_interval(parser)
+    parser.add_argument(
+        "--compare", metavar="RESULTS", help="another list of detections: its mean's difference, interval and p-value"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, all digits")
+    _add_allow_empty(parser, "a list of results without detections")
+    parser.set_defaults(command="coco")
+
+
+def add_voc(subparsers: Subparsers) -> None:
+    """``torch-ap voc``."""
+    parser = subparsers.add_parser(
+        "voc",
+        help="PASCAL VOC mean average precision of folders of boxes",
+        description="PASCAL VOC's average precision of folders of ground truths and detections.",
+    )
+    parser.add_argument(
+        "ground_truths", metavar="GROUND_TRUTHS", help="folder of XML annotations, or of text files, one an image"
+    )
+    parser.add_argument(
+        "detections", metavar="DETECTIONS", help="folder of text files, one an image, or one a class (devkit)"
+    )
+    parser.add_argument("--format", choices=("voc", "yolo"), default="voc", help=_YOLO)
+    said = "of the text files (default xyxy); XML has corners"
+    parser.add_argument("--box-format", choices=("xyxy", "xywh", "cxcywh"), help=said)
+    parser.add_argument("--images", metavar="PATH", help=_IMAGES)
+    parser.add_argument(
+        "--names",
+        metavar="FILE",
+        help="with --format yolo: names of the classes, YAML with `names`, or text, one a line",
+    )
+    parser.add_argument("--iou-threshold", type=float, default=0.5)
+    parser.add_argument("--interpolation", choices=("all-points", "11-point"), default="all-points")
+    parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
+    parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold")
+    _add_interval(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON, all digits")
+    _add_allow_empty(parser, "a folder without detections")
+    parser.set_defaults(command="voc")
+
+
+def _add_interval(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--interval", action="store_true", help="the mean's 95%% interval over resampled images, and its chance level"
+    )
+
+
+def _add_allow_empty(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--allow-empty", action="store_true", help=f"{what} is no error")

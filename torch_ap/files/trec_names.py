@@ -1,0 +1,12 @@
+"""The words of TREC's files and of measures. This module imports no torch, so that help is there at once."""
+
+QRELS_FORM = "query iteration document relevance"
+RUN_FORM = "query Q0 document rank score tag"
+
+TREC_CONVENTIONS = ("trec9", "trec10")
+CONVENTIONS = (*TREC_CONVENTIONS, "grouped", "expected", "optimistic", "pessimistic")
+
+AT_RANK = ("map", "P", "R", "F", "recip_rank", "success")
+PLAIN = ("map", "gm_map", "Rprec", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F")
+TREC_NAMES = {"map_cut": "map", "P": "P", "recall": "R", "success": "success", "iprec_at_recall": "iprec"}
+KNOWN = (*PLAIN, *(f"{name}@k" for name in AT_RANK), "iprec@l")

@@ -1,0 +1,52 @@
+"""How a metric presents itself: its settings in ``repr``, its class in messages."""
+
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any
+
+from torch import Tensor
+
+_LONG = 5
+
+
+def defaults_of(metric: type) -> dict[str, Any]:
+    """The arguments of a metric's class by name, each with its default, or ``inspect.Parameter.empty``."""
+    parameters = inspect.signature(metric).parameters.values()
+    return {one.name: one.default for one in parameters if one.kind is not one.VAR_KEYWORD}
+
+
+def settings_text(defaults: dict[str, Any], value_of: Callable[[str], Any], always: Collection[str] = ()) -> str:
+    """``name=value`` of each setting that differs from its default, and of those that are always shown."""
+    values = {name: value_of(name) for name in defaults}
+    return ", ".join(
+        f"{name}={_text(value)}"
+        for name, value in values.items()
+        if name in always or isinstance(value, Tensor) or value != defaults[name]
+    )
+
+
+def _text(value: Any) -> str:
+    values = value.tolist() if isinstance(value, Tensor) else value
+    if isinstance(values, list) and len(values) > _LONG:
+        return f"<{len(values)} from {min(values):g} to {max(values):g}>"
+    if isinstance(values, list):
+        return f"[{', '.join(f'{x:g}' if isinstance(x, float) else repr(x) for x in values)}]"
+    return getattr(value, "__name__", repr(value)) if callable(value) else repr(value)
+
+
+def check_class(metric: object, other: object, name: str) -> None:
+    """Refuse another kind of metric. Where both classes have one name their modules tell them apart.
+
+    Raises:
+        ValueError: naming both classes.
+    """
+    if isinstance(other, type(metric)):
+        return
+    wanted, given = type(metric), type(other)
+    if wanted.__name__ == given.__name__:
+        raise ValueError(f"`{name}` must be a {_full_name(wanted)}, got a {_full_name(given)}")
+    raise ValueError(f"`{name}` must be a {wanted.__name__}, got a {given.__name__}")
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
