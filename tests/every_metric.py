@@ -139,12 +139,12 @@ def voc_images(size, generator):
 
 
 def masked_images(size, generator):
-    """Dense masks, of the boxes drawn."""
+    """Dense masks, of the boxes drawn at a quarter of their size."""
     preds, target = _scene(size, generator)
-    line = torch.arange(64)
+    line = torch.arange(80)
 
     def draw(boxes):
-        x, y, w, h = (boxes.long().clamp(max=64)[:, j, None] for j in range(4))
+        x, y, w, h = (boxes.long()[:, j, None] // 4 for j in range(4))
         inside = [(line >= start) & (line < start + extent) for start, extent in ((y, h), (x, w))]
         return inside[0][:, :, None] & inside[1][:, None, :]
 
@@ -155,6 +155,22 @@ def masked_images(size, generator):
     return {
         side: [{"masks": image.pop("boxes"), **image} for image in given]
         for side, given in (("preds", preds), ("target", target))
+    }
+
+
+def coded_images(size, generator):
+    """Masks as COCO's plain run-length codes: lengths of runs down the columns, the first of them outside."""
+
+    def code(mask):
+        pixels = mask.t().flatten().int()
+        edges = torch.cat([pixels[:1] == 1, pixels[1:] != pixels[:-1]]).nonzero().flatten()
+        ends = torch.cat([edges, torch.tensor([len(pixels)])])
+        return {"size": list(mask.shape), "counts": ends.diff(prepend=torch.zeros(1, dtype=torch.int64)).tolist()}
+
+    drawn = masked_images(size, generator)
+    return {
+        side: [{**image, "masks": [code(mask) for mask in image["masks"]]} for image in given]
+        for side, given in drawn.items()
     }
 
 
@@ -233,6 +249,7 @@ METRICS: dict[str, Row] = {
     "coco_micro": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "average": "micro"}),
     "coco_extended": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "extended_summary": True}),
     "coco_masks": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "segm"}),
+    "coco_codes": Row(torch_ap.MeanAveragePrecision, coded_images, {"iou_type": "segm"}),
     "coco_given_ious": Row(torch_ap.MeanAveragePrecision, images_of_own_iou, {"iou_type": "precomputed"}),
     "coco_own_iou": Row(torch_ap.MeanAveragePrecision, images, {"iou": inner_product}),
     "voc": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"class_metrics": True}),
@@ -250,6 +267,24 @@ def curve_at(size, generator):
 
 def with_graded(size, generator):
     return {"preds": rows(size, generator)["preds"], "target": graded_rows(size, generator)["target"]}
+
+
+def hits(size, generator):
+    return {"hits": cases.binary(size, generator)[1].cumsum(0)}
+
+
+def points(size, generator):
+    recall = torch.rand(size, generator=generator).sort().values
+    return {"precision": torch.rand(size, generator=generator), "recall": recall}
+
+
+def decisions(size, generator):
+    return {name: torch.rand(size, generator=generator) < 0.5 for name in ("preds_a", "preds_b", "target")}
+
+
+def several_systems(size, generator):
+    preds, target = cases.binary(size, generator)
+    return {"preds": torch.stack([preds, cases.scores((size,), generator), preds + target]), "target": target}
 
 
 def two_sets_of_boxes(size, generator):
@@ -312,6 +347,23 @@ FUNCTIONS: dict[str, Row] = {
     "precision_recall_curve_classes": Row(
         functional.precision_recall_curve, pair(cases.multiclass), {"task": "multiclass", **cases.C, "thresholds": 5}
     ),
+    "binary_precision_recall_curve": Row(functional.binary_precision_recall_curve, pair(cases.binary)),
+    "multiclass_precision_recall_curve": Row(
+        functional.multiclass_precision_recall_curve, pair(cases.multiclass), {**cases.C, "average": "macro"}
+    ),
+    "multilabel_precision_recall_curve": Row(
+        functional.multilabel_precision_recall_curve, pair(cases.multilabel), cases.L
+    ),
+    "interpolated_precision": Row(functional.interpolated_precision, pair(cases.binary)),
+    "precision_at_recall": Row(functional.precision_at_recall, pair(cases.binary), {"min_recall": 0.5}),
+    "survival_function": Row(functional.survival_function, pair(cases.binary)),
+    "area_under_hit_curve": Row(functional.area_under_hit_curve, pair(cases.binary)),
+    "average_precision_from_hit_curve": Row(functional.average_precision_from_hit_curve, hits),
+    "average_precision_from_precision_recall": Row(functional.average_precision_from_precision_recall, points),
+    "compare_hit_curves": Row(functional.compare_hit_curves, two_systems),
+    "hit_curve_hull": Row(functional.hit_curve_hull, pair(cases.binary)),
+    "ideal_hit_curve": Row(functional.ideal_hit_curve, nothing, {"n": 9, "m": 4}),
+    "random_hit_curve": Row(functional.random_hit_curve, nothing, {"n": 9, "m": 4}),
     "retrieval_average_precision": Row(functional.retrieval_average_precision, flat),
     "retrieval_average_precision_rows": Row(functional.retrieval_average_precision, judged_rows, {"top_k": 3}),
     "retrieval_precision": Row(functional.retrieval_precision, flat, {"top_k": 3}),
@@ -337,6 +389,12 @@ INFERENCE: dict[str, Row] = {
         {"method": "bootstrap-logit", "resampling": few, "average": "macro"},
     ),
     "chance_test": Row(inference.chance_test, pair(cases.binary), {"resampling": few}),
+    "compare_decisions": Row(inference.compare_decisions, decisions, {"resampling": few}),
+    "compare_several_rankings": Row(inference.compare_several_rankings, several_systems),
+    "compare_splits": Row(inference.compare_splits, two_values, {"n_train": 90, "n_test": 10}),
+    "reported_average_precision_interval": Row(
+        inference.reported_average_precision_interval, nothing, {"average_precision": 0.3, "m": 40}
+    ),
     "compare_queries": Row(inference.compare_queries, two_values, {"resampling": few}),
     "compare_rankings": Row(inference.compare_rankings, two_systems),
     "compare_systems": Row(inference.compare_systems, systems),

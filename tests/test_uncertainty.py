@@ -378,7 +378,6 @@ def test_lightning_logs_the_summary(tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_cuda():
     preds, target = data()
     here = fed(MulticlassAveragePrecision(4), preds, target)

@@ -18,9 +18,11 @@ from torch import Tensor
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.core import checks
+from torch_ap.core.untraced import leave_methods_to_python, untraced
 from torch_ap.metrics.stateful import StatefulMetric
 
 _NEVER = 1 << 62
+_WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
 
 
 class RankingMetric(StatefulMetric):
@@ -43,6 +45,10 @@ class RankingMetric(StatefulMetric):
     value_rules: Sequence[str] = checks.VALUE_RULES
 
     ledger: Tensor
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        leave_methods_to_python(cls, but=_WRAPPED)
 
     def __init__(self, identity: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -101,13 +107,21 @@ class RankingMetric(StatefulMetric):
         def counting(*args: Any, **kwargs: Any) -> None:
             computed, count = self._computed, self._update_count
             try:
-                wrapped(*args, **kwargs)
+                if torch.is_inference_mode_enabled():  # its tensors count no writes, which `shared.once` asks for
+                    with torch.inference_mode(False):
+                        wrapped(*args, **kwargs)
+                else:
+                    wrapped(*args, **kwargs)
             except BaseException:
                 self._computed, self._update_count = computed, count
                 raise
 
-        return counting
+        return untraced(counting)
 
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        return untraced(super()._wrap_compute(compute))
+
+    @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The value of this batch alone, which is also accumulated. No held item is copied.
 
@@ -200,3 +214,7 @@ class RankingMetric(StatefulMetric):
             ModuleNotFoundError: without matplotlib.
         """
         return self._plot(val, ax)
+
+
+for _kind in (StatefulMetric, RankingMetric):
+    leave_methods_to_python(_kind, but=_WRAPPED)
