@@ -216,4 +216,5 @@ class RankingMetric(StatefulMetric):
         return self._plot(val, ax)
 
 
-leave_methods_to_python(RankingMetric, but=_WRAPPED)
+for _kind in (StatefulMetric, RankingMetric):
+    leave_methods_to_python(_kind, but=_WRAPPED)
