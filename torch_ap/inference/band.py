@@ -23,7 +23,8 @@ def precision_band(
 ) -> Interval:
     """Interpolated precision at each recall level, with the central share of its bootstrap replicates.
 
-    The band is pointwise: each level is covered by itself, not the curve as a whole.
+    The band is pointwise: each level is covered by itself, not the curve as a whole. The estimand is the limit that
+    each precision tends to as items are added, on the population's curve.
 
     Args:
         preds: (N,) scores of one ranking, no NaN; other shapes are flattened.
