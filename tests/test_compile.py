@@ -41,7 +41,10 @@ def test_functions(row):
     same(quiet(compiled(row.call), **drawn, **row.settings), quiet(row.value, drawn))
 
 
-@pytest.mark.parametrize("name", ONE_EACH.values())
+SOME = ["binary", "hit_curve", "precision_at_k", "retrieval_average_precision", "coco", "match_voc", "chance_test"]
+
+
+@pytest.mark.parametrize("name", SOME)
 def test_callers_of_functions(name):
     row = ROWS[name]
     (drawn,) = row.batches(1)
@@ -169,8 +172,8 @@ def _values(module):
 
 
 def test_the_compiler_is_not_imported():
-    code = "import sys, torch_ap; raise SystemExit('torch._dynamo' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys; from torch_ap import RetrievalMAP, functional, inference; print('torch._dynamo' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 
 @pytest.mark.slow
