@@ -90,7 +90,7 @@ def comparisons(size: int) -> None:
     preds, target = scores(size, 0.02)
     other = preds + 0.3 * torch.randn(size)
     print(f"\n### Two systems on the same items, N = {size:,}\n\n| method | ms |\n|---|---|")
-    for method in ("influence", "jackknife", "bootstrap", "permutation"):
+    for method in ("logit", "influence", "jackknife", "bootstrap", "permutation"):
         run = partial(compare_rankings, preds, other, target, method=method)
         print(f"| {method} | {in_ms(once({'run': run})['run'])} |", flush=True)
 

@@ -376,3 +376,59 @@ def test_bad_packed_input(preds, message):
 def test_bad_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         coco_mean_average_precision(*two_images(), **settings)
+
+
+def labelled(*labels):
+    """One image with a box of each label, and each found."""
+    boxes = torch.tensor([[20.0 * x, 0, 20 * x + 10, 10] for x in range(len(labels))])
+    image = {"boxes": boxes, "labels": torch.tensor(labels), "scores": torch.full((len(labels),), 0.5)}
+    return [image], [image]
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "message"),
+    [
+        (
+            (1, 2, 3),
+            ["cat", "dog", "owl"],
+            r"list of 3 names those of the labels 0 to 2, got the label 3; where",
+        ),
+        ((-1, 2), ["cat", "dog", "owl"], r"names those of the labels 0 to 2, got the label -1"),
+        ((0, 1), ["cat", "cat"], r"must give each label another name, got 'cat' twice"),
+        ((1, 3), {1: "3"}, r"must give each label another name, got '3' twice"),
+    ],
+)
+def test_class_names_that_do_not_fit_the_labels(labels, names, message):
+    with pytest.raises(ValueError, match=message):
+        coco_mean_average_precision(*labelled(*labels), class_metrics=True, class_names=names)
+    metric = MeanAveragePrecision(class_names=names)
+    metric.update(*labelled(*labels))
+    assert float(metric.compute()["map"]) == 1  # no name is asked for
+    if "twice" in message:
+        assert len(metric.per_class()["name"]) == 2
+    else:
+        with pytest.raises(ValueError, match=message):
+            metric.per_class()
+
+
+def test_class_names_of_labels_that_start_at_one():
+    found = coco_mean_average_precision(
+        *labelled(1, 2), class_metrics=True, class_names=dict(enumerate(["cat", "dog"], 1))
+    )
+    assert {"map_class_cat", "map_class_dog"} <= set(found)
+
+
+@pytest.mark.parametrize("names", ["cat", [1, 2], {"cat": 0}, {0: 1}, {True: "cat"}, {"cat"}, ["x" * 999, 3]])
+def test_class_names_of_another_kind(names):
+    with pytest.raises(
+        ValueError, match="`class_names` must be None, a list of names, that of label 0 first, or"
+    ) as said:
+        coco_mean_average_precision([], [], class_names=names)
+    assert len(str(said.value)) < 250
+
+
+@pytest.mark.parametrize("value", [torch.tensor([256]), torch.tensor([1.5]), torch.tensor([-1], dtype=torch.int8)])
+def test_a_flag_that_is_none_is_shown_as_it_is(value):
+    preds, target = labelled(0)
+    with pytest.raises(ValueError, match=rf"`target\[0\]\['iscrowd'\]` must hold 0 and 1, got {value.item()}$"):
+        coco_mean_average_precision(preds, [{**target[0], "iscrowd": value}])

@@ -13,12 +13,17 @@ import pytest
 import torch_ap.inference
 from torch_ap.inference import (
     average_precision_interval,
+    compare_decisions,
     compare_rankings,
+    compare_several_rankings,
+    compare_splits,
+    mean_interval,
     precision_at_k_interval,
     recall_at_k_interval,
 )
 from torch_ap.inference.comparison import METHODS as TESTS
 from torch_ap.inference.methods import METHODS
+from torch_ap.inference.query_mean import METHODS as QUERY_METHODS
 from torch_ap.inference.units.bootstrap import METHODS as UNIT_METHODS
 from torch_ap.inference.units.bootstrap import unit_interval
 from torch_ap.metrics.image_uncertainty import UncertainImages
@@ -123,8 +128,17 @@ def test_intervals_at_k_cover_what_their_docstring_says(interval, name):
 
 @pytest.mark.parametrize("method", TESTS)
 def test_comparisons_reject_what_their_docstring_says(method):
-    found = measured("Two equally good systems, `compare_rankings`", method, "stratified")
-    assert [as_said(row[4]) for row in found] == said(compare_rankings, method)
+    found = measured("Size and power by the number of hits", method, "iid")
+    assert [as_said(row[3]) for row in found] == said(compare_rankings, method)
+
+
+@pytest.mark.parametrize("method", QUERY_METHODS)
+def test_means_over_queries_are_covered_as_their_docstring_says(method):
+    found = {law: [] for law in ("moderate", "skewed", "known-item")}
+    for law, covered in found.items():
+        for queries in ("10", "30", "100"):
+            covered += [as_said(row[4]) for row in measured("Mean over queries", law, queries, method)]
+    assert [" / ".join(covered) for covered in found.values()] == said(mean_interval, method)
 
 
 def test_intervals_of_detectors_cover_what_their_docstring_says():
@@ -134,3 +148,23 @@ def test_intervals_of_detectors_cover_what_their_docstring_says():
     named = [row[3] for row in measured(scenes, "50") if row[4] == "95%"]
     lines = [x.split()[-3:] for x in unit_interval.__doc__.splitlines() if " images  " in x]
     assert (named, found) == (list(UNIT_METHODS), lines)
+
+
+DECIDED, RANKED, LEARNT = "Two equally good systems' decisions", "4 equally good systems", "Two equally good learners"
+
+
+@pytest.mark.parametrize(
+    ("function", "section", "rows"),
+    [
+        *((compare_decisions, DECIDED, [("100", x), ("1000", x)]) for x in ("precision", "recall", "f_beta")),
+        *((compare_several_rankings, RANKED, [("(300, 30)", x), ("(1000, 100)", x)]) for x in ("holm", "tukey")),
+        *(
+            (compare_splits, LEARNT, [("10", share, test), ("50", share, test)])
+            for share in ("0.1", "0.5")
+            for test in ("corrected resampled t", "paired t")
+        ),
+    ],
+)
+def test_equally_good_systems_are_told_apart_as_often_as_docstrings_say(function, section, rows):
+    shares = [f"{100 * float(measured(section, *row)[0][-2]):.1f}" for row in rows]
+    assert f"{' / '.join(shares)}%" in " ".join(function.__doc__.split())

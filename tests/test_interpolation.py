@@ -1,5 +1,6 @@
 """Interpolated AP and the trapezoid against the definitions, for one ranking and for many."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -12,8 +13,12 @@ from sklearn.metrics import auc, precision_recall_curve
 
 from tests import oracles
 from tests.strategies import rankings, tables
+from torch_ap import functional
 from torch_ap.core import builders, hit_curve, interpolation
 from torch_ap.core.convention import Convention
+from torch_ap.metrics.classification import BinaryAveragePrecision, MulticlassAveragePrecision
+from torch_ap.metrics.detection import VOCMeanAveragePrecision
+from torch_ap.metrics.retrieval import RetrievalMAP
 
 ELEVEN = [Fraction(j, 10) for j in range(11)]
 COCO = np.linspace(0, 1, 101).tolist()
@@ -83,6 +88,71 @@ def test_eleven_points_compare_recall_exactly():
     at = interpolation.at_levels(curve, interpolation.levels_of("11-point"))
     assert at[0, 3] == 1
     assert at[0, 4] < 1
+
+
+def voc_in_python(recall, precision):
+    """As py-faster-rcnn's ``voc_ap`` has it."""
+    return sum(
+        0 if np.sum(recall >= level) == 0 else np.max(precision[recall >= level]) / 11.0
+        for level in np.arange(0.0, 1.1, 0.1)
+    )
+
+
+@given(rankings(max_size=40))
+def test_the_other_reading_of_eleven_points_is_numpys_arange(ranking):
+    value = Convention(interpolation="11-point-arange")(curve_of(ranking)).item()
+    m = int(sum(ranking[1]))
+    if not m:
+        assert math.isnan(value)
+        return
+    recall, precision = zip(*oracles.curve_points(*ranking), strict=True)
+    hits = np.array([round(x * m) for x in recall])
+    assert value == pytest.approx(voc_in_python(hits / m, np.array([float(p) for p in precision])), abs=1e-15)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("11-point", 4 / 11), ("11-point-arange", 3 / 11)])
+def test_both_readings_of_queries_and_detections(name, expected):
+    """Three of ten relevant items found, the others never: .3636 where 3/10 reaches 0.3, .2727 where it does not."""
+    scores, relevant = torch.tensor([9.0, 8.0, 7.0]), torch.ones(3, dtype=torch.int64)
+    curve = dataclasses.replace(curve_of([scores.tolist(), [1, 1, 1]]), m=torch.tensor([10]))
+    queries = RetrievalMAP(interpolation=name)
+    queries.update(scores, relevant, torch.zeros(3, dtype=torch.int64), num_relevant={0: 10})
+    box, label = torch.tensor([[0.0, 0, 10, 10]]), torch.tensor([0])
+    target = [{"boxes": box, "labels": label}] * 10
+    preds = [{"boxes": box, "labels": label, "scores": scores[:1]}] * 3
+    preds += [{"boxes": box[:0], "labels": label[:0], "scores": scores[:0]}] * 7
+    images = VOCMeanAveragePrecision(interpolation=name)
+    images.update(preds, target)
+    found = [
+        Convention(interpolation=name)(curve),
+        functional.retrieval_average_precision(scores, relevant, interpolation=name, num_relevant=10),
+        queries.compute(),
+        functional.voc_mean_average_precision(preds, target, interpolation=name)["map"],
+        images.compute()["map"],
+        images.confidence_interval().estimate,
+    ]
+    assert [value.item() for value in found] == pytest.approx([expected] * len(found), abs=1e-7)
+
+
+@pytest.mark.parametrize(("name", "level"), [("11-point", 0.3), ("11-point-arange", 0.1 * 3)])
+def test_both_readings_of_classifiers(name, level):
+    """A precision of 1 up to a recall of 3/10, then 1/3 to the end."""
+    target = torch.tensor([1, 1, 1, *[0] * 20, *[1] * 7])
+    scores = torch.arange(30.0, 0, -1)
+    expected = (sum(1 if x <= 0.3 else 1 / 3 for x in (0.0, 0.1, 0.2, level)) + 7 / 3) / 11
+    two, both = torch.stack([-scores, scores], 1), {"interpolation": name, "average": "none"}
+    binary, classes = BinaryAveragePrecision(interpolation=name), MulticlassAveragePrecision(2, **both)
+    binary.update(scores, target)
+    classes.update(two, target)
+    labels = torch.stack([1 - target, target], 1)
+    found = [
+        functional.binary_average_precision(scores, target, interpolation=name),
+        functional.multiclass_average_precision(two, target, 2, **both)[1],
+        functional.multilabel_average_precision(two, labels, 2, **both)[1],
+        binary.compute(),
+        classes.compute()[1],
+    ]
+    assert [value.item() for value in found] == pytest.approx([expected] * len(found), abs=1e-7)
 
 
 def test_trapezoid_is_sklearns_but_for_the_anchor(generator):

@@ -347,7 +347,6 @@ def test_misses_are_all_placed():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("design", ["iid", "stratified"])
 def test_on_cuda(method, design):

@@ -21,11 +21,12 @@ FLOORS = [
     {
         *("core.hit_curve", "core.tie_groups", "core.rows", "core.shuffled", "core.builders", "core.bins"),
         *("core.detection.boxes", "core.detection.masks", "core.detection.detections", "core.detection.door"),
+        "core.detection.run_lengths",
     },
     {"core"},
     {"functional"},
     {"inference"},
-    {"metrics", "files"},
+    {"metrics", "files", "sklearn"},
     {"commands"},
     {"", "cli"},
 ]

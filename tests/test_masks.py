@@ -5,10 +5,16 @@ import pytest
 import torch
 
 from tests.oracles_detection import pycocotools_eval, random_scene
-from torch_ap.core.detection import masks
+from torch_ap.core.detection import masks, run_lengths
 from torch_ap.functional.detection import coco_mean_average_precision
 
 rle = pytest.importorskip("pycocotools.mask")
+
+
+def edges_of_codes(codes):
+    decoded = run_lengths.decode_images([codes], lambda image, mask: f"code {image} {mask}")[0]
+    assert list(decoded) == list(codes)
+    return decoded.edges, decoded.lengths
 
 
 def some_masks(seed, count=6, height=7, width=9):
@@ -43,7 +49,7 @@ def codes_of(dense, compressed=True):
 @pytest.mark.parametrize("compressed", [True, False])
 def test_codes_and_dense_masks_have_the_same_edges(seed, compressed):
     dense = some_masks(seed)
-    one, two = masks.edges_of(torch.from_numpy(dense)), masks.edges_of_codes(codes_of(dense, compressed))
+    one, two = masks.edges_of(torch.from_numpy(dense)), edges_of_codes(codes_of(dense, compressed))
     assert masks.area(*one).tolist() == masks.area(*two).tolist() == dense.sum((1, 2)).tolist()
     for edges, lengths in (one, two):
         for mask, part in zip(dense, torch.split(edges, lengths.tolist()), strict=True):
@@ -72,7 +78,7 @@ def test_long_runs_survive_compression():
     dense = np.zeros((2, 600, 700), bool)
     dense[0, 100:590, 3:640] = True
     dense[1, :, 200:] = True
-    edges, lengths = masks.edges_of_codes(codes_of(dense))
+    edges, lengths = edges_of_codes(codes_of(dense))
     assert masks.area(edges, lengths).tolist() == dense.sum((1, 2)).tolist()
 
 
@@ -108,7 +114,12 @@ def test_arrays_of_masks_equal_pycocotools(seed):
         ),
         (lambda p: {**p, "masks": p["masks"][:1]}, r"`preds\[0\]\['masks'\]` must hold one mask for each of 2 labels"),
         (lambda p: {**p, "masks": p["masks"][0]}, r"`preds\[0\]\['masks'\]` must have shape \(N, height, width\)"),
-        (lambda p: {**p, "masks": [1, 2]}, r"`preds\[0\]\['masks'\]` must be a tensor, or a list of dicts"),
+        (
+            lambda p: {**p, "masks": [1, 2]},
+            r"`preds\[0\]\['masks'\]\[0\]` must be a dict with 'size' and",
+        ),
+        (lambda p: {**p, "masks": "ab"}, r"`preds\[0\]\['masks'\]` must be a tensor, or a list of dicts with"),
+        (lambda p: {**p, "masks": p["masks"] * 0.5}, r"`preds\[0\]\['masks'\]` must be a bool or integer tensor"),
         (lambda p: {k: v for k, v in p.items() if k != "masks"}, r"`preds\[0\]` must have the key 'masks'"),
     ],
 )

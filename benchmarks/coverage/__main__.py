@@ -11,6 +11,7 @@ from benchmarks.coverage import (
     band,
     chance,
     detectors,
+    equals,
     images,
     perfect,
     queries,
@@ -24,6 +25,7 @@ from benchmarks.coverage.tasks import Options, run_all
 _PARTS = {
     "rankings": rankings, "perfect": perfect, "band": band, "at-rank": at_rank, "thresholds": thresholds,
     "chance": chance, "systems": systems, "queries": queries, "images": images, "detectors": detectors,
+    "equals": equals,
 }  # fmt: skip
 
 

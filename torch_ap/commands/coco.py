@@ -33,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
         average="macro",
         area_ranges=None,
         iou=None,
+        area_as_given=True,
     )
     numbers = coco_evaluation.match(settings, admitted(settings.door, data.preds, data.target), args.iou_type)
     table = per_class(numbers, data.class_names, 0.5, float("-inf")) if args.per_class else None
@@ -83,7 +84,7 @@ def _stated(args: argparse.Namespace, data: CocoData) -> tuple[images.Numbers, i
 
 
 def _metric(data: CocoData, iou_type: Literal["bbox", "segm"]) -> MeanAveragePrecision:
-    metric = MeanAveragePrecision("xywh", iou_type)
+    metric = MeanAveragePrecision("xywh", iou_type, area_as_given=True)
     metric.warn_on_many_detections = False
     metric.update(data.preds, data.target)
     return metric

@@ -99,7 +99,8 @@ def add_voc(subparsers: Subparsers) -> None:
         help="with --format yolo: names of the classes, YAML with `names`, or text, one a line",
     )
     parser.add_argument("--iou-threshold", type=float, default=0.5)
-    parser.add_argument("--interpolation", choices=("all-points", "11-point"), default="all-points")
+    choices = ("all-points", "11-point", "11-point-arange")
+    parser.add_argument("--interpolation", choices=choices, default="all-points")
     parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
     parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold")
     _add_interval(parser)

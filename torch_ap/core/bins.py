@@ -4,6 +4,8 @@ A bin holds the scores from one threshold up to the next; bins are tie groups to
 table is made: each score finds its bin by binary search, and one scatter counts them.
 """
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 
@@ -11,11 +13,16 @@ from torch_ap.core import segments
 
 
 def thresholds_from(thresholds: int | list[float] | Tensor) -> Tensor:
-    """Thresholds in ascending order, on CPU: T equal steps from 0 to 1 for an int, else those given, sorted."""
+    """Thresholds in ascending order, on CPU: T equal steps from 0 to 1 for an int, else those given, sorted.
+
+    Fractions that are no tensor are float32, whatever torch's default dtype.
+    """
     if isinstance(thresholds, int):
-        return torch.linspace(0, 1, thresholds, device="cpu")
-    given = thresholds.detach().cpu() if isinstance(thresholds, Tensor) else torch.tensor(thresholds, device="cpu")
-    return given.sort().values
+        return torch.linspace(0, 1, thresholds, dtype=torch.float32, device="cpu")
+    if isinstance(thresholds, Tensor):
+        return thresholds.detach().cpu().sort().values
+    dtype = None if all(isinstance(x, Integral) for x in thresholds) else torch.float32
+    return torch.tensor(thresholds, dtype=dtype, device="cpu").sort().values
 
 
 def bin_of(scores: Tensor, thresholds: Tensor) -> Tensor:

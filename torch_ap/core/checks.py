@@ -84,6 +84,24 @@ def recall_levels(name: str, levels: Any) -> None:
         raise ValueError(f"`{name}` as a tensor must hold recall levels in [0, 1], got {levels.tolist()}")
 
 
+def numbers(name: str, value: Any) -> None:
+    """A 1-D tensor of real numbers, one at least."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`{name}` must be a tensor (see `torch.as_tensor`), got {type(value).__name__}")
+    if value.ndim != 1 or not value.numel() or value.dtype not in SCORES:
+        raise ValueError(
+            f"`{name}` must be 1-D, floating or integer and not empty, got shape {tuple(value.shape)}, {value.dtype}"
+        )
+
+
+def paired_lengths(**tensors: Tensor) -> None:
+    """1-D tensors of one length, on one device."""
+    if len({len(value) for value in tensors.values()}) > 1:
+        lengths = " and ".join(f"{len(value)} of `{name}`" for name, value in tensors.items())
+        raise ValueError(f"{' and '.join(f'`{x}`' for x in tensors)} must have one length, got {lengths}")
+    same_device(**tensors)
+
+
 def thresholds(value: Any) -> None:
     """None, an int of at least 2, a list of floats, or a 1-D tensor of floats; no NaN."""
     if value is None:

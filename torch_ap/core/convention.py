@@ -10,7 +10,16 @@ from torch_ap.core.hit_curve import HitCurve
 
 TIES = ("grouped", "expected", "optimistic", "pessimistic")
 DENOMINATORS = ("min", "relevant", "found")
-INTERPOLATIONS = (None, "11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid")
+INTERPOLATIONS = (
+    None,
+    "11-point",
+    "11-point-arange",
+    "11-point-trec9",
+    "11-point-trec10",
+    "101-point",
+    "all-points",
+    "trapezoid",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,23 +38,45 @@ class Counts:
 
     @property
     def recall(self) -> Tensor:
-        """The recall, The recall, tp / (tp + fn), also called sensitivity and true positive rate."""
+        """The recall, tp / (tp + fn), also called sensitivity and true positive rate."""
         return self.tp / (self.tp + self.fn)
 
     @property
     def specificity(self) -> Tensor:
-        """The specificity, The specificity, tn / (tn + fp), the true negative rate."""
+        """The specificity, tn / (tn + fp), the true negative rate."""
         return self.tn / (self.tn + self.fp)
 
     @property
     def fall_out(self) -> Tensor:
-        """The fall-out, The fall-out, fp / (fp + tn), the false positive rate."""
+        """The fall-out, fp / (fp + tn), the false positive rate."""
         return self.fp / (self.fp + self.tn)
+
+    @property
+    def miss_rate(self) -> Tensor:
+        """The miss rate, fn / (tp + fn), the false negative rate: 1 - recall."""
+        return self.fn / (self.tp + self.fn)
+
+    @property
+    def false_discovery_rate(self) -> Tensor:
+        """The false discovery rate, fp / (tp + fp): 1 - precision."""
+        return self.fp / (self.tp + self.fp)
 
     @property
     def accuracy(self) -> Tensor:
         """(tp + tn) / (tp + fp + fn + tn)."""
         return (self.tp + self.tn) / (self.tp + self.fp + self.fn + self.tn)
+
+    @property
+    def matthews_corrcoef(self) -> Tensor:
+        """Matthews correlation: (tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn)), in [-1, 1].
+
+        NaN where a sum below the root is 0, where scikit-learn has 0 (Matthews 1975).
+        """
+        retrieved, relevant = self.tp + self.fp, self.tp + self.fn
+        left, irrelevant = self.tn + self.fn, self.tn + self.fp
+        # a pair of factors at a time: the root of a square is exact, and four counts of 1e80 would overflow
+        spread = torch.sqrt(retrieved * relevant) * torch.sqrt(left * irrelevant)
+        return (self.tp * self.tn - self.fp * self.fn) / spread
 
     def f_beta(self, beta: float = 1.0) -> Tensor:
         """(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp), which is (1 + beta^2) p r / (beta^2 p + r).

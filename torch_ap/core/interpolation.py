@@ -16,11 +16,16 @@ from torch_ap.core.hit_curve import HitCurve
 def levels_of(name: str, device: torch.device | str = "cpu") -> Tensor:
     """The recall levels of a named convention, float64.
 
-    "11-point": j / 10, rounded once, so that comparing them with h / m is exact. "101-point": COCO's own
-    ``numpy.linspace(0, 1, 101)``, some of whose levels lie one bit above j / 100, as its published numbers have it.
+    "11-point": j / 10, rounded once, so that comparing them with h / m is exact: 3 of 10 found reach the level 0.3.
+    "11-point-arange": ``numpy.arange(0, 1.1, 0.1)``, as VOC's evaluation is written in Python (py-faster-rcnn and after
+    it), whose levels 0.3, 0.6 and 0.7 lie one bit above: 3 of 10 found do not reach 0.30000000000000004. "101-point":
+    COCO's own ``numpy.linspace(0, 1, 101)``, some of whose levels lie one bit above j / 100, as its published numbers
+    have it.
     """
     if name == "11-point":
         return segments.real(torch.arange(11, device=device)) / 10
+    if name == "11-point-arange":
+        return segments.real(torch.from_numpy(np.arange(0, 1.1, 0.1)).to(device))
     return segments.real(torch.from_numpy(np.linspace(0, 1, 101)).to(device))
 
 
@@ -36,11 +41,8 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
     """
     m = segments.real(curve.m)
     size = len(curve.m)
-    precision = torch.cat([_envelope(curve), m.new_zeros(1)])
-    recall = segments.real(curve.hits_through) / m[curve.segment]
-    if curve.weighted and bool((curve.hits != curve.hits.floor()).any()):
-        recall = recall * (1 + 1e-12)  # sums of fractions carry rounding, and a recall that equals a level reaches it
-    recall, levels = recall.to(levels.dtype).to(m.dtype), levels.to(m.dtype)
+    precision = torch.cat([envelope(curve), m.new_zeros(1)])
+    recall, levels = _comparable(curve, levels)
     # The number of levels that an entry reaches rises along its ranking, so one search in whole numbers finds, for
     # every ranking and level at once, the first entry that reaches it.
     ordered, places = levels.sort()
@@ -56,6 +58,28 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
     return torch.where(m[:, None] > 0, out, torch.nan)
 
 
+def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
+    """Which entry of one ranking has its interpolated precision at each level: (L,) int64, E where there is none.
+
+    Among entries of that precision it is the last, that of the highest recall.
+    """
+    recall, levels = _comparable(curve, levels)
+    best = envelope(curve)
+    first = torch.searchsorted(recall, levels)
+    wanted = torch.cat([best, best.new_full((1,), torch.nan)])[first]
+    # the envelope falls, and stays at a value up to the last entry that has it
+    last = torch.searchsorted(-best, -wanted, right=True) - 1
+    return torch.where((first < len(best)) & (curve.m > 0), last, len(best))
+
+
+def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
+    """(E,) recall of each entry and the levels, float64, rounded alike."""
+    recall = segments.real(curve.hits_through) / segments.real(curve.m)[curve.segment]
+    if curve.weighted and bool((curve.hits != curve.hits.floor()).any()):
+        recall = recall * (1 + 1e-12)  # sums of fractions carry rounding, and a recall that equals a level reaches it
+    return segments.real(recall.to(levels.dtype)), segments.real(levels)
+
+
 def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
     """Interpolated precision from given numbers of hits on: the highest precision with at least so many hits.
 
@@ -66,7 +90,7 @@ def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
     Returns:
         (S, L) float64; 0 where so many are not found, NaN where nothing is relevant.
     """
-    precision = torch.cat([_envelope(curve), segments.real(curve.m).new_zeros(1)])
+    precision = torch.cat([envelope(curve), segments.real(curve.m).new_zeros(1)])
     lift = int(torch.cat([curve.m, counts.flatten(), curve.m.new_zeros(1)]).max()) + 1
     line = curve.segment * lift + curve.hits_through
     rankings = torch.arange(len(curve.m), device=line.device)[:, None]
@@ -98,7 +122,7 @@ def over_all_points(curve: HitCurve) -> Tensor:
     (1 / m) * sum over hits of the highest precision at that recall or beyond.
     """
     m = segments.real(curve.m)
-    area = segments.total(segments.real(curve.hits) * _envelope(curve), curve.offsets)
+    area = segments.total(segments.real(curve.hits) * envelope(curve), curve.offsets)
     return torch.where(m > 0, area / m, torch.nan)
 
 
@@ -138,7 +162,7 @@ def untied(curve: HitCurve, ties: str) -> HitCurve:
     )
 
 
-def _envelope(curve: HitCurve) -> Tensor:
-    """(E,) the highest precision from this entry to the end of its ranking."""
+def envelope(curve: HitCurve) -> Tensor:
+    """(E,) float64, the highest precision from this entry to the end of its ranking."""
     precision = torch.where(curve.hits_through > 0, curve.precision, 0)
     return segments.maximum_from_right(precision, curve.offsets)

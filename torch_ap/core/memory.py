@@ -37,3 +37,10 @@ def _memory(shape: Sequence[int], like: Tensor) -> Tensor | None:
     if like.device.type != "cpu" or size < _LARGE:
         return None
     return torch.from_numpy(np.empty(size, np.uint8)).view(like.dtype).view(*shape)
+
+
+def sent(values: Tensor, device: torch.device) -> Tensor:
+    """A tensor on a device, which is not made to wait where it comes from the host."""
+    if device.type == "cuda" and values.device.type == "cpu":  # a copy from pinned memory does not stall
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)

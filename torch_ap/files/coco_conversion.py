@@ -51,7 +51,14 @@ def _joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {key: value for part in parts for key, value in part.items()}
 
 
-def write_files(name: str | Path, columns: Columns, box_format: str, class_names: Mapping[int, str]) -> None:
+def write_files(
+    name: str | Path,
+    columns: Columns,
+    box_format: str,
+    class_names: Mapping[int, str],
+    *,
+    area_as_given: bool = False,
+) -> None:
     """Write what a detection metric holds as ``{name}_preds.json`` and ``{name}_target.json``.
 
     Args:
@@ -59,6 +66,7 @@ def write_files(name: str | Path, columns: Columns, box_format: str, class_names
         columns: the state of a metric of boxes, masks or both.
         box_format: of its boxes.
         class_names: name of each label that has one; the others are called by their number.
+        area_as_given: whether areas of 0 or less are written as they are, not as those of the boxes or masks.
     """
     labels = torch.unique(torch.cat([columns["ground_truth_labels"], columns["detection_labels"]])).tolist()
     images: list[dict[str, Any]] = [{"id": place} for place in range(len(columns["detections_per_image"]))]
@@ -68,7 +76,7 @@ def write_files(name: str | Path, columns: Columns, box_format: str, class_names
     truth = {
         "info": {"description": "what a metric of torch_ap held"},
         "images": images,
-        "annotations": _entries(columns, "ground_truth", box_format),
+        "annotations": _entries(columns, "ground_truth", box_format, area_as_given=area_as_given),
         "categories": [{"id": label, "name": class_names.get(label, str(label))} for label in labels],
     }
     found = _entries(columns, "detection", box_format)
@@ -76,7 +84,7 @@ def write_files(name: str | Path, columns: Columns, box_format: str, class_names
         Path(f"{name}_{kind}.json").write_text(json.dumps(content, indent=4), encoding="utf-8")
 
 
-def _entries(columns: Columns, side: str, box_format: str) -> list[dict[str, Any]]:
+def _entries(columns: Columns, side: str, box_format: str, *, area_as_given: bool = False) -> list[dict[str, Any]]:
     """The annotations or detections of all images."""
     counts = columns[f"{side}s_per_image"]
     image = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
@@ -99,7 +107,8 @@ def _entries(columns: Columns, side: str, box_format: str) -> list[dict[str, Any
     else:
         given = columns["ground_truth_area"]
         parts["iscrowd"] = columns["ground_truth_iscrowd"].tolist()
-        parts["area"] = torch.where(given > 0, given, own_area.to(given.dtype)).tolist()
+        given_counts = (given > 0) | area_as_given
+        parts["area"] = torch.where(given_counts, given, own_area.to(given.dtype)).tolist()
     return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
 
 

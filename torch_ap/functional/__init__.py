@@ -1,5 +1,6 @@
 """The measures as functions: tensors in, tensors out, no state."""
 
+from torch_ap.core import untraced
 from torch_ap.core.counts import Counts
 from torch_ap.functional.classification import (
     average_precision,
@@ -17,6 +18,26 @@ from torch_ap.functional.cuts import (
     recall_at_k,
 )
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.functional.given_curves import (
+    average_precision_from_hit_curve,
+    average_precision_from_precision_recall,
+)
+from torch_ap.functional.hit_curve_order import HitCurveComparison, compare_hit_curves
+from torch_ap.functional.hit_curves import (
+    HitCurveHull,
+    SurvivalPoints,
+    area_under_hit_curve,
+    hit_curve_hull,
+    ideal_hit_curve,
+    random_hit_curve,
+    survival_function,
+)
+from torch_ap.functional.interpolated import (
+    InterpolatedPrecision,
+    PrecisionAtRecall,
+    interpolated_precision,
+    precision_at_recall,
+)
 from torch_ap.functional.matching import VOCMatch, box_iou, match_coco, match_voc, ragged_box_iou
 from torch_ap.functional.precision_recall import (
     PrecisionRecallCurve,
@@ -38,18 +59,30 @@ from torch_ap.functional.retrieval import (
 
 __all__ = [
     "Counts",
+    "HitCurveComparison",
+    "HitCurveHull",
     "HitCurvePoints",
+    "InterpolatedPrecision",
+    "PrecisionAtRecall",
     "PrecisionRecallCurve",
+    "SurvivalPoints",
     "VOCMatch",
+    "area_under_hit_curve",
     "average_precision",
+    "average_precision_from_hit_curve",
+    "average_precision_from_precision_recall",
     "binary_average_precision",
     "binary_precision_recall_curve",
     "box_iou",
     "coco_mean_average_precision",
+    "compare_hit_curves",
     "counts_at_k",
     "counts_at_threshold",
     "f_beta_at_k",
     "hit_curve",
+    "hit_curve_hull",
+    "ideal_hit_curve",
+    "interpolated_precision",
     "match_coco",
     "match_voc",
     "multiclass_average_precision",
@@ -57,9 +90,11 @@ __all__ = [
     "multilabel_average_precision",
     "multilabel_precision_recall_curve",
     "precision_at_k",
+    "precision_at_recall",
     "precision_recall_curve",
     "r_precision",
     "ragged_box_iou",
+    "random_hit_curve",
     "recall_at_k",
     "retrieval_average_precision",
     "retrieval_f_beta",
@@ -69,5 +104,8 @@ __all__ = [
     "retrieval_r_precision",
     "retrieval_recall",
     "retrieval_reciprocal_rank",
+    "survival_function",
     "voc_mean_average_precision",
 ]
+
+untraced.untraced_package(__name__)

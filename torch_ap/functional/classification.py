@@ -12,7 +12,9 @@ Thresholds: TypeAlias = int | list[float] | Tensor | None
 Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None
 Normalization: TypeAlias = Literal["none", "sigmoid", "softmax"] | None
 Denominator: TypeAlias = Literal["min", "relevant", "found"]
-Interpolation: TypeAlias = Literal["11-point", "101-point", "all-points", "trapezoid"] | Tensor | None
+Interpolation: TypeAlias = (
+    Literal["11-point", "11-point-arange", "101-point", "all-points", "trapezoid"] | Tensor | None
+)
 Ties: TypeAlias = Literal["grouped", "expected", "optimistic", "pessimistic"]
 Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
 NanStrategy: TypeAlias = Literal["error", "ignore", "warn"]
@@ -60,7 +62,9 @@ def binary_average_precision(
             "grouped" counts the share that fits: so many items, with their expected number of positives.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k.
         interpolation: None for the sum above; "11-point" (VOC 2007, TREC), "101-point" (COCO), "all-points" (VOC 2010),
-            "trapezoid", or a 1-D tensor of recall levels in [0, 1].
+            "trapezoid", or a 1-D tensor of recall levels in [0, 1]. "11-point" has the levels 0, 0.1, ..., 1 of the
+            definition, which a recall of 3/10 reaches; "11-point-arange" those of ``numpy.arange(0, 1.1, 0.1)``, of
+            which 0.3, 0.6 and 0.7 are a bit larger, as many programs have it.
         ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
             "optimistic", "pessimistic".
         empty_target_action: what the value is without positives: "neg" 0, "pos" 1, "nan" and "skip" NaN, "error"

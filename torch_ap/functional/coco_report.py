@@ -1,5 +1,6 @@
 """What is given out of COCO's numbers: torchmetrics' dictionary, and a table a category."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,6 +11,8 @@ from torch import Tensor
 from torch_ap.core import segments
 from torch_ap.core.detection.door import Columns
 from torch_ap.core.detection.rules import place_among
+from torch_ap.core.detection.run_lengths import is_whole
+from torch_ap.core.messages import shown
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
 from torch_ap.functional.coco_settings import CocoSettings
@@ -30,6 +33,20 @@ class Report:
     class_metrics: bool = False
     extended_summary: bool = False
     class_names: ClassNames = None
+
+    def __post_init__(self) -> None:
+        names = self.class_names
+        if names is None:
+            return
+        if isinstance(names, Mapping):
+            fits = all(map(is_whole, names)) and all(isinstance(name, str) for name in names.values())
+        else:
+            fits = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+        if not fits:
+            raise ValueError(
+                "`class_names` must be None, a list of names, that of label 0 first, or a dict of labels to names, got "
+                f"{shown(names)}"
+            )
 
     def __call__(self, settings: CocoSettings, columns: Columns, dtype: torch.dtype) -> dict[str, Any]:
         """The dictionary that torchmetrics gives.
@@ -63,7 +80,11 @@ class Report:
         ap, ar = (values[: len(labels)].to(dtype) for values in numbers.of_categories())
         found = {"map_per_class": ap, f"{last}_per_class": ar}
         if self.class_names is not None:
-            for place, name in enumerate(names_of(labels, self.class_names)):
+            names = names_of(labels, self.class_names)
+            twice = sorted(name for name, count in Counter(names).items() if count > 1)
+            if twice:
+                raise ValueError(f"`class_names` must give each label another name, got {shown(twice[0])} twice")
+            for place, name in enumerate(names):
                 found |= {f"map_class_{name}": ap[place], f"{last}_class_{name}": ar[place]}
         return found
 
@@ -77,13 +98,23 @@ def zero_dimensional(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def names_of(labels: Tensor, class_names: ClassNames) -> list[str]:
-    """The name of each label; its number where it has none."""
+    """The name of each label; its number where a dict has none.
+
+    Raises:
+        ValueError: for a label beyond a list: the labels may start at 1, and every name is then that of another class.
+    """
     numbers: list[int] = labels.tolist()
     if class_names is None:
         return [str(number) for number in numbers]
     if isinstance(class_names, Mapping):
         return [class_names.get(number, str(number)) for number in numbers]
-    return [class_names[number] if 0 <= number < len(class_names) else str(number) for number in numbers]
+    beyond = [number for number in numbers if not 0 <= number < len(class_names)]
+    if beyond:
+        raise ValueError(
+            f"`class_names` as a list of {len(class_names)} names those of the labels 0 to {len(class_names) - 1}, got "
+            f"the label {beyond[0]}; where labels start at 1, give a dict, as `dict(enumerate(names, 1))`"
+        )
+    return [class_names[number] for number in numbers]
 
 
 def per_class(

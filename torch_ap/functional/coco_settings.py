@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_ap.core import checks, segments
 from torch_ap.core.detection import boxes, matching, rules
 from torch_ap.core.detection.door import DetectionDoor
+from torch_ap.core.messages import shown
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
 OwnIoU: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -39,6 +40,7 @@ class CocoSettings:
         own_iou: IoU of pairs of boxes, in place of COCO's.
         box_width: numbers a box.
         validate: whether values are checked.
+        area_as_given: whether ``area`` is required and taken as it is, an area of 0 or less too.
     """
 
     iou_types: tuple[str, ...]
@@ -51,17 +53,20 @@ class CocoSettings:
     own_iou: OwnIoU | None = None
     box_width: int = 4
     validate: bool = True
+    area_as_given: bool = False
 
     @cached_property
     def door(self) -> DetectionDoor:
-        """How images come in. Where the geometry is not ours, detections bring their areas too."""
+        """How images come in. Where the geometry is not ours, or theirs are asked for, detections bring areas too."""
         own = self.own_iou is not None or "precomputed" in self.iou_types
+        own = own or (self.area_as_given and "segm" in self.iou_types)
         return DetectionDoor(
             self.iou_types,
             self.box_width,
             None if self.own_iou is not None else self.box_format,
             of_detections=("area",) if own else (),
             validate=self.validate,
+            areas_required=self.area_as_given,
         )
 
     def cells(self, device: torch.device) -> matching.Cells:
@@ -117,19 +122,23 @@ def settings_of(
     iou: OwnIoU | None,
     box_width: int = 4,
     validate_args: bool = True,
+    area_as_given: bool = False,
 ) -> CocoSettings:
     """Settings as given, checked, as a record."""
     kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
     for kind in kinds:
         checks.one_of("iou_type", kind, ("bbox", "segm", "precomputed"))
     if not kinds or len(set(kinds)) < len(kinds):
-        raise ValueError(f"`iou_type` must name one kind or several different ones, got {iou_type!r}")
+        raise ValueError(f"`iou_type` must name one kind or several different ones, got {shown(iou_type)}")
     checks.one_of("average", average, ("macro", "micro"))
     checks.boolean("validate_args", validate_args)
+    checks.boolean("area_as_given", area_as_given)
     checks.one_of("box_format", box_format, boxes.FORMATS)
     checks.positive_int("box_width", box_width)
     if iou is not None and (kinds != ("bbox",) or not callable(iou)):
-        raise ValueError(f"`iou` must be a function of boxes, with `iou_type='bbox'`, got {iou!r} and {iou_type!r}")
+        raise ValueError(
+            f"`iou` must be a function of boxes, with `iou_type='bbox'`, got {shown(iou)} and {shown(iou_type)}"
+        )
     if iou is None and box_width != 4:
         raise ValueError(f"`box_width` must be 4 without a function `iou`, got {box_width}")
     limits = (1, 10, 100) if max_detection_thresholds is None else max_detection_thresholds
@@ -152,4 +161,5 @@ def settings_of(
         iou,
         box_width,
         validate_args,
+        area_as_given,
     )

@@ -14,12 +14,17 @@ class Shapes:
 
     def __init__(self, settings: CocoSettings, columns: Columns, iou_type: str) -> None:
         self.settings, self.columns, self.iou_type = settings, columns, iou_type
-        self.detection_area = self._area("detection", iou_type)
         self.crowd = columns["ground_truth_iscrowd"].bool()
-        given = columns["ground_truth_area"]
+        given = segments.real(columns["ground_truth_area"])
+        if settings.area_as_given:
+            masks_have = iou_type == "segm"
+            self.detection_area = columns["detection_area"] if masks_have else self._area("detection", iou_type)
+            self.truth_area = given
+            return
+        self.detection_area = self._area("detection", iou_type)
         # as in COCO's files, the area of a ground truth is that of its mask where there is one
         kind = "segm" if "segm" in settings.iou_types else iou_type
-        self.truth_area = torch.where(given > 0, segments.real(given), self._area("ground_truth", kind))
+        self.truth_area = torch.where(given > 0, given, self._area("ground_truth", kind))
 
     def _area(self, side: str, kind: str) -> Tensor:
         if kind == "segm":

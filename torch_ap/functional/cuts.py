@@ -1,9 +1,12 @@
 """Measures of a ranking that is cut: at rank k, or at a score threshold."""
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from torch_ap.core import bins, builders, checks, counts
+from torch_ap.core import bins, builders, checks, counts, order, segments
 from torch_ap.core.batch import Door
 from torch_ap.core.convention import TIES
 from torch_ap.core.counts import Counts
@@ -12,7 +15,9 @@ from torch_ap.functional.classification import Ties
 from torch_ap.functional.evaluation import raise_broken, result_dtype
 
 
-def precision_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped") -> Tensor:
+def precision_at_k(
+    preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped", predicted: Tensor | None = None
+) -> Tensor:
     """P@k: the fraction of the k highest-scored items that is relevant, h(k) / k.
 
     Args:
@@ -21,6 +26,8 @@ def precision_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "group
         k: at least 1. Where fewer items were ranked, the missing ones count as not relevant.
         ties: which of the tied items that straddle k count: "grouped" and "expected" an even share (the mean over all
             orders), "optimistic" the relevant first, "pessimistic" last.
+        predicted: bool, of the shape of ``preds``: the items that the model returns at all, as ``preds >= 0.5``. Only
+            they can be among the k; where they are fewer, the places they leave free count as not relevant. None: all.
 
     Returns:
         0-d, or (Q,), in [0, 1]; float64 for float64 scores, else float32.
@@ -28,7 +35,7 @@ def precision_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "group
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
 
-    Equals trec_eval's ``P_k`` on untied scores.
+    Equals trec_eval's ``P_k`` on untied scores, with ``predicted`` that of a run file of those items.
 
     Source: Zhu (2004), eq. 1; the expectation: McSherry & Najork (2008), section 2.
 
@@ -38,14 +45,16 @@ def precision_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "group
         >>> precision_at_k(torch.tensor([0.94, 0.91, 0.9, 0.66, 0.63]), torch.tensor([0, 0, 1, 1, 1]), k=5)
         tensor(0.6000)
     """
-    return counts_at_k(preds, target, k, ties=ties).precision.to(result_dtype(preds.dtype))
+    return counts_at_k(preds, target, k, ties=ties, predicted=predicted).precision.to(result_dtype(preds.dtype))
 
 
-def recall_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped") -> Tensor:
+def recall_at_k(
+    preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped", predicted: Tensor | None = None
+) -> Tensor:
     """R@k: the fraction of the relevant items that is among the k highest-scored, h(k) / m.
 
     Args:
-        preds, target, k, ties: as in :func:`precision_at_k`.
+        preds, target, k, ties, predicted: as in :func:`precision_at_k`. What is relevant and not predicted is missed.
 
     Returns:
         0-d, or (Q,), in [0, 1]; NaN where nothing is relevant.
@@ -63,14 +72,22 @@ def recall_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped"
         >>> recall_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1]), k=3)
         tensor(0.6667)
     """
-    return counts_at_k(preds, target, k, ties=ties).recall.to(result_dtype(preds.dtype))
+    return counts_at_k(preds, target, k, ties=ties, predicted=predicted).recall.to(result_dtype(preds.dtype))
 
 
-def f_beta_at_k(preds: Tensor, target: Tensor, k: int, beta: float = 1.0, *, ties: Ties = "grouped") -> Tensor:
+def f_beta_at_k(
+    preds: Tensor,
+    target: Tensor,
+    k: int,
+    beta: float = 1.0,
+    *,
+    ties: Ties = "grouped",
+    predicted: Tensor | None = None,
+) -> Tensor:
     """F_beta of the k highest-scored items: (1 + beta^2) p r / (beta^2 p + r), with p = P@k and r = R@k.
 
     Args:
-        preds, target, k, ties: as in :func:`precision_at_k`.
+        preds, target, k, ties, predicted: as in :func:`precision_at_k`.
         beta: finite, at least 0: recall counts beta times as much as precision.
 
     Returns:
@@ -90,19 +107,22 @@ def f_beta_at_k(preds: Tensor, target: Tensor, k: int, beta: float = 1.0, *, tie
         tensor(0.4545)
     """
     checks.not_negative("beta", beta)
-    return counts_at_k(preds, target, k, ties=ties).f_beta(beta).to(result_dtype(preds.dtype))
+    return counts_at_k(preds, target, k, ties=ties, predicted=predicted).f_beta(beta).to(result_dtype(preds.dtype))
 
 
-def counts_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped") -> Counts:
+def counts_at_k(
+    preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped", predicted: Tensor | None = None
+) -> Counts:
     """True and false positives and negatives when the k highest-scored items are retrieved.
 
     Args:
-        preds, target, k, ties: as in :func:`precision_at_k`. Items that are missing below k count as false positives,
-            so that the counts then sum to k.
+        preds, target, k, ties, predicted: as in :func:`precision_at_k`. Places up to k that no item takes count
+            as false positives, beside the items: tp + fp is k.
 
     Returns:
         :class:`Counts` of float64 tensors, 0-d or (Q,), with ``precision``, ``recall``, ``specificity``, ``fall_out``,
-        ``accuracy``, ``f_beta(beta)`` and ``effectiveness(alpha)``.
+        ``miss_rate``, ``false_discovery_rate``, ``accuracy``, ``matthews_corrcoef``, ``f_beta(beta)`` and
+        ``effectiveness(alpha)``.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -117,20 +137,26 @@ def counts_at_k(preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped"
         tensor(1., dtype=torch.float64)
     """
     checks.positive_int("k", k)
-    curve = _curve_of_rows(preds, target, ties)
-    return counts.counts_at_rank(curve, k, ties=ties).map(lambda x: x.reshape(preds.shape[:-1]))
+    curve, returned = curve_of_rows(preds, target, ties, predicted)
+    if returned is None:
+        at = counts.counts_at_rank(curve, k, ties=ties)
+    else:
+        places = returned.clamp(max=k)
+        at = counts.counts_at_rank(curve, places, ties=ties)
+        at = replace(at, fp=at.fp + (k - places))
+    return at.map(lambda x: x.reshape(preds.shape[:-1]))
 
 
 def counts_at_threshold(
-    preds: Tensor, target: Tensor, threshold: float | Tensor, *, weights: Tensor | None = None
+    preds: Tensor, target: Tensor, threshold: float | Tensor | None = None, *, weights: Tensor | None = None
 ) -> Counts:
     """True and false positives and negatives when every item that scores at least ``threshold`` is retrieved.
 
     Args:
-        preds: (N, ...) floating or integer scores, any number but NaN.
+        preds: (N, ...) floating or integer scores, any number but NaN; or bool decisions, which need no threshold.
         target: (N, ...) integers or bool, 0 or 1.
         threshold: a number, which is read in the dtype of ``preds`` as ``preds >= threshold`` reads it; or a tensor of
-            them, 0-d or (T,), in any order.
+            them, 0-d or (T,), in any order. None for bool ``preds``, and only for them.
         weights: (N, ...) finite weights of at least 0; counts are then their sums.
 
     Returns:
@@ -139,7 +165,8 @@ def counts_at_threshold(
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
 
-    Equals the cells of ``sklearn.metrics.confusion_matrix(target, preds >= threshold)``.
+    Equals the cells of ``sklearn.metrics.confusion_matrix(target, preds >= threshold)``, of bool ``preds`` those of
+    ``confusion_matrix(target, preds)``.
 
     Source: Zhu (2004), section 1.
 
@@ -149,8 +176,17 @@ def counts_at_threshold(
         >>> at = counts_at_threshold(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), 0.7)
         >>> at.precision
         tensor(0.6667, dtype=torch.float64)
+        >>> decided = counts_at_threshold(torch.tensor([True, True, True, False]), torch.tensor([1, 0, 1, 0]))
+        >>> decided.matthews_corrcoef
+        tensor(0.5774, dtype=torch.float64)
     """
+    if isinstance(preds, Tensor) and preds.dtype == torch.bool:
+        if threshold is not None:
+            raise ValueError(f"`threshold` must be None for bool `preds`, which are decisions, got {threshold!r}")
+        preds, threshold = preds.to(torch.uint8), 1
     checks.scores("preds", preds)
+    if threshold is None:
+        raise ValueError(f"`threshold` must be given for scores; only bool `preds` need none, got {preds.dtype}")
     checks.threshold(threshold)
     own = preds.dtype if preds.is_floating_point() else torch.float64
     levels = (
@@ -168,11 +204,11 @@ def counts_at_threshold(
     return at.map(lambda x: x[0, place].reshape(threshold.shape if isinstance(threshold, Tensor) else ()))
 
 
-def r_precision(preds: Tensor, target: Tensor, *, ties: Ties = "grouped") -> Tensor:
+def r_precision(preds: Tensor, target: Tensor, *, ties: Ties = "grouped", predicted: Tensor | None = None) -> Tensor:
     """Precision at rank m, the number of relevant items, which is also the recall there.
 
     Args:
-        preds, target, ties: as in :func:`precision_at_k`.
+        preds, target, ties, predicted: as in :func:`precision_at_k`.
 
     Returns:
         0-d, or (Q,), in [0, 1]; NaN where nothing is relevant.
@@ -188,18 +224,45 @@ def r_precision(preds: Tensor, target: Tensor, *, ties: Ties = "grouped") -> Ten
         >>> r_precision(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1]))
         tensor(0.6667)
     """
-    curve = _curve_of_rows(preds, target, ties)
-    return counts.r_precision(curve, ties=ties).reshape(preds.shape[:-1]).to(result_dtype(preds.dtype))
+    curve, returned = curve_of_rows(preds, target, ties, predicted)
+    if returned is None:
+        found = counts.r_precision(curve, ties=ties)
+    else:
+        m = segments.real(curve.m)
+        found = counts.counts_at_rank(curve, torch.minimum(m, returned), ties=ties).tp / m
+    return found.reshape(preds.shape[:-1]).to(result_dtype(preds.dtype))
 
 
-def _curve_of_rows(preds: Tensor, target: Tensor, ties: Ties) -> HitCurve:
-    """The curves of one ranking, or of one a row."""
+def curve_of_rows(
+    preds: Tensor, target: Tensor, ties: Ties, predicted: Tensor | None = None
+) -> tuple[HitCurve, Tensor | None]:
+    """The curves of one ranking, or of one a row; and, of items some of which are predicted, how many: (S,) float64.
+
+    Items that are not predicted stand below all others, in one tie group.
+    """
     checks.one_of("ties", ties, TIES)
     checks.scores("preds", preds)
     checks.rows("preds", preds)
     door = Door()
     batch = door(preds, target)
     raise_broken(batch.broken, door.top)
+    scores, returned = batch.scores, None
+    if predicted is not None:
+        _check_predicted(predicted, preds)
+        scores = torch.where(predicted.flatten(), order.dense_ranks(scores)[1] + 1, 0)
+        returned = segments.real(predicted.sum(-1).reshape(-1))
     if preds.ndim == 1:
-        return builders.from_scores(batch.scores, batch.target)
-    return builders.from_columns(batch.scores.reshape(preds.shape).t(), batch.target.reshape(preds.shape).t())
+        return builders.from_scores(scores, batch.target), returned
+    columns = (x.reshape(preds.shape).t() for x in (scores, batch.target))
+    return builders.from_columns(*columns), returned
+
+
+def _check_predicted(predicted: Any, preds: Tensor) -> None:
+    if not isinstance(predicted, Tensor):
+        raise TypeError(f"`predicted` must be a bool tensor or None, got {type(predicted).__name__}")
+    if predicted.dtype != torch.bool or predicted.shape != preds.shape:
+        raise ValueError(
+            f"`predicted` must be bool and have the shape of `preds`, {tuple(preds.shape)}, got {predicted.dtype} of "
+            f"shape {tuple(predicted.shape)}"
+        )
+    checks.same_device(preds=preds, predicted=predicted)

@@ -32,6 +32,7 @@ def coco_mean_average_precision(
     class_names: ClassNames = None,
     iou: OwnIoU | None = None,
     box_width: int = 4,
+    area_as_given: bool = False,
     validate_args: bool = True,
     dtype: torch.dtype | None = None,
 ) -> dict[str, Any]:
@@ -46,10 +47,11 @@ def coco_mean_average_precision(
     Args:
         preds: a list with one dict an image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; or, packed,
             one dict with the rows of all images end to end and ``counts`` (B,), the rows an image. ``masks`` for
-            ``iou_type="segm"`` (in lists only): (D, H, W) bool, or a list of COCO run-length codes. ``ious`` (D, G) for
-            ``iou_type="precomputed"`` (packed: those matrices end to end, flat).
+            ``iou_type="segm"`` (in lists only): (D, H, W) bool, or a list of COCO run-length codes, ``size`` and
+            ``counts``, whose runs add up to height times width. ``ious`` (D, G) for ``iou_type="precomputed"`` (packed:
+            those matrices end to end, flat).
         target: the same without scores: ``boxes`` (G, 4), ``labels`` (G,); if wanted ``iscrowd`` (G,) 0 or 1, and
-            ``area`` (G,), where 0 means that of the box or mask.
+            ``area`` (G,), where 0 or less means that of the box or mask, as torchmetrics has it.
         box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; one of zero
             or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error, but with
             ``validate_args=False`` or own ``iou``: it shows that the format is another one, sizes read as corners.
@@ -62,10 +64,14 @@ def coco_mean_average_precision(
         average: "macro", the mean over classes, or "micro", all objects as one class.
         area_ranges: names and bounds (both included) of area ranges beside "all". Default: COCO's small, medium, large;
             for own geometry none.
-        class_names: names of the labels, a list or a dict. With ``class_metrics`` each class has its own entries then.
+        class_names: names of the labels, a dict, or a list that begins with the name of label 0. With ``class_metrics``
+            each class has its own entries then. A label beyond the list is an error.
         iou: function of P pairs, (P, W) boxes of detections, (P, W) boxes of ground truths and (P,) crowd flags to
             (P,) IoUs, for geometry of your own; ``area`` of detections and ground truths is then what you give, or 0.
         box_width: W, for ``iou``.
+        area_as_given: whether ``area`` is required of all images and taken as it is, as pycocotools takes what stands
+            in a file: one of 0 is small, and one below 0 in no range. It is then required of detected masks too, whose
+            area is else that of the mask: pycocotools takes that of the ``bbox`` where the first result has one.
         validate_args: whether values are checked (NaN, flags).
         dtype: of the numbers. Default: float64 for float64 scores, else float32.
 
@@ -106,6 +112,7 @@ def coco_mean_average_precision(
         area_ranges=area_ranges,
         iou=iou,
         box_width=box_width,
+        area_as_given=area_as_given,
         validate_args=validate_args,
     )
     columns = admitted(settings.door, preds, target)
@@ -129,7 +136,7 @@ def voc_mean_average_precision(
     box_format: BoxFormat = "xyxy",
     iou_threshold: float | list[float] = 0.5,
     *,
-    interpolation: Literal["11-point", "all-points", "101-point"] = "all-points",
+    interpolation: Literal["11-point", "11-point-arange", "all-points", "101-point"] = "all-points",
     inclusive_pixels: bool = True,
     strict: bool = False,
     class_metrics: bool = False,
@@ -153,7 +160,10 @@ def voc_mean_average_precision(
         box_format: "xyxy", "xywh" or "cxcywh". A negative size in ``target``, as between corners, is an error, but with
             ``validate_args=False``.
         iou_threshold: a number in [0, 1], or several.
-        interpolation: "all-points" (VOC 2010 on), "11-point" (VOC 2007), or "101-point".
+        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point". The first
+            of 2007's has the levels 0, 0.1, ..., 1 of the definition, so that 3 of 10 found reach 0.3; the second has
+            those of ``numpy.arange(0, 1.1, 0.1)``, as py-faster-rcnn and programs after it, where 3 of 10 do not reach
+            0.30000000000000004.
         inclusive_pixels: whether corners name pixels that they include, as in the devkit: sizes are x2 - x1 + 1.
         strict: whether an IoU must exceed the threshold (py-faster-rcnn, Detectron2) rather than reach it (devkit).
         class_metrics: whether the AP of each class is given too.

@@ -17,7 +17,9 @@ from torch_ap.functional.evaluation import result_dtype
 from torch_ap.functional.query_evaluation import QueryEvaluation
 
 QueryInterpolation: TypeAlias = (
-    Literal["11-point", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"] | Tensor | None
+    Literal["11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"]
+    | Tensor
+    | None
 )
 Missing: TypeAlias = Literal["neg", "skip", "error"]
 Judgements: TypeAlias = Tensor | dict[int, int] | int | None

@@ -169,3 +169,10 @@ def _flat(admitted: Batch) -> Batch:
     if weights is not None:
         weights = bins.spread(weights, scores).flatten()
     return Batch(scores.flatten(), admitted.target.flatten(), weights, admitted.broken)
+
+
+def curve_of_one(preds: Tensor, target: Tensor, weights: Tensor | None = None) -> HitCurve:
+    """The hit curve of one ranking, checked: (N, ...) scores, with one entry a tie group that holds a hit."""
+    admitted = Door()(preds, target, weights)
+    raise_broken(admitted.broken, 1)
+    return batch.curve_of(admitted, ignoring=False)

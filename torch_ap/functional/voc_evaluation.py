@@ -17,7 +17,7 @@ from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.interpolation import levels_of
 from torch_ap.functional.coco_report import zero_dimensional
 
-INTERPOLATIONS = ("11-point", "all-points", "101-point")
+INTERPOLATIONS = ("11-point", "11-point-arange", "all-points", "101-point")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class VocEvaluation:
     Attributes:
         box_format: of ``boxes``.
         thresholds: T IoU thresholds.
-        interpolation: "11-point" (VOC 2007), "all-points" (VOC 2010 on) or "101-point".
+        interpolation: "11-point" or "11-point-arange" (VOC 2007), "all-points" (VOC 2010 on) or "101-point".
         inclusive_pixels: whether corners name pixels that they include, so that sizes are one more than differences.
         strict: whether an IoU must exceed the threshold.
         validate: whether values are checked.

@@ -1,28 +1,38 @@
 """How sure a number is: its baseline, its interval, and whether one system beats another."""
 
+from torch_ap.core import untraced
 from torch_ap.inference.at_rank import precision_at_k_interval, proportion_interval, recall_at_k_interval
 from torch_ap.inference.band import precision_band
 from torch_ap.inference.chance import ChanceTest, chance_test, random_average_precision
 from torch_ap.inference.comparison import Comparison, compare_rankings
 from torch_ap.inference.counts import f_beta_posterior, precision_posterior, probability_better, recall_posterior
+from torch_ap.inference.decisions import DecisionComparison, compare_decisions
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import average_precision_interval
 from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import mean_interval
+from torch_ap.inference.reported import reported_average_precision_interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.several import PairwiseComparison, compare_systems
+from torch_ap.inference.several_rankings import compare_several_rankings
+from torch_ap.inference.splits import SplitComparison, compare_splits
 
 __all__ = [
     "ChanceTest",
     "Comparison",
+    "DecisionComparison",
     "Interval",
     "PairwiseComparison",
     "QueryComparison",
     "Resampling",
+    "SplitComparison",
     "average_precision_interval",
     "chance_test",
+    "compare_decisions",
     "compare_queries",
     "compare_rankings",
+    "compare_several_rankings",
+    "compare_splits",
     "compare_systems",
     "f_beta_posterior",
     "mean_interval",
@@ -34,4 +44,7 @@ __all__ = [
     "random_average_precision",
     "recall_at_k_interval",
     "recall_posterior",
+    "reported_average_precision_interval",
 ]
+
+untraced.untraced_package(__name__)

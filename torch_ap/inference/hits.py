@@ -20,7 +20,8 @@ _DEVIATIONS = 45
 
 @dataclass(frozen=True)
 class RandomHits:
-    """The law of h(t), the hits among the top t of a random ranking; r(t) = h(t) / m and p(t) = h(t) / t with it.
+    """The law of h(t), the hits among the top t of a random ranking; of r(t) = h(t) / m, p(t) = h(t) / t and the
+    survival function S(t) = 1 - r(t) with it.
 
     P(h = j) = C(m, j) C(n - m, t - j) / C(n, t). Probabilities come from the ratios of successive ones, in which no
     large factorials cancel.
@@ -66,6 +67,36 @@ class RandomHits:
         checks.positive_int("later", later, least=self.t)
         share = self.m * (self.n - self.m) / self.n**2
         return self.t * (self.n - later) * share / max(self.n - 1, 1)
+
+    @property
+    def recall_mean(self) -> float:
+        """E(r(t)) = t / n; NaN for m = 0, as all of r(t) and S(t)."""
+        return self.t / self.n if self.m else math.nan
+
+    @property
+    def recall_variance(self) -> float:
+        """Var(r(t)) = Var(h(t)) / m^2."""
+        return self.variance / self.m**2 if self.m else math.nan
+
+    @property
+    def precision_mean(self) -> float:
+        """E(p(t)) = pi = m / n."""
+        return self.m / self.n
+
+    @property
+    def precision_variance(self) -> float:
+        """Var(p(t)) = Var(h(t)) / t^2 = pi (1 - pi) (n - t) / ((n - 1) t)."""
+        return self.variance / self.t**2
+
+    @property
+    def survival_mean(self) -> float:
+        """E(S(t)) = 1 - t / n, of the share S(t) = 1 - r(t) of the hits that stand below rank t."""
+        return 1 - self.recall_mean
+
+    @property
+    def survival_variance(self) -> float:
+        """Var(S(t)) = Var(r(t))."""
+        return self.recall_variance
 
     def probability(self, hits: int) -> float:
         """P(h(t) = hits), for any int; 0 where h(t) cannot be it."""

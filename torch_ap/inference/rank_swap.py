@@ -28,14 +28,14 @@ def swapped_differences(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resa
         return _on_device(preds_a, preds_b, relevant, resampling)
     seed, hit = resampling.seed(), relevant.numpy().astype(np.int64)
     first = np.random.Generator(np.random.SFC64([seed]))
-    ranks = [_ranks(preds, first) for preds in (preds_a, preds_b)]
+    ranks = [random_ranks(preds, first) for preds in (preds_a, preds_b)]
 
     def difference(rng: np.random.Generator, swap: bool = True) -> float:
         a, b = ranks
         if swap:
             chosen = rng.integers(0, 2, len(hit), dtype=np.uint8).astype(bool)
             a, b = np.where(chosen, b, a), np.where(chosen, a, b)
-        return _average_precision(a, hit, rng) - _average_precision(b, hit, rng)
+        return average_precision_of_ranks(a, hit, rng) - average_precision_of_ranks(b, hit, rng)
 
     drawn = [difference(first, swap=False)]
     for span in resampling.spans(8 * len(hit)):
@@ -43,7 +43,7 @@ def swapped_differences(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resa
     return torch.tensor(drawn, dtype=torch.float64)
 
 
-def _ranks(preds: Tensor, rng: np.random.Generator) -> Array:
+def random_ranks(preds: Tensor, rng: np.random.Generator) -> Array:
     """Ranks from 0, best first; tied scores in random order."""
     down = -order.keys(preds).to(torch.int64).numpy()
     out = np.empty(len(down), np.int64)
@@ -51,7 +51,7 @@ def _ranks(preds: Tensor, rng: np.random.Generator) -> Array:
     return out
 
 
-def _average_precision(ranks: Array, hit: Array, rng: np.random.Generator) -> float:
+def average_precision_of_ranks(ranks: Array, hit: Array, rng: np.random.Generator) -> float:
     """AP of ranks in which ties are broken at random."""
     key = (ranks << (_TIE_BITS + 1)) | (rng.integers(0, 1 << _TIE_BITS, len(ranks), dtype=np.uint32) << 1) | hit
     t = np.flatnonzero(order.sort_in_place(key) & 1) + 1

@@ -19,8 +19,8 @@ class PairwiseComparison:
     """All pairs of S systems.
 
     Attributes:
-        means: (S,) mean of each system.
-        difference: (S, S) mean of row - mean of column.
+        means: (S,) mean of each system, or its AP where rankings of items are compared.
+        difference: (S, S) that of the row - that of the column.
         p_value: (S, S) two-sided, as if the pair were the only one; 1 on the diagonal.
         adjusted: (S, S) allowing for all pairs.
         method: "holm" or "tukey".
@@ -95,12 +95,12 @@ def compare_systems(
     pairs = [pairs_of(values[i], values[j]) for i, j in zip(first, second, strict=True)]
     p_values = torch.tensor([p_value(test, pair, how) for pair in pairs], dtype=torch.float64)
     apart = difference.abs()[first, second] - rounding(values)
-    adjusted = _holm(p_values) if method == "holm" else _tukey(x, apart, how)
+    adjusted = holm(p_values) if method == "holm" else _tukey(x, apart, how)
     return PairwiseComparison(
         means=means,
         difference=difference,
-        p_value=_square(p_values, len(x), first, second),
-        adjusted=_square(adjusted, len(x), first, second),
+        p_value=square(p_values, len(x), first, second),
+        adjusted=square(adjusted, len(x), first, second),
         method=method,
         reason=_reason(pairs, p_values),
     )
@@ -114,8 +114,8 @@ def _reason(pairs: list[Pairs], p_values: Tensor) -> str:
     return "a pair's differences are all equal, which says nothing of their spread: no p by t"
 
 
-def _holm(p_values: Tensor) -> Tensor:
-    """Holm's step-down adjustment."""
+def holm(p_values: Tensor) -> Tensor:
+    """Holm's step-down adjustment of (P,) p-values; NaN from the first that is NaN on."""
     order = p_values.argsort()
     left = torch.arange(len(p_values), 0, -1)
     raised = (p_values[order] * left).cummax(0).values.clamp(max=1)
@@ -140,7 +140,8 @@ def _tukey(values: Tensor, apart: Tensor, resampling: Resampling) -> Tensor:
     return (reached + 1) / torch.tensor(len(drawn) + 1.0, dtype=torch.float64)
 
 
-def _square(pairs: Tensor, systems: int, first: Tensor, second: Tensor) -> Tensor:
+def square(pairs: Tensor, systems: int, first: Tensor, second: Tensor) -> Tensor:
+    """(P,) values of pairs of systems as a symmetric (S, S) table, 1 on the diagonal."""
     out = torch.ones(systems, systems, dtype=torch.float64)
     out[first, second] = pairs
     out[second, first] = pairs

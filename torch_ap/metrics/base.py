@@ -20,9 +20,11 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.core import checks, memory
+from torch_ap.core.untraced import leave_methods_to_python, untraced
 from torch_ap.metrics import representation
 
 _NEVER = 1 << 62
+_WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
 _DTYPES = (
     torch.float16,
     torch.bfloat16,
@@ -56,6 +58,10 @@ class RankingMetric(Metric):
     value_rules: Sequence[str] = checks.VALUE_RULES
 
     ledger: Tensor
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        leave_methods_to_python(cls, but=_WRAPPED)
 
     def __init__(self, identity: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -117,13 +123,21 @@ class RankingMetric(Metric):
         def counting(*args: Any, **kwargs: Any) -> None:
             computed, count = self._computed, self._update_count
             try:
-                wrapped(*args, **kwargs)
+                if torch.is_inference_mode_enabled():  # its tensors count no writes, which `shared.once` asks for
+                    with torch.inference_mode(False):
+                        wrapped(*args, **kwargs)
+                else:
+                    wrapped(*args, **kwargs)
             except BaseException:
                 self._computed, self._update_count = computed, count
                 raise
 
-        return counting
+        return untraced(counting)
 
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        return untraced(super()._wrap_compute(compute))
+
+    @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The value of this batch alone, which is also accumulated. No held item is copied.
 
@@ -291,3 +305,6 @@ class RankingMetric(Metric):
             ModuleNotFoundError: without matplotlib.
         """
         return self._plot(val, ax)
+
+
+leave_methods_to_python(RankingMetric, but=_WRAPPED)

@@ -250,7 +250,8 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         normalization: None or "sigmoid".
         top_k: k for AP@k, or None.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k.
-        interpolation: None, "11-point", "101-point", "all-points", "trapezoid", or a tensor of recall levels.
+        interpolation: None, "11-point", "11-point-arange", "101-point", "all-points", "trapezoid", or a tensor of
+            recall levels.
         ties: "grouped", "expected", "optimistic" or "pessimistic".
         empty_target_action: "neg", "pos", "nan", "skip" or "error"; None for 0 with a warning.
         nan_strategy: "error", or "ignore" or "warn" to leave out items whose score is NaN.

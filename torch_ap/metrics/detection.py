@@ -45,7 +45,7 @@ class MeanAveragePrecision(UncertainImages):
         extended_summary: whether COCO's arrays and all IoUs are given too.
         average: "macro" or "micro".
         backend: accepted, so that calls need no change, and ignored: neither backend is used.
-        area_ranges, class_names, iou, box_width: as for the function.
+        area_ranges, class_names, iou, box_width, area_as_given: as for the function.
         validate_args: whether the values of batches are checked.
         kwargs: of ``torchmetrics.Metric``.
 
@@ -81,6 +81,7 @@ class MeanAveragePrecision(UncertainImages):
         class_names: ClassNames = None,
         iou: OwnIoU | None = None,
         box_width: int = 4,
+        area_as_given: bool = False,
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -94,6 +95,7 @@ class MeanAveragePrecision(UncertainImages):
             area_ranges=area_ranges,
             iou=iou,
             box_width=box_width,
+            area_as_given=area_as_given,
             validate_args=validate_args,
         )
         checks.boolean("class_metrics", class_metrics)
@@ -112,7 +114,8 @@ class MeanAveragePrecision(UncertainImages):
 
         Args:
             preds: a list of dicts, one an image, with ``boxes`` (``masks``, ``ious``), ``scores``, ``labels``; or one
-                dict with the rows of all images end to end and ``counts``, the rows an image.
+                dict with the rows of all images end to end and ``counts``, the rows an image. ``masks`` are (N, H, W)
+                bool, or run-length codes, which are decoded and checked here.
             target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
 
         Dense masks are turned into run lengths here, which on an accelerator waits for the device; all else does not.
@@ -224,7 +227,9 @@ class MeanAveragePrecision(UncertainImages):
         with self._synced_columns() as columns:
             names = self._report.class_names or {}
             named = names if isinstance(names, Mapping) else dict(enumerate(names))
-            coco_conversion.write_files(name, columns, self.box_format, named)
+            coco_conversion.write_files(
+                name, columns, self.box_format, named, area_as_given=self._settings.area_as_given
+            )
 
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""
@@ -238,6 +243,7 @@ class MeanAveragePrecision(UncertainImages):
             "class_names": self._report.class_names,
             "iou": settings.own_iou,
             "box_width": settings.box_width,
+            "area_as_given": settings.area_as_given,
             "validate_args": settings.validate,
         }
         defaults = representation.defaults_of(type(self))
@@ -266,7 +272,7 @@ class VOCMeanAveragePrecision(UncertainImages):
     Args:
         box_format: "xyxy", "xywh" or "cxcywh".
         iou_threshold: a number, or several.
-        interpolation: "all-points" (VOC 2010 on), "11-point" (VOC 2007) or "101-point".
+        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point".
         inclusive_pixels: whether corners name pixels that they include, as in the devkit.
         strict: whether an IoU must exceed the threshold.
         class_metrics: whether the AP of each class is given too.
@@ -291,7 +297,7 @@ class VOCMeanAveragePrecision(UncertainImages):
         box_format: BoxFormat = "xyxy",
         iou_threshold: float | list[float] = 0.5,
         *,
-        interpolation: Literal["11-point", "all-points", "101-point"] = "all-points",
+        interpolation: Literal["11-point", "11-point-arange", "all-points", "101-point"] = "all-points",
         inclusive_pixels: bool = True,
         strict: bool = False,
         class_metrics: bool = False,

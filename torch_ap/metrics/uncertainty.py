@@ -133,7 +133,7 @@ class UncertainMetric(RankingMetric):
         Args:
             other: a metric of the same class and settings, updated with the same targets in the same order.
             level: nominal coverage, in (0, 1).
-            method: as for :func:`torch_ap.inference.compare_rankings`. Default "jackknife"; of an average "influence",
+            method: as for :func:`torch_ap.inference.compare_rankings`. Default "logit"; of an average "influence",
                 its only method.
             design, resampling: as there.
 
@@ -163,7 +163,7 @@ class UncertainMetric(RankingMetric):
         with self._all_ranks() as (_, mine, _), other._all_ranks() as (_, theirs, _):
             pair = _paired(mine, theirs)
             one = self._evaluation.door.width is None
-            method = method or ("jackknife" if one else "influence")
+            method = method or ("logit" if one else "influence")
             how: dict[str, Any] = {
                 "level": level,
                 "method": method,

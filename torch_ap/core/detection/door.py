@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.core import memory, segments
 from torch_ap.core.detection import masks
 from torch_ap.core.detection import rules as checks
 
@@ -34,6 +34,7 @@ class DetectionDoor:
         of_truths: further columns of ground truths: "iscrowd", "area", "difficult"; zeros where not given.
         of_detections: further columns of detections: "area".
         validate: whether values are checked. Form always is.
+        areas_required: whether every image must have its "area", where that is a column.
     """
 
     geometry: tuple[str, ...] = ("bbox",)
@@ -42,6 +43,7 @@ class DetectionDoor:
     of_truths: tuple[str, ...] = ("iscrowd", "area")
     of_detections: tuple[str, ...] = ()
     validate: bool = True
+    areas_required: bool = False
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -92,7 +94,9 @@ class DetectionDoor:
             if key in needed:
                 columns[f"{side.prefix}_{key}"] = side.column(key, None)
             else:
-                columns[f"{side.prefix}_{key}"] = side.optional(key, len(labels), labels.device)
+                if key == "area" and self.areas_required:
+                    checks.missing(side.name, side.images, key)
+                columns[f"{side.prefix}_{key}"] = side.optional(key, len(labels), labels.device, validate=self.validate)
         if "bbox" in self.geometry:
             columns[f"{side.prefix}_boxes"] = side.column("boxes", self.width)
         return columns
@@ -137,12 +141,9 @@ class _Side:
         """(B,) int64 rows an image, beside the labels."""
         if self.packed:
             counts: Tensor = self.images[0]["counts"]
-            return counts.to(device=self.images[0]["labels"].device, dtype=torch.int64, copy=True)
+            return memory.sent(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
         counts = torch.tensor(self.lengths, dtype=torch.int64)
-        device = self.images[0]["labels"].device if self.images else counts.device
-        if device.type == "cuda":  # a copy from pinned memory does not stall the device
-            return counts.pin_memory().to(device, non_blocking=True)
-        return counts.to(device)
+        return memory.sent(counts, self.images[0]["labels"].device) if self.images else counts
 
     def column(self, key: str, width: int | None) -> Tensor:
         """One key of all images end to end; a copy."""
@@ -163,7 +164,7 @@ class _Side:
             return joined.to(torch.int64)
         return joined if joined.is_floating_point() or key == "scores" else joined.to(torch.float64)
 
-    def optional(self, key: str, rows: int, device: torch.device) -> Tensor:
+    def optional(self, key: str, rows: int, device: torch.device, *, validate: bool) -> Tensor:
         """One key that images may lack; zeros for those that do. uint8 flags, float64 areas."""
         dtype = torch.uint8 if key in _INTEGER_FLAGS else torch.float64
         if not any(key in image for image in self.images):
@@ -177,7 +178,9 @@ class _Side:
         filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
         joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
-            # a value that is neither 0 nor 1 must not become one by a cast
+            # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
+            if validate and joined.device.type == "cpu":
+                checks.broken_values(self.name, key, joined, image_of(self.counts))
             joined = torch.where((joined == 0) | (joined == 1), joined, 255)
         return joined.to(dtype)
 

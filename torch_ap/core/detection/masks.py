@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.core import memory, segments
+from torch_ap.core.detection import rules, run_lengths
 from torch_ap.core.detection.boxes import PairIoU
-from torch_ap.core.order import Array
+from torch_ap.core.detection.run_lengths import DecodedMasks, Size
 
 _EDGES_A_CHUNK = 1 << 20
 
@@ -24,7 +25,7 @@ def edges_of(masks: Tensor) -> tuple[Tensor, Tensor]:
     """The edges of dense masks.
 
     Args:
-        masks: (N, H, W) bool, or numbers of which all but 0 are inside.
+        masks: (N, H, W) bool, or integers of which all but 0 are inside.
 
     Returns:
         (E,) int64 edges, mask after mask; (N,) int64 edges a mask.
@@ -44,55 +45,14 @@ def edges_of(masks: Tensor) -> tuple[Tensor, Tensor]:
     return changes % size, segments.count(changes // size, count)
 
 
-def edges_of_codes(codes: Sequence[Mapping[str, Any]]) -> tuple[Tensor, Tensor]:
-    """The edges of COCO run-length codes, ``{"size": [height, width], "counts": ...}``.
-
-    Args:
-        codes: compressed (str or bytes) or plain (list) counts, which begin with a run outside.
-
-    Returns:
-        As :func:`edges_of`.
-    """
-    edges, lengths = [], []
-    for code in codes:
-        counts = code["counts"]
-        runs = np.asarray(counts, np.int64) if isinstance(counts, list | tuple) else _decompressed(counts)
-        places = np.cumsum(runs)
-        if len(places) % 2:
-            places = places[:-1]  # the last run is outside
-        edges.append(places)
-        lengths.append(len(places))
-    flat = np.concatenate(edges) if edges else np.empty(0, np.int64)
-    return torch.from_numpy(flat), torch.tensor(lengths, dtype=torch.int64)
-
-
-def _decompressed(counts: str | bytes) -> Array:
-    """COCO's run lengths from its text: six-bit digits, five of them value, one "more follows", from low to high.
-
-    From the fourth on each number is the difference to the one two places before.
-    """
-    text = counts.encode() if isinstance(counts, str) else counts
-    digits = np.frombuffer(text, np.uint8).astype(np.int64) - 48
-    if not len(digits):
-        return digits
-    last = (digits & 0x20) == 0
-    ends = np.flatnonzero(last)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    shift = 5 * (np.arange(len(digits)) - np.repeat(starts, ends - starts + 1))
-    runs = np.add.reduceat((digits & 0x1F) << shift, starts)
-    runs -= np.where(digits[ends] & 0x10, np.int64(1) << (shift[ends] + 5), 0)
-    runs[1::2] = np.cumsum(runs[1::2])
-    runs[2::2] = np.cumsum(runs[2::2])
-    return runs
-
-
 def columns_of_images(
     preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]], packed: bool
 ) -> dict[str, Tensor]:
     """The mask columns of images whose ``masks`` are (N, H, W) tensors or lists of run-length codes.
 
     Raises:
-        ValueError: where the masks of an image are not as many as its labels, or not of one size.
+        ValueError: for a run-length code that is none, and where the masks of an image are not as many as its labels,
+            or not of one size.
     """
     if packed:
         raise ValueError("`preds` and `target` must be lists of dicts, one an image, for `iou_type='segm'`")
@@ -106,52 +66,52 @@ def columns_of_images(
                 f"{one[2]} and {two[2]}"
             )
         sizes.append(known.pop() if known else (0, 0))
-    device = preds[0]["labels"].device if preds else None
-    columns: dict[str, Tensor] = {"image_sizes": torch.tensor(sizes, dtype=torch.int64, device=device).reshape(-1, 2)}
+    columns = {"image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)}
     for side, images in found.items():
-        nothing = torch.empty(0, dtype=torch.int64, device=device)
+        nothing = torch.empty(0, dtype=torch.int64, device=images[0][0].device if images else None)
         columns[f"{side}_mask_edges"] = torch.cat([nothing, *(edges.to(nothing.device) for edges, _, _ in images)])
         columns[f"{side}_edges_per_mask"] = torch.cat([nothing, *(many.to(nothing.device) for _, many, _ in images)])
-    return columns
+    return {name: memory.sent(x, preds[0]["labels"].device) if preds else x for name, x in columns.items()}
 
 
-def _coded(name: str, images: Sequence[Mapping[str, Any]]) -> list[tuple[Tensor, Tensor, tuple[int, int] | None]]:
+def _coded(name: str, images: Sequence[Mapping[str, Any]]) -> list[tuple[Tensor, Tensor, Size | None]]:
     """Edges, edges a mask and size of each image's masks."""
-    out = []
-    for place, image in enumerate(images):
-        where = f"`{name}[{place}]['masks']`"
-        if "masks" not in image:
-            raise ValueError(f"`{name}[{place}]` must have the key 'masks', got {sorted(image)}")
-        given = image["masks"]
-        if isinstance(given, Tensor):
-            if given.numel() and given.ndim != 3:
-                raise ValueError(f"{where} must have shape (N, height, width), got {tuple(given.shape)}")
-            size = (int(given.shape[1]), int(given.shape[2])) if given.ndim == 3 and len(given) else None
-            edges, lengths = edges_of(given.reshape(len(given), *(size or (0, 0))))
-        else:
-            size = _size_of_codes(where, given)
-            edges, lengths = edges_of_codes(given)
-        if len(lengths) != len(image["labels"]):
+    rules.missing(name, images, "masks")
+    given = [image["masks"] for image in images]
+    for place, masks in enumerate(given):
+        if not isinstance(masks, Tensor | list | tuple):
             raise ValueError(
-                f"{where} must hold one mask for each of {len(image['labels'])} labels, got {len(lengths)}"
+                f"`{name}[{place}]['masks']` must be a tensor, or a list of dicts with 'size' and 'counts', got "
+                f"{type(masks).__name__}"
             )
-        out.append((edges, lengths, size))
+    coded = [place for place, masks in enumerate(given) if not isinstance(masks, Tensor | DecodedMasks)]
+    decoded = run_lengths.decode_images(
+        [given[place] for place in coded], lambda image, mask: f"`{name}[{coded[image]}]['masks'][{mask}]`"
+    )
+    for place, masks in zip(coded, decoded, strict=True):
+        given[place] = masks
+    out = []
+    for place, (image, masks) in enumerate(zip(images, given, strict=True)):
+        where = f"`{name}[{place}]['masks']`"
+        found = _dense(where, masks) if isinstance(masks, Tensor) else (masks.edges, masks.lengths, masks.size)
+        if len(found[1]) != len(image["labels"]):
+            raise ValueError(
+                f"{where} must hold one mask for each of {len(image['labels'])} labels, got {len(found[1])}"
+            )
+        out.append(found)
     return out
 
 
-def _size_of_codes(where: str, codes: Any) -> tuple[int, int] | None:
-    """The one size of a list of run-length codes."""
-    fits = isinstance(codes, list | tuple) and all(
-        isinstance(x, Mapping) and {"size", "counts"} <= set(x) for x in codes
-    )
-    if not fits:
+def _dense(where: str, masks: Tensor) -> tuple[Tensor, Tensor, Size | None]:
+    """Edges, edges a mask and size of (N, H, W) masks."""
+    if masks.numel() and masks.ndim != 3:
+        raise ValueError(f"{where} must have shape (N, height, width), got {tuple(masks.shape)}")
+    if masks.numel() and (masks.is_floating_point() or masks.is_complex()):
         raise ValueError(
-            f"{where} must be a tensor, or a list of dicts with 'size' and 'counts', got {type(codes).__name__}"
+            f"{where} must be a bool or integer tensor, got {masks.dtype}; say what is inside, as by `masks > 0.5`"
         )
-    sizes = {(int(code["size"][0]), int(code["size"][1])) for code in codes}
-    if len(sizes) > 1:
-        raise ValueError(f"{where} must hold masks of one size, got {sorted(sizes)}")
-    return sizes.pop() if sizes else None
+    size = (int(masks.shape[1]), int(masks.shape[2])) if masks.ndim == 3 and len(masks) else None
+    return *edges_of(masks.reshape(len(masks), *(size or (0, 0)))), size
 
 
 def area(edges: Tensor, lengths: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from torch_ap.core.messages import shown
+
 VALUE_RULES = (
     "`boxes` must be finite",
     "`scores` must not hold NaN",
@@ -108,17 +110,17 @@ def missing(name: str, items: Sequence[Mapping[str, Any]], key: str) -> None:
     """Every dict has the key."""
     for place, item in enumerate(items):
         if key not in item:
-            raise ValueError(f"`{name}[{place}]` must have the key '{key}', got {sorted(item)}")
+            raise ValueError(f"`{name}[{place}]` must have the key '{key}', got {shown(sorted(item, key=str))}")
 
 
 def counts(name: str, value: Any, total: int) -> None:
     """``counts`` of the packed form: integers of at least 0 that add up to the number of rows."""
     if not isinstance(value, Tensor) or value.ndim != 1 or not _dtype_fits("counts", value.dtype):
-        raise ValueError(f"`{name}['counts']` must be a 1-D integer tensor, got {value!r}")
+        raise ValueError(f"`{name}['counts']` must be a 1-D integer tensor, got {shown(value)}")
     if value.device.type == "cpu" and len(value) and (int(value.min()) < 0 or int(value.sum()) != total):
         raise ValueError(
             f"`{name}['counts']` must be at least 0 and add up to the number of rows, {total}; "
-            f"got {value.tolist()[:20]}"
+            f"got {shown(value.tolist())}"
         )
 
 
@@ -183,7 +185,7 @@ def _refused(
         name, key = place
         row = int(bad.reshape(len(values), -1).any(1).nonzero()[0])
         where = f"`{name}['{key}']`" if image is None else f"`{name}[{int(image[row])}]['{key}']`"
-        raise ValueError(f"{where} {said}, got {values[row].tolist()}")
+        raise ValueError(f"{where} {said}, got {shown(values[row].tolist())}")
     return None
 
 
@@ -199,24 +201,27 @@ def numbers(name: str, value: Any, *, low: float, high: float) -> None:
     """A list (or tuple) of numbers in [low, high], one at least."""
     fits = isinstance(value, list | tuple) and len(value)
     if not fits or not all(isinstance(x, int | float) and not isinstance(x, bool) and low <= x <= high for x in value):
-        raise ValueError(f"`{name}` must be None or a list of numbers in [{low:g}, {high:g}], got {value!r}")
+        raise ValueError(f"`{name}` must be None or a list of numbers in [{low:g}, {high:g}], got {shown(value)}")
 
 
 def detection_limits(value: Any) -> None:
     """A list of ints of at least 1."""
     fits = isinstance(value, list | tuple) and len(value)
     if not fits or not all(isinstance(x, int) and not isinstance(x, bool) and x >= 1 for x in value):
-        raise ValueError(f"`max_detection_thresholds` must be None or a list of ints of at least 1, got {value!r}")
+        raise ValueError(f"`max_detection_thresholds` must be None or a list of ints of at least 1, got {shown(value)}")
 
 
 def area_ranges(value: Any) -> None:
     """A dict of name to (low, high), low <= high, no NaN."""
     if not isinstance(value, Mapping) or not value:
-        raise ValueError(f"`area_ranges` must be None or a dict of names to (low, high), got {value!r}")
+        raise ValueError(f"`area_ranges` must be None or a dict of names to (low, high), got {shown(value)}")
     for name, bounds in value.items():
         pair = isinstance(bounds, list | tuple) and len(bounds) == 2
+        pair = pair and all(isinstance(x, int | float) and not isinstance(x, bool) for x in bounds)
         if not isinstance(name, str) or not pair or not bounds[0] <= bounds[1]:
-            raise ValueError(f"`area_ranges` must map names to (low, high) with low <= high, got {name!r}: {bounds!r}")
+            raise ValueError(
+                f"`area_ranges` must map names to (low, high) with low <= high, got {shown({name: bounds})}"
+            )
 
 
 def place_among(name: str, value: Any, allowed: Sequence[float]) -> int:
@@ -228,5 +233,5 @@ def place_among(name: str, value: Any, allowed: Sequence[float]) -> int:
     number = not isinstance(value, bool) and isinstance(value, int | float)
     places = [place for place, one in enumerate(allowed) if number and math.isclose(one, value, abs_tol=1e-9)]
     if not places:
-        raise ValueError(f"`{name}` must be one of {', '.join(f'{x:g}' for x in allowed)}, got {value!r}")
+        raise ValueError(f"`{name}` must be one of {', '.join(f'{x:g}' for x in allowed)}, got {shown(value)}")
     return places[0]

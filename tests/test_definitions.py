@@ -1,0 +1,84 @@
+"""The page of definitions: its code runs and prints what it says, and every name in its tables exists."""
+
+import ast
+import importlib
+import inspect
+import pathlib
+import re
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+import torch_ap
+
+PAGE = (pathlib.Path(__file__).parent.parent / "docs" / "definitions.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+ROWS = [line.strip("| \n").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
+NAMES = sorted({name for row in ROWS for name in re.findall(r"`([^`]+)`", row[-1])})
+TEXTS = ("Zhu (2004)", "A tutorial", "An encyclopedia article", "Su & Zhang", "A note on AP")
+
+
+def said(block):
+    """What the comments of a block say it prints: behind the call, or below a loop."""
+    return [line.split("# ", 1)[1] for line in block.splitlines() if re.match(r"(print\(.*\)\s+)?# ", line)]
+
+
+def resolve(path):
+    """What stands under a dotted name: a module's member, or a field or property of a record."""
+    found = torch_ap
+    for part in path.split("."):
+        if inspect.isclass(found) and is_dataclass(found) and part in {x.name for x in fields(found)}:
+            return found
+        if inspect.ismodule(found) and not hasattr(found, part):
+            found = importlib.import_module(f"{found.__name__}.{part}")
+        else:
+            found = getattr(found, part)
+    return found
+
+
+def arguments(call):
+    """Keywords, and what is given without one, of ``f(a, b=)`` or ``f(b="x")``."""
+    tree = ast.parse(re.sub(r"=(?=[,)])", "=...", call), mode="eval").body
+    return [x.id for x in tree.args], {x.arg: x.value for x in tree.keywords}
+
+
+def test_the_page_runs_and_prints_what_it_says(capsys):
+    names = {}
+    for block in BLOCKS:
+        exec(block, names)
+        assert capsys.readouterr().out.splitlines() == said(block)
+
+
+def test_every_text_has_its_table_and_its_code():
+    sections = PAGE.split("\n## ")[1:]
+    assert [section.startswith(text) for section, text in zip(sections, TEXTS, strict=True)] == [True] * len(TEXTS)
+    assert all("```python" in section and "| where | definition | here |" in section for section in sections)
+    assert len(ROWS) > 80
+    assert all(len(row) == 3 for row in ROWS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_exists(name):
+    path, _, rest = name.partition("(")
+    function = resolve(path)
+    if not rest:
+        return
+    positional, keywords = arguments(name)
+    signature = inspect.signature(function)
+    known = dict(signature.parameters)
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:  # settings that a TypedDict spells out
+            owner = function.__init__ if inspect.isclass(function) else function
+            spelled = getattr(inspect.get_annotations(owner)[parameter.name], "__args__", ())
+            known |= {name: None for settings in spelled for name in settings.__annotations__}
+    assert set(positional) | set(keywords) <= set(known), f"{name} does not fit {signature}"
+    leading = [x for x in known if x != "self"]
+    assert positional == leading[: len(positional)]
+
+
+def test_a_name_that_does_not_exist_would_be_found():
+    with pytest.raises((AttributeError, ModuleNotFoundError)):
+        resolve("functional.no_such_measure")
+    with pytest.raises(AttributeError):
+        resolve("functional.Counts.no_such_ratio")
+    assert said("x = 1\nprint(x)  # 1\nfor y in (1,):\n    print(y)\n# 1\n") == ["1", "1"]

@@ -1,0 +1,184 @@
+"""Run-length codes: what pycocotools writes is read, and whatever is no code is refused by name, wherever it enters."""
+
+import copy
+import itertools
+import pickle
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torch_ap.core.detection import run_lengths
+from torch_ap.functional.detection import coco_mean_average_precision
+from torch_ap.metrics.detection import MeanAveragePrecision
+
+
+def text_of(numbers):
+    """COCO's text of numbers as they stand, whether or not they are runs: differences from the fourth on."""
+    text = []
+    for place, number in enumerate(numbers):
+        rest, more = number - (numbers[place - 2] if place > 2 else 0), True
+        while more:
+            digit, rest = rest & 31, rest >> 5
+            more = rest != (-1 if digit & 16 else 0)
+            text.append(chr(48 + digit + 32 * more))
+    return "".join(text)
+
+
+def decode(*counts, size=(4, 5)):
+    codes = [{"size": list(size), "counts": one} for one in counts]
+    return run_lengths.decode_images([codes], lambda image, mask: f"image {image} mask {mask}")[0]
+
+
+def edges_of(runs):
+    ends = list(itertools.accumulate(runs))
+    return ends if len(ends) % 2 == 0 else ends[:-1]
+
+
+# runs of a mask of 20 pixels: 0 anywhere, odd and even many
+valid = st.lists(st.integers(0, 20), max_size=9).map(lambda ends: np.diff([0, *sorted(ends), 20]).tolist())
+
+
+@given(st.lists(st.tuples(valid, st.integers(0, 2)), max_size=12))
+def test_text_lists_and_arrays_say_the_same(codes):
+    forms = [lambda runs: runs, text_of, lambda runs: torch.tensor(runs)]
+    decoded = decode(*(forms[form](runs) for runs, form in codes))
+    parts = torch.split(decoded.edges, decoded.lengths.tolist()) if len(codes) else []
+    assert [part.tolist() for part in parts] == [edges_of(runs) for runs, _ in codes]
+
+
+numbers = st.lists(st.one_of(st.integers(-2, 20), st.sampled_from([1 << 40, 1 << 43, -(1 << 43)])), max_size=6)
+
+
+@given(st.lists(st.one_of(valid, numbers), min_size=1, max_size=5), st.booleans())
+def test_the_first_that_is_none_is_named(codes, as_text):
+    bad = [place for place, runs in enumerate(codes) if sum(runs) != 20 or any(run < 0 for run in runs)]
+    counts = [text_of(runs) if as_text else runs for runs in codes]
+    if bad:
+        with pytest.raises(ValueError, match=rf"^image 0 mask {bad[0]}: 'counts' must "):
+            decode(*counts)
+    else:
+        assert decode(*counts).lengths.tolist() == [len(edges_of(runs)) for runs in codes]
+
+
+@given(st.text(alphabet=[chr(x) for x in (0, 40, 47, 48, 50, 68, 80, 100, 111, 112, 233, 0xD800)], max_size=8))
+def test_any_text_is_read_as_pycocotools_reads_it_or_refused(text):
+    fault = run_lengths._fault(text, 20)
+    if fault:
+        with pytest.raises(ValueError, match=f"^image 0 mask 0: 'counts' {re.escape(fault)}$"):
+            decode(text)
+        return
+    decoded = decode(text)
+    rle = pytest.importorskip("pycocotools.mask")
+    assert int(rle.area({"size": [4, 5], "counts": text.encode()})) == int(decoded.edges.reshape(-1, 2).diff().sum())
+
+
+FAULTS = {
+    "negative": ([-1, 21], "must be runs of whole numbers of at least 0, got -1 as run 0"),
+    "fractional": ([1.5, 18.5], "must be runs of whole numbers of at least 0, got 1.5 as run 0"),
+    "a whole float": ([3.0, 17], "must be runs of whole numbers of at least 0, got 3.0 as run 0"),
+    "bool": ([True, 19], "must be runs of whole numbers of at least 0, got True as run 0"),
+    "text": (["3", 17], "must be runs of whole numbers of at least 0, got '3' as run 0"),
+    "nested": ([[3, 17]], r"must be runs of whole numbers of at least 0, got \[3, 17\] as run 0"),
+    "null": ([None, 20], "must be runs of whole numbers of at least 0, got None as run 0"),
+    "empty": ([], "must be runs that add up to height times width, 20, got 0"),
+    "overlong": ([3, 18], "must be runs that add up to height times width, 20, got 21"),
+    "beyond any picture": ([0, 1 << 62], "add up to height times width, 20, got 4611686018427387904"),
+    "beyond 64 bits": ([0, 1 << 64, 20], "add up to height times width, 20, got 18446744073709551636"),
+    "a sum that wraps": ([1 << 62] * 4 + [20], "add up to height times width, 20, got 18446744073709551636"),
+    "float tensor": (torch.tensor([3.0, 17.0]), "got 3.0 as run 0"),
+    "0-d tensor": (torch.tensor(20), "must be text or a list of whole numbers, got 20"),
+    "no list": (None, "must be text or a list of whole numbers, got None"),
+    "a dict": ({}, r"must be text or a list of whole numbers, got \{\}"),
+    "empty text": ("", "must be runs that add up to height times width, 20, got 0"),
+    "junk": ("junk~~", "whose characters are '0' to 'o', not 'u' at 1, got 'junk~~'"),
+    "other letters": ("é", "whose characters are '0' to 'o'"),
+    "cut off": (text_of([0, 20])[:-1] + "d", "is cut off within a number"),
+    "a long number": ("d" * 20 + "0", "whose numbers have at most 9 characters"),
+    "of another size": (text_of([3, 27]), "must be runs that add up to height times width, 20, got 30"),
+    "a wrapping text": (text_of([3, 1 << 43]), "must be runs that add up to"),
+}
+SIZES = {
+    "one number": ([20], r"'size' must hold height and width, .*, got \[20\]"),
+    "null": (None, "got None"),
+    "text": (["4", "5"], r"got \['4', '5'\]"),
+    "floats": ([4.0, 5.0], r"got \[4.0, 5.0\]"),
+    "negative": ([-4, -5], r"got \[-4, -5\]"),
+    "huge": ([1 << 40, 2], r"with a product of at most 2\^40, got"),
+}
+
+
+@pytest.mark.parametrize("beside", ["text", "list"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_named_among_good_codes(fault, beside):
+    counts, message = FAULTS[fault]
+    good = text_of([3, 17]) if beside == "text" else [3, 17]
+    with pytest.raises(ValueError, match=message) as raised:
+        decode(good, good, counts, good)
+    assert str(raised.value).startswith("image 0 mask 2: 'counts' ")
+
+
+@pytest.mark.parametrize("fault", SIZES)
+def test_faults_of_sizes(fault):
+    size, message = SIZES[fault]
+    with pytest.raises(ValueError, match=f"^image 0 mask 1: {message}|^image 0 mask 1: 'size' .*{message}"):
+        run_lengths.decode_images(
+            [[{"size": [4, 5], "counts": [20]}, {"size": size, "counts": [20]}]], lambda i, m: f"image {i} mask {m}"
+        )
+
+
+def test_long_values_are_cut():
+    for counts in ([1] * 10_000, "1" * 10_000, [10**4000]):
+        with pytest.raises(ValueError, match="mask 0: 'counts'") as raised:
+            decode(counts)
+        assert len(str(raised.value)) < 250
+
+
+def images(code):
+    good = {"size": [4, 5], "counts": [3, 17]}
+    labels, scores = torch.tensor([0, 0]), torch.tensor([0.5, 0.4])
+    return [{"masks": [good, one], "labels": labels, "scores": scores} for one in (good, code)]
+
+
+@pytest.mark.parametrize("side", ["preds", "target"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_functions_and_metrics_name_image_and_key_and_stay_as_they_were(fault, side):
+    good, bad = images({"size": [4, 5], "counts": [0, 20]}), images({"size": [4, 5], "counts": FAULTS[fault][0]})
+    given = (bad, good) if side == "preds" else (good, bad)
+    where = rf"^`{side}\[1\]\['masks'\]\[1\]`: 'counts' must "
+    with pytest.raises(ValueError, match=where):
+        coco_mean_average_precision(*given, iou_type="segm")
+    metric = MeanAveragePrecision(iou_type="segm")
+    metric.update(good, good)
+    with pytest.raises(ValueError, match=where):
+        metric.update(*given)
+    assert float(metric.compute()["map"]) == 1
+    assert len(metric.detection_edges_per_mask) == 1
+
+
+def test_masks_of_one_image_have_one_size():
+    other = images({"size": [5, 4], "counts": [20]})
+    with pytest.raises(ValueError, match=r"`preds\[1\]\['masks'\]\[1\]` must have the size of the first mask"):
+        coco_mean_average_precision(other, other, iou_type="segm")
+
+
+def test_decoded_masks_are_their_codes_and_are_not_decoded_again(monkeypatch):
+    codes = [{"size": [4, 5], "counts": text_of([3, 17])}, {"size": [4, 5], "counts": [20]}]
+    decoded = run_lengths.decode_images([codes], lambda image, mask: f"{image} {mask}")[0]
+    assert decoded == tuple(codes)
+    for again in (copy.deepcopy(decoded), pickle.loads(pickle.dumps(decoded))):
+        assert again == decoded
+        assert again.edges.tolist() == decoded.edges.tolist()
+        assert again.size == (4, 5)
+    plain = [{"masks": codes, "labels": torch.tensor([0, 1]), "scores": torch.tensor([0.5, 0.4])}]
+    ready = [{**plain[0], "masks": decoded}]
+    expected = coco_mean_average_precision(plain, plain, iou_type="segm")
+    monkeypatch.setattr(run_lengths, "_edges", None)
+    with pytest.raises(TypeError):
+        coco_mean_average_precision(plain, plain, iou_type="segm")
+    monkeypatch.undo()
+    monkeypatch.setattr(run_lengths, "_from_text", None)
+    assert coco_mean_average_precision(ready, ready, iou_type="segm")["map"] == expected["map"]

@@ -1,0 +1,198 @@
+"""More than two systems on the same items; two over repeated splits; an interval from two printed numbers."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from torch_ap.functional import binary_average_precision
+from torch_ap.inference import (
+    Resampling,
+    average_precision_interval,
+    compare_rankings,
+    compare_several_rankings,
+    compare_splits,
+    reported_average_precision_interval,
+)
+from torch_ap.inference.chance import RandomHits, normal_precision, normal_recall
+
+
+def systems(count=4, n=300, seed=0, spread=0.3):
+    generator = torch.Generator().manual_seed(seed)
+    target = (torch.rand(n, generator=generator) < 0.15).long()
+    shared = torch.randn(n, generator=generator, dtype=torch.float64)
+    own = torch.randn(count, n, generator=generator, dtype=torch.float64)
+    return shared + own + target * (1 + spread * torch.arange(count)[:, None]), target
+
+
+def test_holm_is_compare_rankings_for_all_pairs():
+    preds, target = systems()
+    found = compare_several_rankings(preds, target, test="influence", design="iid")
+    pairs = {
+        (i, j): compare_rankings(preds[i], preds[j], target, method="influence", design="iid")
+        for i in range(4)
+        for j in range(i)
+    }
+    assert found.means.tolist() == pytest.approx([binary_average_precision(x, target).item() for x in preds])
+    for (i, j), pair in pairs.items():
+        assert found.p_value[i, j] == found.p_value[j, i]
+        assert found.p_value[i, j].item() == pytest.approx(pair.p_value)
+        assert found.difference[i, j].item() == pytest.approx(pair.difference)
+    ordered = sorted(pairs.values(), key=lambda pair: pair.p_value)
+    raised = np.maximum.accumulate([p.p_value * (6 - place) for place, p in enumerate(ordered)]).clip(max=1)
+    wanted = {(p.value_a, p.value_b): x for p, x in zip(ordered, raised, strict=True)}
+    for (i, j), pair in pairs.items():
+        assert found.adjusted[i, j].item() == pytest.approx(wanted[pair.value_a, pair.value_b])
+    assert (found.p_value.diagonal() == 1).all()
+
+
+def test_two_systems_need_no_adjustment():
+    preds, target = systems(2)
+    found = compare_several_rankings(preds, target)
+    assert found.adjusted[0, 1].item() == found.p_value[0, 1].item() == compare_rankings(*preds, target).p_value
+
+
+def test_tukey_of_two_systems_is_the_swap_test():
+    preds, target = systems(2, spread=0.2)
+    how = Resampling(2000)
+    found = compare_several_rankings(preds, target, method="tukey", resampling=how).adjusted[0, 1].item()
+    swap = compare_rankings(*preds, target, method="permutation", resampling=how).p_value
+    assert found == pytest.approx(swap, abs=4 * math.sqrt(swap / 1000))
+    assert compare_several_rankings(preds, target, method="tukey", resampling=how).adjusted[0, 1] == found
+
+
+def test_tukey_knows_ranks_only_and_finds_what_is_there():
+    preds, target = systems(3, spread=1.0)
+    found = compare_several_rankings(preds, target, method="tukey", resampling=Resampling(200))
+    other = compare_several_rankings(preds.exp(), target, method="tukey", resampling=Resampling(200))
+    assert torch.equal(found.adjusted, other.adjusted)
+    assert found.adjusted[0, 2] < 0.02
+    shuffled = compare_several_rankings(torch.stack([preds[1]] * 3), target, method="tukey", resampling=Resampling(50))
+    assert (shuffled.adjusted == 1).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["holm", "tukey"])
+def test_family_wise_error(method):
+    told = []
+    for seed in range(100):
+        preds, target = systems(4, 200, seed, spread=0.0)
+        found = compare_several_rankings(preds, target, method=method, resampling=Resampling(99))
+        told.append(bool((found.adjusted <= 0.05).any()))
+    assert np.mean(told) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 100)
+
+
+def test_bad_systems():
+    preds, target = systems(2)
+    for bad in (preds[0], preds[:1]):
+        with pytest.raises(ValueError, match=r"`preds` must have shape \(S, N\)"):
+            compare_several_rankings(bad, target)
+    for name in ("method", "test", "design"):
+        with pytest.raises(ValueError, match="must be one of"):
+            compare_several_rankings(preds, target, **{name: "x"})
+    with pytest.raises(ValueError, match="`target` must have shape"):
+        compare_several_rankings(preds, target[:5])
+    with pytest.raises(ValueError, match=r"`preds` must not hold NaN; got nan at index \(1, 3\)"):
+        compare_several_rankings(
+            preds.index_put((torch.tensor(1), torch.tensor(3)), torch.tensor(torch.nan).double()), target
+        )
+    nothing = compare_several_rankings(preds, torch.zeros_like(target), method="tukey")
+    assert nothing.adjusted[0, 1].isnan()
+    assert "no hits" in nothing.reason
+
+
+def two_over_splits(count=30, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(0.8, 0.02, count)
+    return torch.from_numpy(a), torch.from_numpy(a - rng.normal(0.01, 0.02, count))
+
+
+@pytest.mark.parametrize(("n_train", "n_test"), [(900, 100), (2, 1), (0.5, 0.5)])
+def test_corrected_t(n_train, n_test):
+    a, b = two_over_splits()
+    found = compare_splits(a, b, n_train, n_test)
+    plain = stats.ttest_rel(a.numpy(), b.numpy())
+    t = plain.statistic / math.sqrt(1 + 30 * n_test / n_train)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(t), 29))
+    assert found.difference / found.standard_error == pytest.approx(t)
+    half = stats.t.ppf(0.975, 29) * found.standard_error
+    assert (found.low, found.high) == pytest.approx((found.difference - half, found.difference + half))
+    assert found.p_value > plain.pvalue
+    assert (found.splits, found.reason) == (30, "")
+    edge = compare_splits(a, b, n_train, n_test, level=1 - found.p_value)
+    assert min(abs(edge.low), abs(edge.high)) == pytest.approx(0, abs=1e-9)
+
+
+def test_corrected_t_is_that_of_scikit_learns_example():
+    """Written out as there: https://scikit-learn.org, "Statistical comparison of models using grid search"."""
+    a, b = (x.numpy() for x in two_over_splits(100, 3))
+    differences, n_train, n_test = a - b, 180, 20
+    corrected_std = np.sqrt(np.var(differences, ddof=1) * (1 / len(differences) + n_test / n_train))
+    t_stat = np.mean(differences) / corrected_std
+    p = 2 * stats.t.sf(np.abs(t_stat), len(differences) - 1)
+    assert compare_splits(torch.from_numpy(a), torch.from_numpy(b), n_train, n_test).p_value == pytest.approx(p)
+
+
+def test_splits_without_spread_and_bad_arguments():
+    a, b = two_over_splits(5)
+    same = compare_splits(a, a, 9, 1)
+    assert (same.p_value, same.low, same.high) == (1, 0, 0)
+    shifted = compare_splits(a, a - 0.1, 9, 1)
+    assert math.isnan(shifted.p_value)
+    assert "all differences are equal" in shifted.reason
+    for arguments, name in (
+        ((a[:1], b[:1], 9, 1), "values_a"),
+        ((a, b[:2], 9, 1), "values_a"),
+        ((a, b, 0, 1), "n_train"),
+        ((a, b, 9, -1), "n_test"),
+        ((a * torch.nan, b, 9, 1), "values_a"),
+    ):
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            compare_splits(*arguments)
+    with pytest.raises(ValueError, match="`level`"):
+        compare_splits(a, b, 9, 1, level=95)
+
+
+@pytest.mark.parametrize("method", ["boyd-logit", "boyd-binomial"])
+def test_reported_interval_is_that_of_the_ranking(method):
+    preds, target = systems(1)
+    wanted = average_precision_interval(preds[0], target, method=method, level=0.9)
+    found = reported_average_precision_interval(wanted.estimate, int(target.sum()), method=method, level=0.9)
+    for name in ("estimate", "low", "high", "standard_error"):
+        assert getattr(found, name).item() == pytest.approx(getattr(wanted, name).item(), rel=1e-12)
+
+
+def test_reported_interval_at_the_edges():
+    perfect = reported_average_precision_interval(1.0, 10)
+    assert (perfect.low.item(), perfect.high.item()) == pytest.approx((0.05**0.1, 1))
+    assert "AP of 1" in perfect.reason
+    for value, m in ((0.0, 10), (0.4, 1)):
+        found = reported_average_precision_interval(value, m)
+        assert found.low.isnan()
+        assert found.reason
+    for arguments, name in (((1.1, 3), "average_precision"), ((0.5, 0), "m"), ((0.5, 2.5), "m")):
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            reported_average_precision_interval(*arguments)
+    with pytest.raises(ValueError, match="`method`"):
+        reported_average_precision_interval(0.5, 5, method="influence")
+
+
+@pytest.mark.parametrize(("n", "m", "t"), [(8, 3, 2), (3000, 245, 50), (5, 5, 5), (7, 1, 7), (1, 1, 1)])
+def test_laws_of_recall_precision_and_survival_by_name(n, m, t):
+    law = RandomHits(n, m, t)
+    hits = range(max(0, t - (n - m)), min(m, t) + 1)
+    chance = [Fraction(math.comb(m, h) * math.comb(n - m, t - h), math.comb(n, t)) for h in hits]
+    mean = sum(h * p for h, p in zip(hits, chance, strict=True))
+    variance = sum((h - mean) ** 2 * p for h, p in zip(hits, chance, strict=True))
+    assert (law.recall_mean, law.recall_variance) == pytest.approx((mean / m, variance / m**2))
+    assert (law.precision_mean, law.precision_variance) == pytest.approx((mean / t, variance / t**2))
+    assert (law.survival_mean, law.survival_variance) == pytest.approx((1 - mean / m, variance / m**2))
+    assert math.sqrt(law.precision_variance) == pytest.approx(normal_precision(n, m, t).standard_deviation)
+    assert math.sqrt(law.recall_variance) == pytest.approx(normal_recall(n, m, t).standard_deviation)
+    nothing = RandomHits(n, 0, t)
+    assert math.isnan(nothing.recall_mean)
+    assert math.isnan(nothing.survival_variance)
+    assert (nothing.precision_mean, nothing.precision_variance) == (0, 0)

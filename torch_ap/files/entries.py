@@ -1,0 +1,194 @@
+"""Lists of objects in JSON files: their values by key, where every complaint names file, list, place and key."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.messages import shown
+from torch_ap.files import text as text_files
+
+Entry: TypeAlias = Mapping[str, Any]
+Value = TypeVar("Value")
+
+_NUMBERS = {int, float}
+_INT64 = 1 << 63
+
+
+def load(path: str | Path) -> Any:
+    """What a JSON file holds; UTF-8, with or without a byte-order mark.
+
+    Raises:
+        ValueError: for another encoding, or what is no JSON, naming the file and where in it.
+    """
+    content = text_files.read(path)
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError(f"{path}: must be JSON of less depth, lists or objects lie too deep in one another") from None
+    except ValueError as reason:
+        raise ValueError(f"{path}: must be JSON: {reason}") from None
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Objects of one list of a file, in any order.
+
+    Attributes:
+        entries: the objects.
+        where: what messages call the list.
+        places: the place of each in the list.
+    """
+
+    entries: list[Entry]
+    where: str
+    places: list[int]
+
+    @classmethod
+    def of(cls, entries: list[Any], where: str) -> "Entries":
+        """All of a list, each of which must be an object."""
+        for place, entry in enumerate(entries):
+            if not isinstance(entry, dict):
+                raise ValueError(f"{where}[{place}]: must be an object, got {type(entry).__name__}")
+        return cls(entries, where, list(range(len(entries))))
+
+    def ordered(self, order: list[int]) -> "Entries":
+        """The entries in another order."""
+        return Entries([self.entries[row] for row in order], self.where, [self.places[row] for row in order])
+
+    def each(self, key: str, read: Callable[[Any], Value], default: Any = None) -> list[Value]:
+        """One key of every entry; ``default`` where an entry lacks it, unless that is None.
+
+        Args:
+            key: of the entries.
+            read: makes a value of what stands there; raises ValueError, which says what it must be.
+            default: what stands there where nothing does.
+        """
+        try:
+            if default is None:
+                return [read(entry[key]) for entry in self.entries]
+            return [read(entry.get(key, default)) for entry in self.entries]
+        except (KeyError, ValueError):
+            self._complain(key, read, optional=default is not None)
+            raise
+
+    def _complain(self, key: str, read: Callable[[Any], Any], *, optional: bool) -> None:
+        """Name the first entry that cannot be read."""
+        for place, entry in zip(self.places, self.entries, strict=True):
+            if key in entry:
+                try:
+                    read(entry[key])
+                except ValueError as reason:
+                    raise ValueError(f"{self.where}[{place}]: '{key}' {reason}") from None
+            elif not optional:
+                raise ValueError(
+                    f"{self.where}[{place}]: must have the key '{key}', got {shown(list(entry))}"
+                ) from None
+
+    def integers(self, key: str) -> list[int]:
+        """One whole number of every entry."""
+        values: list[Any] = [entry.get(key) for entry in self.entries]
+        if set(map(type, values)) == {int} and min(values) >= -_INT64 and max(values) < _INT64:
+            return values
+        return self.each(key, integer)
+
+    def numbers(self, key: str, read: Callable[[Any], float], default: float | None = None) -> Tensor:
+        """:meth:`each` as float64, at once where all are plain finite numbers, which every ``read`` takes."""
+        values = [entry.get(key, default) for entry in self.entries]
+        if set(map(type, values)) <= _NUMBERS:
+            with suppress(OverflowError):
+                out = np.array(values, np.float64)
+                if np.isfinite(out).all():
+                    return torch.from_numpy(out)
+        return torch.tensor(self.each(key, read, default), dtype=torch.float64)
+
+    def boxes(self, key: str, read: Callable[[Any], list[float]]) -> Tensor:
+        """:meth:`each` as (N, 4) float64, of lists of four numbers; at once where ``read`` could complain of none."""
+        values = [entry.get(key) for entry in self.entries]
+        if all(type(value) is list and len(value) == 4 and set(map(type, value)) <= _NUMBERS for value in values):
+            with suppress(OverflowError):
+                out = np.array(values, np.float64).reshape(-1, 4)
+                if np.isfinite(out).all() and not (out[:, 2:] < 0).any():
+                    return torch.from_numpy(out)
+        return torch.tensor(self.each(key, read), dtype=torch.float64).reshape(-1, 4)
+
+    def unique(self, key: str) -> list[int]:
+        """One whole number of every entry, each once."""
+        values = self.integers(key)
+        seen: set[int] = set()
+        for place, value in zip(self.places, values, strict=True):
+            if value in seen:
+                raise ValueError(f"{self.where}[{place}]: '{key}' must be given once, got {value} again")
+            seen.add(value)
+        return values
+
+    def known(self, key: str, allowed: Mapping[int, Value]) -> list[Value]:
+        """What the whole number of every entry stands for."""
+        values = self.integers(key)
+        for place, value in zip(self.places, values, strict=True):
+            if value not in allowed:
+                raise ValueError(f"{self.where}[{place}]: unknown {key} {value}")
+        return [allowed[value] for value in values]
+
+
+def integer(value: Any) -> int:
+    """A whole number of 64 bits, written as one."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
+        raise ValueError(f"must be an integer, got {shown(value)}")
+    return value
+
+
+def text(value: Any) -> str:
+    """Text."""
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, got {shown(value)}")
+    return value
+
+
+def flag(value: Any) -> int:
+    """0 or 1, or false or true."""
+    if not isinstance(value, int | float) or value not in (0, 1):
+        raise ValueError(f"must be 0 or 1, got {shown(value)}")
+    return int(value)
+
+
+def number(value: Any) -> float:
+    """A number that is not NaN, written as one."""
+    if type(value) in _NUMBERS:
+        with suppress(OverflowError):
+            if not math.isnan(value):
+                return float(value)
+    raise ValueError(f"must be a number, got {shown(value)}")
+
+
+def finite(value: Any) -> float:
+    """A finite number, written as one."""
+    with suppress(ValueError):
+        if math.isfinite(number(value)):
+            return float(value)
+    raise ValueError(f"must be a finite number, got {shown(value)}")
+
+
+def box(value: Any) -> list[float]:
+    """x, y, width and height."""
+    if not isinstance(value, list) or len(value) != 4:
+        raise ValueError(f"must hold x, y, width and height, got {shown(value)}")
+    try:
+        return [finite(x) for x in value]
+    except ValueError:
+        raise ValueError(f"must hold finite numbers, got {shown(value)}") from None
+
+
+def true_box(value: Any) -> list[float]:
+    """x, y, width and height, of which no size is negative."""
+    sides = box(value)
+    if min(sides[2:]) < 0:
+        raise ValueError(f"must hold a width and a height of at least 0, got {shown(value)}")
+    return sides

@@ -1,0 +1,213 @@
+"""Two systems' yes-or-no decisions on the same items: does one have the higher precision, recall or F?
+
+Yeh (2000) swaps the two systems' decisions item by item at random. Items on which they agree change nothing, and of the
+others only the number of hits and of misses that each system then retrieves counts. Both are binomial, so that few
+items need no random numbers.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core import checks
+from torch_ap.core.counts import Counts
+from torch_ap.core.order import Array
+from torch_ap.functional.cuts import counts_at_threshold
+from torch_ap.inference import rules
+from torch_ap.inference.resampling import Resampling
+
+MEASURES = ("precision", "recall", "f_beta", "accuracy")
+_MOST = 3_000_000
+_SAME = 1e-12
+
+
+@dataclass(frozen=True)
+class DecisionComparison:
+    """Two systems' decisions.
+
+    Attributes:
+        value_a: the measure of system A.
+        value_b: of system B.
+        difference: A - B.
+        p_value: two-sided, of no difference.
+        right_a: items that A decides rightly and B wrongly.
+        right_b: the reverse; for :func:`torch_ap.inference.probability_better`.
+        measure: its name.
+        method: "exact", or "randomization" where that many swaps were drawn.
+        reason: why numbers are NaN, or p is 1 by definition; "" otherwise.
+    """
+
+    value_a: float
+    value_b: float
+    difference: float
+    p_value: float
+    right_a: int
+    right_b: int
+    measure: str
+    method: str
+    reason: str = ""
+
+
+def compare_decisions(
+    preds_a: Tensor,
+    preds_b: Tensor,
+    target: Tensor,
+    *,
+    measure: Literal["precision", "recall", "f_beta", "accuracy"] = "f_beta",
+    beta: float = 1.0,
+    method: Literal["auto", "exact", "randomization"] = "auto",
+    resampling: Resampling | None = None,
+) -> DecisionComparison:
+    """Whether two systems' decisions differ in precision, recall, F_beta or accuracy: the randomization test.
+
+    p is the share of all ways to swap the two systems' decisions, item by item, in which the measure differs at least
+    as much as it does. Precision and F are ratios of two random numbers, to which paired t, Wilcoxon and sign tests do
+    not apply; tests that take the systems for independent find too little. For recall it is the exact McNemar test on
+    the relevant items, for accuracy that on all. Items are taken for independent: decisions on the words of one text
+    are not, and want one item a text, compared by :func:`torch_ap.inference.compare_queries`. The estimand is the
+    difference of the measure in the population that the items were drawn from.
+
+    Two equally good systems are told apart, at nominal 5%, with 100 / 1,000 items by precision 4.2 / 5.2%, by recall
+    1.2 / 3.7% (its law is discrete), and by F1 3.6 / 5.4% of the time, each ± .3 (``benchmarks.coverage``).
+
+    Args:
+        preds_a: (N, ...) bool decisions of system A; of scores, ``scores >= threshold``.
+        preds_b: of system B, for the same items.
+        target: (N, ...) integers or bool, 0 or 1.
+        measure: as above.
+        beta: of "f_beta": recall counts beta times as much as precision; finite, at least 0.
+        method: "exact", possible where (d + 1) (e + 1) is at most 3,000,000, with d hits and e misses on which the
+            systems differ; "randomization", (b + 1) / (B + 1) of B random swaps; or "auto": exact where possible.
+        resampling: of the swaps; None for 10,000 that repeat.
+
+    Returns:
+        :class:`DecisionComparison` of floats. Where the measure of a system is NaN (the precision of one that retrieves
+        nothing), so is p, and ``reason`` says it; a swap that makes one NaN counts as a difference at least as large.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals ``scipy.stats.permutation_test(..., permutation_type="samples")`` of the decisions, and
+    ``scipy.stats.binomtest`` of the items told apart for recall and accuracy.
+
+    Source: Yeh (2000), More Accurate Tests for the Statistical Significance of Result Differences;
+    Noreen (1989) for (b + 1) / (B + 1).
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.inference import compare_decisions
+        >>> target = torch.tensor([1, 1, 1, 1, 1, 1, 0, 0, 0, 0])
+        >>> a = torch.tensor([1, 1, 1, 1, 1, 0, 0, 0, 0, 0]).bool()
+        >>> b = torch.tensor([1, 0, 0, 0, 0, 0, 1, 1, 0, 0]).bool()
+        >>> found = compare_decisions(a, b, target)
+        >>> round(found.difference, 4), found.p_value, found.method
+        (0.6869, 0.03125, 'exact')
+    """
+    checks.one_of("measure", measure, MEASURES)
+    checks.one_of("method", method, ("auto", "exact", "randomization"))
+    checks.not_negative("beta", beta)
+    how = rules.resampling(resampling) if resampling is not None else Resampling(10_000)
+    for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
+        _check_decisions(name, preds, target)
+    values = [_measure(counts_at_threshold(preds, target), measure, beta) for preds in (preds_a, preds_b)]
+    value_a, value_b = (float(x) for x in values)
+    chosen_by = preds_a & preds_b, preds_a & ~preds_b, preds_b & ~preds_a
+    both, only_a, only_b = (_hits_and_misses(x, target) for x in chosen_by)
+    swaps = _Swaps(
+        both=both,
+        apart=(only_a[0] + only_b[0], only_a[1] + only_b[1]),
+        totals=(int((target == 1).sum()), int((target != 1).sum())),
+        measure=measure,
+        beta=beta,
+    )
+    chosen = _choose(method, swaps.apart)
+    difference = value_a - value_b
+    p, reason = math.nan, f"`{measure}` of a system is a ratio of nothing: it and p are NaN"
+    if not math.isnan(difference):
+        p = swaps.exact(abs(difference)) if chosen == "exact" else swaps.drawn(abs(difference), how)
+        reason = "" if difference else "no difference: p = 1 by definition"
+    right = only_a[0] + only_b[1], only_b[0] + only_a[1]
+    return DecisionComparison(value_a, value_b, difference, p, *right, measure, chosen, reason)
+
+
+def _choose(method: str, apart: tuple[int, int]) -> str:
+    feasible = (apart[0] + 1) * (apart[1] + 1) <= _MOST
+    if method == "exact" and not feasible:
+        raise ValueError(
+            f"`method='exact'` lists at most {_MOST:,} cases, got {apart[0]} hits and {apart[1]} misses on which the "
+            "systems differ; use 'randomization'"
+        )
+    return "exact" if feasible and method == "auto" else "randomization" if method == "auto" else method
+
+
+@dataclass(frozen=True)
+class _Swaps:
+    """The measure's difference where the items that tell the systems apart are dealt to them anew.
+
+    Attributes:
+        both: hits and misses that both retrieve.
+        apart: hits and misses that one of them retrieves.
+        totals: hits and misses in all.
+        measure: its name.
+        beta: of F.
+    """
+
+    both: tuple[int, int]
+    apart: tuple[int, int]
+    totals: tuple[int, int]
+    measure: str
+    beta: float
+
+    def reaches(self, hits: Array, misses: Array, observed: float) -> Array:
+        """Whether the difference is so large where system A gets so many of the hits and misses apart."""
+        of_a = _measure(self._counts(hits, misses), self.measure, self.beta)
+        of_b = _measure(self._counts(self.apart[0] - hits, self.apart[1] - misses), self.measure, self.beta)
+        gap: Array = (of_a - of_b).abs().numpy()
+        return ~(gap < observed - _SAME)
+
+    def _counts(self, hits: Array, misses: Array) -> Counts:
+        tp, fp = (torch.from_numpy(np.asarray(x + self.both[kind], float)) for kind, x in enumerate((hits, misses)))
+        return Counts(tp=tp, fp=fp, fn=self.totals[0] - tp, tn=self.totals[1] - fp)
+
+    def exact(self, observed: float) -> float:
+        """The share of all swaps."""
+        from scipy.special import gammaln
+
+        chances = []
+        for number in self.apart:
+            drawn = np.arange(number + 1)
+            logs = gammaln(number + 1) - gammaln(drawn + 1) - gammaln(number - drawn + 1) - number * math.log(2)
+            chances.append(np.exp(logs))
+        hits, misses = (x.ravel() for x in np.indices((self.apart[0] + 1, self.apart[1] + 1)))
+        reached = self.reaches(hits, misses, observed).reshape(self.apart[0] + 1, self.apart[1] + 1)
+        return min(1.0, float(chances[0] @ reached @ chances[1]))
+
+    def drawn(self, observed: float, resampling: Resampling) -> float:
+        """(b + 1) / (B + 1) of random swaps."""
+        rng = np.random.Generator(np.random.SFC64([resampling.seed()]))
+        hits, misses = (rng.binomial(number, 0.5, resampling.replicates) for number in self.apart)
+        return (int(self.reaches(hits, misses, observed).sum()) + 1) / (resampling.replicates + 1)
+
+
+def _measure(counts: Counts, measure: str, beta: float) -> Tensor:
+    found: Tensor = counts.f_beta(beta) if measure == "f_beta" else getattr(counts, measure)
+    return found
+
+
+def _hits_and_misses(chosen: Tensor, target: Tensor) -> tuple[int, int]:
+    return int((chosen & (target == 1)).sum()), int((chosen & (target != 1)).sum())
+
+
+def _check_decisions(name: str, preds: Any, target: Any) -> None:
+    if not isinstance(preds, Tensor):
+        raise TypeError(f"`{name}` must be a tensor (see `torch.as_tensor`), got {type(preds).__name__}")
+    if preds.dtype != torch.bool:
+        raise ValueError(f"`{name}` must be bool decisions (of scores, `scores >= threshold`), got {preds.dtype}")
+    if isinstance(target, Tensor) and preds.shape != target.shape:
+        raise ValueError(
+            f"`{name}` and `target` must have the same shape, got {tuple(preds.shape)} and {tuple(target.shape)}"
+        )

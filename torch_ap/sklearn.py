@@ -1,0 +1,109 @@
+"""Average precision for scikit-learn: a scorer for its cross-validation and searches (extra: ``sklearn``)."""
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.functional import binary_average_precision, multiclass_average_precision, multilabel_average_precision
+
+try:
+    from sklearn.metrics import make_scorer
+except ImportError as error:
+    raise ModuleNotFoundError("torch_ap.sklearn needs scikit-learn: pip install 'torch-ap[sklearn]'") from error
+
+__all__ = ["average_precision_score", "average_precision_scorer"]
+
+
+def average_precision_score(
+    y_true: Any,
+    y_score: Any,
+    *,
+    average: Literal["micro", "macro", "weighted"] = "macro",
+    labels: Any = None,
+    pos_label: Any = None,
+    sample_weight: Any = None,
+    **convention: Any,
+) -> float:
+    """Average precision with the arguments of scikit-learn's function of this name, and this package's conventions.
+
+    Args:
+        y_true: (N,) labels of two classes, or of more with (N, C) scores; or (N, C) indicators of 0 and 1.
+        y_score: (N,) scores of the positive class, or (N, C) of each class or label.
+        average: over classes or labels, as :func:`torch_ap.functional.multilabel_average_precision` has it.
+        labels: (C,) the classes in the order of the columns; None for the distinct ones of ``y_true``, ascending.
+        pos_label: the positive one of two classes; None for 1 where they are numbers among -1, 0 and 1, else for the
+            greater, which is the class that scikit-learn's classifiers score.
+        sample_weight: (N,) weights.
+        convention: ``top_k``, ``denominator``, ``interpolation``, ``ties``, ``empty_target_action``, as
+            :func:`torch_ap.functional.binary_average_precision` has them.
+
+    Returns:
+        A float.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals ``sklearn.metrics.average_precision_score`` without ``convention``.
+
+    Example:
+        >>> from torch_ap.sklearn import average_precision_score
+        >>> average_precision_score(["no", "yes", "yes"], [0.2, 0.9, 0.1])
+        0.8333333333333333
+    """
+    truth, scores = np.asarray(y_true), _tensor(y_score)
+    settings = {
+        **convention,
+        "weights": None if sample_weight is None else _tensor(sample_weight),
+        "dtype": torch.float64,
+    }
+    if truth.ndim == 2:
+        return float(multilabel_average_precision(scores, _tensor(truth), scores.shape[-1], average, **settings))
+    if scores.ndim == 2:
+        target = _class_ids(truth, labels, scores.shape[1])
+        return float(multiclass_average_precision(scores, target, scores.shape[1], average, **settings))  # type: ignore[arg-type]
+    positive = _positive(truth) if pos_label is None else pos_label
+    return float(binary_average_precision(scores, torch.from_numpy(np.asarray(truth == positive)), **settings))
+
+
+average_precision_scorer = make_scorer(average_precision_score, response_method=("decision_function", "predict_proba"))
+"""Average precision as scikit-learn calls it: ``scorer(estimator, X, y)``, higher is better.
+
+For ``cross_val_score``, ``cross_validate``, ``GridSearchCV`` and whatever else takes ``scoring``; it asks the estimator
+for ``decision_function``, or else for ``predict_proba``. With conventions of one's own:
+``make_scorer(average_precision_score, response_method=("decision_function", "predict_proba"), top_k=10)``.
+"""
+
+
+def _tensor(values: Any) -> Tensor:
+    array = np.ascontiguousarray(values)
+    return torch.tensor(array.astype(np.float64) if array.dtype == np.longdouble else array)
+
+
+def _positive(truth: Any) -> Any:
+    """The positive label of two."""
+    found = np.unique(truth)
+    if found.dtype.kind in "biuf" and np.isin(found, [-1, 0, 1]).all():
+        return 1
+    if len(found) != 2:
+        raise ValueError(
+            f"`pos_label` must be given where `y_true` does not hold two labels, got {len(found)}: {found[:3].tolist()}"
+        )
+    return found[1]
+
+
+def _class_ids(truth: Any, labels: Any, columns: int) -> Tensor:
+    """Labels as the numbers of their columns."""
+    classes = np.unique(truth) if labels is None else np.asarray(labels)
+    if len(classes) != columns:
+        raise ValueError(
+            f"`labels` must name the {columns} columns of `y_score`, got {len(classes)} "
+            f"{'different labels in `y_true`' if labels is None else 'labels'}"
+        )
+    order = np.argsort(classes)
+    place = np.searchsorted(classes, truth, sorter=order).clip(max=columns - 1)
+    unknown = classes[order[place]] != truth
+    if unknown.any():
+        raise ValueError(f"`y_true` must hold the labels of `labels`, got {np.asarray(truth)[unknown][0]!r}")
+    return torch.from_numpy(order[place])
