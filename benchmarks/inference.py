@@ -42,7 +42,7 @@ def intervals(sizes: list[int], rounds: int) -> None:
                 names[0]: partial(average_precision_interval, preds, target),
                 names[1]: partial(average_precision_interval, preds, target, method="jackknife"),
             }
-            print(row(f"{size:.0e}, {rate:.0%}", by_turns(contenders, rounds), names), flush=True)
+            print(row(f"{size:,}, {rate:.0%}", by_turns(contenders, rounds), names), flush=True)
 
 
 def macro(rounds: int, items: int) -> None:
@@ -90,7 +90,7 @@ def comparisons(size: int) -> None:
     preds, target = scores(size, 0.02)
     other = preds + 0.3 * torch.randn(size)
     print(f"\n### Two systems on the same items, N = {size:,}\n\n| method | ms |\n|---|---|")
-    for method in ("influence", "jackknife", "bootstrap", "permutation"):
+    for method in ("logit", "influence", "jackknife", "bootstrap", "permutation"):
         run = partial(compare_rankings, preds, other, target, method=method)
         print(f"| {method} | {in_ms(once({'run': run})['run'])} |", flush=True)
 
@@ -124,7 +124,7 @@ def main() -> None:
     torch.manual_seed(0)
     quick = options.quick
     print(machine("torch", "scikit-learn", "numpy"))
-    intervals([10**4] if quick else [10**5, 10**6, 10**7], options.rounds)
+    intervals([2000] if quick else [2000, 10**5, 10**6, 10**7], options.rounds)
     macro(options.rounds, 1000 if quick else 50_000)
     bootstraps(2000 if quick else 100_000, options.rounds)
     comparisons(2000 if quick else 100_000)

@@ -54,7 +54,7 @@ def main() -> None:
     gap = first.compare(second)
     said = f"difference {gap.difference:.4f}, 95% interval {gap.low:.4f} to {gap.high:.4f}, p = {gap.p_value:.2g}"
     print(f"{len(target)} images, {int(target.sum())} of them an 8; chance gives {chance:.4f}")
-    print(f"{said} (jackknife); by swapping ranks p = {first.compare(second, method='permutation').p_value:.2g}")
+    print(f"{said} (logits); by swapping ranks p = {first.compare(second, method='permutation').p_value:.2g}")
 
     axis.axhline(chance, color="grey", linestyle=":", label=f"chance: {chance:.3f}")
     axis.set(xlabel="recall", ylabel="interpolated precision", ylim=(0, 1.02), title=said)

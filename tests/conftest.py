@@ -1,4 +1,4 @@
-"""What all tests share: drawing rankings with ties, and skipping what needs an accelerator."""
+"""What all tests share: drawing rankings with ties, the folder of public data, and accelerators."""
 
 import os
 import pathlib
@@ -7,16 +7,27 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests import emulated
+
 settings.register_profile("here", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("here")
 
 
-def pytest_collection_modifyitems(items):
-    if torch.cuda.is_available():
+def pytest_generate_tests(metafunc):
+    """Tests for accelerators run on the emulated one, and on a real one where there is one."""
+    if metafunc.definition.get_closest_marker("gpu"):
+        kinds = ["emulated", *(["cuda"] if torch.cuda.is_available() else [])]
+        metafunc.parametrize("accelerator", kinds, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def accelerator(request):
+    """What made the host wait for the emulated device, on tests that are marked ``gpu``; else None."""
+    if getattr(request, "param", None) != "emulated":
+        yield None
         return
-    for item in items:
-        if "gpu" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+    with emulated.device() as waits:
+        yield waits
 
 
 @pytest.fixture

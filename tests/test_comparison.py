@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from benchmarks.coverage import many_systems, systems
 from tests import oracles_inference as oracles
 from torch_ap.functional import binary_average_precision
 from torch_ap.inference import Resampling, compare_rankings
@@ -30,11 +31,16 @@ def pair(n=400, share=0.15, shift=0.3, seed=0):
 
 def test_reference_values():
     a, b = (torch.tensor(REFERENCE[f"scores_{x}"], dtype=F) for x in "ab")
-    found = compare_rankings(a, b, torch.tensor(REFERENCE["targets"]), method="influence")
+    found = compare_rankings(a, b, torch.tensor(REFERENCE["targets"]), method="influence", design="stratified")
     assert found.difference == pytest.approx(REFERENCE["delta"], abs=1e-14)
     assert found.standard_error == pytest.approx(REFERENCE["se"], abs=1e-14)
     assert found.difference / found.standard_error == pytest.approx(REFERENCE["z"], abs=1e-11)
-    assert found.p_value == pytest.approx(2 * stats.norm.sf(REFERENCE["z"]), rel=1e-9)
+    plain = compare_rankings(a, b, torch.tensor(REFERENCE["targets"]), method="influence-z", design="stratified")
+    assert plain.p_value == pytest.approx(2 * stats.norm.sf(REFERENCE["z"]), rel=1e-9)
+    least = min(sum(REFERENCE["targets"]), len(REFERENCE["targets"]) - sum(REFERENCE["targets"]))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(REFERENCE["z"], least - 1), rel=1e-9)
+    half = stats.t.isf(0.025, least - 1) * REFERENCE["se"]
+    assert (found.low, found.high) == pytest.approx((REFERENCE["delta"] - half, REFERENCE["delta"] + half))
 
 
 @given(
@@ -55,7 +61,7 @@ def test_jackknife_leaves_one_out(rows):
     parts = {"stratified": (gaps[kind], gaps[~kind]), "iid": (gaps,)}
     for design, samples in parts.items():
         wanted = sum((len(x) - 1) / len(x) * ((x - x.mean()) ** 2).sum() for x in samples)
-        found = compare_rankings(*tensors, design=design)
+        found = compare_rankings(*tensors, design=design, method="jackknife")
         assert found.difference == pytest.approx(float(oracles.grouped(a, target) - oracles.grouped(b, target)))
         assert found.standard_error**2 == pytest.approx(wanted, abs=1e-14)
 
@@ -74,6 +80,42 @@ def test_methods_agree_on_what_is_clear(method, design):
     back = compare_rankings(b, a, target, method=method, design=design)
     assert back.difference == -found.difference
     assert back.p_value == pytest.approx(found.p_value, abs=0.02)
+
+
+@pytest.mark.parametrize("design", ["iid", "stratified"])
+@pytest.mark.parametrize(("size", "distance"), [((40, 3), 2.0), ((30, 10), 1.0), ((30, 27), 0.5), ((12, 6), 4.0)])
+def test_p_values_are_those_of_another_code(design, size, distance):
+    """The benchmark's table has its own code for the formulas, of many rankings at once."""
+    a, b, relevant = systems.pair(design, size, distance, 0.5, True, 8, torch.Generator().manual_seed(1))
+    for method, wanted in many_systems.p_values(a, b, relevant, design).items():
+        each = zip(a, b, relevant.long(), strict=True)
+        found = [compare_rankings(*items, method=method, design=design).p_value for items in each]
+        assert found == pytest.approx(wanted.tolist(), nan_ok=True, rel=1e-9, abs=1e-12)
+
+
+def test_the_default_keeps_its_size_and_finds_more_at_high_ap_with_few_hits():
+    rejected = {}
+    for better in (False, True):
+        generator = torch.Generator().manual_seed(2)
+        found = systems.told_apart("stratified", (100, 10), 3.0, 0.0, better, repetitions=2000, generator=generator)
+        rejected |= {(method, better): share.value for (method,), share in found.items()}
+    assert 0.03 < rejected["logit", False] < 0.065
+    assert rejected["jackknife", False] < 0.01
+    assert rejected["logit", True] > 3 * rejected["influence", True]
+
+
+def test_an_ap_of_1_is_compared():
+    """Where no standard error of a logit exists, it is as though one more hit had not been found."""
+    n = torch.arange(60, 0, -1).double()
+    target = (n > 48).long()
+    worse = torch.where(torch.arange(60) % 3 == 1, n - 30, n)
+    found = compare_rankings(n, worse, target)
+    assert found.value_a == 1
+    assert 0 < found.p_value < 0.05
+    assert found.method == "logit"
+    assert (found.low, found.high) == (lambda x: (x.low, x.high))(
+        compare_rankings(n, worse, target, method="influence")
+    )
 
 
 def test_sharing_items_gains_power():
@@ -136,7 +178,9 @@ def test_edges_have_a_defined_answer(method):
         few = compare_rankings(torch.arange(5.0), torch.arange(5.0).flip(0), torch.tensor(labels), method=method)
         assert math.isnan(few.standard_error)
         assert reason in few.reason
-    no_spread = compare_rankings(torch.arange(6.0), torch.zeros(6), (torch.arange(6) > 3).long(), method="influence")
+    no_spread = compare_rankings(
+        torch.arange(6.0), torch.zeros(6), (torch.arange(6) > 3).long(), method="influence", design="stratified"
+    )
     assert "standard error is 0" in no_spread.reason
     assert all(math.isnan(x) for x in (no_spread.p_value, no_spread.low, no_spread.high))
 
@@ -154,10 +198,15 @@ def test_what_no_item_tells_apart_has_p_1_however_few_there_are(method, labels):
 
 
 def test_a_difference_without_spread_has_no_interval():
-    a, target = torch.tensor([4.0, 3, 2, 1]), torch.tensor([1, 1, 0, 0])
-    for method in ("jackknife", "permutation"):
-        found = compare_rankings(a, a.flip(0), target, method=method)
-        assert found.difference == pytest.approx(1 - (1 / 3 + 2 / 4) / 2)
+    four, six = torch.tensor([4.0, 3, 2, 1]), torch.arange(6.0)
+    cases = {
+        "jackknife": (four, four.flip(0), torch.tensor([1, 1, 0, 0])),
+        "logit": (six, torch.zeros(6), (six > 3).long()),
+        "permutation": (six, torch.zeros(6), (six > 3).long()),
+    }
+    for method, items in cases.items():
+        found = compare_rankings(*items, method=method, design="stratified")
+        assert found.difference > 0.5
         assert math.isnan(found.low)
         assert ("p-value" in found.reason) == math.isnan(found.p_value) == (method != "permutation")
 
@@ -180,7 +229,6 @@ def test_bad_arguments_are_refused_by_name():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("method", METHODS)
 def test_on_cuda(method):
     a, b, target = pair(2000)

@@ -1,5 +1,5 @@
 import json
-import sys
+import math
 from pathlib import Path
 
 import numpy as np
@@ -98,10 +98,10 @@ def test_bad_arguments_are_refused_by_name():
             call()
 
 
-def test_missing_scipy_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(ModuleNotFoundError, match=r"torch-ap\[inference\]"):
-        precision_posterior(1, 2).interval()
+def test_a_value_outside_the_range_has_probability_0_or_1_below_it():
+    for posterior in (precision_posterior(3, 1), f_beta_posterior(3, 1, 2), f_beta_posterior(3, 1, 2, beta=2)):
+        assert [posterior.cdf(x) for x in (-math.inf, -1, 0, 1, 2, math.inf)] == [0, 0, 0, 1, 1, 1]
+        assert (posterior.quantile(0), posterior.quantile(1)) == (0, 1)
 
 
 def test_counts_come_as_the_counting_functions_give_them():

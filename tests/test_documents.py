@@ -1,5 +1,6 @@
 """What the README and the examples show is what happens."""
 
+import inspect
 import os
 import pathlib
 import re
@@ -9,17 +10,25 @@ import sys
 
 import pytest
 
+import torch_ap.inference
 from torch_ap.inference import (
     average_precision_interval,
     compare_decisions,
     compare_rankings,
     compare_several_rankings,
     compare_splits,
+    mean_interval,
+    precision_at_k_interval,
+    recall_at_k_interval,
 )
 from torch_ap.inference.comparison import METHODS as TESTS
 from torch_ap.inference.methods import METHODS
+from torch_ap.inference.query_mean import METHODS as QUERY_METHODS
 from torch_ap.inference.units.bootstrap import METHODS as UNIT_METHODS
 from torch_ap.inference.units.bootstrap import unit_interval
+from torch_ap.metrics.image_uncertainty import UncertainImages
+from torch_ap.metrics.query_uncertainty import UncertainQueries
+from torch_ap.metrics.uncertainty import UncertainMetric
 
 ROOT = pathlib.Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -34,6 +43,26 @@ def test_readme_prints_what_it_says(capsys):
         said = re.findall(r"^print\(.*\)\s+# (.*)$", block.replace(")\n# ", ") # "), re.MULTILINE)
         assert said
         assert capsys.readouterr().out.splitlines() == said
+
+
+def statements():
+    """Every public function and method that makes a statement of uncertainty."""
+    found = {name: getattr(torch_ap.inference, name) for name in torch_ap.inference.__all__}
+    for owner in (UncertainMetric, UncertainQueries, UncertainImages):
+        found |= {f"{owner.__name__}.{name}": getattr(owner, name) for name in ("confidence_interval", "compare")}
+    return {
+        name: thing
+        for name, thing in found.items()
+        if inspect.isfunction(thing)
+        and re.search("Interval|Comparison|Posterior", str(inspect.signature(thing).return_annotation))
+    }
+
+
+@pytest.mark.parametrize("statement", statements().values(), ids=statements())
+def test_every_statement_has_the_same_default_design_and_an_estimand(statement):
+    parameters = inspect.signature(statement).parameters
+    assert "design" not in parameters or parameters["design"].default == "iid"
+    assert re.search(r"estimands?\s+(is|are)\s", inspect.getdoc(statement))
 
 
 def test_ci_runs_the_readmes_test_command():
@@ -86,10 +115,30 @@ def test_intervals_cover_what_their_docstring_says(method):
     assert [as_said(row[3]) for row in found] == said(average_precision_interval, method)
 
 
+@pytest.mark.parametrize(("interval", "name"), [(precision_at_k_interval, "P@k"), (recall_at_k_interval, "R@k")])
+def test_intervals_at_k_cover_what_their_docstring_says(interval, name):
+    table = [x.strip() for x in interval.__doc__.splitlines() if x.split()[:1] in (["iid"], ["stratified"])]
+    assert len(table) == 11
+    for design, m, k, *covers in (re.split(r"\s{2,}", line) for line in table):
+        deep = k == "m / 2 to 5 m"
+        section = f"Precision and recall at rank k, {'deep' if deep else 'small k'}"
+        found = measured(section, m if deep else k, name, design)
+        assert [as_said(row[4]) for row in found] == covers
+
+
 @pytest.mark.parametrize("method", TESTS)
 def test_comparisons_reject_what_their_docstring_says(method):
-    found = measured("Two equally good systems, `compare_rankings`", method, "stratified")
-    assert [as_said(row[4]) for row in found] == said(compare_rankings, method)
+    found = measured("Size and power by the number of hits", method, "iid")
+    assert [as_said(row[3]) for row in found] == said(compare_rankings, method)
+
+
+@pytest.mark.parametrize("method", QUERY_METHODS)
+def test_means_over_queries_are_covered_as_their_docstring_says(method):
+    found = {law: [] for law in ("moderate", "skewed", "known-item")}
+    for law, covered in found.items():
+        for queries in ("10", "30", "100"):
+            covered += [as_said(row[4]) for row in measured("Mean over queries", law, queries, method)]
+    assert [" / ".join(covered) for covered in found.values()] == said(mean_interval, method)
 
 
 def test_intervals_of_detectors_cover_what_their_docstring_says():

@@ -207,12 +207,18 @@ DOCUMENTS = {
     "truncated": (lambda text: text[:-30].encode(), ".json: must be JSON: "),
     "two documents": (lambda text: (text + text).encode(), ".json: must be JSON: Extra data"),
     "nested": (lambda text: b"[" * 200_000 + text.encode(), ".json: must be JSON of less depth"),
-    "UTF-16": (lambda text: text.encode("utf-16"), ".json:1: must be UTF-8 text, got the byte 0xff"),
+    "UTF-16": (
+        lambda text: text.encode("utf-16"),
+        ".json, line 1: must be UTF-8 text, got the byte-order mark of UTF-16",
+    ),
     "latin-1": (
         lambda text: ("\n\n" + text).replace("0", '"é"', 1).encode("latin-1"),
-        ".json:3: must be UTF-8",
+        ".json, line 3: must be UTF-8",
     ),
-    "gzip": (lambda text: gzip.compress(text.encode()), ".json:1: must be UTF-8 text, got the byte 0x8b"),
+    "gzip": (
+        lambda text: gzip.compress(text.encode()),
+        ".json, line 1: must be UTF-8 text, got the control character 0x1f",
+    ),
     "a number": (lambda text: b"3", ".json: must be "),  # noqa: ARG005
     "an object of lists": (lambda text: b'{"a": []}', ".json: must be "),  # noqa: ARG005
 }

@@ -332,7 +332,6 @@ def test_all_ranks_count(tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @EVERY
 def test_on_cuda(case):
     preds, target = scene(3, case, images=25)

@@ -200,19 +200,22 @@ def test_blocks_equal_the_whole(grain, unseen, monkeypatch):
     target = torch.rand(150_000, generator=generator) < 0.6
     scores = torch.randn(150_000, generator=generator, dtype=torch.float64) + target
     scores = scores if grain is None else (scores * grain).round()
-    monkeypatch.setattr(influence_blocks, "LONG", 10**9)
+    monkeypatch.setattr(influence_blocks, "applies", lambda _: False)
     m = target.sum()[None] + unseen
     curve = builders.from_scores(scores, target, m=m)
     curve = hit_curve.HitCurve(**{**vars(curve), "n": curve.n + unseen})
     whole = {design: influence.variance(curve, design) for design in ("iid", "stratified")}
-    monkeypatch.setattr(influence_blocks, "LONG", 1)
+    monkeypatch.undo()
     for design, wanted in whole.items():
         torch.testing.assert_close(influence.variance(curve, design), wanted, rtol=1e-11, atol=0)
 
 
-def test_blocks_of_small_reference(monkeypatch):
-    monkeypatch.setattr(influence_blocks, "LONG", 1)
+@pytest.mark.parametrize("blocks", [True, False])
+def test_variance_of_small_reference(blocks, monkeypatch):
+    if not blocks:
+        monkeypatch.setattr(influence_blocks, "applies", lambda _: False)
     for row in REFERENCE["influence"]:
         curve = curve_of(row["scores"], row["targets"])
+        assert influence_blocks.applies(curve) == blocks
         assert float(influence.variance(curve, "iid").sqrt()) == pytest.approx(row["se_IF_iid"], abs=1e-12)
         assert float(influence.variance(curve, "stratified").sqrt()) == pytest.approx(row["se_IF"], abs=1e-12)

@@ -80,6 +80,17 @@ def test_no_cycles():
     assert len(list(graphlib.TopologicalSorter(graph).static_order())) >= len(graph)
 
 
+def test_scipy_is_imported_where_it_is_used():
+    """It takes longer to import than most calls take to run."""
+    at_the_top = [
+        module
+        for module, path in modules().items()
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and "scipy" in ast.unparse(node)
+    ]
+    assert not at_the_top
+
+
 def test_a_wrong_import_would_be_found(tmp_path):
     wrong = tmp_path / "wrong.py"
     wrong.write_text("def f():\n    import torch_ap.metrics.base\n    from torch_ap.core import segments\n")

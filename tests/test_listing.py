@@ -186,7 +186,6 @@ def test_one_hit_or_one_miss_among_millions(m):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("sizes", [[3, 2, 4, 1], [1] * 10, [40, 50, 60]])
 def test_exact_on_cuda(sizes):
     scores = scores_of(sizes)

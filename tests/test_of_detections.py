@@ -147,7 +147,6 @@ def test_all_ranks_count(tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_cuda():
     preds, target = scene(3, images=25)
     there = [[{k: v.cuda() for k, v in image.items()} for image in side] for side in (preds, target)]

@@ -1,5 +1,4 @@
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from benchmarks.coverage.queries import intervals
 from torch_ap.inference import Resampling, compare_queries, compare_systems, mean_interval
 
 TESTS = ("t", "randomization", "wilcoxon", "sign")
@@ -21,7 +21,7 @@ def two(q=50, shift=0.05, seed=0):
 
 def test_t_interval_is_scipys():
     a, _ = two()
-    found = mean_interval(a, level=0.9)
+    found = mean_interval(a, level=0.9, method="t")
     wanted = stats.ttest_1samp(a.numpy(), 0).confidence_interval(0.9)
     assert (float(found.low), float(found.high)) == pytest.approx((wanted.low, wanted.high), abs=1e-12)
     assert float(found.standard_error) == pytest.approx(stats.sem(a.numpy()))
@@ -37,13 +37,79 @@ def test_bca_interval_is_scipys():
 
 
 def test_one_query_and_equal_queries():
-    one = mean_interval(torch.tensor([0.4]))
+    one = mean_interval(torch.tensor([0.4]), method="t")
     assert float(one.estimate) == pytest.approx(0.4)
     assert math.isnan(one.low)
     assert "one query" in one.reason
     for method in ("t", "bootstrap-bca"):
         equal = mean_interval(torch.full((5,), 0.5), method=method)
         assert (float(equal.low), float(equal.high)) == (0.5, 0.5)
+
+
+LAWS = [
+    [0.4],
+    [0.2, 0.4, 0.9, 0.5],
+    [0.5] * 5,
+    [1, 1, 0.999],
+    [0.9] * 9 + [0.1],
+    [1e-9] * 5,
+    [1 / 3, 0, 0, 1, 0, 0.5, 0],
+]
+
+
+@pytest.mark.parametrize("values", LAWS)
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+def test_dirichlet_ends_are_quantiles_of_the_bayesian_bootstrap(values, level):
+    rng, x = np.random.default_rng(0), np.array([*values, 0, 1.0])
+    weights = rng.gamma(np.r_[np.ones(len(values)), 0.5, 0.5], size=(200_000, len(x)))
+    means = weights @ x / weights.sum(1)
+    found = mean_interval(torch.tensor(values, dtype=torch.float64), level=level)
+    mean, noise = np.mean(values), 2 / math.sqrt(200_000 * (1 - level))
+    tails = (means < float(found.low)).mean(), (means > float(found.high)).mean()
+    for end, tail, inside in ((found.low, tails[0], found.low < mean), (found.high, tails[1], found.high > mean)):
+        if inside:
+            assert tail == pytest.approx((1 - level) / 2, rel=0.12 + noise), end
+        else:
+            assert tail < 1.1 * (1 - level) / 2, "an end moves outwards, to the mean, only"
+            assert float(end) == pytest.approx(mean)
+    assert 0 <= found.low <= mean <= found.high <= 1
+
+
+@given(st.lists(st.sampled_from([0.0, 1e-12, 0.05, 0.5, 1 / 3, 1 - 1e-12, 1.0]), min_size=1, max_size=12))
+@settings(deadline=None, max_examples=40)
+def test_dirichlet_interval_of_any_values_is_inside_and_mirrors(values):
+    x = torch.tensor(values, dtype=torch.float64)
+    for level in (1e-6, 0.5, 0.95, 1 - 1e-12):
+        found, mirrored = mean_interval(x, level=level), mean_interval(1 - x, level=level)
+        assert 0 <= found.low <= found.estimate + 1e-15
+        assert found.estimate - 1e-15 <= found.high <= 1
+        assert float(found.low) == pytest.approx(1 - float(mirrored.high), abs=1e-5)
+    assert mean_interval(x, level=0.5).high <= mean_interval(x).high
+
+
+@pytest.mark.parametrize(("hits", "misses"), [(0, 1), (3, 0), (0, 8), (2, 11), (40, 60)])
+def test_values_of_0_and_1_have_wilsons_interval(hits, misses):
+    found = mean_interval(torch.tensor([1.0] * hits + [0.0] * misses), level=0.9)
+    wanted = stats.binomtest(hits, hits + misses).proportion_ci(0.9, method="wilson")
+    assert (float(found.low), float(found.high)) == pytest.approx((wanted.low, wanted.high), abs=1e-12)
+    assert "Wilson" in found.reason
+
+
+def test_dirichlet_takes_values_of_the_unit_interval_only():
+    with pytest.raises(ValueError, match=r"`values` must lie in \[0, 1\] .*got 1.5 at index 1; methods 't'"):
+        mean_interval(torch.tensor([0.5, 1.5]))
+    with pytest.raises(ValueError, match=r"got -0.1\d* at index 0"):
+        mean_interval(torch.tensor([-0.1, 0.5]))
+    over = torch.tensor([0.5, 1 + 2e-16 * 2, 0.25], dtype=torch.float64)
+    assert mean_interval(over).high < 1, "rounding of a value such as nDCG's does not count"
+
+
+@pytest.mark.parametrize("law", ["moderate", "skewed", "known-item"])
+def test_default_interval_covers_few_queries(law):
+    tallies = intervals(law, 10, ("dirichlet",), repetitions=250, generator=torch.Generator().manual_seed(3))
+    share = tallies["dirichlet", 0.95]
+    assert share.value > 0.93 - 2 * share.error
+    assert tallies["dirichlet", "outside"].value == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -230,14 +296,6 @@ def test_bad_arguments_are_refused_by_name():
             compare_systems(values)
     with pytest.raises(ValueError, match="`method`"):
         compare_systems(torch.stack([a, b]), method="bonferroni")
-
-
-def test_missing_scipy_names_the_extra(monkeypatch):
-    a, b = two(5)
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    assert compare_queries(a, b).p_values["t"] <= 1
-    with pytest.raises(ModuleNotFoundError, match=r"torch-ap\[inference\]"):
-        compare_queries(a, b, tests=("wilcoxon",))
 
 
 # -- several systems

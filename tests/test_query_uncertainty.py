@@ -40,7 +40,10 @@ def test_interval_is_that_of_the_values(kind):
     values = metric.per_query()[1]
     assert len(KIN) == 8
     assert values.dtype == torch.float64
-    found = metric.confidence_interval(0.9)
+    ends, same = metric.confidence_interval(0.9), mean_interval(values, level=0.9)
+    assert (float(ends.low), float(ends.high)) == pytest.approx((float(same.low), float(same.high)))
+    assert ends.method == "dirichlet"
+    found = metric.confidence_interval(0.9, "t")
     low, high = stats.ttest_1samp(values.numpy(), 0).confidence_interval(0.9)
     assert (float(found.low), float(found.high)) == pytest.approx((low, high))
     assert found.estimate == metric.compute()
@@ -111,6 +114,7 @@ def test_undefined_queries_count_as_in_compute(action, wanted):
     found = metric.confidence_interval()
     assert float(found.estimate) == pytest.approx(float(metric.compute()), nan_ok=True)
     assert bool(found.reason) == (action in ("skip", "nan"))
+    assert bool(torch.isnan(found.low)) == (action == "nan")
     if action == "nan":
         with pytest.raises(ValueError, match="this metric has NaN for query 1: `empty_target_action`"):
             metric.compare(metric)
@@ -127,15 +131,13 @@ def test_summary_is_loggable():
     assert wider["ap_low"] < summary["ap_low"]
 
 
-def test_summary_of_few_queries_stays_where_a_mean_can_lie():
+def test_interval_of_few_queries_stays_where_a_mean_can_lie():
     metric = RetrievalMAP()
     metric.update(torch.tensor([[0.9, 0.5, 0.1]] * 2), torch.eye(3).long()[[0, 2]])
-    found, ends = metric.summary(), metric.confidence_interval()
-    assert ends.low < 0
-    assert ends.high > 1
-    assert (found["ap_low"], found["ap_high"]) == (0, 1)
-    metric.update(torch.rand(300, 5), torch.eye(5).long()[torch.arange(300) % 5])
-    found, ends = metric.summary(), metric.confidence_interval()
+    found, ends, plain = metric.summary(), metric.confidence_interval(), metric.confidence_interval(method="t")
+    assert plain.low < 0
+    assert plain.high > 1
+    assert 0 < ends.low < ends.high < 1
     assert (found["ap_low"], found["ap_high"]) == (ends.low, ends.high)
 
 
@@ -255,7 +257,6 @@ def test_all_ranks_count(tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_cuda():
     here, there = fed(RetrievalMAP(), *data()), fed(RetrievalMAP().cuda(), *(x.cuda() for x in data()))
     found = there.summary()

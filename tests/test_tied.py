@@ -48,7 +48,6 @@ def test_threads_change_nothing(monkeypatch):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_accelerator_gives_the_same():
     scores = torch.randint(0, 900, (700, 100), generator=torch.Generator().manual_seed(0)).float()
     for mine, theirs in zip(tied.ties_of(scores), tied.ties_of(scores.cuda()), strict=True):

@@ -134,7 +134,6 @@ def test_edges_have_a_defined_answer():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_cuda():
     ranked = made(units=40, items=600)
     there = RankedUnits(**{k: v.cuda() if isinstance(v, torch.Tensor) else v for k, v in vars(ranked).items()})

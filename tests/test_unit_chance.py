@@ -123,7 +123,6 @@ def test_replicates_repeat_for_every_chunk():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @INTERPOLATIONS
 def test_on_cuda(interpolation):
     ranked = made(units=40, items=600)

@@ -129,7 +129,6 @@ def test_edges_have_a_defined_answer():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_cuda():
     here = pair(units=40, items=400)
     there = [

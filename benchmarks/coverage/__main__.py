@@ -6,13 +6,26 @@ python -m benchmarks.coverage > benchmarks/coverage.md
 import argparse
 import os
 
-from benchmarks.coverage import at_rank, chance, detectors, equals, images, queries, rankings, systems
+from benchmarks.coverage import (
+    at_rank,
+    band,
+    chance,
+    detectors,
+    equals,
+    images,
+    perfect,
+    queries,
+    rankings,
+    systems,
+    thresholds,
+)
 from benchmarks.coverage.expected import LAW_TRIALS, TRIALS
 from benchmarks.coverage.tasks import Options, run_all
 
 _PARTS = {
-    "rankings": rankings, "at-rank": at_rank, "chance": chance, "systems": systems, "queries": queries,
-    "images": images, "detectors": detectors, "equals": equals,
+    "rankings": rankings, "perfect": perfect, "band": band, "at-rank": at_rank, "thresholds": thresholds,
+    "chance": chance, "systems": systems, "queries": queries, "images": images, "detectors": detectors,
+    "equals": equals,
 }  # fmt: skip
 
 

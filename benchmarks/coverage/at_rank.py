@@ -1,16 +1,26 @@
-"""Recall among the top k: the interval for a fixed rank, and the one that is right at a fixed threshold only."""
+"""Precision and recall among the top k: the intervals of both designs, where m is fixed and where it is random."""
 
 import itertools
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from benchmarks.coverage import expected, report
 from benchmarks.coverage.rankings import LEVELS, labels
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
-from torch_ap.inference import proportion_interval, recall_at_k_interval
+from torch_ap.inference.at_rank import Cut, window
+from torch_ap.inference.interval import wilson
+from torch_ap.inference.student import normal_quantile
 
-_SIZES = list(itertools.product(((3000, 245), (10_000, 1000)), (1.0, 2.0), (0.5, 1.0, 2.0, 5.0)))
+# (n, pi, d', k)
+_DEEP = [
+    (n, m / n, distance, int(depth * m))
+    for (n, m), distance, depth in itertools.product(((3000, 245), (10_000, 1000)), (1.0, 2.0), (0.5, 1.0, 2.0, 5.0))
+]
+_SIZES = ((100, 0.2), (1000, 0.1), (1000, 0.02))
+_SMALL = [(*size, distance, k) for k, size, distance in itertools.product((1, 3, 5, 10, 20), _SIZES, (1.0, 2.0, 3.0))]
+_BINOMIAL = "r (1 - r) / m"
 
 
 def limit(share: float, distance: float, depth: float) -> float:
@@ -23,54 +33,136 @@ def limit(share: float, distance: float, depth: float) -> float:
     return float(torch.special.ndtr(distance - low))
 
 
-def recall(
-    size: tuple[int, int], distance: float, depth: float, *, repetitions: int, generator: torch.Generator
+def cuts(scores: Tensor, relevant: Tensor, k: int) -> Cut:
+    """(R, n) scores without ties and their labels, cut at rank k."""
+    n, (low, high) = scores.shape[1], window(scores.shape[1], k)
+    best = scores.topk(min(n, int(high) + 1), dim=1).indices
+    ordered = relevant.gather(1, best).double()
+    found = torch.cat([ordered.new_zeros(len(ordered), 1), ordered.cumsum(1)], 1)
+
+    def hits(t: float) -> Tensor:
+        """Between whole ranks h is a straight line."""
+        whole = int(t)
+        return found[:, whole] + (t - whole) * ordered[:, whole] if t > whole else found[:, whole]
+
+    return Cut(n, k, relevant.sum(1).double(), hits(k), (hits(high) - hits(low)) / (high - low))
+
+
+def intervals(
+    n: int, share: float, distance: float, k: int, random_m: bool, *, repetitions: int, generator: torch.Generator
 ) -> Tally:
-    """At rank k = depth * m."""
-    (n, m), found = size, Tally()
-    k = int(depth * m)
-    truth = limit(m / n, distance, k / n)
-    for target in labels(n, m, False, repetitions, generator):
-        preds = torch.randn(n, generator=generator) + distance * target
-        hits = int(target[preds.topk(k, sorted=False).indices].sum())
-        for level in LEVELS:
-            ends = recall_at_k_interval(preds, target.long(), k, level=level)
-            fixed = proportion_interval(hits, m, level=level)
-            for name, one in (("delta-wilson", ends), ("r (1 - r) / m", fixed)):
-                inside = bool(one.low <= truth) and bool(truth <= one.high)
-                tally(found, (name, level), inside, float(one.high - one.low))
+    """Both designs' intervals of precision and recall; ends that do not exist cover nothing."""
+    target = labels(n, round(n * share), random_m, repetitions, generator)
+    cut = cuts(torch.randn(repetitions, n, generator=generator) + distance * target, target, k)
+    recall, found = limit(share, distance, k / n), Tally()
+    truths = {"P@k": recall * share * n / k, "R@k": recall}
+    for level, design in itertools.product(LEVELS, ("iid", "stratified")):
+        for name, one in (("P@k", cut.precision(level, design)), ("R@k", cut.recall(level, design))):
+            _tally(found, (name, design, level), truths[name], one.low, one.high)
+    for level in LEVELS:
+        _tally(found, ("R@k", _BINOMIAL, level), recall, *wilson(cut.hits / cut.m, cut.m, normal_quantile(level)))
     return found
 
 
+def _tally(found: Tally, key: tuple[Any, ...], truth: float, low: Tensor, high: Tensor) -> None:
+    tally(found, key, (low <= truth) & (truth <= high), float((high - low).nansum()))
+
+
 def sections(options: Options) -> list[Section]:
-    return [Section(tasks_of(recall, _SIZES, options.repetitions, 500), lambda found: _lines(found, options))]
+    many, at_once = options.repetitions, 500
+    known = [(*case, True) for case in expected.AT_RANK]
+    deep = [(*case, random_m) for random_m in (True, False) for case in _DEEP]
+    small = [(*case, random_m) for random_m in (True, False) for case in _SMALL]
+    return [
+        Section(tasks_of(intervals, known, many, at_once), lambda found: _known(found, many)),
+        Section(tasks_of(intervals, deep, many, at_once), lambda found: _deep(found, many)),
+        Section(tasks_of(intervals, small, many, at_once), lambda found: _small(found, many)),
+    ]
 
 
-def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
-    out = [
-        f"\n## Recall at rank k, m fixed: {options.repetitions} repetitions of each of {len(_SIZES)} configurations\n",
-        "(n, m) = (3000, 245) or (10000, 1000), d' of 1 or 2, k = m / 2, m, 2 m or 5 m; both intervals in Wilson's "
-        "form. Deep in a ranking few hits stand near rank k, and the two variances are nearly the same. The "
-        "independent simulation does not name its configurations: ours should lie inside its range.\n",
+def _known(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
+    out = [f"\n## Precision and recall at rank k, m random, known configurations: {count} repetitions of each\n"]
+    out += [
+        'The independent simulation has the m-fixed design as "stratified". It does not name its repetitions, and has '
+        "95% only.\n"
     ]
     out += report.head(
-        "variance", "level", "covers: least / median / greatest", "s.e. at most", "mean width",
-        "independent simulation", "inside it",
+        "what", "design", "(n, pi, d', k)", "limit", "covers 80%", "covers 95%", "s.e. at most", "mean width at 95%",
+        "independent simulation", "agree",
     )  # fmt: skip
-    for (name, level), shares in _ordered(found):
-        figures = expected.RECALL[name][LEVELS.index(level)]
-        out.append(
-            report.row(
-                name,
-                f"{level:.0%}",
-                report.spread(shares),
-                report.largest_error(shares),
-                report.width(shares),
-                report.figures(figures, " to "),
-                report.within(shares, figures, expected.TRIALS, 2),
+    for name, design in itertools.product(("P@k", "R@k"), ("iid", "stratified")):
+        for case, tallies in found.items():
+            n, share, distance, k, _ = case
+            recall = limit(share, distance, k / n)
+            shares = [tallies[name, design, level] for level in LEVELS]
+            figure = expected.AT_RANK[case[:-1]].get((name, design))
+            out.append(
+                report.row(
+                    name,
+                    design,
+                    f"({n}, {share}, {distance}, {k})",
+                    f"{recall * share * n / k if name == 'P@k' else recall:.3f}",
+                    *(f"{one.value:.3f}" for one in shares),
+                    report.largest_error(shares),
+                    report.width(shares[-1:]),
+                    "" if figure is None else f"{figure:.3f}",
+                    "" if figure is None else report.all_agree(shares[-1:], [figure], expected.TRIALS),
+                )
             )
-        )
     return out
+
+
+_COLUMNS = ("covers: least / median / greatest", "s.e. at most", "mean width")
+
+
+def _deep(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
+    out = [
+        f"\n## Precision and recall at rank k, deep: {count} repetitions of each of {len(_DEEP)} configurations\n",
+        "(n, m) = (3000, 245) or (10000, 1000), d' of 1 or 2, k = m / 2, m, 2 m or 5 m; all in Wilson's form. "
+        f'"{_BINOMIAL}" is right at a fixed threshold; deep in a ranking, where few hits stand near rank k, the '
+        "stratified variance of recall is nearly the same. The independent simulation does not name its "
+        "configurations: ours should lie inside its range.\n",
+    ]
+    out += report.head("m", "what", "variance", "level", *_COLUMNS, "independent simulation", "inside it")
+    for random_m in (True, False):
+        here = {case: tallies for case, tallies in found.items() if case[-1] == random_m}
+        for (name, design, level), shares in _ordered(here):
+            of_recall = expected.RECALL if name == "R@k" and not random_m else {}
+            figures = of_recall[design][LEVELS.index(level)] if design in of_recall else None
+            out.append(
+                report.row(
+                    "random" if random_m else "fixed",
+                    name,
+                    design,
+                    f"{level:.0%}",
+                    *_cells(shares),
+                    report.figures(figures, " to ") if figures else "",
+                    report.within(shares, figures, expected.TRIALS, 2) if figures else "",
+                )
+            )
+    return out
+
+
+def _small(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
+    cases = len(_SMALL) // len({case[-1] for case in _SMALL})
+    out = [
+        f"\n## Precision and recall at rank k, small k: {count} repetitions of each of {cases} configurations a row\n",
+        f"(n, pi) = {', '.join(map(str, _SIZES))}, d' of 1, 2 or 3; each design where it belongs: \"iid\" where m is "
+        'random, "stratified" where it is fixed.\n',
+    ]  # fmt: skip
+    out += report.head("k", "what", "design", "level", *_COLUMNS)
+    for k, (random_m, own) in itertools.product(
+        sorted({case[-1] for case in _SMALL}), ((True, "iid"), (False, "stratified"))
+    ):
+        here = {case: tallies for case, tallies in found.items() if case[3:] == (k, random_m)}
+        for (name, design, level), shares in _ordered(here):
+            if design == own:
+                out.append(report.row(str(k), name, design, f"{level:.0%}", *_cells(shares)))
+    return out
+
+
+def _cells(shares: list[Share]) -> tuple[str, str, str]:
+    return report.spread(shares), report.largest_error(shares), report.width(shares)
 
 
 def _ordered(found: dict[tuple[Any, ...], Tally]) -> list[tuple[tuple[Any, ...], list[Share]]]:

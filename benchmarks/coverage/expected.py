@@ -25,7 +25,21 @@ BOOTSTRAPS = {
 }
 # least and greatest at 95% where m is random, over configurations that it does not name
 RANDOM_M = {"stratified": (0.894, 0.929), "iid": (0.939, 0.948)}
-RECALL = {"delta-wilson": ((0.79, 0.83), (0.91, 0.95)), "r (1 - r) / m": ((0.86, 0.998), (0.98, 1.0))}
+RECALL = {"stratified": ((0.79, 0.83), (0.91, 0.95)), "r (1 - r) / m": ((0.86, 0.998), (0.98, 1.0))}
+# (n, pi, d', k), m random: coverage at 95% of precision and recall at rank k, by each design
+AT_RANK = {
+    (1000, 0.1, 1.5, 100): {("P@k", "iid"): 0.955, ("P@k", "stratified"): 0.866},
+    (1000, 0.1, 1.5, 300): {
+        ("P@k", "iid"): 0.951, ("P@k", "stratified"): 0.643, ("R@k", "iid"): 0.952, ("R@k", "stratified"): 0.948,
+    },
+    (300, 0.1, 3.0, 30): {
+        ("P@k", "iid"): 0.916, ("P@k", "stratified"): 0.578, ("R@k", "iid"): 0.947, ("R@k", "stratified"): 0.826,
+    },
+    (200, 0.5, 1.5, 50): {
+        ("P@k", "iid"): 0.945, ("P@k", "stratified"): 0.868, ("R@k", "iid"): 0.944, ("R@k", "stratified"): 0.754,
+    },
+    (1000, 0.1, 1.5, 10): {("P@k", "iid"): 0.980, ("P@k", "stratified"): 0.861},
+}  # fmt: skip
 # (n, m): rejections of random rankings in percent at nominal 5, 1 and .1
 CHANCE = {
     "shifted lognormal": {(3000, 245): ("5.2", "1.3", ".18"), (100, 10): ("5.6", ".8", ".02")},

@@ -1,11 +1,13 @@
 """Per-query values: intervals of their mean, and the size of the paired tests.
 
-A query's AP is the logistic function of a normal variate of mean -1 and standard deviation 1.5; of two systems that
-are equally good the variates correlate by .8.
+Of two systems that are equally good, a query's AP is the logistic function of normal variates of mean -1 and standard
+deviation 1.5 that correlate by .8.
 """
 
 import itertools
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -16,19 +18,54 @@ from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.inference import Resampling, compare_queries, compare_systems, mean_interval
 from torch_ap.inference.queries import TESTS
-from torch_ap.inference.query_mean import METHODS
 
-_QUERIES = ((10,), (25,), (50,), (200,))
+_QUERIES, _RESAMPLED = (5, 10, 30, 100), (10, 30)
+_QUICK, _SLOW = ("dirichlet", "t"), ("bootstrap-bca",)
 _TESTED = (("alike", 15), ("alike", 50), ("skewed", 150))
 _SEVERAL = ((5, 25), (5, 50))
 _REPLICATES, _FLIPS, _NOMINAL = 1000, 499, 0.05
 _MEAN, _SPREAD, _SHARED = -1.0, 1.5, 0.8
 
 
-def mean_of_law() -> float:
-    x = torch.linspace(-12, 12, 200_001, dtype=torch.float64)
-    density = torch.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    return float(torch.trapezoid(torch.sigmoid(_MEAN + _SPREAD * x) * density, x))
+Generator = torch.Generator
+
+
+def _logistic_normal(mean: float, spread: float) -> Callable[[int, Generator], Tensor]:
+    return lambda size, generator: torch.sigmoid(
+        mean + spread * torch.randn(size, generator=generator, dtype=torch.float64)
+    )
+
+
+def _known_item(size: int, generator: Generator) -> Tensor:
+    """Reciprocal rank of the only relevant one of 1,000 documents, whose score has d' = 1.9."""
+    above = torch.special.ndtr(-1.9 - torch.randn(size, generator=generator, dtype=torch.float64))
+    return 1 / (1 + torch.binomial(torch.full_like(above, 999.0), above, generator=generator))
+
+
+def _hit_rate(size: int, generator: Generator) -> Tensor:
+    return (torch.rand(size, generator=generator, dtype=torch.float64) < 0.2).double()
+
+
+def _alike(size: int, generator: Generator) -> Tensor:
+    return 0.33 + 0.05 * (2 * torch.rand(size, generator=generator, dtype=torch.float64) - 1)
+
+
+_LAWS = {
+    "moderate": _logistic_normal(_MEAN, _SPREAD),
+    "skewed": _logistic_normal(-2.0, 1.5),
+    "known-item": _known_item,
+    "easy": _logistic_normal(2.0, 1.5),
+    "0 or 1": _hit_rate,
+    "nearly equal": _alike,
+}
+
+
+@cache
+def moments_of_law(law: str) -> tuple[float, float, float]:
+    """Mean, standard deviation and skewness, from a million values."""
+    values = _LAWS[law](1_000_000, torch.Generator().manual_seed(1))
+    off = values - values.mean()
+    return float(values.mean()), float(off.square().mean().sqrt()), float((off**3).mean() / off.square().mean() ** 1.5)
 
 
 def drawn(systems: int, queries: int, generator: torch.Generator) -> Tensor:
@@ -45,15 +82,17 @@ def skewed(queries: int, generator: torch.Generator) -> Tensor:
     return torch.stack([torch.where(loses, -0.2, 0.05) + noise, torch.zeros_like(noise)])
 
 
-def intervals(queries: int, *, repetitions: int, generator: torch.Generator) -> Tally:
-    truth, found = mean_of_law(), Tally()
+def intervals(law: str, queries: int, methods: Any, *, repetitions: int, generator: torch.Generator) -> Tally:
+    truth, found = moments_of_law(law)[0], Tally()
     for _ in range(repetitions):
-        values = drawn(1, queries, generator)[0]
-        for method, level in itertools.product(METHODS, LEVELS):
+        values = _LAWS[law](queries, generator)
+        for method, level in itertools.product(methods, LEVELS):
             how = Resampling(_REPLICATES, generator)
-            ends = mean_interval(values, level=level, method=method, resampling=how)  # type: ignore[arg-type]
+            ends = mean_interval(values, level=level, method=method, resampling=how)
             inside = bool(ends.low <= truth) and bool(truth <= ends.high)
             tally(found, (method, level), inside, float(ends.high - ends.low))
+            if level == LEVELS[-1]:
+                tally(found, (method, "outside"), bool(ends.low < 0) or bool(ends.high > 1))
     return found
 
 
@@ -81,32 +120,45 @@ def several(systems: int, queries: int, *, repetitions: int, generator: torch.Ge
 
 
 def sections(options: Options) -> list[Section]:
-    few = options.resampled
+    many, few = options.repetitions, options.resampled
+    laws = list(itertools.product(_LAWS, _QUERIES))
+    of_means = [
+        *tasks_of(intervals, [(*x, _QUICK) for x in laws], many, 500),
+        *tasks_of(intervals, [(*x, _SLOW) for x in laws if x[1] in _RESAMPLED], few, 50),
+    ]
     return [
-        Section(tasks_of(intervals, _QUERIES, few, 100), lambda found: _intervals(found, few)),
+        Section(of_means, lambda found: _intervals(found, many, few)),
         Section(tasks_of(tests, _TESTED, few, 100), lambda found: _tests(found, few)),
         Section(tasks_of(several, _SEVERAL, few, 100), lambda found: _several(found, few)),
     ]
 
 
-def _intervals(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
+def _intervals(found: dict[tuple[Any, ...], Tally], many: int, few: int) -> list[str]:
+    told = "; ".join(
+        f"{law}: mean {mean:.3f}, standard deviation {spread:.3f}, skewness {skew:.2f}"
+        for law in _LAWS
+        for mean, spread, skew in [moments_of_law(law)]
+    )
     out = [
-        f"\n## Mean over queries (MAP), `mean_interval`: {count} repetitions\n",
-        f"Logistic-normal values of mean {mean_of_law():.3f}; {_REPLICATES} replicates.\n",
+        f"\n## Mean over queries (MAP), `mean_interval`: {many} repetitions, of the bootstrap {few}\n",
+        f"Laws of the values: {told}. Known-item values are reciprocal ranks of the only relevant one of 1,000 "
+        f"documents, with d' = 1.9. {_REPLICATES} replicates.\n",
     ]
-    out += report.head("queries", "method", "level", "covers", "s.e.", "mean width")
-    for (queries,), shares in found.items():
-        for (method, level), share in shares.items():
-            out.append(
-                report.row(
-                    str(queries),
-                    method,
-                    f"{level:.0%}",
-                    f"{share.value:.3f}",
-                    f"{share.error:.4f}",
-                    report.width([share]),
-                )
-            )
+    out += report.head(
+        "law", "queries", "method", "covers, 80%", "covers, 95%", "s.e. at 95%", "mean width at 95%",
+        "an end outside [0, 1]",
+    )  # fmt: skip
+    for law, queries in itertools.product(_LAWS, _QUERIES):
+        for methods in (_QUICK, _SLOW):
+            shares = found.get((law, queries, methods), {})
+            for method in methods if shares else ():
+                low, high = (shares[method, level] for level in LEVELS)
+                out.append(
+                    report.row(
+                        law, str(queries), method, f"{low.value:.3f}", f"{high.value:.3f}", f"{high.error:.4f}",
+                        report.width([high]), f"{shares[method, 'outside'].value:.3f}",
+                    )
+                )  # fmt: skip
     return out
 
 

@@ -1,4 +1,4 @@
-"""Two equally good systems on the same items: how often each test tells them apart."""
+"""Two systems on the same items: how often each test tells them apart, where they are equally good and where not."""
 
 import itertools
 import math
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.coverage import expected, report
+from benchmarks.coverage import expected, many_systems, report
 from benchmarks.coverage.rankings import labels
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
 from torch_ap.inference import Resampling, compare_rankings
@@ -14,7 +14,17 @@ from torch_ap.inference.comparison import METHODS
 
 _SIZES = ((1000, 50), (3000, 245))
 _SYSTEMS = list(itertools.product(_SIZES, (1.0, 2.0), (0.0, 0.8)))
-_QUICK, _SLOW = ("influence", "jackknife"), ("bootstrap", "permutation")
+_QUICK, _SLOW = ("influence-z", "jackknife-z"), ("bootstrap", "permutation")
+_DESIGNS, _DISTANCES, _SHARED = ("iid", "stratified"), (0.0, 1.0, 2.0, 3.0), 0.8
+# (n, m) by what a row of the table of sizes and powers is called
+_BY_HITS = {
+    "3": ((100, 3), (1000, 3)),
+    "10": ((100, 10), (1000, 10)),
+    "30": ((100, 30), (1000, 30)),
+    "100, 300": ((1000, 100), (1000, 300)),
+    "90 of 100": ((100, 90),),
+}
+_RESAMPLED = ("3", "10", "30")
 _REPLICATES, _NOMINAL = 299, 0.05
 
 
@@ -36,13 +46,86 @@ def rejections(
     return found
 
 
+def pair(
+    design: str, size: Any, distance: float, correlation: float, better: bool, rows: int, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(R, n) scores of A and B and which are hits, two of either kind at least; A has 2.5 / sqrt(m) more in d'."""
+    n, m = size
+    relevant = labels(n, m, design == "iid", rows, generator)
+    relevant = relevant[(relevant.sum(1) > 1) & (relevant.sum(1) < n - 1)]
+    shared, *own = torch.randn(3, *relevant.shape, generator=generator, dtype=torch.float64)
+    a, b = (math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * x + distance * relevant for x in own)
+    return a + (2.5 / math.sqrt(m) * relevant if better else 0), b, relevant
+
+
+def told_apart(
+    design: str, size: Any, distance: float, correlation: float, better: bool,
+    *, repetitions: int, generator: torch.Generator,
+) -> Tally:  # fmt: skip
+    found = Tally()
+    drawn = pair(design, size, distance, correlation, better, repetitions, generator)
+    for method, p in many_systems.p_values(*drawn, design).items():
+        tally(found, (method,), p <= _NOMINAL)
+    return found
+
+
+def resampled_apart(
+    design: str, size: Any, distance: float, correlation: float, better: bool,
+    *, repetitions: int, generator: torch.Generator,
+) -> Tally:  # fmt: skip
+    found = Tally()
+    for a, b, relevant in zip(*pair(design, size, distance, correlation, better, repetitions, generator), strict=True):
+        for method in _SLOW:
+            how = Resampling(_REPLICATES, generator)
+            p = compare_rankings(a, b, relevant.long(), method=method, design=design, resampling=how).p_value  # type: ignore[arg-type]
+            tally(found, (method,), p <= _NOMINAL)
+    return found
+
+
 def sections(options: Options) -> list[Section]:
     tasks = [
         *tasks_of(rejections, [(_QUICK, False, *x) for x in _SYSTEMS], options.repetitions, 1000),
         *tasks_of(rejections, [(_SLOW, False, *x) for x in _SYSTEMS], options.resampled, 50),
         *tasks_of(rejections, [(_QUICK, True, *x) for x in _SYSTEMS], options.repetitions, 1000),
     ]
-    return [Section(tasks, _lines)]
+    sizes = [size for name in _BY_HITS for size in _BY_HITS[name]]
+    small = [_BY_HITS[name][0] for name in _RESAMPLED]
+    alike, apart = ((0.0, False), (_SHARED, False)), ((_SHARED, True),)
+    quick = [(*x, *y) for x in itertools.product(_DESIGNS, sizes, _DISTANCES) for y in (*alike, *apart)]
+    slow = [("iid", *x, _SHARED, better) for x in itertools.product(small, _DISTANCES) for better in (False, True)]
+    by_hits = [
+        *tasks_of(told_apart, quick, options.repetitions, 500),
+        *tasks_of(resampled_apart, slow, options.resampled, 50),
+    ]
+    return [
+        Section(tasks, _lines),
+        Section(by_hits, lambda found: _by_hits(found, options.repetitions, options.resampled)),
+    ]
+
+
+def _by_hits(found: dict[tuple[Any, ...], Tally], many: int, few: int) -> list[str]:
+    out = [
+        "\n## Size and power by the number of hits, `compare_rankings`: rejections at nominal 5%\n",
+        f"{many} repetitions of each configuration: d' of 0, 1, 2 or 3; 100 and 1,000 items with 3, 10 and 30 hits, "
+        f"1,000 with 100 and 300, and 100 with 90. Of the methods that resample {few}, of 100 items with scores that "
+        f"correlate by {_SHARED}, {_REPLICATES} resamples or swaps. Size: equally good systems, whose scores are "
+        f"uncorrelated or correlate by {_SHARED}. Power: system A has 2.5 / sqrt(m) more in d', and the scores "
+        f"correlate by {_SHARED}; the mean over the configurations. m is random in design iid, where samples with "
+        "fewer than two hits or misses are left out, and fixed in design stratified.\n",
+    ]
+    out += report.head("method", "design", "hits", "size: least to greatest", "s.e. at most", "power")
+    for method, design, name in itertools.product(METHODS, _DESIGNS, _BY_HITS):
+        of = {
+            configuration: tallies[method,]
+            for configuration, tallies in found.items()
+            if configuration[0] == design and configuration[1] in _BY_HITS[name] and (method,) in tallies
+        }
+        if of:
+            sizes = [share for configuration, share in of.items() if not configuration[-1]]
+            powers = [share.value for configuration, share in of.items() if configuration[-1]]
+            power = f"{sum(powers) / len(powers):.3f}"
+            out.append(report.row(method, design, name, report.extent(sizes), report.largest_error(sizes), power))
+    return out
 
 
 def _lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
@@ -60,7 +143,7 @@ def _lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
         shares = _shares(found, method, design, size)
         if not shares:
             continue
-        figures = expected.SYSTEMS[method][_SIZES.index(size)] if design == "stratified" else None
+        figures = expected.SYSTEMS[method.removesuffix("-z")][_SIZES.index(size)] if design == "stratified" else None
         count = shares[0].trials
         out.append(
             report.row(

@@ -1,5 +1,6 @@
 """The measures as functions: tensors in, tensors out, no state."""
 
+from torch_ap.core import untraced
 from torch_ap.core.counts import Counts
 from torch_ap.functional.classification import (
     average_precision,
@@ -106,3 +107,5 @@ __all__ = [
     "survival_function",
     "voc_mean_average_precision",
 ]
+
+untraced.untraced_package(__name__)

@@ -80,7 +80,7 @@ def hit_curve(
     depth = torch.arange(1, int(n) + 1, device=n.device, dtype=n.dtype)
     if t is not None:
         checks.depths("t", t, 1.0 if fraction else float(n))
-        depth = t.to(n.device, n.dtype) * (n if fraction else 1)
+        depth = t.detach().to(n.device, n.dtype) * (n if fraction else 1)
     hits = counts.hits_at(curve, depth, ties=ties)
     unit = n if fraction else torch.ones_like(n)
     return HitCurvePoints(depth / unit, hits / unit, hits / m, hits / depth)

@@ -165,7 +165,7 @@ def match_coco(
     device = scores.device
     crowd = _flags("iscrowd", iscrowd, ground_truths, device)
     skipped = (_flags("ignored", ignored, ground_truths, device) | crowd)[None]
-    detection, truth, iou = pairs
+    detection, truth, iou = (x.detach() for x in pairs)
     cells = matching.Cells(torch.tensor(thresholds, dtype=torch.float64).to(device), 1)
     kept = (iou >= cells.least).nonzero().squeeze(1)
     order = kept[_by_rank(scores, detection[kept], truth[kept], group)]
@@ -220,7 +220,7 @@ def match_voc(
     thresholds = [0.5] if iou_thresholds is None else iou_thresholds
     rules.numbers("iou_thresholds", thresholds, low=0, high=1)
     order = _by_rank(scores, pairs[0], pairs[1], None)
-    ordered = Pairs(pairs[0][order], pairs[1][order], segments.real(pairs[2][order]))
+    ordered = Pairs(pairs[0][order], pairs[1][order], segments.real(pairs[2].detach()[order]))
     limits = segments.real(torch.tensor(thresholds, dtype=torch.float64).to(scores.device))
     visitor, truth, state = matching.argmax(ordered, limits, strict=strict)
     owner = torch.full((len(scores),), -1, dtype=torch.int64, device=scores.device)
@@ -242,6 +242,7 @@ def _pair_iou(
             raise ValueError(f"`{name}` must have shape (N, 4), got {tuple(value.shape)}")
     checks.same_device(preds=preds, target=target, iscrowd=iscrowd)
     crowd = _flags("iscrowd", iscrowd, len(target), target.device)
+    preds, target = preds.detach(), target.detach()
     if not inclusive_pixels:
         return boxes.coco_pairs(boxes.to_xywh(preds, box_format), boxes.to_xywh(target, box_format), crowd)
     if iscrowd is not None:

@@ -1,5 +1,6 @@
 """How sure a number is: its baseline, its interval, and whether one system beats another."""
 
+from torch_ap.core import untraced
 from torch_ap.inference.at_rank import precision_at_k_interval, proportion_interval, recall_at_k_interval
 from torch_ap.inference.band import precision_band
 from torch_ap.inference.chance import ChanceTest, chance_test, random_average_precision
@@ -45,3 +46,5 @@ __all__ = [
     "recall_posterior",
     "reported_average_precision_interval",
 ]
+
+untraced.untraced_package(__name__)

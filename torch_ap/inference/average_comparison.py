@@ -10,7 +10,7 @@ from torch_ap.functional.evaluation import Evaluation
 from torch_ap.inference import rules
 from torch_ap.inference.comparison import Comparison, described
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
-from torch_ap.inference.of_average import shares_of
+from torch_ap.inference.of_average import degrees_of_freedom, shares_of
 from torch_ap.inference.resampling import Resampling
 
 
@@ -25,6 +25,8 @@ def compare_averages(
     resampling: Resampling,  # noqa: ARG001 - one signature for all comparisons
 ) -> Comparison:
     """The difference of two macro, weighted or micro averages, with its standard error by influence functions.
+
+    Student's t has Satterthwaite's degrees of freedom, of the system that has fewer.
 
     Args:
         evaluation: all settings; of an average.
@@ -44,13 +46,15 @@ def compare_averages(
     if evaluation.average in ("none", None):
         raise ValueError("`average` must not be 'none' for a comparison; compare one class or label at a time")
     refuse_comparison(evaluation.convention, method, None)
-    values, shares = [], []
+    values, shares, degrees = [], [], []
     for batch in (first, second):
         curve = evaluation.curve(batch)
         values.append(float(evaluation.value(curve, torch.float64, warn=False)))
         shares.append(shares_of(evaluation, batch, curve, design))
+        degrees.append(float(degrees_of_freedom(evaluation, curve, design)))
     error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
     reason = "a ranking has one hit, or one miss, and so no spread" if math.isnan(error) else ""
     if math.isnan(values[0]):
         error, reason = math.nan, "the averages are NaN"
-    return described(values[0], values[1], error, level=level, method=method, design=design, reason=reason)
+    df = min(degrees) if error > 0 else math.inf
+    return described(values[0], values[1], error, level=level, method=method, design=design, reason=reason, df=df)

@@ -17,9 +17,10 @@ from torch_ap.inference import at_items, bootstrap, influence, item_bootstrap, j
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
 from torch_ap.inference.rank_swap import swapped_differences
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.student import normal_quantile
+from torch_ap.inference.student import normal_quantile, student_quantile, student_tail
 
-METHODS = ("jackknife", "influence", "bootstrap", "permutation")
+METHODS = ("logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation")
+Method = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
 _SAME = 1e-12
 
 
@@ -60,8 +61,8 @@ def compare_rankings(
     target: Tensor,
     *,
     level: float = 0.95,
-    method: Literal["jackknife", "influence", "bootstrap", "permutation"] = "jackknife",
-    design: Literal["stratified", "iid"] = "stratified",
+    method: Method = "logit",
+    design: Literal["iid", "stratified"] = "iid",
     weights: Tensor | None = None,
     resampling: Resampling | None = None,
 ) -> Comparison:
@@ -70,22 +71,34 @@ def compare_rankings(
     .. math::
         SE^2(\Delta) = \frac{var(\phi_+^A - \phi_+^B)}{m} + \frac{var(\phi_-^A - \phi_-^B)}{q}
 
-    by influence functions, or the same of the delete-one values; what the systems share cancels item by item. Of two
-    equally good systems the tests reject at nominal 5%, with (n, m) = (1000, 50) / (3000, 245), of 5,000 repetitions
-    (the last two methods 600, with a standard error of .01; ``benchmarks.coverage``):
+    by influence functions, or the same of the delete-one values; what the systems share cancels item by item. Design
+    "iid" adds what the random number of hits does. The estimand is the difference of the limits that the two APs tend
+    to as items are added, their values in the population; not that of E(AP) for so many items.
 
-    ===========  =============================================  ==================  ==================
-    method       what it is                                     (1000, 50)          (3000, 245)
-    ===========  =============================================  ==================  ==================
-    jackknife    delete-one differences, z                      .028 to .055        .045 to .050
-    influence    influence functions, z: the cheapest           .037 to .060        .048 to .051
-    bootstrap    the same resample for both, percentiles        .030 to .060        .040 to .067
-    permutation  the two ranks of an item swapped at random     .035 to .063        .038 to .058
-    ===========  =============================================  ==================  ==================
+    ===========  =======================================================================================================
+    method       what it is
+    ===========  =======================================================================================================
+    logit        p of the difference of logits of k/(k+1) AP, by influence functions and t; interval as "influence"
+    influence    influence functions, t
+    influence-z  influence functions, z
+    jackknife    delete-one differences, t
+    jackknife-z  delete-one differences, z
+    bootstrap    the same resample for both, percentiles
+    permutation  p of the two ranks of an item swapped at random; interval as "influence"
+    ===========  =======================================================================================================
 
-    "permutation" gives the jackknife's standard error and interval with its own p-value, (b + 1) / (B + 1). It works on
-    ranks, with tied scores in an order that the generator draws. The first two take the difference for normal, which a
-    handful of hits does not make it.
+    t has k - 1 degrees of freedom, where k is the number of hits, or of misses where there are fewer. "logit" compares
+    as though one more hit in k had not been found, so that an AP of 1 has a logit, and widens the standard error by
+    sqrt(1 + 1 / k):
+
+    .. math::
+        t = \frac{logit(A') - logit(B')}{SE(logit(A') - logit(B'))} \sqrt{\frac{k}{k + 1}}, \qquad
+        A' = \frac{k}{k + 1} AP(A)
+
+    @@TABLE@@
+
+    "permutation" asks another question, whether the systems are alike: p is (b + 1) / (B + 1), of ranks, with tied
+    scores in an order that the generator draws.
 
     Args:
         preds_a: (N,) scores of system A, no NaN; the scales of A and B need not be alike.
@@ -93,8 +106,8 @@ def compare_rankings(
         target: (N,) of 0 and 1.
         level: nominal coverage of the interval, in (0, 1).
         method: as above.
-        design: "stratified" (so many hits and so many misses were drawn) or "iid" (items were; the default of
-            :func:`average_precision_interval`).
+        design: "iid" (items were drawn, and the number of hits with them) or "stratified" (so many hits and so many
+            misses were).
         weights: refused: the formulas count items.
         resampling: of the bootstrap and the permutations; None for 1,000 that repeat.
 
@@ -116,7 +129,7 @@ def compare_rankings(
         >>> b = torch.tensor([0.55, 0.59, 0.88, 0.97, 0.20, 0.09, 0.43, 0.32])
         >>> found = compare_rankings(a, b, torch.tensor([1, 1, 0, 0, 1, 1, 0, 0]), method="influence")
         >>> round(found.difference, 4), round(found.standard_error, 4)
-        (0.3762, 0.0525)
+        (0.3762, 0.1035)
     """
     rules.no_weights(weights, "a comparison")
     how = rules.resampling(resampling)
@@ -166,9 +179,16 @@ def compare_checked(
         low, high, error, p = _bootstrapped(curves, (a, b), relevant, level, design, resampling)
         found = described(values[0], values[1], error, reason=_reason(hits, error), **settings)
         return found if found.p_value == 1 else replace(found, low=low, high=high, p_value=p)
-    error = math.sqrt(_variance(curves, (a, b), relevant, method, design))
-    found = described(values[0], values[1], error, reason=_reason(hits, error), **settings)
-    if method != "permutation" or not hits or found.p_value == 1:
+    scale = _Scale(curves, (a, b), relevant, "jackknife" if method.startswith("jackknife") else "influence", design)
+    least = min(hits, misses)
+    df = math.inf if method.endswith("-z") else least - 1
+    error = scale.error()
+    found = described(values[0], values[1], error, df=df, reason=_reason(hits, error), **settings)
+    if (math.isnan(found.p_value) and method != "permutation") or found.p_value == 1 or not hits:
+        return found
+    if method == "logit":
+        return replace(found, p_value=_p_of_logits(values, scale, least))
+    if method != "permutation":
         return found
     drawn = swapped_differences(a, b, relevant, resampling).abs()
     p = (int((drawn[1:] >= drawn[0] - _SAME).sum()) + 1) / len(drawn)
@@ -176,13 +196,26 @@ def compare_checked(
 
 
 def described(
-    value_a: float, value_b: float, error: float, *, level: float, method: str, design: str, reason: str
+    value_a: float,
+    value_b: float,
+    error: float,
+    *,
+    level: float,
+    method: str,
+    design: str,
+    reason: str,
+    df: float = math.inf,
 ) -> Comparison:
-    """The comparison of two values whose difference has this standard error, by the normal law."""
+    """The comparison of two values whose difference has this standard error, by Student's or the normal law."""
     difference = value_a - value_b
     error = 0.0 if error < _SAME else error
-    half = normal_quantile(level) * error
-    p = math.erfc(abs(difference) / (error * math.sqrt(2))) if error > 0 else math.nan
+    quantile = normal_quantile(level)
+    if df < math.inf:
+        quantile = float(student_quantile(level, torch.tensor(df, dtype=torch.float64)))
+    half, p = quantile * error if error else 0.0, math.nan
+    if error > 0 and df >= 1:
+        size = abs(difference) / error
+        p = student_tail(size, df) if df < math.inf else math.erfc(size / math.sqrt(2))
     if error == 0 and difference == 0:
         p, reason = 1.0, "no item tells the systems apart: p = 1 by definition"
     elif error == 0:
@@ -196,24 +229,43 @@ def _alike(a: Tensor, b: Tensor) -> bool:
     return torch.equal(*(order.dense_ranks(scores)[1] for scores in (a, b)))
 
 
-def _variance(
-    curves: list[HitCurve], scores: tuple[Tensor, Tensor], relevant: Tensor, method: str, design: str
-) -> float:
-    """Var(AP(A) - AP(B)); NaN with fewer than two hits or two misses."""
-    m, n = int(curves[0].m), len(relevant)
-    if min(m, n - m) < 2:
-        return math.nan
-    of = influence.influence if method == "influence" else jackknife.leave_one_out
-    each = [at_items.spread(of(curve), s, relevant) for curve, s in zip(curves, scores, strict=True)]
-    gap = each[0] - each[1]
-    if method == "influence":
-        value = at_items.centred(gap, relevant).square().sum()
-        if design == "iid":
-            slope = influence.prevalence_slope(curves[0]) - influence.prevalence_slope(curves[1])
-            value = value + m * (n - m) / n**3 * slope.square()[0]
-        return float(value)
-    parts = (gap,) if design == "iid" else (gap[relevant], gap[~relevant])
-    return float(sum((len(x) - 1) / len(x) * (x - x.mean()).square().sum() for x in parts))
+class _Scale:
+    """What each item adds to both systems' AP, and so the standard error of functions of the two."""
+
+    def __init__(
+        self, curves: list[HitCurve], scores: tuple[Tensor, Tensor], relevant: Tensor, source: str, design: str
+    ) -> None:
+        self.curves, self.relevant, self.source, self.design = curves, relevant, source, design
+        self.m, self.n = int(curves[0].m), len(relevant)
+        self.each: list[Tensor] = []
+        if min(self.m, self.n - self.m) > 1:
+            of = influence.influence if source == "influence" else jackknife.leave_one_out
+            self.each = [at_items.spread(of(curve), s, relevant) for curve, s in zip(curves, scores, strict=True)]
+
+    def error(self, slopes: tuple[float, float] = (1.0, 1.0)) -> float:
+        """Of slope * AP(A) - slope * AP(B); NaN with fewer than two hits or two misses."""
+        if not self.each:
+            return math.nan
+        gap = slopes[0] * self.each[0] - slopes[1] * self.each[1]
+        if self.source == "influence":
+            value = at_items.centred(gap, self.relevant).square().sum()
+            if self.design == "iid":
+                shares = [influence.prevalence_slope(curve) for curve in self.curves]
+                slope = slopes[0] * shares[0] - slopes[1] * shares[1]
+                value = value + self.m * (self.n - self.m) / self.n**3 * slope.square()[0]
+            return math.sqrt(float(value))
+        parts = (gap,) if self.design == "iid" else (gap[self.relevant], gap[~self.relevant])
+        return math.sqrt(float(sum((len(x) - 1) / len(x) * (x - x.mean()).square().sum() for x in parts)))
+
+
+def _p_of_logits(values: list[float], scale: _Scale, least: int) -> float:
+    """Of the difference of logits, as though one more hit in ``least`` had not been found."""
+    share = least / (least + 1)
+    a, b = (share * value for value in values)
+    error = scale.error((share / (a * (1 - a)), share / (b * (1 - b))))
+    gap = abs(math.log(a / (1 - a)) - math.log(b / (1 - b)))
+    # sqrt(share): with few hits the test would reject too often without it (benchmarks.coverage)
+    return student_tail(gap / error * math.sqrt(share), least - 1) if error > 0 else math.nan
 
 
 def _bootstrapped(

@@ -6,7 +6,7 @@ of the true positives. F_beta is a function of all three; drawing precision and 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,7 +14,6 @@ from torch import Tensor
 
 from torch_ap.core import checks
 from torch_ap.inference import rules
-from torch_ap.inference.queries import scipy_stats
 
 Prior: TypeAlias = Literal["jeffreys", "uniform"] | float
 _PRIORS = {"jeffreys": 0.5, "uniform": 1.0}
@@ -23,7 +22,7 @@ _NODES = 400
 
 @dataclass(frozen=True)
 class BetaPosterior:
-    """A Beta(a, b) distribution (extra: ``inference``); equals ``scipy.stats.beta(a, b)``.
+    """A Beta(a, b) distribution; equals ``scipy.stats.beta(a, b)``.
 
     Attributes:
         a: first parameter, above 0.
@@ -45,13 +44,16 @@ class BetaPosterior:
 
     def cdf(self, value: float) -> float:
         """P(X <= value)."""
-        value = rules.number("value", value)
-        return float(scipy_stats("a Beta distribution").beta.cdf(value, self.a, self.b))
+        from scipy.special import betainc
+
+        return float(betainc(self.a, self.b, min(max(rules.number("value", value), 0.0), 1.0)))
 
     def quantile(self, p: float) -> float:
         """The value that X stays below with probability ``p`` in [0, 1]."""
+        from scipy.special import betaincinv
+
         rules.probability(p)
-        return float(scipy_stats("a Beta distribution").beta.ppf(p, self.a, self.b))
+        return float(betaincinv(self.a, self.b, p))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The central interval of probability ``level``."""
@@ -61,7 +63,7 @@ class BetaPosterior:
 
 @dataclass(frozen=True)
 class FBetaPosterior:
-    """The posterior of F_beta (extra: ``inference``).
+    """The posterior of F_beta.
 
     F = (1 + beta^2) U / ((1 + beta^2) U + V + beta^2 W) with U, V, W Gamma variables of TP, FP and FN. Given the share
     c = (V + beta^2 W) / (V + W), which depends on neither U nor V + W, it is a function of one Beta variable.
@@ -90,22 +92,22 @@ class FBetaPosterior:
 
     def cdf(self, value: float) -> float:
         """P(F <= value)."""
+        from scipy.special import betainc
+
         value = rules.number("value", value)
         if value <= 0 or value >= 1:
             return float(value >= 1)
         share, weight = self._share
         odds = share * value / ((1 + self.beta**2) * (1 - value))
-        stats = scipy_stats("the posterior of F_beta")
-        return float((weight * stats.beta.cdf(odds / (1 + odds), self.tp, self.fp + self.fn)).sum())
+        return float((weight * betainc(self.tp, self.fp + self.fn, odds / (1 + odds))).sum())
 
     def quantile(self, p: float) -> float:
         """The value that F stays below with probability ``p`` in [0, 1]."""
+        from scipy.optimize import brentq
+
         rules.probability(p)
         if p in (0, 1):
             return float(p)
-        scipy_stats("the posterior of F_beta")
-        from scipy.optimize import brentq
-
         return float(brentq(lambda x: self.cdf(x) - p, 0.0, 1.0, xtol=1e-15, rtol=1e-13))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -115,7 +117,6 @@ class FBetaPosterior:
 
     def _integral(self, value: Callable[[float], float]) -> float:
         """Over [0, 1]; the inner ends are where F lives."""
-        scipy_stats("the posterior of F_beta")
         from scipy.integrate import quad
 
         within = [self.quantile(p) for p in (1e-9, 0.5, 1 - 1e-9)]
@@ -127,12 +128,13 @@ class FBetaPosterior:
 
         At sin(x)^2 the density has no poles for parameters of 1/2, and outside the range taken it is below 1e-16.
         """
+        from scipy.special import betaincinv
+
         if self.beta == 1:
             return np.ones(1), np.ones(1)
-        stats = scipy_stats("the posterior of F_beta")
-        near = np.arcsin(np.sqrt(stats.beta.ppf(1e-17, self.fp, self.fn)))
-        far = np.arccos(np.sqrt(stats.beta.ppf(1e-17, self.fn, self.fp)))
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        near = np.arcsin(np.sqrt(betaincinv(self.fp, self.fn, 1e-17)))
+        far = np.arccos(np.sqrt(betaincinv(self.fn, self.fp, 1e-17)))
+        nodes, weights = _legendre()
         angle = (nodes + 1) / 2 * (far - near) + near
         log = (2 * self.fp - 1) * np.log(np.sin(angle)) + (2 * self.fn - 1) * np.log(np.cos(angle))
         density = weights * np.exp(log - log.max())
@@ -140,8 +142,17 @@ class FBetaPosterior:
         return share + self.beta**2 * (1 - share), density / density.sum()
 
 
+@cache
+def _legendre() -> tuple[Any, Any]:
+    return np.polynomial.legendre.leggauss(_NODES)
+
+
 def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
     """The posterior of precision: Beta(TP + prior, FP + prior).
+
+    The estimand is precision in the population that the items were drawn from, at a threshold fixed in advance. Of
+    50 to 1,000 items the central interval of 95% covers .939 to .963, with the uniform prior .946 to .979
+    (``benchmarks.coverage``).
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.
@@ -170,6 +181,10 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
 
 def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
     """The posterior of recall: Beta(TP + prior, FN + prior).
+
+    The estimand is recall in the population that the items were drawn from, at a threshold fixed in advance. Of
+    50 to 1,000 items the central interval of 95% covers .941 to .953, with the uniform prior .949 to .973
+    (``benchmarks.coverage``).
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.
@@ -200,7 +215,10 @@ def f_beta_posterior(
 ) -> FBetaPosterior:
     """The posterior of F_beta, with the Gamma of the true positives shared by precision and recall.
 
-    For beta = 1 it is that of 2 B / (1 + B), B ~ Beta(TP + prior, FP + FN + 2 prior); else one quadrature.
+    For beta = 1 it is that of 2 B / (1 + B), B ~ Beta(TP + prior, FP + FN + 2 prior); else one quadrature. The estimand
+    is F_beta in the population that the items were drawn from, at a threshold fixed in advance. Of 50 to 1,000 items
+    the central interval of 95% covers .942 to .952, with the uniform prior .945 to .974 (``benchmarks.coverage``, beta
+    of .5, 1 and 2).
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.

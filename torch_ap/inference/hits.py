@@ -14,6 +14,8 @@ from torch_ap.inference import rules
 
 _WHOLE = 1 << 20
 _DEVIATIONS = 45
+# Not scipy.stats.hypergeom: its relative error (scipy 1.17) is 1e-10 at n = 10^6, 1e-7 at 10^9 and .25 at 10^15, where
+# this is below 1e-9; and of 8,000 quantiles at n up to 40, half of them at probabilities reached exactly, it missed 387
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def variance(curve: HitCurve, design: str) -> Tensor:
         design: "stratified" (m is fixed): var(phi+) / m + var(phi-) / q. "iid" (m is random) adds
             pi (1 - pi) theta_pi^2 / n.
     """
-    if influence_blocks.is_long(curve):
+    if influence_blocks.applies(curve):
         of_hits, of_misses, slope = influence_blocks.moments(curve)
         return of_hits + of_misses + (prevalence_variance(curve, slope) if design == "iid" else 0)
     values = influence(curve)

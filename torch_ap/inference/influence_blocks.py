@@ -19,12 +19,11 @@ from torch_ap.core.order import Array
 
 _BLOCK = 1 << 13  # below the length from which BLAS starts threads of its own
 _THREADED = 1 << 20
-LONG = 1 << 16
 
 
-def is_long(curve: HitCurve) -> bool:
-    """Whether working by blocks pays: one ranking on CPU with many hits."""
-    return len(curve.m) == 1 and len(curve.hits) >= LONG and curve.m.device.type == "cpu"
+def applies(curve: HitCurve) -> bool:
+    """Whether it is one ranking on CPU, with a hit."""
+    return len(curve.m) == 1 and len(curve.hits) > 0 and curve.m.device.type == "cpu"
 
 
 def moments(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:

@@ -40,7 +40,8 @@ def average_precision_interval(
 
     with m hits, q misses, pi = m / n, and the influence functions phi of :mod:`torch_ap.inference.influence`. The last
     term of SE belongs to ``design="iid"``: items were drawn, and the number of hits with them. In
-    ``design="stratified"`` so many hits and so many misses were drawn.
+    ``design="stratified"`` so many hits and so many misses were drawn. The estimand is the limit that AP tends to as
+    items are added, its value in the population; not E(AP) for n items, which lies above it.
 
     =====================  =================================================  ==================  ==================
     method                 what it is                                         covers, at 80%      covers, at 95%
@@ -64,10 +65,10 @@ def average_precision_interval(
     .997. For the macro mean of five labels, m random, the iid one covers .764 to .803 and .932 to .951.
 
     Where it is a matter of definition: where AP = 1 and the method finds no spread (all but "survival" and "sigma-ap"),
-    the lower end is (alpha / 2)^(1 / m), a heuristic, and the upper 1; an average of 1 has NaN ends. With fewer than
-    two hits, or no miss, the ends are NaN; with one miss those of "influence", "wald" and "jackknife" are, unless
-    AP = 1. ``reason`` of the result says so. The ends of "wald", "boyd-binomial", "survival" and "sigma-ap" may leave
-    [0, 1].
+    the lower end is alpha^(1 / m), one-sided because the upper end is 1 whatever the data, and a heuristic; an average
+    of 1 has NaN ends. With fewer than two hits, or no miss, the ends are NaN; with one miss those of "influence",
+    "wald" and "jackknife" are, unless AP = 1. ``reason`` of the result says so. The ends of "wald", "boyd-binomial",
+    "survival" and "sigma-ap" may leave [0, 1].
 
     Args:
         preds: (N,) scores of one ranking, or (N, C), one ranking a class or label.

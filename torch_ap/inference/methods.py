@@ -149,7 +149,10 @@ def _at_the_edge(found: Interval, curve: HitCurve) -> Interval:
     m, misses = segments.real(curve.m), curve.n - curve.m
     void = (curve.m < 2) | (misses < 1)
     perfect = ~void & (found.estimate == 1) & ~(found.standard_error > 0)
-    low = torch.where(perfect, ((1 - found.level) / 2) ** (1 / m), found.low)
+    if not bool((void | perfect | torch.isnan(found.low)).any()):
+        return found
+    # the upper end is fixed at 1, so all of alpha is below the lower one
+    low = torch.where(perfect, (1 - found.level) ** (1 / m), found.low)
     high = torch.where(perfect, 1, found.high)
     error = torch.where(perfect, 0, found.standard_error)
     low, high, error = (torch.where(void, torch.nan, x) for x in (low, high, error))
@@ -166,7 +169,7 @@ def _reason(curve: HitCurve, perfect: Tensor, undefined: Tensor) -> str:
         ((curve.m > 1) & (misses == 0), "no misses: AP is 1 for any scores, and the ends are NaN"),
         (some & undefined & (misses == 1), "one miss, which has no spread: the ends are NaN"),
         (some & undefined & (misses > 1), "AP of 0: the ends are NaN"),
-        (perfect, "AP of 1, where no standard error exists: the lower end is the heuristic (alpha / 2)^(1 / m)"),
+        (perfect, "AP of 1, where no standard error exists: the lower end is the heuristic alpha^(1 / m)"),
     )
     counts = torch.stack([flags.sum() for flags, _ in told]).tolist()
     said = [(count, text) for count, (_, text) in zip(counts, told, strict=True) if count]

@@ -46,7 +46,7 @@ def average_interval(
     plain = evaluation.convention.interpolation is None
     shares = shares_of(evaluation, admitted, curve, design) if plain else None
     error = estimate.new_tensor(torch.nan) if shares is None else shares.square().sum().sqrt()
-    quantile = student_quantile(level, _degrees_of_freedom(_Average.of(evaluation, curve).weights, curve, design))
+    quantile = student_quantile(level, degrees_of_freedom(evaluation, curve, design))
     if method.startswith("bootstrap"):
         values = _replicates(evaluation, admitted, curve, design, resampling)
         error = bootstrap.standard_error(values)
@@ -120,10 +120,10 @@ def _shares_of_micro(admitted: Batch, curve: HitCurve, design: str, ignoring: bo
     return shares.reshape(scores.shape).sum(1)
 
 
-def _degrees_of_freedom(weights: Tensor, curve: HitCurve, design: str) -> Tensor:
+def degrees_of_freedom(evaluation: Evaluation, curve: HitCurve, design: str) -> Tensor:
     """Satterthwaite's (1946): (sum of v)^2 / sum of v^2 / (m - 1), of the variances v of the weighted APs; 0-d."""
     varied = (curve.m > 1) & (curve.m < curve.n)
-    v = (weights**2 * influence.variance(curve, design))[varied]
+    v = (_Average.of(evaluation, curve).weights ** 2 * influence.variance(curve, design))[varied]
     return v.sum() ** 2 / (v**2 / (segments.real(curve.m[varied]) - 1)).sum()
 
 

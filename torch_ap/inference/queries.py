@@ -64,6 +64,8 @@ def compare_queries(
 ) -> QueryComparison:
     """Two systems' per-query values, paired: mean difference, interval, effect size, and p-values.
 
+    The estimand is the mean difference over the population of queries that these were drawn from.
+
     - "t": paired t.
     - "randomization": Fisher's, which flips the sign of each difference; exact for up to 20 differences that are not
       zero, else (b + 1) / (B + 1) of B random flips.
@@ -88,7 +90,6 @@ def compare_queries(
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
-        ModuleNotFoundError: for "wilcoxon" or "sign" without scipy (extra: ``inference``).
 
     Equals ``scipy.stats.ttest_rel``, ``wilcoxon``, ``binomtest`` of the signs, and
     ``permutation_test(permutation_type="samples")``. Source: Smucker, Allan & Carterette (2007).
@@ -180,7 +181,7 @@ def _t(pairs: Pairs, _: Resampling) -> float:
     error = deviation(gap, pairs.noise) / math.sqrt(len(gap))
     if not error > 0:
         return math.nan
-    return float(student_tail((gap.mean() / error).abs(), gap.new_tensor(len(gap) - 1.0)))
+    return student_tail(float((gap.mean() / error).abs()), len(gap) - 1)
 
 
 def _randomization(pairs: Pairs, resampling: Resampling) -> float:
@@ -205,26 +206,21 @@ def _randomization(pairs: Pairs, resampling: Resampling) -> float:
     return float((np.abs(drawn) >= observed).sum() + 1) / (len(drawn) + 1)
 
 
-def scipy_stats(what: str) -> Any:
-    """``scipy.stats``, or an error that names the extra."""
-    try:
-        from scipy import stats
-    except ImportError as error:
-        raise ModuleNotFoundError(f"{what} needs scipy: pip install 'torch-ap[inference]'") from error
-    return stats
-
-
 def _wilcoxon(pairs: Pairs, _: Resampling) -> float:
     """Signed ranks of the differences, those alike that are a rounding apart."""
+    from scipy.stats import wilcoxon
+
     sizes, places = pairs.gap.abs().sort()
     ranks = torch.zeros(len(sizes), dtype=torch.float64)
     ranks[places[1:]] = (sizes.diff() > pairs.noise).cumsum(0).double()
-    return float(scipy_stats("Wilcoxon's test").wilcoxon((pairs.gap.sign() * (ranks + 1)).numpy()).pvalue)
+    return float(wilcoxon((pairs.gap.sign() * (ranks + 1)).numpy()).pvalue)
 
 
 def _sign(pairs: Pairs, _: Resampling) -> float:
+    from scipy.stats import binomtest
+
     wins, losses = int((pairs.gap > 0).sum()), int((pairs.gap < 0).sum())
-    return float(scipy_stats("the sign test").binomtest(wins, wins + losses).pvalue)
+    return float(binomtest(wins, wins + losses).pvalue)
 
 
 _P_VALUES = {"t": _t, "randomization": _randomization, "wilcoxon": _wilcoxon, "sign": _sign}

@@ -28,7 +28,8 @@ def reported_average_precision_interval(
 
     It takes AP for a share of m trials, which is mostly too wide and never far too narrow: the coverage of the two
     methods stands in the table of :func:`torch_ap.inference.average_precision_interval`, which is to be preferred where
-    scores are known. Whether two printed APs differ it cannot tell: systems compared on the same items share much.
+    scores are known. The estimand is the limit that AP tends to as items are added. Whether two printed APs
+    differ it cannot tell: systems compared on the same items share much.
 
     Args:
         average_precision: the printed AP, in [0, 1]; a number, or a tensor of one.

@@ -44,6 +44,8 @@ def compare_systems(
 ) -> PairwiseComparison:
     """Every pair of several systems by their per-query values, the family-wise error held.
 
+    The estimands are the mean differences over the population of queries that these were drawn from.
+
     - "tukey": the randomized Tukey HSD. Each query's values are dealt anew to the systems; a pair's p is the share of
       deals in which the best and the worst system differ at least as much, (b + 1) / (B + 1). Paired, unlike the
       test of that name for independent samples.

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_ap.core import checks
 from torch_ap.inference import rules
-from torch_ap.inference.comparison import compare_rankings
+from torch_ap.inference.comparison import Method, compare_rankings
 from torch_ap.inference.rank_swap import average_precision_of_ranks, random_ranks
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.several import PairwiseComparison, holm, square
@@ -21,8 +21,8 @@ def compare_several_rankings(
     target: Tensor,
     *,
     method: Literal["holm", "tukey"] = "holm",
-    test: Literal["jackknife", "influence", "bootstrap", "permutation"] | None = None,
-    design: Literal["stratified", "iid"] | None = None,
+    test: Method | None = None,
+    design: Literal["iid", "stratified"] = "iid",
     resampling: Resampling | None = None,
 ) -> PairwiseComparison:
     """Every pair of several systems by their average precision on the same items, the family-wise error held.
@@ -33,6 +33,8 @@ def compare_several_rankings(
       the worst system differ at least as much, (b + 1) / (B + 1). Ties, also those that a deal makes, are broken at
       random. The p-values of single pairs are those of "holm".
 
+    The estimands are the differences of the limits that the APs tend to as items are added.
+
     Of four equally good systems, at nominal 5%, any pair is told apart with (n, m) = (300, 30) / (1000, 100): "holm"
     5.8 / 4.5%, "tukey" 5.0 / 4.2%, each ± 1, without either 20 / 20% (``benchmarks.coverage``).
 
@@ -41,7 +43,7 @@ def compare_several_rankings(
         target: (N,) of 0 and 1.
         method: as above.
         test: of the single pairs, the ``method`` of ``compare_rankings``; None for its default.
-        design: likewise.
+        design: as there.
         resampling: of the deals and of the tests that resample; None for 1,000 that repeat.
 
     Returns:
@@ -77,8 +79,7 @@ def compare_several_rankings(
     bad = torch.isnan(preds).nonzero()
     if len(bad):
         raise ValueError(f"`preds` must not hold NaN; got nan at index {tuple(bad[0].tolist())}")
-    settings: dict[str, Any] = {"method": test, "design": design}
-    settings = {name: value for name, value in settings.items() if value is not None}
+    settings: dict[str, Any] = {"design": design} | ({} if test is None else {"method": test})
     first, second = torch.triu_indices(len(preds), len(preds), 1)
     pairs = [
         compare_rankings(preds[i], preds[j], target, resampling=how, **settings)

@@ -96,7 +96,8 @@ class UncertainImages(DetectionMetric):
 
         Images are drawn with all that they hold. Nothing is matched or sorted again: a resample is how often each image
         occurs, and its mAP that of a data set in which the images are written out so often, where no two detections of
-        one class and image have the same score. Classes that have no ground truth in a resample have no part in it.
+        one class and image have the same score. Classes that have no ground truth in a resample have no part in it. The
+        estimand is the limit that ``map`` tends to as images are added, not its mean over sets of so many.
 
         Every method covers less than it says for few images or rare classes, "bootstrap-basic" comes closest; measured
         figures are in :func:`torch_ap.inference.units.bootstrap.unit_interval`.
@@ -142,6 +143,8 @@ class UncertainImages(DetectionMetric):
         iou_type: str | None = None,
     ) -> Comparison:
         """Whether this detector beats another on the same images, by the bootstrap over images that both share.
+
+        The estimand is the difference of the limits that the two ``map`` tend to as images are added.
 
         Args:
             other: a metric of the same class and settings, updated with the same ground truths in the same order.

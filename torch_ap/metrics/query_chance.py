@@ -48,14 +48,14 @@ class ChanceQueries(QueryMetric):
             return evaluation.value(self._each(evaluation), self._dtype_of_values(), warn=False)
 
     def summary(self, level: float = 0.95) -> dict[str, Tensor]:
-        """Value, ends of its t interval over queries and chance level under names for a logger: 0-d tensors.
+        """Value, ends of its interval over queries and chance level under names for a logger: 0-d tensors.
 
         Args:
             level: nominal coverage of the interval, in (0, 1).
 
         Returns:
-            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are those of :meth:`confidence_interval` cut to
-            [0, 1], where the mean lies, so that they cover no less often; NaN where no interval exists.
+            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are those of :meth:`confidence_interval`, NaN
+            where no query has a value.
 
         Raises:
             ValueError: what :meth:`baseline` and :meth:`confidence_interval` refuse.
@@ -66,9 +66,8 @@ class ChanceQueries(QueryMetric):
             >>> metric = RetrievalMAP()
             >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(6, 1), torch.eye(3).long()[[0, 0, 1, 0, 0, 2]])
             >>> {name: round(float(value), 3) for name, value in metric.summary().items()}
-            {'ap': 0.806, 'ap_low': 0.485, 'ap_high': 1.0, 'ap_chance': 0.611}
+            {'ap': 0.806, 'ap_low': 0.498, 'ap_high': 0.951, 'ap_chance': 0.611}
         """
         with self._all_ranks():
             found, chance = self.confidence_interval(level), self.baseline()
-        low, high = found.low.clamp(0, 1), found.high.clamp(0, 1)
-        return {"ap": found.estimate, "ap_low": low, "ap_high": high, "ap_chance": chance}
+        return {"ap": found.estimate, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}

@@ -6,7 +6,6 @@ must call it.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from torch_ap.functional.query_evaluation import GM_FLOOR, PerQuery, QueryEvalua
 from torch_ap.inference import rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.queries import QueryComparison, compare_queries
-from torch_ap.inference.query_mean import METHODS, mean_interval
+from torch_ap.inference.query_mean import METHODS, Method, mean_interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.representation import check_class
@@ -49,20 +48,22 @@ class UncertainQueries(RankingMetric):
     def confidence_interval(
         self,
         level: float = 0.95,
-        method: Literal["t", "bootstrap-bca"] = "t",
+        method: Method = "dirichlet",
         *,
         resampling: Resampling | None = None,
     ) -> Interval:
         """How far the mean over queries can be trusted; see :func:`torch_ap.inference.mean_interval`.
 
+        The estimand is the mean over the population of queries that these were drawn from.
+
         Args:
             level: nominal coverage, in (0, 1).
-            method: "t", or "bootstrap-bca" over queries.
+            method: "dirichlet", which stays inside [0, 1], "t" or "bootstrap-bca"; as there.
             resampling: of the bootstrap; None for 1,000 replicates that repeat.
 
         Returns:
-            :class:`torch_ap.inference.Interval` in the dtype of ``compute()``; NaN, with a reason, for no query or one,
-            and where a query's value is NaN. The t interval may leave [0, 1].
+            :class:`torch_ap.inference.Interval` in the dtype of ``compute()``; NaN, with a reason, for no query and
+            where a query's value is NaN.
 
         Raises:
             TypeError, ValueError: for an ``aggregation`` other than "mean" (for the geometric mean take the logs of
@@ -75,9 +76,9 @@ class UncertainQueries(RankingMetric):
             >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(4, 1), torch.eye(3).long()[[0, 0, 1, 2]])
             >>> found = metric.confidence_interval()
             >>> found.low, found.high
-            (tensor(0.1616), tensor(1.2551))
+            (tensor(0.3626), tensor(0.9211))
         """
-        self._check_mean("a confidence interval", "mean_interval")
+        self._check_mean("a confidence interval", "mean_interval(..., method='t')")
         rules.level(level)
         checks.one_of("method", method, METHODS)
         rules.resampling(resampling)
@@ -94,6 +95,8 @@ class UncertainQueries(RankingMetric):
         resampling: Resampling | None = None,
     ) -> QueryComparison:
         """Whether this system beats another on the same queries; see :func:`torch_ap.inference.compare_queries`.
+
+        The estimand is the mean difference over the population of queries that these were drawn from.
 
         Args:
             other: a metric of the same class and settings, with the same queries, to which ``num_relevant`` was given
@@ -187,7 +190,7 @@ def _check_values(owner: str, queries: Tensor, values: Tensor) -> None:
         )
 
 
-def _interval(values: Tensor, level: float, method: Literal["t", "bootstrap-bca"], how: Resampling | None) -> Interval:
+def _interval(values: Tensor, level: float, method: Method, how: Resampling | None) -> Interval:
     """The interval of the mean, where it is defined."""
     if len(values) and not bool(torch.isnan(values).any()):
         return mean_interval(values, level=level, method=method, resampling=how)

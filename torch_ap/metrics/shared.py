@@ -16,13 +16,16 @@ _latest: deque[tuple[list[tuple[weakref.ref[Tensor], int]], Callable[..., Any], 
 def once(make: Callable[[], Made], key: Callable[..., Any], tensors: Sequence[Tensor]) -> Made:
     """``make()``, or what it gave the last time for the very same tensors, if nothing has been written to them since.
 
-    The last few results are kept as long as their tensors live.
+    The last few results are kept as long as their tensors live; none of inference tensors, for torch does not count
+    what is written to them.
 
     Args:
         make: pure function of the tensors.
         key: what is made, so that different things of the same tensors are kept apart.
         tensors: what it is made of.
     """
+    if any(x.is_inference() for x in tensors):
+        return make()
     for entry in list(_latest):
         held = [reference() for reference, _ in entry[0]]
         if any(x is None for x in held):

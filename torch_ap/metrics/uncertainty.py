@@ -89,6 +89,8 @@ class UncertainMetric(RankingMetric):
     ) -> Interval:
         """How far the value can be trusted, for each ranking or for the average that the metric computes.
 
+        The estimand is the limit that the value tends to as items are added, not its mean over samples of so many.
+
         Args:
             level: nominal coverage, in (0, 1).
             method, design, resampling: as for :func:`torch_ap.inference.average_precision_interval`, which has every
@@ -121,15 +123,17 @@ class UncertainMetric(RankingMetric):
         *,
         level: float = 0.95,
         method: str | None = None,
-        design: str = "stratified",
+        design: str = "iid",
         resampling: Resampling | None = None,
     ) -> Comparison:
         """Whether this system beats another on the same items.
 
+        The estimand is the difference of the limits that the two values tend to as items are added.
+
         Args:
             other: a metric of the same class and settings, updated with the same targets in the same order.
             level: nominal coverage, in (0, 1).
-            method: as for :func:`torch_ap.inference.compare_rankings`. Default "jackknife"; of an average "influence",
+            method: as for :func:`torch_ap.inference.compare_rankings`. Default "logit"; of an average "influence",
                 its only method.
             design, resampling: as there.
 
@@ -159,7 +163,7 @@ class UncertainMetric(RankingMetric):
         with self._all_ranks() as (_, mine, _), other._all_ranks() as (_, theirs, _):
             pair = _paired(mine, theirs)
             one = self._evaluation.door.width is None
-            method = method or ("jackknife" if one else "influence")
+            method = method or ("logit" if one else "influence")
             how: dict[str, Any] = {
                 "level": level,
                 "method": method,

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.core import memory, segments
 from torch_ap.core.detection import rules, run_lengths
 from torch_ap.core.detection.boxes import PairIoU
 from torch_ap.core.detection.run_lengths import DecodedMasks, Size
@@ -66,13 +66,12 @@ def columns_of_images(
                 f"{one[2]} and {two[2]}"
             )
         sizes.append(known.pop() if known else (0, 0))
-    device = preds[0]["labels"].device if preds else None
-    columns: dict[str, Tensor] = {"image_sizes": torch.tensor(sizes, dtype=torch.int64, device=device).reshape(-1, 2)}
+    columns = {"image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)}
     for side, images in found.items():
-        nothing = torch.empty(0, dtype=torch.int64, device=device)
+        nothing = torch.empty(0, dtype=torch.int64, device=images[0][0].device if images else None)
         columns[f"{side}_mask_edges"] = torch.cat([nothing, *(edges.to(nothing.device) for edges, _, _ in images)])
         columns[f"{side}_edges_per_mask"] = torch.cat([nothing, *(many.to(nothing.device) for _, many, _ in images)])
-    return columns
+    return {name: memory.sent(x, preds[0]["labels"].device) if preds else x for name, x in columns.items()}
 
 
 def _coded(name: str, images: Sequence[Mapping[str, Any]]) -> list[tuple[Tensor, Tensor, Size | None]]:
@@ -113,6 +112,20 @@ def _dense(where: str, masks: Tensor) -> tuple[Tensor, Tensor, Size | None]:
         )
     size = (int(masks.shape[1]), int(masks.shape[2])) if masks.ndim == 3 and len(masks) else None
     return *edges_of(masks.reshape(len(masks), *(size or (0, 0)))), size
+
+
+def check_edges(edges: Tensor, lengths: Tensor, name: str) -> None:
+    """An even number of edges a mask, none below 0, ascending.
+
+    Raises:
+        ValueError: where that is not so; ``name`` says whose they are.
+    """
+    fits = bool(((lengths >= 0) & (lengths % 2 == 0)).all()) and int(lengths.sum()) == len(edges)
+    if fits and len(edges):
+        mask = segments.ids(segments.from_counts(lengths))
+        fits = bool((edges >= 0).all() & ((edges[1:] >= edges[:-1]) | (mask[1:] != mask[:-1])).all())
+    if not fits:
+        raise ValueError(f"`{name}_mask_edges` must be `{name}_edges_per_mask` ascending ends of runs, in pairs")
 
 
 def area(edges: Tensor, lengths: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.core import memory
 from torch_ap.core.queries import rules
 
 
@@ -35,7 +36,9 @@ def given(num_relevant: Any, preds: Tensor, indexes: Tensor | None) -> tuple[Ten
 def by_query(num_relevant: Mapping[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
     """The queries and counts of {query: m}."""
     queries, counts = rules.counts_by_query(num_relevant)
-    return torch.tensor(queries, device=device).long(), torch.tensor(counts, device=device).long()
+    host = torch.tensor([queries, counts], dtype=torch.int64)
+    on_device = memory.sent(host, device)
+    return on_device[0], on_device[1]
 
 
 def agreed(queries: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:

@@ -80,6 +80,8 @@ def unit_interval(
 ) -> Interval:
     """A confidence interval for mean AP by the bootstrap over units.
 
+    The estimand is the limit that mean AP tends to as units are added, not its mean over samples of so many.
+
     Args:
         ranked: the rankings.
         level: nominal coverage, in (0, 1).

@@ -30,6 +30,8 @@ def compare_units(
 ) -> Comparison:
     """The difference of two systems' mean AP, by the bootstrap over units: both see the same resamples.
 
+    The estimand is the difference of the limits that the two tend to as units are added.
+
     Args:
         first: the rankings of system A.
         second: those of system B, over the same units, in which the same is relevant.

@@ -1,0 +1,296 @@
+"""A CUDA device made of CPU tensors, so that the code for accelerators runs, with real values, where there is none.
+
+Inside ``device()`` the device "cuda" holds tensors whose values lie in a CPU tensor each. As on a real one, devices do
+not mix and ``.numpy()`` is refused. What would make the host wait for the device is counted in ``Waits.seen`` by
+operator and line, and is an error under ``torch.cuda.set_sync_debug_mode("error")``.
+"""
+
+import contextlib
+import linecache
+import sys
+from collections import Counter
+from unittest import mock
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
+
+# operators whose result has a size, or a Python value, that only the device knows
+WAIT = {
+    *("_local_scalar_dense", "equal", "is_nonzero", "nonzero", "masked_select", "bincount", "histc", "_histogramdd"),
+    *("_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive", "segment_reduce"),
+}
+INDEX = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
+COPY = {"_to_copy", "copy_", "copy"}
+# operators that do not take even a single number from the host
+STRICT = {
+    *("cat", "searchsorted", "bucketize", "gather", "index_select", "take", "index_add_", "index_copy_", "scatter_add"),
+    *("scatter_add_", "scatter_reduce", "scatter_reduce_", "mm", "bmm", "addmm", "dot", "mv"),
+}
+
+
+class Waits:
+    """What made the host wait, how often, and whether that is an error."""
+
+    def __init__(self):
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self.mode = "default"
+
+    def note(self, what):
+        frame = sys._getframe(1)
+        asked = None  # the innermost line of a caller, or of the package where it is one of its own
+        while frame is not None and "/torch_ap/" not in frame.f_code.co_filename:
+            if asked is None and frame.f_code.co_filename != __file__ and "/torch/" not in frame.f_code.co_filename:
+                asked = frame
+            frame = frame.f_back
+        asked = frame or asked
+        where = f"{asked.f_code.co_filename}:{asked.f_lineno}"
+        self.seen[what, where] += 1
+        if self.mode in ("error", 2):
+            line = linecache.getline(asked.f_code.co_filename, asked.f_lineno).strip()
+            raise RuntimeError(f"called a synchronizing CUDA operation: {what} at {where} {line}")
+
+    def set_mode(self, mode):
+        self.mode = mode
+
+
+class OnDevice(torch.Tensor):
+    """A tensor on the emulated device; ``values`` lies on the host."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, values):
+        out = torch.Tensor._make_wrapper_subclass(
+            cls, values.shape, values.stride(), values.storage_offset(), dtype=values.dtype, device=CUDA
+        )
+        out.values_on_host = values
+        return out
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise AssertionError(f"{func} of a tensor of an emulated device that is gone")
+
+    def __repr__(self, **_):
+        return f"OnDevice({self.values_on_host!r})"
+
+    def __deepcopy__(self, memo):
+        return memo.setdefault(id(self), self.clone())
+
+    def __reduce_ex__(self, protocol):
+        return OnDevice, (self.values_on_host,)
+
+    def tolist(self):
+        return self.cpu().tolist()
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __index__(self):
+        return self.item().__index__()
+
+    def numpy(self, **_):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first")
+
+    __array__ = numpy
+
+    def __format__(self, spec):
+        return format(self.item() if self.ndim == 0 else str(self), spec)
+
+
+class Emulation(TorchDispatchMode):
+    """Runs every operator on the host, and says whether a device could have."""
+
+    def __init__(self, waits):
+        super().__init__()
+        self.waits = waits
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        name = func._schema.name.removeprefix("aten::")
+        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        there = [x for x in tensors if isinstance(x, OnDevice)]
+        device = torch.device(kwargs["device"]) if kwargs.get("device") is not None else (CUDA if there else CPU)
+        if name in ("_pin_memory", "pin_memory"):
+            return _pinned(args[0].clone())
+        if name == "is_pinned":
+            return getattr(args[0], "is_pinned_here", False)
+        if not there and device.type == "cpu":
+            return func(*args, **kwargs)
+        self._check(func, name, args, there, [x for x in tensors if not isinstance(x, OnDevice)])
+        self._note(name, args, kwargs, device)
+        return self._run(func, args, kwargs, device if name not in ("copy_",) else args[0].device)
+
+    def _check(self, func, name, args, there, here):
+        """Refuse to mix devices, as CUDA does."""
+        first_on_host = not isinstance(args[0], OnDevice) if args else False
+        mixed = bool(there) and any(x.ndim > 0 or name in STRICT for x in here)
+        if name in INDEX:  # indices may come from the host, and are copied; what is indexed and put must lie together
+            put = [x for x in args[2:] if isinstance(x, torch.Tensor)]
+            mixed = first_on_host or any(x.ndim > 0 and not isinstance(x, OnDevice) for x in put)
+        elif name.endswith("_") and name not in COPY:
+            mixed = mixed or (first_on_host and bool(there))
+        if mixed and name not in COPY:
+            raise RuntimeError(f"Expected all tensors to be on the same device, but found cuda:0 and cpu in {func}")
+
+    def _note(self, name, args, kwargs, device):
+        """Count what makes the host wait."""
+        if name in WAIT:
+            self.waits.note(name)
+        elif name == "repeat_interleave" and kwargs.get("output_size") is None:
+            self.waits.note("repeat_interleave without output_size")
+        elif name in INDEX:
+            indices = [x for x in args[1] if isinstance(x, torch.Tensor)]
+            if any(x.dtype in (torch.bool, torch.uint8) for x in indices):
+                self.waits.note(f"{name} by mask")
+            if any(not isinstance(x, OnDevice) for x in indices):
+                self.waits.note(f"{name} by indices of the host")
+        elif name in ("_to_copy", "copy_"):
+            source, target = (args[0], device) if name == "_to_copy" else (args[1], args[0].device)
+            waiting = not (kwargs.get("non_blocking") or (name == "copy_" and len(args) > 2 and args[2]))
+            if isinstance(source, OnDevice):
+                if target.type == "cpu":
+                    self.waits.note("copy to the host")
+            elif target.type == "cuda" and (waiting or not getattr(source, "is_pinned_here", False)):
+                self.waits.note("copy from the host")
+
+    def _run(self, func, args, kwargs, device):
+        wrapped = {}
+
+        def down(x):
+            if isinstance(x, OnDevice):
+                wrapped[id(x.values_on_host)] = x
+                return x.values_on_host
+            return CPU if isinstance(x, torch.device) else x
+
+        def up(x):
+            if isinstance(x, torch.Tensor) and not isinstance(x, OnDevice):
+                return wrapped.get(id(x)) if id(x) in wrapped else OnDevice(x)
+            return x
+
+        name = func._schema.name
+        given, named = tree_map(down, (args, kwargs))
+        out = func(*given, **{k: v for k, v in named.items() if k != "pin_memory"})
+        if name == "aten::_to_copy" and any(out is x for x in given):  # the same device to torch's eyes
+            out = out.clone()
+        if name == "aten::copy_":
+            return args[0]
+        return tree_map(up, out) if device.type == "cuda" else out
+
+
+class Python(TorchFunctionMode):
+    """What torch does in C++ before the dispatcher, where it would ask for a real device."""
+
+    def __init__(self, waits):
+        super().__init__()
+        self.waits = waits
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and isinstance(args[0], OnDevice):
+            return self._item(func, *args)
+        if kwargs.get("device") is not None:
+            kwargs["device"] = _indexed(kwargs["device"])
+        if func is torch.Tensor.to:
+            args = tuple(map(_indexed, args))
+        return SPELLED_OUT.get(func, func)(*args, **kwargs)
+
+    def _item(self, func, whole, index, *value):
+        """``whole[index]``, or with a value to put there."""
+        for x in tree_leaves(index):
+            if isinstance(x, torch.Tensor) and x.dtype in (torch.bool, torch.uint8):
+                filled = value and not isinstance(value[0], torch.Tensor) and not isinstance(index, tuple)
+                if not filled:  # which is `masked_fill`
+                    self.waits.note("index by mask")
+            elif isinstance(x, OnDevice) and x.ndim == 0:
+                self.waits.note("index by a number of the device")
+            elif isinstance(x, torch.Tensor) and not isinstance(x, OnDevice) and x.ndim > 0:
+                self.waits.note("index by a tensor of the host")
+        if any(isinstance(x, torch.Tensor) and not isinstance(x, OnDevice) and x.ndim > 0 for x in value):
+            raise RuntimeError("Expected all tensors to be on the same device, but found cuda:0 and cpu in index_put_")
+        host, *put = tree_map(_values, (whole, *value))
+        with torch._C.DisableTorchFunction():
+            found = func(host, tree_map(_values, index), *put)
+        if value:
+            torch.autograd.graph.increment_version(whole)
+        return found if value else OnDevice(found)
+
+
+def _values(x):
+    return x.values_on_host if isinstance(x, OnDevice) else x
+
+
+def _nonzero(x, as_tuple=False):
+    places = torch.ops.aten.nonzero(x)
+    return places.unbind(1) if as_tuple else places
+
+
+SPELLED_OUT = {
+    torch.Tensor.cuda: lambda x, _device=None, **how: x.to(CUDA, **how),
+    torch.Tensor.copy_: lambda x, source, non_blocking=False: torch.ops.aten.copy_(x, source, non_blocking),
+    torch.Tensor.new_tensor: lambda x, data, **how: torch.tensor(data, **{"dtype": x.dtype, "device": x.device, **how}),
+    torch.Tensor.contiguous: lambda x: x if x.is_contiguous() else x.clone(memory_format=torch.contiguous_format),
+    torch.Tensor.__invert__: torch.bitwise_not,
+    torch.Tensor.nonzero: _nonzero,
+    torch.nonzero: _nonzero,
+}
+
+
+def _indexed(x):
+    named = isinstance(x, str | torch.device) and str(x) in ("cuda", "cuda:0")
+    return CUDA if named else x
+
+
+def _pinned(x):
+    x.is_pinned_here = True
+    return x
+
+
+class _AnyGenerator(type(torch.Generator)):
+    def __instancecheck__(cls, x):
+        return isinstance(x, _Generator)
+
+
+_Generator = torch.Generator
+
+
+class Generator(_Generator, metaclass=_AnyGenerator):
+    """A generator that says it lies on the device; its numbers are the host's."""
+
+    def __new__(cls, device="cpu"):
+        out = super().__new__(cls, "cpu")
+        out.lies_on = torch.device(device)
+        return out
+
+    @property
+    def device(self):
+        return CUDA if self.lies_on.type == "cuda" else self.lies_on
+
+
+@contextlib.contextmanager
+def device():
+    """A CUDA device while it lasts; gives its :class:`Waits`."""
+    waits = Waits()
+    cuda = {
+        "_lazy_init": lambda: None,
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "synchronize": lambda *_: None,
+        "device": lambda *_: contextlib.nullcontext(),
+        "set_sync_debug_mode": waits.set_mode,
+    }
+    before = torch._C._only_lift_cpu_tensors()
+    torch._C._set_only_lift_cpu_tensors(True)
+    try:
+        generators = mock.patch.object(torch, "Generator", Generator)
+        with mock.patch.multiple(torch.cuda, **cuda), generators, Python(waits), Emulation(waits):
+            yield waits
+    finally:
+        torch._C._set_only_lift_cpu_tensors(before)

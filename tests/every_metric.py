@@ -1,0 +1,411 @@
+"""Every public metric class and function as rows, for laws that hold whatever is measured.
+
+A new metric, or a new kind of input, is one row; the laws read the tables. ``test_every_metric`` fails where a public
+name has no row.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Generator
+
+import torch_ap
+from tests import cases
+from tests.oracles_detection import random_scene, to_voc
+from torch_ap import functional, inference
+
+Arguments = dict[str, Any]
+Draw = Callable[[int, Generator], Arguments]  # about how many items, and the source of the numbers
+
+
+@dataclass(frozen=True)
+class Row:
+    """A metric with its settings, or a function with its settings, and how its random input is drawn.
+
+    Attributes:
+        call: metric class, or function.
+        draw: the keyword arguments of ``update``, or of the function.
+        settings: keyword arguments of the class, or further ones of the function.
+    """
+
+    call: Callable[..., Any]
+    draw: Draw
+    settings: Arguments = field(default_factory=dict)
+
+    def new(self, **more: Any) -> Any:
+        """A fresh metric."""
+        return self.call(**self.settings, **more)
+
+    def value(self, drawn: Arguments) -> Any:
+        """What the function gives."""
+        return self.call(**drawn, **self.settings)
+
+    def batches(self, count: int = 2, size: int = 24, seed: int = 0) -> list[Arguments]:
+        """Random batches, the same in every run."""
+        generator = Generator().manual_seed(seed)
+        return [self.draw(size, generator) for _ in range(count)]
+
+
+def pair(make: Callable[[int, Generator], tuple[torch.Tensor, torch.Tensor]], **more: Draw) -> Draw:
+    """Scores and targets of the table of cases, and arguments beside them."""
+
+    def draw(size: int, generator: Generator) -> Arguments:
+        preds, target = make(size, generator)
+        return {"preds": preds, "target": target, **{name: also(size, generator) for name, also in more.items()}}
+
+    return draw
+
+
+def weights(size, generator):
+    return torch.randint(1, 9, (size,), generator=generator) / 8
+
+
+def weights_of_scores(size, generator):
+    return torch.randint(1, 9, (size, cases.CLASSES), generator=generator) / 8
+
+
+# -- queries
+
+QUERIES, DEPTH = 5, 6
+
+
+def flat(size, generator):
+    preds, target = cases.binary(size, generator)
+    return {"preds": preds, "target": target, "indexes": torch.randint(QUERIES, (size,), generator=generator) * 10**9}
+
+
+def rows(size, generator):
+    preds, target = cases.binary(size // DEPTH * DEPTH, generator)
+    return {"preds": preds.reshape(-1, DEPTH), "target": target.reshape(-1, DEPTH)}
+
+
+def masked_rows(size, generator):
+    drawn = rows(size, generator)
+    return {**drawn, "mask": torch.rand(drawn["preds"].shape, generator=generator) < 0.8}
+
+
+def judged_rows(size, generator):
+    drawn = rows(size, generator)
+    return {**drawn, "num_relevant": drawn["target"].sum(1) + 1}
+
+
+def judged_items(size, generator):
+    """The same m of a query in every batch, and large enough for all of them."""
+    drawn = flat(size, generator)
+    return {**drawn, "num_relevant": 1000 + drawn["indexes"] // 10**9}
+
+
+def judged_queries(size, generator):
+    return {**flat(size, generator), "num_relevant": {query * 10**9: 1000 + query for query in range(QUERIES + 1)}}
+
+
+def graded_rows(size, generator):
+    drawn = rows(size, generator)
+    return {**drawn, "target": torch.randint(4, drawn["preds"].shape, generator=generator)}
+
+
+def ignored_flat(size, generator):
+    return {**flat(size, generator), "target": torch.randint(-1, 2, (size,), generator=generator)}
+
+
+# -- images
+
+
+def _scene(size, generator):
+    seed = int(torch.randint(2**31, (), generator=generator))
+    return random_scene(seed, images=max(1, size // 8), classes=3)
+
+
+def images(size, generator):
+    preds, target = _scene(size, generator)
+    return {"preds": preds, "target": target}
+
+
+def packed_images(size, generator):
+    preds, target = _scene(size, generator)
+    return {"preds": _packed(preds), "target": _packed(target)}
+
+
+def _packed(side):
+    counts = torch.tensor([len(image["labels"]) for image in side])
+    return {key: torch.cat([image[key] for image in side]) for key in side[0]} | {"counts": counts}
+
+
+def voc_images(size, generator):
+    preds, target = to_voc(*_scene(size, generator))
+    return {"preds": preds, "target": target}
+
+
+def masked_images(size, generator):
+    """Dense masks, of the boxes drawn at a quarter of their size."""
+    preds, target = _scene(size, generator)
+    line = torch.arange(80)
+
+    def draw(boxes):
+        x, y, w, h = (boxes.long()[:, j, None] // 4 for j in range(4))
+        inside = [(line >= start) & (line < start + extent) for start, extent in ((y, h), (x, w))]
+        return inside[0][:, :, None] & inside[1][:, None, :]
+
+    preds, target = (
+        [{key: draw(x) if key == "boxes" else x for key, x in image.items()} for image in side]
+        for side in (preds, target)
+    )
+    return {
+        side: [{"masks": image.pop("boxes"), **image} for image in given]
+        for side, given in (("preds", preds), ("target", target))
+    }
+
+
+def coded_images(size, generator):
+    """Masks as COCO's plain run-length codes: lengths of runs down the columns, the first of them outside."""
+
+    def code(mask):
+        pixels = mask.t().flatten().int()
+        edges = torch.cat([pixels[:1] == 1, pixels[1:] != pixels[:-1]]).nonzero().flatten()
+        ends = torch.cat([edges, torch.tensor([len(pixels)])])
+        return {"size": list(mask.shape), "counts": ends.diff(prepend=torch.zeros(1, dtype=torch.int64)).tolist()}
+
+    drawn = masked_images(size, generator)
+    return {
+        side: [{**image, "masks": [code(mask) for mask in image["masks"]]} for image in given]
+        for side, given in drawn.items()
+    }
+
+
+def images_of_own_iou(size, generator):
+    preds, target = _scene(size, generator)
+    for p, t in zip(preds, target, strict=True):
+        p["ious"] = torch.rand(len(p.pop("boxes")), len(t.pop("boxes")), generator=generator).double()
+        p["area"] = torch.ones(len(p["labels"]))
+    return {"preds": preds, "target": target}
+
+
+def inner_product(preds, target, iscrowd):
+    """A similarity of one's own; a crowd counts as any other."""
+    return (preds * target).sum(1) / (1 + preds.norm(dim=1) * target.norm(dim=1)) * torch.ones_like(iscrowd)
+
+
+# -- the tables
+
+IMAGES = {"box_format": "xywh"}
+
+METRICS: dict[str, Row] = {
+    **{name: Row(case.metric, pair(case.make), case.settings) for name, case in cases.CASES.items()},
+    "binary_weighted": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights)),
+    "binary_expected": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"ties": "expected"}),
+    "binary_sigmoid": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"normalization": "sigmoid"}),
+    "binary_weighted_thresholds": Row(
+        torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"thresholds": 5}
+    ),
+    "binary_own_thresholds": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"thresholds": cases.OWN}),
+    "binary_unchecked": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"validate_args": False}),
+    "multiclass_softmax": Row(
+        torch_ap.MulticlassAveragePrecision, pair(cases.multiclass), {**cases.C, "normalization": "softmax"}
+    ),
+    "multiclass_items_weighted": Row(
+        torch_ap.MulticlassAveragePrecision, pair(cases.multiclass, weights=weights), cases.C
+    ),
+    "multiclass_pessimistic": Row(
+        torch_ap.MulticlassAveragePrecision, pair(cases.multiclass), {**cases.C, "ties": "pessimistic"}
+    ),
+    "multilabel_expected_at_3": Row(
+        torch_ap.MultilabelAveragePrecision, pair(cases.multilabel), {**cases.L, "ties": "expected", "top_k": 3}
+    ),
+    "multilabel_items_weighted": Row(
+        torch_ap.MultilabelAveragePrecision, pair(cases.multilabel, weights=weights), cases.L
+    ),
+    "multilabel_scores_weighted": Row(
+        torch_ap.MultilabelAveragePrecision, pair(cases.multilabel, weights=weights_of_scores), cases.L
+    ),
+    "multilabel_micro_scores_weighted": Row(
+        torch_ap.MultilabelAveragePrecision,
+        pair(cases.multilabel, weights=weights_of_scores),
+        {**cases.L, "average": "micro"},
+    ),
+    "task_binary": Row(torch_ap.AveragePrecision, pair(cases.binary), {"task": "binary"}),
+    "query_map": Row(torch_ap.RetrievalMAP, flat),
+    "query_map_rows": Row(torch_ap.RetrievalMAP, rows),
+    "query_map_mask": Row(torch_ap.RetrievalMAP, masked_rows),
+    "query_map_judged_rows": Row(torch_ap.RetrievalMAP, judged_rows),
+    "query_map_judged_items": Row(torch_ap.RetrievalMAP, judged_items),
+    "query_map_judged_queries": Row(torch_ap.RetrievalMAP, judged_queries, {"missing_queries": "skip"}),
+    "query_map_graded": Row(torch_ap.RetrievalMAP, graded_rows, {"relevance_level": 2}),
+    "query_map_ignored": Row(torch_ap.RetrievalMAP, ignored_flat, {"ignore_index": -1}),
+    "query_map_grouped_at_3": Row(
+        torch_ap.RetrievalMAP, flat, {"top_k": 3, "ties": "grouped", "denominator": "found", "aggregation": "gm"}
+    ),
+    "query_map_11_point": Row(torch_ap.RetrievalMAP, flat, {"interpolation": "11-point-trec9"}),
+    "query_precision": Row(torch_ap.RetrievalPrecision, flat, {"top_k": 3, "adaptive_k": True}),
+    "query_recall": Row(torch_ap.RetrievalRecall, flat, {"top_k": 2, "aggregation": "median"}),
+    "query_f_beta": Row(torch_ap.RetrievalFBeta, flat, {"top_k": 3, "beta": 2.0}),
+    "query_fall_out": Row(torch_ap.RetrievalFallOut, flat, {"top_k": 2, "ties": "pessimistic"}),
+    "query_hit_rate": Row(torch_ap.RetrievalHitRate, flat, {"top_k": 2, "ties": "optimistic"}),
+    "query_mrr": Row(torch_ap.RetrievalMRR, flat, {"empty_target_action": "skip"}),
+    "query_r_precision": Row(torch_ap.RetrievalRPrecision, rows),
+    "coco": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "class_metrics": True}),
+    "coco_packed": Row(torch_ap.MeanAveragePrecision, packed_images, IMAGES),
+    "coco_micro": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "average": "micro"}),
+    "coco_extended": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "extended_summary": True}),
+    "coco_masks": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "segm"}),
+    "coco_codes": Row(torch_ap.MeanAveragePrecision, coded_images, {"iou_type": "segm"}),
+    "coco_given_ious": Row(torch_ap.MeanAveragePrecision, images_of_own_iou, {"iou_type": "precomputed"}),
+    "coco_own_iou": Row(torch_ap.MeanAveragePrecision, images, {"iou": inner_product}),
+    "voc": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"class_metrics": True}),
+    "voc_11_point": Row(
+        torch_ap.VOCMeanAveragePrecision,
+        voc_images,
+        {"interpolation": "11-point", "iou_threshold": [0.5, 0.75], "strict": True},
+    ),
+}
+
+
+def curve_at(size, generator):
+    return {**pair(cases.binary)(size, generator), "t": torch.tensor([0.0, 0.25, 1.0])}
+
+
+def with_graded(size, generator):
+    return {"preds": rows(size, generator)["preds"], "target": graded_rows(size, generator)["target"]}
+
+
+def hits(size, generator):
+    return {"hits": cases.binary(size, generator)[1].cumsum(0)}
+
+
+def points(size, generator):
+    recall = torch.rand(size, generator=generator).sort().values
+    return {"precision": torch.rand(size, generator=generator), "recall": recall}
+
+
+def decisions(size, generator):
+    return {name: torch.rand(size, generator=generator) < 0.5 for name in ("preds_a", "preds_b", "target")}
+
+
+def several_systems(size, generator):
+    preds, target = cases.binary(size, generator)
+    return {"preds": torch.stack([preds, cases.scores((size,), generator), preds + target]), "target": target}
+
+
+def two_sets_of_boxes(size, generator):
+    return {
+        name: torch.cat([torch.rand(n, 2, generator=generator), 1 + torch.rand(n, 2, generator=generator)], 1)
+        for name, n in (("preds", size), ("target", size // 2))
+    }
+
+
+def ragged_boxes(size, generator):
+    boxes = two_sets_of_boxes(size, generator)
+    counts = {f"{name}_counts": torch.tensor([1, len(x) - 1]) for name, x in boxes.items()}
+    return {**boxes, **counts}
+
+
+def pairs_to_match(size, generator):
+    pair_of = torch.randperm(size * 3, generator=generator)[:size]
+    triples = (pair_of // 3, pair_of % 3, torch.rand(size, generator=generator))
+    return {"scores": cases.scores((size,), generator), "pairs": triples, "ground_truths": 3}
+
+
+def two_systems(size, generator):
+    first, target = cases.binary(size, generator)
+    return {"preds_a": first, "preds_b": cases.scores((size,), generator), "target": target}
+
+
+def values(size, generator):
+    return {"values": torch.rand(size, generator=generator)}
+
+
+def two_values(size, generator):
+    return {name: torch.rand(size, generator=generator) for name in ("values_a", "values_b")}
+
+
+def systems(size, generator):
+    return {"values": torch.rand(size, 3, generator=generator)}
+
+
+def nothing(_size, _generator):
+    return {}
+
+
+few = inference.Resampling(20)
+
+FUNCTIONS: dict[str, Row] = {
+    **{name: Row(case.function, pair(case.make), case.settings) for name, case in cases.CASES.items()},
+    "binary_weighted": Row(functional.binary_average_precision, pair(cases.binary, weights=weights)),
+    "binary_expected": Row(functional.binary_average_precision, pair(cases.binary), {"ties": "expected"}),
+    "task": Row(functional.average_precision, pair(cases.binary), {"task": "binary"}),
+    "precision_at_k": Row(functional.precision_at_k, pair(cases.binary), {"k": 5}),
+    "precision_at_k_rows": Row(functional.precision_at_k, rows, {"k": 5}),
+    "recall_at_k": Row(functional.recall_at_k, pair(cases.binary), {"k": 5}),
+    "f_beta_at_k": Row(functional.f_beta_at_k, pair(cases.binary), {"k": 5, "beta": 2.0}),
+    "counts_at_k": Row(functional.counts_at_k, pair(cases.binary), {"k": 5}),
+    "counts_at_threshold": Row(functional.counts_at_threshold, pair(cases.binary), {"threshold": 0.5}),
+    "r_precision": Row(functional.r_precision, pair(cases.binary)),
+    "hit_curve": Row(functional.hit_curve, pair(cases.binary)),
+    "hit_curve_at": Row(functional.hit_curve, curve_at, {"fraction": True, "ties": "optimistic"}),
+    "precision_recall_curve": Row(functional.precision_recall_curve, pair(cases.binary)),
+    "precision_recall_curve_classes": Row(
+        functional.precision_recall_curve, pair(cases.multiclass), {"task": "multiclass", **cases.C, "thresholds": 5}
+    ),
+    "binary_precision_recall_curve": Row(functional.binary_precision_recall_curve, pair(cases.binary)),
+    "multiclass_precision_recall_curve": Row(
+        functional.multiclass_precision_recall_curve, pair(cases.multiclass), {**cases.C, "average": "macro"}
+    ),
+    "multilabel_precision_recall_curve": Row(
+        functional.multilabel_precision_recall_curve, pair(cases.multilabel), cases.L
+    ),
+    "interpolated_precision": Row(functional.interpolated_precision, pair(cases.binary)),
+    "precision_at_recall": Row(functional.precision_at_recall, pair(cases.binary), {"min_recall": 0.5}),
+    "survival_function": Row(functional.survival_function, pair(cases.binary)),
+    "area_under_hit_curve": Row(functional.area_under_hit_curve, pair(cases.binary)),
+    "average_precision_from_hit_curve": Row(functional.average_precision_from_hit_curve, hits),
+    "average_precision_from_precision_recall": Row(functional.average_precision_from_precision_recall, points),
+    "compare_hit_curves": Row(functional.compare_hit_curves, two_systems),
+    "hit_curve_hull": Row(functional.hit_curve_hull, pair(cases.binary)),
+    "ideal_hit_curve": Row(functional.ideal_hit_curve, nothing, {"n": 9, "m": 4}),
+    "random_hit_curve": Row(functional.random_hit_curve, nothing, {"n": 9, "m": 4}),
+    "retrieval_average_precision": Row(functional.retrieval_average_precision, flat),
+    "retrieval_average_precision_rows": Row(functional.retrieval_average_precision, judged_rows, {"top_k": 3}),
+    "retrieval_precision": Row(functional.retrieval_precision, flat, {"top_k": 3}),
+    "retrieval_recall": Row(functional.retrieval_recall, masked_rows, {"top_k": 3}),
+    "retrieval_f_beta": Row(functional.retrieval_f_beta, flat, {"top_k": 3}),
+    "retrieval_fall_out": Row(functional.retrieval_fall_out, flat, {"top_k": 3}),
+    "retrieval_hit_rate": Row(functional.retrieval_hit_rate, flat, {"top_k": 3}),
+    "retrieval_r_precision": Row(functional.retrieval_r_precision, flat),
+    "retrieval_reciprocal_rank": Row(functional.retrieval_reciprocal_rank, graded_rows, {"relevance_level": 2}),
+    "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
+    "voc": Row(functional.voc_mean_average_precision, voc_images),
+    "box_iou": Row(functional.box_iou, two_sets_of_boxes),
+    "ragged_box_iou": Row(functional.ragged_box_iou, ragged_boxes),
+    "match_coco": Row(functional.match_coco, pairs_to_match),
+    "match_voc": Row(functional.match_voc, pairs_to_match),
+}
+
+INFERENCE: dict[str, Row] = {
+    "average_precision_interval": Row(inference.average_precision_interval, pair(cases.binary)),
+    "average_precision_interval_classes": Row(
+        inference.average_precision_interval,
+        pair(cases.multilabel),
+        {"method": "bootstrap-logit", "resampling": few, "average": "macro"},
+    ),
+    "chance_test": Row(inference.chance_test, pair(cases.binary), {"resampling": few}),
+    "compare_decisions": Row(inference.compare_decisions, decisions, {"resampling": few}),
+    "compare_several_rankings": Row(inference.compare_several_rankings, several_systems),
+    "compare_splits": Row(inference.compare_splits, two_values, {"n_train": 90, "n_test": 10}),
+    "reported_average_precision_interval": Row(
+        inference.reported_average_precision_interval, nothing, {"average_precision": 0.3, "m": 40}
+    ),
+    "compare_queries": Row(inference.compare_queries, two_values, {"resampling": few}),
+    "compare_rankings": Row(inference.compare_rankings, two_systems),
+    "compare_systems": Row(inference.compare_systems, systems),
+    "f_beta_posterior": Row(inference.f_beta_posterior, nothing, {"tp": 3, "fp": 2, "fn": 1}),
+    "mean_interval": Row(inference.mean_interval, values),
+    "precision_at_k_interval": Row(inference.precision_at_k_interval, pair(cases.binary), {"k": 5}),
+    "precision_band": Row(inference.precision_band, pair(cases.binary), {"resampling": few}),
+    "precision_posterior": Row(inference.precision_posterior, nothing, {"tp": 3, "fp": 2}),
+    "probability_better": Row(inference.probability_better, nothing, {"wins": 5, "losses": 2}),
+    "proportion_interval": Row(inference.proportion_interval, nothing, {"successes": 3, "trials": 9}),
+    "random_average_precision": Row(inference.random_average_precision, nothing, {"n": 20, "m": 5}),
+    "recall_at_k_interval": Row(inference.recall_at_k_interval, pair(cases.binary), {"k": 5}),
+    "recall_posterior": Row(inference.recall_posterior, nothing, {"tp": 3, "fn": 1}),
+}

@@ -1,0 +1,44 @@
+"""What the tests of modes share: the same values to the bit, and how a metric is run through its life."""
+
+import dataclasses
+import warnings
+
+import torch
+
+
+def same(value, expected, dtype=True):
+    """Nested results are equal, NaN to NaN, to the last bit; with ``dtype=False`` after a cast to what is expected."""
+    if isinstance(expected, torch.Tensor):
+        assert isinstance(value, torch.Tensor)
+        if not dtype:
+            value = value.to(expected.dtype)
+        torch.testing.assert_close(value, expected, rtol=0, atol=0, equal_nan=True)
+        assert not value.requires_grad
+    elif isinstance(expected, dict):
+        assert value.keys() == expected.keys()
+        for name, x in expected.items():
+            same(value[name], x, dtype)
+    elif isinstance(expected, list | tuple):
+        assert len(value) == len(expected)
+        for x, y in zip(value, expected, strict=True):
+            same(x, y, dtype)
+    elif dataclasses.is_dataclass(expected):
+        same(vars(value), vars(expected), dtype)
+    else:
+        assert value == expected or (value != value and expected != expected)
+
+
+def life(metric, batches):
+    """What ``update``, ``compute`` and ``forward`` give, one after the other."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # small samples lack positives
+        metric.update(**batches[0])
+        first = metric.compute()
+        batch = metric(**batches[1])
+        return first, batch, metric.compute()
+
+
+def quiet(function, *args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return function(*args, **kwargs)

@@ -1,0 +1,186 @@
+"""Callers under ``torch.compile`` get what plain ones get, from every public function and every metric."""
+
+import doctest
+import inspect
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+import torch_ap
+from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
+from tests.modes import life, quiet, same
+from torch_ap.core import untraced
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_and_strict():
+    """A compiler that has seen nothing, and that fails where it would otherwise give up in silence."""
+    torch.compiler.reset()
+    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True, suppress_errors=False):
+        yield
+    torch.compiler.reset()
+
+
+def compiled(function, backend="eager"):
+    return torch.compile(function, backend=backend)
+
+
+ROWS = FUNCTIONS | INFERENCE
+ONE_EACH = {row.call: name for name, row in reversed(ROWS.items())}  # the first row of each function
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_functions(row):
+    (drawn,) = row.batches(1)
+    same(quiet(compiled(row.call), **drawn, **row.settings), quiet(row.value, drawn))
+
+
+SOME = ["binary", "hit_curve", "precision_at_k", "retrieval_average_precision", "coco", "match_voc", "chance_test"]
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_callers_of_functions(name):
+    row = ROWS[name]
+    (drawn,) = row.batches(1)
+
+    def caller(x):
+        y = x + 1
+        return row.value(drawn), y * 2
+
+    value, beside = quiet(compiled(caller), torch.ones(3))
+    same(value, quiet(row.value, drawn))
+    assert beside.tolist() == [4, 4, 4]
+
+
+class Holder(torch.nn.Module):
+    """What people compile: a module with a layer and a metric."""
+
+    def __init__(self, metric):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2).requires_grad_(False)
+        self.metric = metric
+
+    def forward(self, batches):
+        loss = self.layer(torch.ones(1, 2)).sum()
+        return life(self.metric, batches), loss * 2
+
+
+@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
+def test_metrics(row):
+    (batch,) = row.batches(1)
+    metric = row.new()
+    same(quiet(compiled(lambda batch: metric(**batch)), batch), quiet(row.new(), **batch))
+
+
+@pytest.mark.parametrize("name", {row.call: name for name, row in reversed(METRICS.items())}.values())
+def test_the_life_of_a_metric(name):
+    batches = METRICS[name].batches(2)
+    same(compiled(Holder(METRICS[name].new()))(batches)[0], life(METRICS[name].new(), batches))
+
+
+@pytest.mark.parametrize("name", ["binary", "query_map", "coco"])
+def test_a_metric_itself_is_compiled(name):
+    row = METRICS[name]
+    batches = row.batches(2)
+    expected = life(row.new(), batches)
+    for way in ("module", "in place", "methods"):
+        metric = row.new()
+        if way == "in place":
+            metric.compile(backend="eager")
+        called = compiled(metric) if way == "module" else metric
+        update, compute = (compiled(x) if way == "methods" else x for x in (metric.update, metric.compute))
+        quiet(update, **batches[0])
+        same(quiet(compute), expected[0])
+        same(quiet(called, **batches[1]), expected[1])
+        same(quiet(compute), expected[2])
+
+
+def test_many_metrics_and_functions_in_one_process():
+    """More than the compiler sees of one code before it gives up."""
+    batches = METRICS["binary"].batches(2)
+    expected = life(METRICS["binary"].new(), batches)
+    for _ in range(12):
+        same(compiled(Holder(METRICS["binary"].new()))(batches)[0], expected)
+
+
+@pytest.mark.parametrize("names", [("query_map", "query_precision", "query_mrr"), ("binary", "binary_expected")])
+def test_a_collection_in_a_compiled_module(names):
+    batches = METRICS[names[0]].batches(3)
+
+    def run(wrap):
+        collection = MetricCollection({name: METRICS[name].new() for name in names})
+        holder = wrap(Holder(collection))
+        return [quiet(holder, batches[:2])[0], quiet(holder, batches[1:])[0]]
+
+    same(run(compiled), run(lambda x: x))
+
+
+def test_what_metrics_say_beside_their_value():
+    generator = torch.Generator().manual_seed(0)
+    for name in ("binary", "query_map", "voc"):
+        metric, other = METRICS[name].new(), METRICS[name].new()
+        for each in (metric, other):
+            each.update(**METRICS[name].draw(60, generator.manual_seed(1)))
+
+        def say(metric, other):
+            return metric.baseline(), metric.confidence_interval(0.9), metric.compare(other), metric.summary()
+
+        same(quiet(compiled(say), metric, other), quiet(say, metric, other))
+    queries = METRICS["query_map"].new()
+    queries.update(**METRICS["query_map"].batches(1)[0])
+
+    def merged(metric, other):
+        metric.reset()
+        metric.merge_state(other)
+        return metric.per_query()
+
+    same(compiled(merged)(METRICS["query_map"].new(), queries), queries.per_query())
+
+
+@pytest.mark.parametrize("metric", {row.call for row in METRICS.values()} - {torch_ap.AveragePrecision})
+def test_every_public_method_is_left_out(metric):
+    own = [base for base in metric.__mro__ if base.__module__.startswith("torch_ap")]
+    names = {name for base in own for name, x in vars(base).items() if inspect.isfunction(x) and name[0] != "_"}
+    made = next(row.new() for row in METRICS.values() if row.call is metric)
+    assert {"update", "compute", "forward", "merge_state"} <= names
+    for name in names:
+        assert getattr(made, name).__code__.co_filename == untraced.__file__, name
+
+
+@pytest.mark.parametrize("function", ONE_EACH, ids=lambda function: function.__name__)
+def test_every_public_function_is_left_out_and_reads_as_it_was_written(function):
+    module = sys.modules[function.__module__]
+    written = inspect.unwrap(function)
+    assert function.__code__.co_filename == untraced.__file__
+    assert not [name for name, x in sys.modules.items() if name.startswith("torch_ap") and written in _values(x)]
+    assert vars(module)[function.__name__] is function
+    assert inspect.signature(function) == inspect.signature(written)
+    assert function.__doc__ == written.__doc__
+    assert pickle.loads(pickle.dumps(function)) is function
+    found = doctest.DocTestFinder().find(module)
+    assert any(test.examples for test in found if test.name == f"{module.__name__}.{function.__name__}")
+
+
+def _values(module):
+    return [x for x in vars(module).values() if inspect.isfunction(x)]
+
+
+def test_the_compiler_is_not_imported():
+    code = "import sys; from torch_ap import RetrievalMAP, functional, inference; print('torch._dynamo' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["binary_expected", "query_map"])
+def test_inductor(name):
+    batches = METRICS[name].batches(2)
+    same(compiled(Holder(METRICS[name].new()), backend="inductor")(batches)[0], life(METRICS[name].new(), batches))
+    generator = torch.Generator().manual_seed(0)
+    drawn = FUNCTIONS["hit_curve"].draw(50, generator)
+    same(compiled(torch_ap.functional.hit_curve, backend="inductor")(**drawn), torch_ap.functional.hit_curve(**drawn))

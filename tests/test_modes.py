@@ -1,0 +1,190 @@
+"""Every metric and function gives the same bits in every mode that PyTorch has."""
+
+import contextlib
+
+import pytest
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from torch.utils._pytree import tree_map_only
+from torchmetrics import MetricCollection
+
+import torch_ap
+from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
+from tests.modes import life, quiet, same
+from torch_ap.metrics.queries import QueryMetric
+from torch_ap.metrics.shared import once
+
+
+@contextlib.contextmanager
+def default_dtype(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+MODES = {
+    "inference_mode": torch.inference_mode,
+    "no_grad": torch.no_grad,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "default_float64": lambda: default_dtype(torch.float64),
+    "default_bfloat16": lambda: default_dtype(torch.bfloat16),
+}
+each_mode = pytest.mark.parametrize("mode", MODES)
+each_metric = pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
+each_function = pytest.mark.parametrize("row", [*FUNCTIONS.values(), *INFERENCE.values()], ids=[*FUNCTIONS, *INFERENCE])
+
+
+def copies(drawn, change=torch.clone):
+    return tree_map_only(torch.Tensor, change, drawn)
+
+
+def same_in(mode, value, expected):
+    """To the bit; a default dtype is also that of a metric's result, as in torchmetrics."""
+    same(value, expected, dtype=not mode.startswith("default"))
+
+
+@each_mode
+@each_metric
+def test_metrics(row, mode):
+    batches = row.batches(2)
+    expected = life(row.new(), batches)
+    outside = row.new()  # as of a module that is trained and validated in turn
+    with MODES[mode]():
+        same_in(mode, life(row.new(), copies(batches)), expected)
+        same_in(mode, life(outside, copies(batches)), expected)
+    again = life(outside, batches)
+    fresh = row.new()
+    for batch in [*batches, batches[0]]:
+        quiet(fresh.update, **batch)
+    same(again[0], quiet(fresh.compute))
+
+
+@each_mode
+@each_function
+def test_functions(row, mode):
+    (drawn,) = row.batches(1)
+    expected = quiet(row.value, drawn)
+    with MODES[mode]():
+        same(quiet(row.value, copies(drawn)), expected)
+
+
+def with_grad(x):
+    return x.clone().requires_grad_() if x.is_floating_point() else x
+
+
+@each_metric
+def test_metrics_of_tensors_that_require_grad(row):
+    batches = row.batches(2)
+    metric = row.new()
+    same(life(metric, copies(batches, with_grad)), life(row.new(), batches))
+    states = [x for state in metric.metric_state.values() for x in (state if isinstance(state, list) else [state])]
+    assert not any(x.requires_grad for x in states)
+
+
+@each_function
+def test_functions_of_tensors_that_require_grad(row):
+    (drawn,) = row.batches(1)
+    same(quiet(row.value, copies(drawn, with_grad)), quiet(row.value, drawn))
+
+
+class Written:
+    """What the memo gives of tensors, before and after each way of writing to them."""
+
+    def __init__(self, tensors):
+        self.tensors, self.made = tensors, 0
+
+    def sum(self):
+        def make():
+            self.made += 1
+            return sum(x.sum().item() for x in self.tensors)
+
+        return once(make, Written, self.tensors)
+
+    def follows(self):
+        assert self.sum() == sum(x.sum().item() for x in self.tensors)
+        self.tensors[0].add_(1)
+        assert self.sum() == sum(x.sum().item() for x in self.tensors)
+        self.tensors[0][1] = 7
+        assert self.sum() == sum(x.sum().item() for x in self.tensors)
+
+
+@pytest.mark.parametrize("made_in", [False, True])
+@pytest.mark.parametrize("written_in", [False, True])
+def test_what_is_remembered_follows_what_is_written(made_in, written_in):
+    with torch.inference_mode(made_in):
+        written = Written([torch.zeros(3), torch.ones(2)])
+    with torch.inference_mode(made_in or written_in):  # torch refuses writes to inference tensors elsewhere
+        written.follows()
+
+
+def test_a_collection_is_sorted_once_in_inference_mode(monkeypatch):
+    sorts = []
+    sort = QueryMetric._rankings
+    monkeypatch.setattr(QueryMetric, "_rankings", lambda self, **kwargs: sorts.append(1) or sort(self, **kwargs))
+    names = ("query_map", "query_precision", "query_mrr")
+    collection = MetricCollection({name: METRICS[name].new() for name in names})
+    alone = {name: METRICS[name].new() for name in names}
+    batches = METRICS["query_map"].batches(2)
+    with torch.inference_mode():
+        for batch in batches:
+            collection.update(**batch)
+        sorts.clear()
+        found = collection.compute()
+    assert len(sorts) == 1
+    for name, metric in alone.items():
+        for batch in batches:
+            metric.update(**batch)
+        same(found[name], metric.compute())
+
+
+def test_what_inference_mode_remembered_serves_outside():
+    metric = METRICS["query_map"].new(compute_with_cache=False)
+    metric.update(**METRICS["query_map"].batches(1)[0])
+    with torch.inference_mode():
+        expected = metric.compute()
+    same(metric.compute(), expected)
+    same(metric.per_query()[1].mean(), expected)
+    assert metric.confidence_interval().estimate.isfinite()
+
+
+class Validated(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.metrics = torch.nn.ModuleDict({name: METRICS[name].new() for name in ("query_map", "binary", "coco")})
+
+    def validation_step(self, batch, _):
+        for name, metric in self.metrics.items():
+            metric.update(**batch[name])
+
+    def on_validation_epoch_end(self):
+        self.found = {name: quiet(metric.compute) for name, metric in self.metrics.items()}
+
+
+def test_lightning_validates_in_inference_mode():
+    batches = [
+        dict(zip(("query_map", "binary", "coco"), row, strict=True))
+        for row in zip(*(METRICS[name].batches(2) for name in ("query_map", "binary", "coco")), strict=True)
+    ]
+    module = Validated()
+    trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False)
+    trainer.validate(module, torch.utils.data.DataLoader(batches, batch_size=None), verbose=False)
+    for name, found in module.found.items():
+        metric = METRICS[name].new()
+        for batch in METRICS[name].batches(2):
+            metric.update(**batch)
+        same(found, quiet(metric.compute))
+
+
+def test_thresholds_are_read_whatever_the_default_dtype():
+    preds, target = torch.arange(11) / 10, torch.tensor([0, 1] * 5 + [1])
+    for thresholds in (11, [0.3, 0.7], torch.tensor([0.3, 0.7])):
+        metric = torch_ap.BinaryAveragePrecision(thresholds=thresholds)
+        expected = metric(preds, target), metric.thresholds
+        with default_dtype(torch.bfloat16):
+            metric = torch_ap.BinaryAveragePrecision(thresholds=thresholds)
+            same((metric(preds, target), metric.thresholds), expected)
+    assert torch_ap.BinaryAveragePrecision(thresholds=[0, 1]).thresholds.dtype == torch.int64

@@ -1,0 +1,55 @@
+"""``torch.jit.script`` passes a metric by, as it does torchmetrics' own, and with it the module that holds one."""
+
+import pytest
+import torch
+from lightning.pytorch import LightningModule
+from torchmetrics import MetricCollection
+
+from tests.every_metric import METRICS
+from tests.modes import life, same
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*TorchScript:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*to_torchscript.*"),
+    pytest.mark.filterwarnings(
+        "ignore:.*Metric.updated_called:DeprecationWarning"
+    ),  # torchmetrics' own class warns too
+]
+each_class = pytest.mark.parametrize("name", {row.call: name for name, row in reversed(METRICS.items())}.values())
+
+
+class Model(LightningModule):
+    def __init__(self, metric):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+        self.metric = metric
+        self.metrics = MetricCollection({"one": metric.clone()})
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+@each_class
+def test_a_metric_and_what_holds_it_are_scripted(name):
+    row = METRICS[name]
+    metric = row.new()
+    life(metric, row.batches(2))
+    torch.jit.script(metric)
+    model, x = Model(metric), torch.ones(1, 2)
+    same(model.to_torchscript()(x).detach(), model(x).detach())
+    same(metric.compute(), life(row.new(), row.batches(2))[2])
+
+
+@pytest.mark.parametrize("metric", {type(row.new()) for row in METRICS.values()})
+def test_no_property_is_scripted(metric):
+    """Nor is one that is added, of a class or of its bases; scripting reads every one that is not named."""
+    properties = {name for base in metric.__mro__ for name, x in vars(base).items() if isinstance(x, property)}
+    assert properties <= set(metric.__jit_unused_properties__)
+
+    class Later(metric):
+        @property
+        def later(self):
+            return dict.fromkeys("ab", 1)  # a property that no script could have
+
+    assert "later" in Later.__jit_unused_properties__
