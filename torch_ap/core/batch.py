@@ -86,8 +86,8 @@ class Door:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether batches are one ranking of which every item counts as it is."""
-        return self.width is None and self.ignore_index is None and not self.normalizes and not self.unit_range
+        """Whether batches are one ranking in which scores, and items whose targets are 0 and 1, count as they are."""
+        return self.width is None and self.ignore_index not in (0, 1) and not self.normalizes
 
     @cached_property
     def target_dtype(self) -> torch.dtype:
@@ -96,7 +96,7 @@ class Door:
 
     def __call__(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Check a batch and lay it out; the tensors given are never written to."""
-        if weights is None and self.plain and (batch := _usual(preds, target)) is not None:
+        if weights is None and self.plain and (batch := self._usual(preds, target)) is not None:
             return batch
         self._check_form(preds, target, weights)
         preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
@@ -116,6 +116,19 @@ class Door:
         if broken is not None and missing is not None and self.nan_strategy == "warn":
             broken[NAN_SCORE] = missing.any()
         return Batch(preds, target, weights, broken)
+
+    def _usual(self, preds: Tensor, target: Tensor) -> Batch | None:
+        """A small batch of one ranking in which nothing is out of the ordinary; None where something is, or may be."""
+        given = builders.arrays_of_few(preds, target, graded=False)
+        if given is None:
+            return None
+        scores, flags = given
+        if self.unit_range:
+            if not (scores.min() >= 0 and scores.max() <= 1):  # so it is for NaN too
+                return None
+        elif (squares := scores.dot(scores)) != squares:  # NaN if a score is, and only then: the quickest look there is
+            return None
+        return Batch(preds, torch.from_numpy((flags.copy() if target.dtype == torch.bool else flags).view(np.uint8)))
 
     def no_items(self, device: torch.device | None = None) -> Batch:
         """The layout of a batch of nothing."""
@@ -194,18 +207,6 @@ class Door:
             preds = preds.masked_fill(ignored[:, None] if self.classes else ignored, 0)
             target = target.masked_fill(ignored, 0)
         return checks.values(preds, target, weights, top=self.top, unit_range=self.unit_range and not self.normalizes)
-
-
-def _usual(preds: Tensor, target: Tensor) -> Batch | None:
-    """A small batch of one ranking in which nothing is out of the ordinary; None where something is, or may be."""
-    given = builders.arrays_of_few(preds, target, graded=False)
-    if given is None:
-        return None
-    scores, flags = given
-    squares = scores.dot(scores)  # NaN if a score is, and only then: the quickest look there is
-    if squares != squares:
-        return None
-    return Batch(preds, torch.from_numpy((flags.copy() if target.dtype == torch.bool else flags).view(np.uint8)))
 
 
 def ignored_of(target: Tensor, ignore_index: int | None) -> Tensor | None:

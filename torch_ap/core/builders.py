@@ -199,15 +199,24 @@ def curve_of_few(scores: Array, flags: Array, depth: int | None = None) -> Any:
     ascending.sort()
     if ascending[-1] != ascending[-1]:  # NaN is sorted last
         return None
-    m = len(hit_scores)
-    if not np.count_nonzero(ascending[1:] == ascending[:-1]):
-        if depth is not None and depth < m:
-            hit_scores = hit_scores[hit_scores >= ascending[-depth]]
-        hit_scores.sort()
-        return untied(ascending, hit_scores, m)
+    n, m = len(ascending), len(hit_scores)
+    if depth is not None and depth < m:
+        hit_scores = hit_scores[hit_scores >= ascending[-depth]]
     hit_scores.sort()
-    groups = _count_groups([ascending], hit_scores)[:-1]
-    fields: Any = (*groups, None, np.array([0, len(groups[0])]), np.array([len(scores)]), np.array([m]))
+    if not np.count_nonzero(ascending[1:] == ascending[:-1]):
+        return untied(ascending, hit_scores, m)
+    start, end = ascending.searchsorted(hit_scores), ascending.searchsorted(hit_scores, "right")
+    size = end - start
+    if not np.count_nonzero(size > 1):  # only misses tie, with one another
+        return untied(ascending, hit_scores, m)
+    changed = np.ones(len(hit_scores) + 1, bool)
+    np.not_equal(start[1:], start[:-1], out=changed[1:-1])
+    bounds = changed.nonzero()[0][::-1]
+    group = bounds[1:]
+    hits, items, items_above = bounds[:-1] - group, size.take(group), n - end.take(group)
+    sizes = np.array([0, len(hits), n, m])
+    hits_above = len(start) - bounds[:-1]
+    fields: Any = (hits, items, hits_above, items_above, None, sizes[:2], sizes[2:3], sizes[3:], False, sizes[3:])
     return HitCurve(*fields)
 
 
@@ -255,7 +264,7 @@ def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
     n, kept = len(ascending), len(hit_scores)
     items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
     sizes, ones = np.array([0, kept, n, m]), _ONES[:kept]
-    fields: Any = (ones, ones, _RANKS[:kept], items_above, None, sizes[:2], sizes[2:3], sizes[3:], True)
+    fields: Any = (ones, ones, _RANKS[:kept], items_above, None, sizes[:2], sizes[2:3], sizes[3:], True, sizes[3:])
     return HitCurve(*fields)
 
 

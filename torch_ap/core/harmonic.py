@@ -7,6 +7,7 @@ DeTemple and Wang, in which nothing large cancels.
 
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,8 @@ from torch_ap.core.order import Array
 Values = TypeVar("Values", Tensor, Array)
 
 _TERMS = 16
+_NTH = np.arange(1.0, _TERMS + 1)[:, None]
+_FEW = 1 << 12
 _CORRECTIONS = (1 / 24, -7 / 960, 31 / 8064, -127 / 30720, 511 / 67584)
 
 
@@ -29,8 +32,12 @@ def harmonic_difference(start: Values, length: Values) -> Values:
     xp = arrays.namespace(start)
     total: Values = xp.zeros_like(start)
     longest = int(length.max()) if 0 not in length.shape else 0
-    for j in range(1, min(longest, _TERMS) + 1):
-        total += xp.where(length >= j, 1 / (start + j), 0)
+    if longest and xp is np and len(start) <= _FEW:
+        nth = _NTH[: min(longest, _TERMS)]  # one after the other, as below
+        total = np.add.accumulate(np.where(length >= nth, 1 / (start + nth), 0))[-1]
+    else:
+        for j in range(1, min(longest, _TERMS) + 1):
+            total += xp.where(length >= j, 1 / (start + j), 0)
     if longest > _TERMS:
         longer = length > _TERMS
         tail = _tail(*(arrays.tensor(x[longer]) for x in (start, length)))

@@ -37,6 +37,7 @@ class HitCurve:
         n: (S,) items ranked.
         m: (S,) relevant items. It may exceed the hits of the entries: what was never retrieved is relevant too.
         untied: whether this is known to be one ranking, of one item at least, whose entries are one item each, a hit.
+        seen: (S,) hits of all entries, where entries below some rank were left out and m are the hits of all.
     """
 
     hits: Tensor
@@ -48,6 +49,7 @@ class HitCurve:
     n: Tensor
     m: Tensor
     untied: bool = False
+    seen: Tensor | None = None
 
     def __getattr__(self, name: str) -> Any:
         """The tensors of a curve of which there are only native values so far; what is read-only is copied."""
@@ -99,8 +101,8 @@ class HitCurve:
     @property
     def hits_seen(self) -> Tensor:
         """(S,) hits of all entries; below ``m`` where relevant items were not retrieved."""
-        if self.untied:
-            return self.m
+        if self.seen is not None:
+            return self.seen
         return segments.total(self.hits, self.offsets)
 
 

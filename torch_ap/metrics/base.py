@@ -58,8 +58,8 @@ class RankingMetric(StatefulMetric):
         self.add_state("ledger", self._fresh_ledger(), dist_reduce_fx="min")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set the two plain counters that every update sets without ``nn.Module``'s search for parameters."""
-        if name in ("_computed", "_update_count"):
+        """Set states and two plain counters without ``nn.Module``'s search for parameters: each update does."""
+        if name in ("_computed", "_update_count") or name in self.__dict__.get("_defaults", ()):
             self.__dict__[name] = value
         else:
             super().__setattr__(name, value)
