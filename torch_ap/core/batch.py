@@ -84,6 +84,11 @@ class Door:
         return self.width - 1 if self.classes and self.width is not None else 1
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether batches are one ranking of which every item counts as it is."""
+        return self.width is None and self.ignore_index is None and not self.normalizes and not self.unit_range
+
+    @cached_property
     def target_dtype(self) -> torch.dtype:
         """The narrowest integers that hold every target and, one above, the mark of an ignored one."""
         return next(t for t in (torch.uint8, torch.int16, torch.int32) if torch.iinfo(t).max > self.top)

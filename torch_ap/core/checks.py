@@ -243,7 +243,9 @@ def values(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: int, u
     Raises:
         ValueError: on CPU, for the first rule broken.
     """
-    on_cpu = preds.device.type == "cpu"
+    on_cpu = preds.is_cpu
+    if on_cpu and weights is None and not unit_range and preds.numel() and _in_order(preds, target, top):
+        return None
 
     def extremes(values: Tensor) -> tuple[Any, Any]:
         low, high = torch.aminmax(values)
@@ -271,6 +273,17 @@ def values(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: int, u
     if True in broken:
         _refuse(broken.index(True), preds, target, weights, top)
     return None
+
+
+def _in_order(preds: Tensor, target: Tensor, top: int) -> bool:
+    """Whether no score is NaN and every target is from 0 to ``top``, on CPU."""
+    high = preds.max().item()
+    if high != high:
+        return False
+    if target.dtype == torch.bool:
+        return True
+    least, most = torch.aminmax(target)
+    return bool(least.item() >= 0 and most.item() <= top)
 
 
 def _refuse(rule: int, preds: Tensor, target: Tensor, weights: Tensor | None, top: int) -> None:

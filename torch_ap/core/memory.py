@@ -17,7 +17,7 @@ _LARGE = 1 << 22  # bytes, from where NumPy asks for huge pages
 
 def copied(values: Tensor) -> Tensor:
     """A contiguous copy."""
-    memory = _memory(values.shape, values)
+    memory = _memory(values.shape, values) if values.nbytes >= _LARGE else None
     return values.clone(memory_format=torch.contiguous_format) if memory is None else memory.copy_(values)
 
 
@@ -39,7 +39,9 @@ def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
         parts = [spread(part.to(dtype), widest.shape[1:]) for part in parts]
     first = parts[0]
     alike = all(part.shape[1:] == first.shape[1:] and not part.requires_grad for part in parts)
-    memory = _memory((sum(map(len, parts)), *first.shape[1:]), first) if alike else None
+    if not alike or sum(part.nbytes for part in parts) < _LARGE:
+        return torch.cat(list(parts))
+    memory = _memory((sum(map(len, parts)), *first.shape[1:]), first)
     return torch.cat(list(parts)) if memory is None else torch.cat(list(parts), out=memory)
 
 

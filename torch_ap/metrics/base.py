@@ -80,7 +80,7 @@ class RankingMetric(StatefulMetric):
             only_warned: a rule's place to the function that warns of it, where that is all.
             words: what the rules are told with.
         """
-        noted = self.ledger[len(self._identity) :].tolist()
+        noted = self.ledger.tolist()[len(self._identity) :]
         for place, warn in (only_warned or {}).items():
             if noted[place] < _NEVER:
                 warn()
@@ -191,14 +191,20 @@ class RankingMetric(StatefulMetric):
     # -- many ranks
 
     @contextmanager
-    def sync_context(self, *args: Any, **kwargs: Any) -> Generator[None, None, None]:
+    def sync_context(
+        self,
+        dist_sync_fn: Callable[..., Any] | None = None,
+        process_group: Any | None = None,
+        should_sync: bool = True,
+        should_unsync: bool = True,
+        distributed_available: Callable[[], bool] | None = None,
+    ) -> Generator[None, None, None]:
         """As torchmetrics' own, which leaves the metric synced where ``compute`` fails in between."""
-        synced = super().sync_context(*args, **kwargs)
-        synced.__enter__()
+        self.sync(dist_sync_fn, process_group, should_sync, distributed_available)
         try:
             yield
         finally:
-            synced.__exit__(None, None, None)
+            self.unsync(should_unsync=self._is_synced and should_unsync)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot one value or several, as torchmetrics does (extra: ``plot``).
