@@ -100,6 +100,20 @@ class QueryDoor:
             broken=broken,
         )
 
+    def _usual(self, preds: Tensor, target: Tensor, indexes: Tensor) -> QueryBatch | None:
+        """A small batch in which nothing is out of the ordinary; None where something is, or may be."""
+        if self.ignore_index is not None or self.relevance_level not in (None, 1) or not self.copies:
+            return None
+        arrays = builders.arrays_of_few(preds, target)
+        if arrays is None or not isinstance(indexes, Tensor) or indexes.dtype != torch.int64 or not indexes.is_cpu:
+            return None
+        scores, given = arrays
+        squares = scores.dot(scores)  # NaN if a score is, and only then: the quickest look there is
+        if squares != squares or indexes.shape != preds.shape:
+            return None
+        own = scores.copy(), (given > 0).view(np.uint8), indexes.numpy().copy()
+        return QueryBatch(*map(torch.from_numpy, own))
+
     def look_at(self, batch: QueryBatch) -> None:
         """Check a batch that was laid out elsewhere, as :meth:`__call__` does those that it lays out.
 
@@ -126,20 +140,6 @@ class QueryDoor:
                 broken=_check_values(batch.scores, batch.relevance, apart, batch.judged_counts, grades=False)
             )
         )
-
-    def _usual(self, preds: Tensor, target: Tensor, indexes: Tensor) -> QueryBatch | None:
-        """A small batch in which nothing is out of the ordinary; None where something is, or may be."""
-        if self.ignore_index is not None or self.relevance_level not in (None, 1) or not self.copies:
-            return None
-        arrays = builders.arrays_of_few(preds, target)
-        if arrays is None or not isinstance(indexes, Tensor) or indexes.dtype != torch.int64 or not indexes.is_cpu:
-            return None
-        scores, given = arrays
-        squares = scores.dot(scores)  # NaN if a score is, and only then: the quickest look there is
-        if squares != squares or indexes.shape != preds.shape:
-            return None
-        own = scores.copy(), (given > 0).view(np.uint8), indexes.numpy().copy()
-        return QueryBatch(*map(torch.from_numpy, own))
 
     def raise_broken(self, batch: QueryBatch) -> None:
         """Raise for the rules that a batch on an accelerator was found to break."""
