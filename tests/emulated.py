@@ -6,7 +6,8 @@ operator and line, and is an error under ``torch.cuda.set_sync_debug_mode("error
 """
 
 import contextlib
-import traceback
+import linecache
+import sys
 from collections import Counter
 from unittest import mock
 
@@ -39,14 +40,18 @@ class Waits:
         self.mode = "default"
 
     def note(self, what):
-        frames = [
-            x for x in traceback.extract_stack() if "/site-packages/" not in x.filename and x.filename != __file__
-        ]
-        last = next((x for x in reversed(frames) if "/torch_ap/" in x.filename), frames[-1])
-        where = f"{last.filename}:{last.lineno} {last.line}"
+        frame = sys._getframe(1)
+        asked = None  # the innermost line of a caller, or of the package where it is one of its own
+        while frame is not None and "/torch_ap/" not in frame.f_code.co_filename:
+            if asked is None and frame.f_code.co_filename != __file__ and "/torch/" not in frame.f_code.co_filename:
+                asked = frame
+            frame = frame.f_back
+        asked = frame or asked
+        where = f"{asked.f_code.co_filename}:{asked.f_lineno}"
         self.seen[what, where] += 1
         if self.mode in ("error", 2):
-            raise RuntimeError(f"called a synchronizing CUDA operation: {what} at {where}")
+            line = linecache.getline(asked.f_code.co_filename, asked.f_lineno).strip()
+            raise RuntimeError(f"called a synchronizing CUDA operation: {what} at {where} {line}")
 
     def set_mode(self, mode):
         self.mode = mode

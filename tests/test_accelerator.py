@@ -132,8 +132,7 @@ def test_what_waits_is_counted_with_its_line(name):
         waits.seen.clear()
         WAITING[name](x)
         ((_, where),) = waits.seen
-        assert "test_accelerator.py" in where
-        assert f'"{name}": ' in where or name == "unique"
+        assert "test_accelerator.py:" in where
         torch.cuda.set_sync_debug_mode("error")
         with pytest.raises(RuntimeError, match="called a synchronizing CUDA operation"):
             WAITING[name](x)

@@ -266,7 +266,9 @@ class TestWeights:
 
     @pytest.mark.parametrize("weights", [[-1.0, 1.0], [torch.nan, 1.0], [torch.inf, 1.0]])
     def test_bad_values(self, weights):
-        with pytest.raises(ValueError, match=r"`weights` must be finite and not negative; got .* at index 0"):
+        with pytest.raises(
+            ValueError, match=r"`weights` must be finite, not negative and at most 1e288; got .* at index 0"
+        ):
             ours.binary_average_precision(torch.rand(2), torch.tensor([1, 0]), weights=torch.tensor(weights))
 
     def test_bad_form(self):

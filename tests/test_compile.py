@@ -41,7 +41,10 @@ def test_functions(row):
     same(quiet(compiled(row.call), **drawn, **row.settings), quiet(row.value, drawn))
 
 
-@pytest.mark.parametrize("name", ONE_EACH.values())
+SOME = ["binary", "hit_curve", "precision_at_k", "retrieval_average_precision", "coco", "match_voc", "chance_test"]
+
+
+@pytest.mark.parametrize("name", SOME)
 def test_callers_of_functions(name):
     row = ROWS[name]
     (drawn,) = row.batches(1)
@@ -140,7 +143,9 @@ def test_what_metrics_say_beside_their_value():
     same(compiled(merged)(METRICS["query_map"].new(), queries), queries.per_query())
 
 
-@pytest.mark.parametrize("metric", {row.call for row in METRICS.values()} - {torch_ap.AveragePrecision})
+@pytest.mark.parametrize(
+    "metric", list({row.call: None for row in METRICS.values() if row.call is not torch_ap.AveragePrecision})
+)
 def test_every_public_method_is_left_out(metric):
     own = [base for base in metric.__mro__ if base.__module__.startswith("torch_ap")]
     names = {name for base in own for name, x in vars(base).items() if inspect.isfunction(x) and name[0] != "_"}
@@ -169,8 +174,8 @@ def _values(module):
 
 
 def test_the_compiler_is_not_imported():
-    code = "import sys, torch_ap; raise SystemExit('torch._dynamo' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys; from torch_ap import RetrievalMAP, functional, inference; print('torch._dynamo' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Two gloo processes with unequal shares, one of them empty, against one process with everything."""
 
+from datetime import timedelta
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -18,7 +20,9 @@ def data(case):
 
 def join(rank, world, store):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=timedelta(seconds=60)
+    )
 
 
 def part(rank, share, tensors):
@@ -48,6 +52,9 @@ def check_cases(rank, store):
     check_many_classes(rank)
     check_failure_leaves_the_state()
     check_weights(rank)
+    check_weights_of_items_and_of_scores(rank)
+    check_what_contradicts(rank)
+    check_a_rank_that_fails(rank)
     dist.destroy_process_group()
 
 
@@ -101,6 +108,64 @@ def check_weights(rank):
     metric = torch_ap.BinaryAveragePrecision()
     metric.update(preds[mine], target[mine], weights[mine] if rank else None)
     with pytest.raises(ValueError, match="`weights` must be given on every rank or on none"):
+        metric.compute()
+
+
+def check_weights_of_items_and_of_scores(rank):
+    """One rank weighs items, the other each score; the weights of one item are those of all its scores."""
+    preds, target = (
+        torch.rand(20, 3, generator=torch.Generator().manual_seed(3)),
+        torch.arange(60).reshape(20, 3) % 4 == 0,
+    )
+    weights, mine = torch.arange(1.0, 21), slice(10 * rank, 10 * (rank + 1))
+    given = (weights[:10], weights[10:, None].expand(-1, 3) / torch.arange(1.0, 4))
+    metric = torch_ap.MultilabelAveragePrecision(3)
+    metric.update(preds[mine], target[mine], given[rank])
+    whole = torch.cat([given[0][:, None].expand(-1, 3), given[1]])
+    expected = torch_ap.functional.multilabel_average_precision(preds, target, 3, weights=whole)
+    assert torch.equal(metric.compute(), expected)
+
+
+def check_what_contradicts(rank):
+    """Both ranks raise the same error, none waits for the other, and the metric can be used on."""
+    binary, queries = torch_ap.BinaryAveragePrecision, torch_ap.RetrievalMAP
+    preds, target, indexes = torch.rand(4), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1])
+    rows = [x.reshape(2, 2) for x in (preds, target)]
+    cases = {
+        "`preds` must not be of int64": [(binary(), (preds, target)), (binary(), ((preds * 9).long(), target))],
+        "`weights` must be given on every rank or on none": [
+            (binary(), (preds, target)),
+            (binary(), (preds, target, preds)),
+        ],
+        "`indexes` must be given on every rank or on none": [(queries(), (preds, target, indexes)), (queries(), rows)],
+        "`num_relevant` of rows must be given on every": [
+            (queries(), rows),
+            (queries(), (*rows, None), {"num_relevant": indexes[1:3] + 2}),
+        ],
+        "every rank must have a metric of the same settings, not so on ranks 0 and 1": [
+            (binary(ignore_index=7), (preds, target)),
+            (binary(thresholds=9), (preds, target)),
+        ],
+    }
+    for message, ways in cases.items():
+        metric, given, *more = ways[rank]
+        metric.update(*given, **(more[0] if more else {}))
+        with pytest.raises(ValueError, match=message) as caught:
+            metric.compute()
+        said = [None, None]
+        dist.all_gather_object(said, str(caught.value))
+        assert said[0] == said[1]
+        metric.update(*given, **(more[0] if more else {}))
+        assert metric.update_count == 2
+
+
+def check_a_rank_that_fails(rank):
+    """A state that one rank cannot join is heard of on the other, which would wait for it."""
+    metric = torch_ap.BinaryAveragePrecision()
+    metric.update(torch.rand(2), torch.tensor([0, 1]))
+    if rank:
+        metric.scores.append("broken by hand")
+    with pytest.raises((ValueError, AttributeError), match="rank 1 could not join" if not rank else "no attribute"):
         metric.compute()
 
 

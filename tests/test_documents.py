@@ -18,6 +18,8 @@ from torch_ap.inference import (
     compare_several_rankings,
     compare_splits,
     mean_interval,
+    precision_at_k_interval,
+    recall_at_k_interval,
 )
 from torch_ap.inference.comparison import METHODS as TESTS
 from torch_ap.inference.methods import METHODS
@@ -111,6 +113,17 @@ def test_intervals_cover_what_their_docstring_says(method):
     section = "AP, m fixed, 500 replicates" if method.startswith("bootstrap") else "AP, m fixed:"
     found = measured(section, method, "stratified")
     assert [as_said(row[3]) for row in found] == said(average_precision_interval, method)
+
+
+@pytest.mark.parametrize(("interval", "name"), [(precision_at_k_interval, "P@k"), (recall_at_k_interval, "R@k")])
+def test_intervals_at_k_cover_what_their_docstring_says(interval, name):
+    table = [x.strip() for x in interval.__doc__.splitlines() if x.split()[:1] in (["iid"], ["stratified"])]
+    assert len(table) == 11
+    for design, m, k, *covers in (re.split(r"\s{2,}", line) for line in table):
+        deep = k == "m / 2 to 5 m"
+        section = f"Precision and recall at rank k, {'deep' if deep else 'small k'}"
+        found = measured(section, m if deep else k, name, design)
+        assert [as_said(row[4]) for row in found] == covers
 
 
 @pytest.mark.parametrize("method", TESTS)

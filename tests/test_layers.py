@@ -16,6 +16,8 @@ FLOORS = [
         "core.order",
         "core.harmonic",
         "core.memory",
+        "core.arrays",
+        "core.plans",
     },
     {"core.segments", "core.packing", "core.hit_keys"},
     {

@@ -28,7 +28,6 @@ def default_dtype(dtype):
 MODES = {
     "inference_mode": torch.inference_mode,
     "no_grad": torch.no_grad,
-    "enable_grad": torch.enable_grad,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
     "default_float64": lambda: default_dtype(torch.float64),
     "default_bfloat16": lambda: default_dtype(torch.bfloat16),

@@ -265,7 +265,7 @@ def test_merge_refuses_other_layouts():
     rows, flat = RetrievalMAP(), RetrievalMAP()
     rows.update(torch.ones(1, 2), torch.ones(1, 2))
     flat.update(*data())
-    with pytest.raises(ValueError, match="`incoming_state` must have `indexes`"):
+    with pytest.raises(ValueError, match="`indexes` must be given in this metric and in `incoming_state`"):
         flat.merge_state(rows)
     with pytest.raises(ValueError, match="same settings"):
         flat.merge_state(RetrievalMAP(relevance_level=2))

@@ -15,6 +15,14 @@ FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 DTYPES = (*FLOATS, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 
 
+@pytest.fixture(autouse=True, params=["few", "many"])
+def few_or_many(request, monkeypatch):
+    """Rankings as few as those here have a road of their own where no scores tie; all are tested on the others too."""
+    if request.param == "many":
+        monkeypatch.setattr(rows, "FEW_ITEMS", 0)
+        monkeypatch.setattr(builders, "FEW_ITEMS", 0)
+
+
 def entries(curve: HitCurve) -> list[tuple]:
     assert curve.score is not None
     columns = (curve.segment, curve.score, curve.hits, curve.items, curve.hits_above, curve.items_above)
@@ -106,6 +114,7 @@ def test_threads_and_blocks_change_nothing(share, monkeypatch):
 def test_lengths_that_differ_much_are_left_to_the_general_road():
     offsets = torch.tensor([0, 1000, 1001, 1002, 1003])
     scores = torch.arange(1003.0)
+    scores[1] = 0  # where none tie they are few enough for one sort of all
     assert rows.from_runs(scores, scores > 500, offsets) is None
     check(builders.from_runs(scores, scores > 500, offsets), scores, scores > 500, [1000, 1, 1, 1])
 

@@ -82,7 +82,8 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
         f"{options.repetitions} repetitions of each of {len(found)} configurations\n",
         "m random; the threshold that k of n items reach on average, with (n, pi, d', k) = "
         f"{', '.join(f'({n}, {share}, {distance:g}, {k})' for n, share, distance, k in found)}. The central intervals "
-        "of the posteriors, with Jeffreys' prior or the uniform one; no width was measured of those of F.\n",
+        "of the posteriors, with Jeffreys' prior or the uniform one; no width was measured of those of F. Shares of no "
+        "trials have no interval, which covers nothing.\n",
     ]
     columns = ("covers: least / median / greatest", "s.e. at most", "mean width")
     out += report.head("what", "method", "level", *columns)

@@ -16,17 +16,19 @@ At k a grouped group is cut: it enters as L items with their r L / g expected hi
 """
 
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from torch_ap.core import order, segments
+from torch_ap.core import arrays, segments
 from torch_ap.core.harmonic import harmonic_difference
 from torch_ap.core.hit_curve import HitCurve
 
-_Groups = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+_Groups: TypeAlias = tuple[Any, Any, Any, Any, Any]
 
 
+@arrays.quiet
 def average_precision(
     curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None, denominator: str = "min"
 ) -> Tensor:
@@ -43,89 +45,97 @@ def average_precision(
     Returns:
         (S,) float64 in [0, 1].
     """
-    m = segments.real(curve.m)
-    if top_k is None and (
-        ties == "grouped" or not _any_tied(curve)
-    ):  # the same as below, in half the passes over memory
-        total = segments.total_product(curve.hits, curve.precision, curve.offsets)
-        return torch.where(m > 0, total / m, torch.nan)
-    if top_k is None:
-        total = segments.total(_RULES[ties](_groups(curve, None)), curve.offsets)
-        return torch.where(m > 0, total / m, torch.nan)
-    groups = _groups(curve, top_k)
-    total = segments.total(_RULES[ties](groups), curve.offsets)
-    if denominator == "found":
-        value = _per_found(curve, groups, total, ties)
+    values = curve.native
+    m = segments.real(values.m)
+    if (top_k is None and ties == "grouped") or not _any_tied(values):
+        # the same as below, in half the passes over memory
+        hits = values.hits if top_k is None else values.hits * (values.items_above < top_k)
+        total = segments.total_product(hits, values.precision, values.offsets)
+        ratio = _per(total, segments.total(hits, values.offsets)) if denominator == "found" and top_k else None
     else:
-        value = total / (m.clamp(max=top_k) if denominator == "min" else m)
-    return torch.where(m > 0, value, torch.nan)
+        groups = _groups(values, top_k)
+        total = segments.total(_RULES[ties](groups), values.offsets)
+        ratio = _per_found(values, groups, total, ties) if denominator == "found" and top_k else None
+    if ratio is not None:
+        return arrays.tensor(arrays.namespace(m).where(m > 0, ratio, torch.nan))
+    most = m if top_k is None or denominator == "relevant" else arrays.at_most(m, top_k)
+    return arrays.tensor(total / most)
 
 
-def _any_tied(curve: HitCurve) -> bool:
-    return len(curve.items) > 0 and int(order.greatest(curve.items)) > 1
+def _any_tied(curve: Any) -> bool:
+    return not curve.untied and arrays.some(curve.items > 1)
 
 
-def hits_within(hits: Tensor, items: Tensor, places: Tensor, ties: str) -> Tensor:
+def _per(total: Any, found: Any) -> Any:
+    return arrays.namespace(found).where(found > 0, total / found, 0)
+
+
+def hits_within(hits: Any, items: Any, places: Any, ties: str) -> Any:
     """How many of a tie group's hits lie in its first ``places`` places, elementwise; the expectation where unsaid."""
     if ties == "optimistic":
-        return torch.minimum(hits, places)
+        return arrays.namespace(hits).minimum(hits, places)
     if ties == "pessimistic":
-        return (places - (items - hits)).clamp(min=0)
+        return arrays.at_least(places - (items - hits), 0)
     return hits * (places / items)
 
 
-def _groups(curve: HitCurve, top_k: int | None) -> _Groups:
+def places_within(items: Any, above: Any, k: Any) -> Any:
+    """How many of a tie group's places lie in the top k, elementwise."""
+    return arrays.namespace(items).minimum(items, arrays.at_least(k - above, 0))
+
+
+def _groups(curve: Any, top_k: int | None) -> _Groups:
     """r, g, h0, t0 and L of each entry, as floats."""
     hits, items, hits_above, items_above = (
         segments.real(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
     )
-    places = items if top_k is None else torch.minimum(items, (top_k - items_above).clamp(min=0))
+    places = items if top_k is None else places_within(items, items_above, top_k)
     return hits, items, hits_above, items_above, places
 
 
-def _grouped(groups: _Groups) -> Tensor:
+def _grouped(groups: _Groups) -> Any:
     hits, items, hits_above, items_above, places = groups
     inside = hits_within(hits, items, places, "grouped")
-    return torch.where(inside > 0, inside * ((hits_above + inside) / (items_above + places)), 0)
+    return arrays.namespace(hits).where(inside > 0, inside * ((hits_above + inside) / (items_above + places)), 0)
 
 
-def _expected(groups: _Groups) -> Tensor:
+def _expected(groups: _Groups) -> Any:
     """Groups of one item need no formula, and most groups are such."""
     hits, items, hits_above, items_above, places = groups
-    total = torch.where((places > 0) & (hits > 0), (hits_above + 1) / (items_above + 1), 0)
-    tied = (items > 1).nonzero().squeeze(1)
+    total = arrays.namespace(hits).where((places > 0) & (hits > 0), (hits_above + 1) / (items_above + 1), 0)
+    tied = arrays.places(items > 1)
     if len(tied):
         total[tied] = _expected_of_tied(*(x[tied] for x in groups))
     return total
 
 
-def _expected_of_tied(hits: Tensor, items: Tensor, hits_above: Tensor, items_above: Tensor, places: Tensor) -> Tensor:
-    chance = (hits - 1) / (items - 1).clamp(min=1)
+def _expected_of_tied(hits: Any, items: Any, hits_above: Any, items_above: Any, places: Any) -> Any:
+    chance = (hits - 1) / arrays.at_least(items - 1, 1)
     steps = harmonic_difference(items_above, places)
     return (hits / items) * ((hits_above + 1 - chance * (items_above + 1)) * steps + chance * places)
 
 
-def _optimistic(groups: _Groups) -> Tensor:
+def _optimistic(groups: _Groups) -> Any:
     hits, items, hits_above, items_above, places = groups
     return _run(hits_above, items_above, hits_within(hits, items, places, "optimistic"))
 
 
-def _pessimistic(groups: _Groups) -> Tensor:
+def _pessimistic(groups: _Groups) -> Any:
     hits, items, hits_above, items_above, places = groups
     return _run(hits_above, items_above + (items - hits), hits_within(hits, items, places, "pessimistic"))
 
 
-def _run(hits_above: Tensor, items_above: Tensor, length: Tensor) -> Tensor:
+def _run(hits_above: Any, items_above: Any, length: Any) -> Any:
     """Sum of (h0 + i) / (t0 + i), i = 1 .. length; it is length - (t0 - h0) (H(t0 + length) - H(t0))."""
-    total = torch.where(length > 0, (hits_above + 1) / (items_above + 1), 0)
-    longer = (length > 1).nonzero().squeeze(1)
+    total = arrays.namespace(length).where(length > 0, (hits_above + 1) / (items_above + 1), 0)
+    longer = arrays.places(length > 1)
     if len(longer):
         above, below, run = hits_above[longer], items_above[longer], length[longer]
         total[longer] = run - (below - above) * harmonic_difference(below, run)
     return total
 
 
-def _per_found(curve: HitCurve, groups: _Groups, total: Tensor, ties: str) -> Tensor:
+def _per_found(curve: Any, groups: _Groups, total: Any, ties: str) -> Any:
     """Sum over the hits in the top k, divided by their number.
 
     Under "expected" both vary with the order of the one group that straddles k, so the mean of the ratio is taken over
@@ -133,13 +143,15 @@ def _per_found(curve: HitCurve, groups: _Groups, total: Tensor, ties: str) -> Te
     """
     hits, items, _, _, places = groups
     found = segments.total(hits_within(hits, items, places, ties), curve.offsets)
-    ratio = torch.where(found > 0, total / found, 0)
-    cut = ((places > 0) & (places < items)).nonzero().squeeze(1) if ties == "expected" else found.new_empty(0)
+    ratio = _per(total, found)
+    if ties != "expected":
+        return ratio
+    cut = arrays.places((places > 0) & (places < items))
     if len(cut):
         group = tuple(x[cut] for x in groups)
         segment = curve.segment[cut]
         above = total[segment] - _expected_of_tied(*group)
-        ratio[segment] = _mean_ratio(group, above)
+        ratio[segment] = arrays.native(_mean_ratio(tuple(map(arrays.tensor, group)), arrays.tensor(above)))
     return ratio
 
 
@@ -167,7 +179,7 @@ def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:
     return segments.total(chance * ratio, offsets) / segments.total(chance, offsets)
 
 
-_RULES: dict[str, Callable[[_Groups], Tensor]] = {
+_RULES: dict[str, Callable[[_Groups], Any]] = {
     "grouped": _grouped,
     "expected": _expected,
     "optimistic": _optimistic,

@@ -1,10 +1,12 @@
 """One number from many rankings, and what an undefined one counts as."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
-from torch_ap.core import segments
+from torch_ap.core import arrays, segments
 from torch_ap.core.hit_curve import HitCurve
 
 ACTIONS = ("nan", "neg", "pos", "skip", "error")
@@ -26,12 +28,16 @@ def settle(values: Tensor, curve: HitCurve, action: str, *, warn: bool = False) 
     Raises:
         ValueError: for "error" where a ranking has items and none is relevant.
     """
-    empty = (curve.m == 0) & (curve.n > 0)
+    curve = curve.native
+    nothing = curve.m == 0
+    if values.is_cpu and not arrays.some(nothing):
+        return values
+    empty = nothing & (curve.n > 0)
     if action == "error" and bool(empty.any()):
         raise ValueError(f"`target` must hold a positive in every ranking, got none in {_which(empty)}")
     if warn:
         _warn_of(empty, curve.n == 0, action)
-    return torch.where(empty, _COUNTS_AS[action], values) if action in _COUNTS_AS else values
+    return torch.where(arrays.tensor(empty), _COUNTS_AS[action], values) if action in _COUNTS_AS else values
 
 
 def average(values: Tensor, curve: HitCurve, how: str | None, action: str) -> Tensor:
@@ -48,22 +54,23 @@ def average(values: Tensor, curve: HitCurve, how: str | None, action: str) -> Te
     """
     if how in (None, "none"):
         return values
-    kept = curve.n > 0 if action == "nan" else ~torch.isnan(values)
-    values, support = values[kept], segments.real(curve.m[kept])
+    each, curve = arrays.native(values), curve.native
+    kept = curve.n > 0 if action == "nan" else each == each
+    each, support = each[kept], segments.real(curve.m[kept])
     if how == "weighted" and bool(support.sum() > 0):
-        return (values * support).sum() / support.sum()
-    return values.mean()
+        return arrays.tensor(each * support).sum() / arrays.tensor(support).sum()
+    return arrays.tensor(each).mean()
 
 
-def _which(flags: Tensor) -> str:
-    places = flags.nonzero().squeeze(1).tolist()
+def _which(flags: Any) -> str:
+    places = arrays.places(flags).tolist()
     if len(flags) == 1:
         return "the ranking"
     shown = ", ".join(map(str, places[:10]))
     return f"column{'s' if len(places) > 1 else ''} {shown}" + (", …" if len(places) > 10 else "")
 
 
-def _warn_of(no_positive: Tensor, no_item: Tensor, action: str) -> None:
+def _warn_of(no_positive: Any, no_item: Any, action: str) -> None:
     if bool(no_item.any()):
         rank_zero_warn(
             f"No items count in {_which(no_item)} (none, all ignored, or of weight 0): average precision is NaN.",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
-from torch_ap.core import bins, builders, checks, hit_curve
+from torch_ap.core import bins, builders, checks, hit_curve, segments
 from torch_ap.core.hit_curve import HitCurve
 
 NORMALIZATIONS = (None, "none", "sigmoid", "softmax")
@@ -84,6 +84,11 @@ class Door:
         return self.width - 1 if self.classes and self.width is not None else 1
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether batches are one ranking of which every item counts as it is."""
+        return self.width is None and self.ignore_index is None and not self.normalizes and not self.unit_range
+
+    @cached_property
     def target_dtype(self) -> torch.dtype:
         """The narrowest integers that hold every target and, one above, the mark of an ignored one."""
         return next(t for t in (torch.uint8, torch.int16, torch.int32) if torch.iinfo(t).max > self.top)
@@ -108,6 +113,17 @@ class Door:
         if broken is not None and missing is not None and self.nan_strategy == "warn":
             broken[NAN_SCORE] = missing.any()
         return Batch(preds, target, weights, broken)
+
+    def no_items(self, device: torch.device | None = None) -> Batch:
+        """The layout of a batch of nothing."""
+        scores = torch.empty((0,) if self.width is None else (0, self.width), device=device)
+        target = torch.empty((0,) if self.classes else scores.shape, dtype=self.target_dtype, device=device)
+        return Batch(scores, target)
+
+    def look_at(self, batch: Batch) -> Tensor | None:
+        """The rules about values, for a batch that was laid out elsewhere; returns and raises what they do."""
+        ignored = ~counted(batch.target) if self.ignoring else None
+        return self._check_values(*batch[:3], ignored) if self.validate else None
 
     def _missing(self, preds: Tensor, ignored: Tensor | None) -> Tensor | None:
         """Which items, of labels which cells, have a NaN score that is to be left out; on CPU None where none has."""
@@ -165,6 +181,7 @@ class Door:
         wide = self.width is not None
         if weights is not None:
             weights = rows(weights.detach(), wide and weights.ndim == preds.ndim)
+            weights = segments.real(weights) if weights.dtype == torch.int64 else weights  # as floats may follow
         return rows(preds, wide), rows(target, wide and not self.classes), weights
 
     def _check_values(
@@ -180,10 +197,16 @@ def ignored_of(target: Tensor, ignore_index: int | None) -> Tensor | None:
     """Which targets are ``ignore_index``; None where their dtype cannot hold it, and comparing would wrap it."""
     if ignore_index is None:
         return None
-    if not target.is_floating_point():
-        info = torch.iinfo(torch.uint8 if target.dtype == torch.bool else target.dtype)
-        if not info.min <= ignore_index <= info.max:
-            return None
+    dtype = torch.uint8 if target.dtype == torch.bool else target.dtype
+    info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    if not info.min <= ignore_index <= info.max:
+        return None
+    if (
+        dtype.is_floating_point
+        and abs(ignore_index) > 256
+        and torch.tensor(float(ignore_index), dtype=dtype).item() != ignore_index
+    ):
+        return None
     return target == ignore_index
 
 

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from torch_ap.core import segments
 
+_BEYOND, _STEP = 2.0**63, 1024  # the first float64 that int64 does not hold, and how far below it the last lies
+
 
 def thresholds_from(thresholds: int | list[float] | Tensor) -> Tensor:
     """Thresholds in ascending order, on CPU: T equal steps from 0 to 1 for an int, else those given, sorted.
@@ -28,15 +30,28 @@ def thresholds_from(thresholds: int | list[float] | Tensor) -> Tensor:
 def bin_of(scores: Tensor, thresholds: Tensor) -> Tensor:
     """The bin of each score, counted from the top: 0 at or above the highest threshold, T below the lowest.
 
-    Scores and thresholds meet in the wider of their dtypes, whole numbers and fractions in float64.
+    Scores and thresholds meet in the wider of their dtypes; of whole numbers and fractions, thresholds take the dtype
+    of the scores and are rounded up, so that the same scores reach them.
     """
+    reachable = None
+    if scores.is_floating_point() and not thresholds.is_floating_point():
+        thresholds = _rounded_up(thresholds)
+    elif thresholds.is_floating_point() and not scores.is_floating_point():
+        up = segments.real(thresholds).ceil()
+        reachable = (up < _BEYOND).sum()
+        thresholds = up.clamp(-_BEYOND, _BEYOND - _STEP).to(torch.int64)
     dtype = torch.promote_types(scores.dtype, thresholds.dtype)
-    if scores.is_floating_point() != thresholds.is_floating_point():
-        dtype = torch.float64
-    elif dtype in (torch.float16, torch.bfloat16):
+    if dtype in (torch.float16, torch.bfloat16):
         dtype = torch.float32
     below = torch.searchsorted(thresholds.to(dtype), scores.to(dtype).contiguous(), right=True)
-    return len(thresholds) - below
+    return len(thresholds) - (below if reachable is None else torch.minimum(below, reachable))
+
+
+def _rounded_up(whole: Tensor) -> Tensor:
+    """The least float64 that is at least each whole number."""
+    near = segments.real(whole)
+    short = (near < _BEYOND) & (near.clamp(max=_BEYOND - _STEP).to(torch.int64) < whole)
+    return torch.where(short, torch.nextafter(near, torch.full_like(near, torch.inf)), near)
 
 
 def count(

@@ -19,11 +19,17 @@ from torch import Tensor
 from torch_ap.core import hit_curve, order, packing, rows, segments, shuffled
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
+from torch_ap.core.rows import FEW_ITEMS
 
 _COLUMNS_A_TASK = 32
 _SHORT_COLUMN = 2048
 _MANY_HITS = 8
 _ITEMS_A_BLOCK = 1 << 24
+_USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
+_USUAL_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
+_ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
+_ONES.setflags(write=False)
+_RANKS.setflags(write=False)
 
 
 def from_scores(
@@ -50,7 +56,7 @@ def from_scores(
         every_group: keep tie groups without a hit as entries too.
     """
     relevant = order.as_flags(relevant)
-    simple = weight is None and not every_group and scores.device.type == "cpu"
+    simple = weight is None and not every_group and scores.is_cpu
     if segment is None and simple:
         return _counted(scores, relevant, m)
     if segment is None:
@@ -70,7 +76,9 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
         offsets: (S + 1,) int64, where each ranking begins and ends.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
-    relevant, on_cpu = order.as_flags(relevant), scores.device.type == "cpu"
+    relevant, on_cpu = order.as_flags(relevant), scores.is_cpu
+    if on_cpu and offsets.shape[0] == 2 and scores.shape[0] <= FEW_ITEMS:
+        return _counted(scores, relevant, m)
     curve = rows.from_runs(scores, relevant, offsets, m) if on_cpu else None
     if curve is None and on_cpu and scores.element_size() < 8:
         curve = shuffled.from_any_order(scores, relevant, segments.ids(offsets), offsets.diff(), m)
@@ -89,7 +97,7 @@ def from_columns(
         every_group: keep tie groups without a hit as entries too.
     """
     items, columns = scores.shape
-    simple = weight is None and not every_group and scores.device.type == "cpu"
+    simple = weight is None and not every_group and scores.is_cpu
     if simple and items >= _SHORT_COLUMN:
         return _counted_columns(scores, relevant)
     width = max(1, _ITEMS_A_BLOCK // max(items, 1))
@@ -98,6 +106,9 @@ def from_columns(
         block = scores[:, first : first + width].t()
         across = torch.arange(first, first + len(block), device=scores.device)
         hits = relevant[:, first : first + width].t() if relevant.ndim == 2 else relevant == across[:, None]
+        if simple:
+            blocks.append(rows.from_table(block.contiguous(), order.as_flags(hits.contiguous())))
+            continue
         weights = None
         if weight is not None:
             weights = (
@@ -155,6 +166,46 @@ def _packed(
     return replace(curve, score=packing.scores_of(curve.score, levels, scores.dtype))
 
 
+def arrays_of_few(scores: Tensor, target: Tensor) -> tuple[Array, Array] | None:
+    """Scores and targets for :func:`curve_of_few`; None where they are not as most are.
+
+    That is (N,) tensors on CPU, one item at least and at most ``FEW_ITEMS``, whole targets of at least 0 or bool.
+    """
+    if not (isinstance(scores, Tensor) and isinstance(target, Tensor) and scores.is_cpu and target.is_cpu):
+        return None
+    if scores.dtype not in _USUAL_SCORES or target.dtype not in _USUAL_TARGETS or scores.requires_grad:
+        return None
+    shape = scores.shape
+    if len(shape) != 1 or not 0 < shape[0] <= FEW_ITEMS or shape != target.shape:
+        return None
+    given = target.numpy()
+    return (scores.numpy(), given) if target.dtype == torch.bool or np.minimum.reduce(given) >= 0 else None
+
+
+def curve_of_few(scores: Array, flags: Array, depth: int | None = None) -> Any:
+    """The native curve of one ranking of few items; None where a score is NaN.
+
+    Args:
+        scores: (N,) at least one and at most ``FEW_ITEMS``, of a dtype that NumPy sorts.
+        flags: (N,) bool, which are hits.
+        depth: rank below which entries may be left out; None for all of them.
+    """
+    ascending, hit_scores = scores.copy(), scores.take(flags.nonzero()[0])
+    ascending.sort()
+    if ascending[-1] != ascending[-1]:  # NaN is sorted last
+        return None
+    m = len(hit_scores)
+    if not np.count_nonzero(ascending[1:] == ascending[:-1]):
+        if depth is not None and depth < m:
+            hit_scores = hit_scores[hit_scores >= ascending[-depth]]
+        hit_scores.sort()
+        return untied(ascending, hit_scores, m)
+    hit_scores.sort()
+    groups = _count_groups([ascending], hit_scores)[:-1]
+    fields: Any = (*groups, None, np.array([0, len(groups[0])]), np.array([len(scores)]), np.array([m]))
+    return HitCurve(*fields)
+
+
 def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     """One ranking on CPU. Chunks are sorted unmerged, one a thread: counts from them add up.
 
@@ -162,6 +213,21 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     """
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
     threads = order.workers(len(given))
+    if threads == 1:
+        ascending, hit_scores = order.sort_in_place(given.copy()), order.sort_in_place(given[flags])
+        if m is None and len(given) <= FEW_ITEMS and not np.count_nonzero(ascending[1:] == ascending[:-1]):
+            return hit_curve.with_tensors(
+                untied(ascending, hit_scores, len(hit_scores)), _read(hit_scores[::-1], scores.dtype)
+            )
+        groups = _count_groups([ascending], hit_scores)
+    else:
+        groups, hit_scores = _count_in_threads(given, flags, threads)
+    n, hits = np.array([len(given)]), np.array([len(hit_scores)])
+    return _assemble([groups], n, hits if m is None else m.numpy(), scores.dtype)
+
+
+def _count_in_threads(given: Array, flags: Array, threads: int) -> tuple[tuple[Array, ...], Array]:
+    """The tie groups, and the sorted scores of the hits."""
     spans = order.spans(len(given), threads)
     with order.crew(threads) as share:
         hit_scores = np.concatenate(share(lambda span: given[span][flags[span]], spans))
@@ -170,9 +236,22 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
         chunks = share(
             lambda span: order.sort_in_place(hit_scores if span is None else given[span].copy()), [*spans, None]
         )
-        groups = [_count_groups(chunks[:-1], hit_scores, share, threads)]
-    n, hits = (torch.tensor([size], device="cpu") for size in (len(given), len(hit_scores)))
-    return _assemble(groups, n, hits if m is None else m, scores.dtype)
+        return _count_groups(chunks[:-1], hit_scores, share, threads), hit_scores
+
+
+def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
+    """The native curve of one ranking of few scores that all differ.
+
+    Args:
+        ascending: (N,) all scores, sorted, at most ``FEW_ITEMS``.
+        hit_scores: (H,) those of the hits, sorted.
+        m: number of hits, of which H may be those in the top k.
+    """
+    n, kept = len(ascending), len(hit_scores)
+    items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
+    sizes, ones = np.array([0, kept, n, m]), _ONES[:kept]
+    fields: Any = (ones, ones, _RANKS[:kept], items_above, None, sizes[:2], sizes[2:3], sizes[3:], True)
+    return HitCurve(*fields)
 
 
 def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
@@ -200,8 +279,8 @@ def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
 
     tasks = range(0, columns, _COLUMNS_A_TASK)
     groups = [one for part in order.in_threads(block, tasks, order.workers(given.numel())) for one in part]
-    m = torch.tensor([int(group[0].sum()) for group in groups], device="cpu")
-    return _assemble(groups, torch.full((columns,), items, device="cpu"), m, scores.dtype)
+    m = np.array([int(group[0].sum()) for group in groups], np.int64)
+    return _assemble(groups, np.full(columns, items, np.int64), m, scores.dtype)
 
 
 def _count_groups(
@@ -242,12 +321,16 @@ def _count_groups(
     return hits, items, hits_above, items_above, score
 
 
-def _assemble(groups: Sequence[tuple[Array, ...]], n: Tensor, m: Tensor, dtype: torch.dtype) -> HitCurve:
+def _assemble(groups: Sequence[tuple[Array, ...]], n: Array, m: Array, dtype: torch.dtype) -> HitCurve:
     """The groups of each ranking, end to end."""
     hits, items, hits_above, items_above, score = (
-        torch.from_numpy(column[0] if len(column) == 1 else np.concatenate(column))
-        for column in zip(*groups, strict=True)
+        column[0] if len(column) == 1 else np.concatenate(column) for column in zip(*groups, strict=True)
     )
-    score = (score + 0 if dtype.is_floating_point else score) if score.dtype == dtype else order.values(score, dtype)
-    counts = torch.tensor([len(group[0]) for group in groups], device="cpu")
-    return HitCurve(hits, items, hits_above, items_above, score, segments.from_counts(counts), n, m)
+    offsets = segments.from_counts(np.array([len(group[0]) for group in groups]))
+    return hit_curve.of_arrays(hits, items, hits_above, items_above, _read(score, dtype), offsets, n, m)
+
+
+def _read(sorted_as: Array, dtype: torch.dtype) -> Tensor:
+    """Scores as they were given, of what :func:`order.sortable` made of them; without the sign of -0.0."""
+    given = torch.from_numpy(sorted_as + 0)
+    return order.values(given, dtype) if dtype in (torch.float16, torch.bfloat16) else given

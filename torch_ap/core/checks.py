@@ -6,18 +6,21 @@ they are looked at at once; on an accelerator a look would stall the device, so 
 the device, which its holder raises later.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+MOST_WEIGHT = 1e288  # 2^63 of them have a sum that float64 holds
 SCORES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, *INTEGERS)
+_HELD_BY = {torch.int16: torch.float32, torch.int32: torch.float64}  # narrower integers fit in every float
 VALUE_RULES = (
     "`preds` must not hold NaN",
     "`target` must hold whole numbers from 0 to {top} (or `ignore_index`)",
-    "`weights` must be finite and not negative",
+    "`weights` must be finite, not negative and at most 1e288",
     "`preds` must lie in [0, 1] where `thresholds` is an int, which lays them out over [0, 1]; give "
     "`normalization='sigmoid'` (or 'softmax'), or the thresholds themselves",
     "`target` must not hold NaN",
@@ -143,6 +146,29 @@ def integer_target(value: Any) -> None:
         raise ValueError(f"`target` must be an integer or bool tensor (see `target.long()`), got {value.dtype}")
 
 
+def common_dtype(name: str, dtypes: Iterable[torch.dtype]) -> torch.dtype:
+    """The narrowest dtype that holds every number of all these, so that no two different ones become one.
+
+    torch's own promotion takes int64 beside float32 for float32, and 2^24 + 1 for 2^24.
+
+    Raises:
+        ValueError: for int64 beside floats, which no dtype holds both.
+    """
+    given = set(dtypes)
+    found = functools.reduce(torch.promote_types, given)
+    if not found.is_floating_point:
+        return found
+    if torch.int64 in given:
+        kinds = " and ".join(sorted(str(dtype) for dtype in given))
+        raise ValueError(
+            f"`{name}` must not be of int64 in one place and floating in another, which no dtype holds both, "
+            f"got {kinds}; where all are below 2^53 give `{name}.double()`"
+        )
+    for whole, real in _HELD_BY.items():
+        found = torch.promote_types(found, real) if whole in given else found
+    return found
+
+
 def same_shape(preds: Tensor, target: Tensor) -> None:
     """``preds`` and ``target`` of one shape, with one dimension at least."""
     if preds.shape != target.shape:
@@ -217,7 +243,9 @@ def values(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: int, u
     Raises:
         ValueError: on CPU, for the first rule broken.
     """
-    on_cpu = preds.device.type == "cpu"
+    on_cpu = preds.is_cpu
+    if on_cpu and weights is None and not unit_range and preds.numel() and _in_order(preds, target, top):
+        return None
 
     def extremes(values: Tensor) -> tuple[Any, Any]:
         low, high = torch.aminmax(values)
@@ -233,10 +261,10 @@ def values(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: int, u
         broken[0] = high != high  # the maximum of anything with NaN is NaN
         if target.dtype != torch.bool:
             low, high = extremes(target)
-            broken[1] = (low < 0) | (high > top)
+            broken[1] = (low < 0) | (high > (top if on_cpu else _within(top, target)))
         if weights is not None:
             low, high = extremes(weights)
-            broken[2] = ((low >= 0) & (high < float("inf"))) ^ True
+            broken[2] = ((low >= 0) & (high <= (MOST_WEIGHT if on_cpu else _within(MOST_WEIGHT, weights)))) ^ True
     if not on_cpu:
         device = preds.device
         return torch.stack(
@@ -247,14 +275,31 @@ def values(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: int, u
     return None
 
 
+def _in_order(preds: Tensor, target: Tensor, top: int) -> bool:
+    """Whether no score is NaN and every target is from 0 to ``top``, on CPU."""
+    high = preds.max().item()
+    if high != high:
+        return False
+    if target.dtype == torch.bool:
+        return True
+    least, most = torch.aminmax(target)
+    return bool(least.item() >= 0 and most.item() <= top)
+
+
 def _refuse(rule: int, preds: Tensor, target: Tensor, weights: Tensor | None, top: int) -> None:
     """Name the first value that breaks the rule, and where it stands."""
     if rule == 1:
-        offender, bad = target, (target < 0) | (target > top)
+        offender, bad = target, (target < 0) | (target > _within(top, target))
     elif rule == 2 and weights is not None:
-        offender, bad = weights, ~(torch.isfinite(weights) & (weights >= 0))
+        offender, bad = weights, ~((weights >= 0) & (weights <= _within(MOST_WEIGHT, weights)))
     else:
         offender, bad = preds, torch.isnan(preds) if rule == 0 else (preds < 0) | (preds > 1)
     place = tuple(bad.nonzero()[0].tolist())
     where = place[0] if len(place) == 1 else place
     raise ValueError(f"{VALUE_RULES[rule].format(top=top)}; got {offender[place].item()} at index {where}")
+
+
+def _within(limit: float, values: Tensor) -> float:
+    """The limit, or the largest number of the dtype of ``values`` if that is less: in a comparison it would wrap."""
+    info = torch.finfo(values.dtype) if values.is_floating_point() else torch.iinfo(values.dtype)
+    return min(limit, info.max)

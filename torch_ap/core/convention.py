@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from torch_ap.core import checks, interpolation
+from torch_ap.core import checks, hit_curve, interpolation, plans
 from torch_ap.core.average_precision import average_precision
 from torch_ap.core.hit_curve import HitCurve
 
@@ -60,7 +60,7 @@ class Convention:
         """As retrieval means it: no ``ties`` are "expected", but "grouped" for interpolated AP, which has no mean."""
         if ties is None:
             ties = "expected" if interpolation is None else "grouped"
-        return cls(top_k, denominator, interpolation, ties)
+        return convention(top_k, denominator, interpolation, ties)
 
     @property
     def takes_weights(self) -> bool:
@@ -71,6 +71,7 @@ class Convention:
         """The AP of each ranking of the curve: (S,) float64, NaN where nothing is relevant."""
         if self.interpolation is None:
             return average_precision(curve, ties=self.ties, top_k=self.top_k, denominator=self.denominator)
+        curve = curve if isinstance(curve.m, Tensor) else hit_curve.with_tensors(curve, None)
         if self.ties != "grouped":
             curve = interpolation.untied(curve, self.ties)
         if isinstance(self.interpolation, Tensor):
@@ -84,3 +85,12 @@ class Convention:
         if trec_version:
             return interpolation.at_hits(curve, interpolation.trec_cuts(curve.m, levels, int(trec_version))).mean(1)
         return interpolation.over_levels(curve, levels)
+
+
+_kept = plans.kept(Convention)
+
+
+def convention(top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str) -> Convention:
+    """The convention of these settings, checked once."""
+    make = Convention if isinstance(interpolation, Tensor) else _kept
+    return make(top_k, denominator, interpolation, ties)

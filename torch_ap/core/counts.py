@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, segments
-from torch_ap.core.average_precision import hits_within
+from torch_ap.core import arrays, checks, segments
+from torch_ap.core.average_precision import hits_within, places_within
 from torch_ap.core.hit_curve import HitCurve
 
 
@@ -97,28 +99,41 @@ class Counts:
         return 1 - self.tp / (alpha * (self.tp + self.fp) + (1 - alpha) * (self.tp + self.fn))
 
 
-def counts_at_rank(curve: HitCurve, k: int | Tensor, *, ties: str = "grouped") -> Counts:
+@arrays.quiet
+def counts_at_rank(curve: HitCurve, k: Any, *, ties: str = "grouped") -> Counts:
     """The counts when each ranking's top ``k`` items are retrieved.
 
     Where fewer than k items were ranked, the missing ones count as retrieved and not relevant, so that precision is
     hits / k.
 
     Args:
-        curve: S rankings without weights.
-        k: at least 1; or (S,) float64, one a ranking.
+        curve: S rankings without weights, or what it has as native values.
+        k: an int of at least 1; or (S,) float64, one a ranking.
         ties: how many hits of a group that straddles k count: "grouped" and "expected" its share, r L / g;
             "optimistic" the most, "pessimistic" the fewest.
 
     Returns:
-        Counts of shape (S,).
+        Counts of shape (S,), native where the curve is.
     """
+    values, k = curve.native, arrays.native(k)
+    tp = hits_in_top(values, k, ties)
+    n, m = segments.real(values.n), segments.real(values.m)
+    misses, retrieved = n - segments.real(values.hits_seen), arrays.at_most(n, k)
+    found = Counts(tp=tp, fp=k - tp, fn=m - tp, tn=misses - (retrieved - tp))
+    return found if values is curve else found.map(arrays.tensor)
+
+
+def hits_in_top(curve: Any, k: Any, ties: str) -> Any:
+    """How many hits lie in the top k of each ranking of a native curve: (S,) float64.
+
+    Args:
+        curve, k, ties: as of :func:`counts_at_rank`, native values.
+    """
+    if curve.untied:
+        return np.array([np.count_nonzero(curve.items_above < k)], np.float64)
+    cut = k if isinstance(k, int) else segments.each_entry(k, curve.offsets)
     hits, items, above = (segments.real(x) for x in (curve.hits, curve.items, curve.items_above))
-    cut = k[curve.segment] if isinstance(k, Tensor) else k
-    places = torch.minimum(items, (cut - above).clamp(min=0))
-    tp = segments.total(hits_within(hits, items, places, ties), curve.offsets)
-    n, m = segments.real(curve.n), segments.real(curve.m)
-    misses = n - segments.real(curve.hits_seen)
-    return Counts(tp=tp, fp=k - tp, fn=m - tp, tn=misses - (n.clamp(max=k) - tp))
+    return segments.total(hits_within(hits, items, places_within(items, above, cut), ties), curve.offsets)
 
 
 def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
@@ -137,13 +152,11 @@ def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
     return Counts(tp=tp, fp=fp, fn=m - tp, tn=n - m - fp)
 
 
+@arrays.quiet
 def r_precision(curve: HitCurve, *, ties: str = "grouped") -> Tensor:
     """Precision at rank m of each ranking, which is recall there too: (S,) float64; NaN where nothing is relevant."""
-    hits, items, above = (segments.real(x) for x in (curve.hits, curve.items, curve.items_above))
-    m = segments.real(curve.m)
-    places = torch.minimum(items, (m[curve.segment] - above).clamp(min=0))
-    found = segments.total(hits_within(hits, items, places, ties), curve.offsets)
-    return torch.where(m > 0, found / m, torch.nan)
+    m = segments.real(curve.native.m)
+    return arrays.tensor(hits_in_top(curve.native, m, ties) / m)
 
 
 def hits_at(curve: HitCurve, t: Tensor, *, ties: str = "grouped") -> Tensor:
@@ -167,4 +180,5 @@ def hits_at(curve: HitCurve, t: Tensor, *, ties: str = "grouped") -> Tensor:
         segments.real(x[entry]) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
     )
     places = torch.minimum(items, (t - items_above).clamp(min=0))
-    return hits_above + hits_within(hits, items, places, ties)
+    found: Tensor = hits_above + hits_within(hits, items, places, ties)
+    return found

@@ -8,12 +8,16 @@ in it. From these four counts every rule for ties follows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.core import arrays, segments
+from torch_ap.core.order import Array
+
+_COUNTS = ("hits", "items", "hits_above", "items_above", "offsets", "n", "m")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,7 @@ class HitCurve:
         offsets: (S + 1,) int64, where the entries of each ranking begin and end.
         n: (S,) items ranked.
         m: (S,) relevant items. It may exceed the hits of the entries: what was never retrieved is relevant too.
+        untied: whether this is known to be one ranking, of one item at least, whose entries are one item each, a hit.
     """
 
     hits: Tensor
@@ -42,6 +47,27 @@ class HitCurve:
     offsets: Tensor
     n: Tensor
     m: Tensor
+    untied: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        """The tensors of a curve of which there are only native values so far; what is read-only is copied."""
+        if name not in _COUNTS or "native" not in self.__dict__:
+            raise AttributeError(name)
+        for count in _COUNTS:
+            values = getattr(self.native, count)
+            self.__dict__[count] = torch.from_numpy(values if values.flags.writeable else values.copy())
+        return self.__dict__[name]
+
+    @cached_property
+    def native(self) -> Any:
+        """The curve of native values, for kernels: the same fields and properties, but for the scores."""
+        if not isinstance(self.m, Tensor) or not self.m.is_cpu:
+            return self
+        hits, items, hits_above, items_above, offsets, n, m = (
+            x.numpy() for x in (self.hits, self.items, self.hits_above, self.items_above, self.offsets, self.n, self.m)
+        )
+        fields: Any = (hits, items, hits_above, items_above, None, offsets, n, m)
+        return HitCurve(*fields)
 
     @property
     def segment(self) -> Tensor:
@@ -66,18 +92,38 @@ class HitCurve:
     @property
     def precision(self) -> Tensor:
         """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
-        if self.hits.device.type == "cpu":  # NumPy's passes wake no threads
-            hits, above, items, items_above = (
-                x.numpy() for x in (self.hits, self.hits_above, self.items, self.items_above)
-            )
-            with np.errstate(invalid="ignore"):
-                return torch.from_numpy(np.true_divide(above + hits, items_above + items))
+        if isinstance(self.hits, Tensor) and self.hits.is_cpu:
+            return arrays.tensor(self.native.precision)
         return segments.real(self.hits_through) / segments.real(self.items_through)
 
     @property
     def hits_seen(self) -> Tensor:
         """(S,) hits of all entries; below ``m`` where relevant items were not retrieved."""
+        if self.untied:
+            return self.m
         return segments.total(self.hits, self.offsets)
+
+
+def of_arrays(
+    hits: Array,
+    items: Array,
+    hits_above: Array,
+    items_above: Array,
+    score: Tensor | None,
+    offsets: Array,
+    n: Array,
+    m: Array,
+) -> HitCurve:
+    """The curve on CPU whose counts are these arrays, which it keeps for kernels to read."""
+    counts: Any = (hits, items, hits_above, items_above, None, offsets, n, m)
+    return with_tensors(HitCurve(*counts), score)
+
+
+def with_tensors(native: Any, score: Tensor | None) -> HitCurve:
+    """The curve whose native values are given; its tensors are made when one is asked for."""
+    curve: HitCurve = object.__new__(HitCurve)
+    curve.__dict__.update(native=native, score=score)
+    return curve
 
 
 def between(curve: HitCurve, first: int, last: int) -> HitCurve:

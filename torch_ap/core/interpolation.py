@@ -12,6 +12,8 @@ from torch import Tensor
 from torch_ap.core import segments
 from torch_ap.core.hit_curve import HitCurve
 
+_MOST_HITS = 2.0**62
+
 
 def levels_of(name: str, device: torch.device | str = "cpu") -> Tensor:
     """The recall levels of a named convention, float64.
@@ -91,10 +93,10 @@ def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
         (S, L) float64; 0 where so many are not found, NaN where nothing is relevant.
     """
     precision = torch.cat([envelope(curve), segments.real(curve.m).new_zeros(1)])
-    lift = int(torch.cat([curve.m, counts.flatten(), curve.m.new_zeros(1)]).max()) + 1
-    line = curve.segment * lift + curve.hits_through
+    most = int(torch.cat([curve.hits_through, curve.m.new_zeros(1)]).max())
+    line = curve.segment * (most + 2) + curve.hits_through
     rankings = torch.arange(len(curve.m), device=line.device)[:, None]
-    entry = torch.searchsorted(line, rankings * lift + counts.clamp(min=1))
+    entry = torch.searchsorted(line, rankings * (most + 2) + counts.clamp(1, most + 1))  # one more is never found
     entry = torch.where(entry < curve.offsets[1:, None], entry, len(line))
     return torch.where(curve.m[:, None] > 0, precision[entry], torch.nan)
 
@@ -105,6 +107,7 @@ def trec_cuts(m: Tensor, levels: Tensor, version: int) -> Tensor:
     Version 9 and before cut at int(l m + 0.9), which is below l m at times; version 10 rounds l m, halves up.
     """
     wanted = segments.real(m)[:, None] * segments.real(levels.to(m.device))
+    wanted = wanted.clamp(max=_MOST_HITS)  # beyond which int64 would wrap
     if version == 9:
         return (wanted + 0.9).to(torch.int64)
     whole = wanted.floor()

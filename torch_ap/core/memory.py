@@ -10,25 +10,44 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.core import checks
+
 _LARGE = 1 << 22  # bytes, from where NumPy asks for huge pages
 
 
 def copied(values: Tensor) -> Tensor:
     """A contiguous copy."""
-    memory = _memory(values.shape, values)
+    memory = _memory(values.shape, values) if values.nbytes >= _LARGE else None
     return values.clone(memory_format=torch.contiguous_format) if memory is None else memory.copy_(values)
 
 
-def joined(parts: Sequence[Tensor]) -> Tensor:
-    """The parts, one at least, as one tensor; a single part is not copied."""
+def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
+    """The parts, one at least, as one tensor; a single part is not copied.
+
+    Different dtypes become one that holds the numbers of all. Where some parts are (N,) and others (N, C), the numbers
+    of those are spread over the columns.
+
+    Raises:
+        ValueError: for dtypes that have none in common; ``name`` is what the message calls the values.
+    """
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
-    alike = all(
-        part.dtype == first.dtype and part.shape[1:] == first.shape[1:] and not part.requires_grad for part in parts
-    )
-    memory = _memory((sum(map(len, parts)), *first.shape[1:]), first) if alike else None
+    if any(part.dtype != first.dtype or part.ndim != first.ndim for part in parts):
+        dtype = checks.common_dtype(name, [part.dtype for part in parts if part.numel()] or [first.dtype])
+        widest = max(parts, key=Tensor.dim)
+        parts = [spread(part.to(dtype), widest.shape[1:]) for part in parts]
+    first = parts[0]
+    alike = all(part.shape[1:] == first.shape[1:] and not part.requires_grad for part in parts)
+    if not alike or sum(part.nbytes for part in parts) < _LARGE:
+        return torch.cat(list(parts))
+    memory = _memory((sum(map(len, parts)), *first.shape[1:]), first)
     return torch.cat(list(parts)) if memory is None else torch.cat(list(parts), out=memory)
+
+
+def spread(values: Tensor, columns: Sequence[int]) -> Tensor:
+    """(N,) numbers, one an item, as (N, C), one a column too; those that have columns stay."""
+    return values if values.ndim > len(columns) else values[:, None].expand(-1, *columns)
 
 
 def _memory(shape: Sequence[int], like: Tensor) -> Tensor | None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import hit_keys, order, segments, tie_groups
+from torch_ap.core import hit_curve, hit_keys, order, segments, tie_groups
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
@@ -21,6 +21,8 @@ _PACKED_BYTES = 4  # of a score that a hit key holds
 _ITEMS_A_BLOCK = 1 << 17
 _KEYS_A_BLOCK = 1 << 19
 _MOST_PADDING = 2
+_HIGHEST = (1 << 31) - 1  # of the keys that order scores of 32 bits
+FEW_ITEMS = 1 << 13
 
 
 def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | None = None) -> HitCurve | None:
@@ -32,24 +34,114 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
         offsets: (S + 1,) int64, where each ranking begins and ends.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
-    lengths = np.diff(offsets.numpy())
+    bounds = offsets.numpy()
+    curve = few_untied(scores, relevant, bounds, m)
+    if curve is not None:
+        return curve
+    lengths = bounds[1:] - bounds[:-1]
     width = int(lengths.max(initial=0))
     if width * len(lengths) > _MOST_PADDING * len(scores):
         return None
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
     table = _rows(given, lengths, width, given.min() if len(given) else 0)
-    if given.dtype.itemsize <= _PACKED_BYTES and np.count_nonzero(flags) > len(lengths):
-        groups = _packed(table, _rows(flags, lengths, width, False))
-        hits, above, through, counts = groups.hits, groups.above, groups.through, groups.counts
-        score = tie_groups.scores_of(groups.key, scores.dtype)
-    else:
-        places = np.flatnonzero(flags)
-        row = places // max(width, 1) if table.size == len(given) else offsets.numpy().searchsorted(places, "right") - 1
-        found = tie_groups.of_hits(segments.pick(scores, torch.from_numpy(places)), torch.from_numpy(row), len(lengths))
-        hits, counts, score = found.hits, found.counts, found.score
-        search = _compared if counts.max(initial=0) <= 1 else _searched
-        above, through = search(table, order.sortable(score).numpy(), counts)
-    if table.size > len(given):
+    if _is_packed(given, flags, len(lengths)):
+        return _of_packed(table, _rows(flags, lengths, width, False), lengths, scores.dtype, m)
+    places = flags.nonzero()[0]
+    row = places // max(width, 1) if table.size == len(given) else bounds.searchsorted(places, "right") - 1
+    return _of_hits(table, segments.pick(scores, torch.from_numpy(places)), row, lengths, m)
+
+
+def from_table(scores: Tensor, relevant: Tensor) -> HitCurve:
+    """The curves of the rows of a table.
+
+    Args:
+        scores: (S, W) on CPU, contiguous, no NaN.
+        relevant: (S, W) bool, contiguous.
+    """
+    curve = few_untied(scores.view(-1), relevant.view(-1), np.arange(len(scores) + 1) * scores.shape[1])
+    if curve is not None:
+        return curve
+    table, flags = order.sortable(scores).numpy(), relevant.numpy()
+    lengths = np.full(len(table), table.shape[1], np.int64)
+    if _is_packed(table, flags, len(table)):
+        return _of_packed(table, flags, lengths, scores.dtype)
+    places = flags.ravel().nonzero()[0]
+    row = places // max(table.shape[1], 1)
+    return _of_hits(table, segments.pick(scores.reshape(-1), torch.from_numpy(places)), row, lengths)
+
+
+def few_untied(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None = None) -> HitCurve | None:
+    """The curves of rankings of few items in all, by one sort of all; None where two scores of a ranking are equal.
+
+    Args:
+        scores, relevant, bounds, m: as of :func:`from_runs`.
+    """
+    if not 0 < scores.shape[0] <= FEW_ITEMS or scores.element_size() > _PACKED_BYTES:
+        return None
+    lengths = bounds[1:] - bounds[:-1]
+    keys = order.array_keys(order.sortable(scores).numpy()).astype(np.int64)
+    packed = np.arange(0, len(lengths) << 33, 1 << 33).repeat(lengths)
+    packed += (_HIGHEST - keys) << 1
+    packed |= relevant.numpy()
+    packed.sort()
+    if np.count_nonzero((packed[1:] ^ packed[:-1]) <= 1):
+        return None
+    places = (packed & 1).nonzero()[0]
+    hits = packed.take(places)
+    owner = hits >> 33
+    offsets = segments.from_counts(np.bincount(owner, minlength=len(lengths)))
+    ones, ranks = np.ones(len(hits), np.int64), np.arange(len(hits))
+    return hit_curve.of_arrays(
+        hits=ones,
+        items=ones.copy(),
+        hits_above=ranks - offsets.take(owner),
+        items_above=places - bounds.take(owner),
+        score=tie_groups.scores_of(_HIGHEST - ((hits >> 1) & 0xFFFFFFFF), scores.dtype),
+        offsets=offsets,
+        n=lengths,
+        m=offsets[1:] - offsets[:-1] if m is None else m.numpy(),
+    )
+
+
+def _is_packed(given: Array, flags: Array, rankings: int) -> bool:
+    return bool(given.dtype.itemsize <= _PACKED_BYTES and np.count_nonzero(flags) > rankings)
+
+
+def _of_packed(table: Array, flags: Array, lengths: Array, dtype: torch.dtype, m: Tensor | None = None) -> HitCurve:
+    """The curves of rows, sorted as hit keys."""
+    groups = _packed(table, flags)
+    score = tie_groups.scores_of(groups.key, dtype)
+    return _curve(table, groups.hits, groups.above, groups.through, groups.counts, score, lengths, m)
+
+
+def _of_hits(table: Array, hit_scores: Tensor, row: Array, lengths: Array, m: Tensor | None = None) -> HitCurve:
+    """The curves of rows, in which the hits' scores are counted.
+
+    Args:
+        table: (S, W) what scores are sorted as.
+        hit_scores: (H,) scores of the hits.
+        row: (H,) int64, the row of each.
+        lengths: (S,) items of each row.
+        m: (S,) as of :func:`from_runs`.
+    """
+    found = tie_groups.of_hits(hit_scores, torch.from_numpy(row), len(lengths))
+    search = _compared if found.counts.max(initial=0) <= 1 else _searched
+    above, through = search(table, order.sortable(found.score).numpy(), found.counts)
+    return _curve(table, found.hits, above, through, found.counts, found.score, lengths, m)
+
+
+def _curve(
+    table: Array,
+    hits: Array,
+    above: Array,
+    through: Array,
+    counts: Array,
+    score: Tensor,
+    lengths: Array,
+    m: Tensor | None,
+) -> HitCurve:
+    """The curves; a group that ties with the fill of its row ends where its ranking does."""
+    if len(lengths) and lengths.min() < table.shape[1]:
         through = np.minimum(through, np.repeat(lengths, counts))
     return tie_groups.curve_of(hits, above, through, counts, score, lengths, m)
 

@@ -4,20 +4,33 @@
 ``[offsets[s], offsets[s + 1])`` and may be empty.
 """
 
+from typing import TypeVar
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core import order
+from torch_ap.core.order import Array
+
+Values = TypeVar("Values", Tensor, Array)
+
+_FIRST = np.zeros(1, np.int64)
 
 
-def real(values: Tensor, *, copy: bool = False) -> Tensor:
+def real(values: Values, *, copy: bool = False) -> Values:
     """``values`` as float64, or as float32 on the devices that have no float64 (MPS); ``copy`` for new memory."""
+    if not isinstance(values, Tensor):
+        return values.astype(np.float64, copy=copy)
     return values.to(torch.float32 if values.device.type == "mps" else torch.float64, copy=copy)
 
 
-def from_counts(counts: Tensor) -> Tensor:
+def from_counts(counts: Values) -> Values:
     """(S,) lengths to (S + 1,) offsets."""
+    if not isinstance(counts, Tensor):
+        return np.concatenate([_FIRST, counts.cumsum()])
+    if counts.is_cpu:
+        return torch.from_numpy(from_counts(counts.numpy()))
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
@@ -30,10 +43,19 @@ def count(segment: Tensor, segments: int) -> Tensor:
     )
 
 
-def ids(offsets: Tensor) -> Tensor:
+def ids(offsets: Values) -> Values:
     """The segment of each entry: (E,) int64, non-decreasing."""
+    if not isinstance(offsets, Tensor):
+        if len(offsets) == 2:
+            return np.zeros(offsets[1], np.int64)
+        return np.repeat(np.arange(len(offsets) - 1), offsets[1:] - offsets[:-1])
     lengths = offsets.diff()
     return repeat(torch.arange(len(lengths), device=offsets.device), lengths)
+
+
+def each_entry(values: Values, offsets: Values) -> Values:
+    """What each entry's segment has, of (S,) values: (E,), or of one segment (1,), which broadcasts."""
+    return values if len(values) == 1 else values[ids(offsets)]
 
 
 def repeat(values: Tensor, counts: Tensor) -> Tensor:
@@ -65,7 +87,7 @@ def pick(values: Tensor, places: Tensor) -> Tensor:
     return torch.from_numpy(values.numpy()[places.numpy()])
 
 
-def total(values: Tensor, offsets: Tensor) -> Tensor:
+def total(values: Values, offsets: Values) -> Values:
     """Sum of each segment, in the dtype of ``values``; 0 where the segment is empty.
 
     On CPU the sums are NumPy's pairwise ones: accurate to a few last bits at any length, and the same for every number
@@ -78,17 +100,20 @@ def total(values: Tensor, offsets: Tensor) -> Tensor:
     Returns:
         (S,) sums.
     """
-    segments = len(offsets) - 1
-    if values.device.type != "cpu":
-        return _total_on_device(values, offsets)
-    out = np.zeros(segments, dtype=values.numpy().dtype)
-    filled = np.flatnonzero(offsets.diff().numpy() > 0)
+    if isinstance(values, Tensor):
+        if not values.is_cpu:
+            return _total_on_device(values, offsets)
+        return torch.from_numpy(total(values.numpy(), offsets.numpy()))
+    if len(offsets) == 2 and len(values):
+        return np.add.reduceat(values, _FIRST)
+    out = np.zeros(len(offsets) - 1, dtype=values.dtype)
+    filled = (offsets[1:] > offsets[:-1]).nonzero()[0]
     if len(filled):
-        out[filled] = np.add.reduceat(values.numpy(), offsets.numpy()[filled])
-    return torch.from_numpy(out)
+        out[filled] = np.add.reduceat(values, offsets[filled])
+    return out
 
 
-def total_product(weights: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
+def total_product(weights: Values, values: Values, offsets: Values) -> Values:
     """Sum of weight times value of each segment, float64; what weighs nothing adds nothing, NaN or not.
 
     Args:
@@ -96,11 +121,11 @@ def total_product(weights: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
         values: (E,) float64.
         offsets: (S + 1,) int64.
     """
-    if values.device.type != "cpu":
+    if isinstance(values, Tensor):
         return total(torch.where(weights > 0, weights * values, 0), offsets)
-    product = weights.numpy() * values.numpy()
+    product = weights * values
     product[np.isnan(product)] = 0
-    return total(torch.from_numpy(product), offsets)
+    return total(product, offsets)
 
 
 def cumulative(values: Tensor, offsets: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import order, packing, segments
+from torch_ap.core import hit_curve, order, packing, segments
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
@@ -151,16 +151,15 @@ def curve_of(
         lengths: (S,) items of each ranking.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
-    offsets = np.append(0, counts.cumsum())
-    found = np.append(0, hits.cumsum())
+    offsets, found = segments.from_counts(counts), segments.from_counts(hits)
     before = found[offsets]
-    return HitCurve(
-        hits=torch.from_numpy(hits),
-        items=torch.from_numpy(through - above),
-        hits_above=torch.from_numpy(found[:-1] - np.repeat(before[:-1], counts)),
-        items_above=torch.from_numpy(above),
+    return hit_curve.of_arrays(
+        hits=hits,
+        items=through - above,
+        hits_above=found[:-1] - np.repeat(before[:-1], counts),
+        items_above=above,
         score=score,
-        offsets=torch.from_numpy(offsets),
-        n=torch.from_numpy(lengths),
-        m=torch.from_numpy(np.diff(before)) if m is None else m,
+        offsets=offsets,
+        n=lengths,
+        m=before[1:] - before[:-1] if m is None else m.numpy(),
     )

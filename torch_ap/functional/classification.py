@@ -5,8 +5,8 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core.convention import Convention
-from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, evaluate
+from torch_ap.core.convention import convention
+from torch_ap.functional.evaluation import door_and_thresholds, evaluate, evaluation_of
 
 Thresholds: TypeAlias = int | list[float] | Tensor | None
 Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None
@@ -104,8 +104,9 @@ def binary_average_precision(
         validate_args=validate_args,
         nan_strategy=nan_strategy,
     )
-    convention = Convention(top_k, denominator, interpolation, ties)
-    return evaluate(Evaluation(door, convention, levels, action=empty_target_action), preds, target, weights, dtype)
+    meant = convention(top_k, denominator, interpolation, ties)
+    evaluation = evaluation_of(door, meant, levels, "none", empty_target_action)
+    return evaluate(evaluation, preds, target, weights, dtype)
 
 
 def multiclass_average_precision(
@@ -175,8 +176,9 @@ def multiclass_average_precision(
         validate_args=validate_args,
         nan_strategy=nan_strategy,
     )
-    convention = Convention(top_k, denominator, interpolation, ties)
-    return evaluate(Evaluation(door, convention, levels, average, empty_target_action), preds, target, weights, dtype)
+    meant = convention(top_k, denominator, interpolation, ties)
+    evaluation = evaluation_of(door, meant, levels, average, empty_target_action)
+    return evaluate(evaluation, preds, target, weights, dtype)
 
 
 def multilabel_average_precision(
@@ -246,8 +248,9 @@ def multilabel_average_precision(
         validate_args=validate_args,
         nan_strategy=nan_strategy,
     )
-    convention = Convention(top_k, denominator, interpolation, ties)
-    return evaluate(Evaluation(door, convention, levels, average, empty_target_action), preds, target, weights, dtype)
+    meant = convention(top_k, denominator, interpolation, ties)
+    evaluation = evaluation_of(door, meant, levels, average, empty_target_action)
+    return evaluate(evaluation, preds, target, weights, dtype)
 
 
 def average_precision(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core import segments
-from torch_ap.core.detection.door import Columns
+from torch_ap.core.detection.door import Columns, int32_if_held
 from torch_ap.core.detection.rules import place_among
 from torch_ap.core.detection.run_lengths import is_whole
 from torch_ap.core.messages import shown
@@ -70,7 +70,7 @@ class Report:
                 numbers = coco_evaluation.match(settings, columns, iou_type)
             found |= self._of_classes(numbers, labels, dtype)
             out |= {prefix + name: value for name, value in found.items()}
-        return zero_dimensional(out | {"classes": labels.to(torch.int32)})
+        return zero_dimensional(out | {"classes": int32_if_held(labels)})
 
     def _of_classes(self, numbers: CocoNumbers, labels: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
         last = f"mar_{numbers.settings.limits[-1]}"

@@ -189,6 +189,8 @@ def counts_at_threshold(
         raise ValueError(f"`threshold` must be given for scores; only bool `preds` need none, got {preds.dtype}")
     checks.threshold(threshold)
     own = preds.dtype if preds.is_floating_point() else torch.float64
+    if not preds.is_floating_point() and isinstance(threshold, int) and abs(threshold) < 1 << 63:
+        own = torch.int64
     levels = (
         threshold.reshape(-1)
         if isinstance(threshold, Tensor)

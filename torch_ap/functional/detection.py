@@ -77,8 +77,8 @@ def coco_mean_average_precision(
 
     Returns:
         ``map``, ``map_50``, ``map_75``, ``map_{area}``, ``mar_{limit}``, ``mar_{area}``: 0-d, -1 where no ground truth
-        is there; ``map_per_class``, ``mar_{last limit}_per_class`` (K,) or -1; ``classes`` (K,) int32; all of them 0-d
-        for one class, as torchmetrics' metric gives them. Extended:
+        is there; ``map_per_class``, ``mar_{last limit}_per_class`` (K,) or -1; ``classes`` (K,) int32, or int64 for
+        labels beyond it; all of them 0-d for one class, as torchmetrics' metric gives them. Extended:
         ``precision``, ``scores`` (T, R, K, A, M), ``recall`` (T, K, A, M) float64, ``ious`` by (image, class).
 
     Raises:
@@ -173,7 +173,8 @@ def voc_mean_average_precision(
     Returns:
         ``map`` 0-d, the mean over classes with ground truths and over thresholds, NaN where no class has one;
         ``map_per_threshold`` (T,) for a list of thresholds; ``map_per_class`` (K,) with ``class_metrics``, NaN for a
-        class without ground truths; ``classes`` (K,) int32; all of them 0-d for one class or threshold.
+        class without ground truths; ``classes`` (K,) int32, or int64 for labels beyond it; all of them 0-d for one
+        class or threshold.
 
     Raises:
         ValueError: for an argument that breaks one of these rules; the message names image and key.

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from torch_ap.core import checks
+from torch_ap.core import averaging, builders, checks, plans
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import rules
 from torch_ap.core.queries.door import QueryDoor
 from torch_ap.core.queries.rankings import rankings_of
 from torch_ap.functional.classification import Action
 from torch_ap.functional.evaluation import result_dtype
-from torch_ap.functional.query_evaluation import QueryEvaluation
+from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation, scalar
 
 QueryInterpolation: TypeAlias = (
     Literal["11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"]
@@ -42,7 +42,10 @@ def each_query(
     measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor, **settings: Unpack[QuerySettings]
 ) -> Tensor:
     """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
-    rules.keywords(settings.keys(), QuerySettings.__annotations__.keys())
+    if settings and not (len(settings) == 1 and settings.get("empty_target_action") in averaging.ACTIONS):
+        rules.keywords(settings.keys(), QuerySettings.__annotations__.keys())
+    elif (value := _of_plain_query(measure, preds, target)) is not None:
+        return value
     return _each_query(measure, preds, target, **settings)
 
 
@@ -62,10 +65,34 @@ def _each_query(
 ) -> Tensor:
     checks.floating_dtype("dtype", dtype)
     single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
-    door = QueryDoor(ignore_index, relevance_level, copies=False, single=single)
-    evaluation = QueryEvaluation(measure, door, empty_target_action, missing_queries)
+    door, settle = _plan(ignore_index, relevance_level, single, empty_target_action, missing_queries)
     batch = door(preds, target, indexes, mask, num_relevant)
     door.raise_broken(batch)
     rankings = rankings_of(batch, single=single)
-    values = evaluation.each(rankings).values.to(dtype or result_dtype(preds.dtype))
-    return values[0] if single else values
+    values = settle(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
+    return values.reshape(()) if single else values
+
+
+def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor) -> Tensor | None:
+    """The value of one short query, without a look at anything twice.
+
+    None where anything is out of the ordinary, to be told or reckoned with on the usual way.
+    """
+    arrays = builders.arrays_of_few(preds, target)
+    if arrays is None:
+        return None
+    curve = builders.curve_of_few(arrays[0], arrays[1] > 0, getattr(measure, "top_k", None))
+    if curve is None:
+        return None
+    value = measure(curve)
+    number = value.item()
+    return None if number != number else scalar(value, result_dtype(preds.dtype))
+
+
+@plans.kept
+def _plan(
+    ignore_index: int | None, relevance_level: float | None, single: bool, action: str, missing: str
+) -> tuple[QueryDoor, Callable[..., PerQuery]]:
+    """How a batch comes in, and from rankings and a measure to the value of each query."""
+    door = QueryDoor(ignore_index, relevance_level, copies=False, single=single)
+    return door, QueryEvaluation(door=door, action=action, missing=missing).each

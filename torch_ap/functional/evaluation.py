@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
-from torch_ap.core import averaging, batch, bins, checks, hit_curve
+from torch_ap.core import arrays, averaging, batch, bins, builders, checks, hit_curve, plans
 from torch_ap.core.batch import Batch, Door
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
@@ -101,11 +101,27 @@ def evaluate(
 ) -> Tensor:
     """All steps, for one batch that is all there is."""
     checks.floating_dtype("dtype", dtype)
+    if weights is None and (value := _of_plain_ranking(evaluation, preds, target)) is not None:
+        return value.to(dtype or result_dtype(preds.dtype))
     admitted = evaluation.admit(preds, target, weights)
     evaluation = evaluation.to(admitted.scores.device)
     warn_of_logits(evaluation.door, admitted)
     raise_broken(evaluation.door.without_nan(admitted.broken), evaluation.door.top)
     return evaluation.value(evaluation.curve(admitted), dtype or result_dtype(preds.dtype))
+
+
+def _of_plain_ranking(evaluation: Evaluation, preds: Tensor, target: Tensor) -> Tensor | None:
+    """The value of one short ranking, without a look at anything twice.
+
+    None where anything is out of the ordinary, to be told or reckoned with on the usual way.
+    """
+    if evaluation.thresholds is not None or not evaluation.door.plain:
+        return None
+    given = builders.arrays_of_few(preds, target)
+    if given is None or (given[1].dtype != bool and given[1].max() > 1):
+        return None
+    curve = builders.curve_of_few(given[0], given[1] > 0, evaluation.convention.top_k)
+    return None if curve is None or not curve.m else evaluation.convention(curve).reshape(())
 
 
 def raise_broken(broken: Tensor | None, top: int) -> None:
@@ -114,13 +130,14 @@ def raise_broken(broken: Tensor | None, top: int) -> None:
         raise ValueError(checks.VALUE_RULES[broken.tolist().index(True)].format(top=top))
 
 
+@arrays.quiet
 def warn_of_logits(door: Door, admitted: Batch) -> None:
     """Warn where the first scores of multiclass items are no distributions over the classes, and nobody said so."""
     if not door.classes or door.normalization is not None:
         return
-    rows = admitted.scores[:_ROWS_LOOKED_AT]
-    rows = rows[batch.counted(admitted.target[:_ROWS_LOOKED_AT])].double()
-    if bool(((rows < 0).any(1) | ((rows.sum(1) - 1).abs() > _FAR_FROM_ONE)).any()):
+    rows = arrays.native(admitted.scores[:_ROWS_LOOKED_AT].double())
+    rows = rows[arrays.native(batch.counted(admitted.target[:_ROWS_LOOKED_AT]))]
+    if bool(((rows < 0).any(1) | (abs(rows.sum(1) - 1) > _FAR_FROM_ONE)).any()):
         rank_zero_warn(
             "The rows of `preds` are no distributions over the classes. If they are logits, give "
             "`normalization='softmax'`: the ranking of a class compares items with one another, and the logits of two "
@@ -151,16 +168,21 @@ def door_and_thresholds(
     checks.thresholds(thresholds)
     if name is not None:
         checks.positive_int(name, width, least=2)
-    door = Door(
-        width=width,
-        classes=name == "num_classes",
-        ignore_index=ignore_index,
-        normalization=normalization,
-        unit_range=isinstance(thresholds, int),
-        validate=validate_args,
-        nan_strategy=nan_strategy,
+    door = _door(
+        *(width, name == "num_classes", ignore_index, normalization),
+        *(isinstance(thresholds, int), validate_args, nan_strategy),
     )
     return door, None if thresholds is None else bins.thresholds_from(thresholds)
+
+
+_door, _evaluation = plans.kept(Door), plans.kept(Evaluation)
+
+
+def evaluation_of(
+    door: Door, convention: Convention, thresholds: Tensor | None, average: str | None, action: str | None
+) -> Evaluation:
+    """The evaluation of these settings, checked once."""
+    return (_evaluation if thresholds is None else Evaluation)(door, convention, thresholds, average, action)
 
 
 def _flat(admitted: Batch) -> Batch:

@@ -3,9 +3,12 @@
 from torch import Tensor
 from typing_extensions import Unpack
 
+from torch_ap.core import plans
 from torch_ap.core.queries.measures import FirstHit
 from torch_ap.functional.classification import Ties
 from torch_ap.functional.each_query import QuerySettings, each_query
+
+_first_hit = plans.kept(FirstHit)
 
 
 def retrieval_hit_rate(
@@ -39,7 +42,7 @@ def retrieval_hit_rate(
         >>> retrieval_hit_rate(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 0]), top_k=2)
         tensor(0.)
     """
-    return each_query(FirstHit("hit_rate", top_k, ties), preds, target, **settings)
+    return each_query(_first_hit("hit_rate", top_k, ties), preds, target, **settings)
 
 
 def retrieval_reciprocal_rank(
@@ -74,4 +77,4 @@ def retrieval_reciprocal_rank(
         >>> retrieval_reciprocal_rank(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0, 1, 0]))
         tensor(0.5000)
     """
-    return each_query(FirstHit("reciprocal_rank", top_k, ties), preds, target, **settings)
+    return each_query(_first_hit("reciprocal_rank", top_k, ties), preds, target, **settings)

@@ -3,6 +3,7 @@
 from torch import Tensor
 from typing_extensions import Unpack
 
+from torch_ap.core import plans
 from torch_ap.core.convention import Convention
 from torch_ap.core.queries.measures import AtRank, RPrecision
 from torch_ap.functional.classification import Denominator, Ties
@@ -19,6 +20,8 @@ __all__ = [
     "retrieval_recall",
     "retrieval_reciprocal_rank",
 ]
+
+_at_rank, _r_precision = plans.kept(AtRank), plans.kept(RPrecision)
 
 
 def retrieval_average_precision(
@@ -130,7 +133,7 @@ def retrieval_precision(
         >>> retrieval_precision(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=2)
         tensor(0.5000)
     """
-    return each_query(AtRank("precision", top_k, adaptive_k, ties=ties), preds, target, **settings)
+    return each_query(_at_rank("precision", top_k, adaptive_k, 1.0, ties), preds, target, **settings)
 
 
 def retrieval_recall(
@@ -162,7 +165,7 @@ def retrieval_recall(
         >>> retrieval_recall(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=2)
         tensor(0.5000)
     """
-    return each_query(AtRank("recall", top_k, ties=ties), preds, target, **settings)
+    return each_query(_at_rank("recall", top_k, False, 1.0, ties), preds, target, **settings)
 
 
 def retrieval_f_beta(
@@ -196,7 +199,7 @@ def retrieval_f_beta(
         >>> retrieval_f_beta(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=1)
         tensor(0.6667)
     """
-    return each_query(AtRank("f_beta", top_k, beta=beta, ties=ties), preds, target, **settings)
+    return each_query(_at_rank("f_beta", top_k, False, beta, ties), preds, target, **settings)
 
 
 def retrieval_fall_out(
@@ -231,7 +234,7 @@ def retrieval_fall_out(
         tensor(0.5000)
     """
     settings.setdefault("empty_target_action", "pos")
-    return each_query(AtRank("fall_out", top_k, ties=ties), preds, target, **settings)
+    return each_query(_at_rank("fall_out", top_k, False, 1.0, ties), preds, target, **settings)
 
 
 def retrieval_r_precision(
@@ -258,4 +261,4 @@ def retrieval_r_precision(
         >>> retrieval_r_precision(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]))
         tensor(0.5000)
     """
-    return each_query(RPrecision(ties), preds, target, **settings)
+    return each_query(_r_precision(ties), preds, target, **settings)

@@ -12,7 +12,7 @@ from torch_ap.core import checks, segments
 from torch_ap.core.convention import Convention
 from torch_ap.core.detection import boxes, detections, matching, rules
 from torch_ap.core.detection.curve import Matches
-from torch_ap.core.detection.door import Columns, DetectionDoor, distinct_labels, image_of
+from torch_ap.core.detection.door import Columns, DetectionDoor, distinct_labels, image_of, int32_if_held
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.interpolation import levels_of
 from torch_ap.functional.coco_report import zero_dimensional
@@ -105,7 +105,7 @@ class VocEvaluation:
             out["map_per_threshold"] = each.nanmean(1)
         if class_metrics:
             out["map_per_class"] = each.mean(0)[: len(labels)]
-        found = {name: value.to(dtype) for name, value in out.items()} | {"classes": labels.to(torch.int32)}
+        found = {name: value.to(dtype) for name, value in out.items()} | {"classes": int32_if_held(labels)}
         return zero_dimensional(found)
 
 

@@ -26,6 +26,10 @@ def precision_band(
     The band is pointwise: each level is covered by itself, not the curve as a whole. The estimand is the limit that
     each precision tends to as items are added, on the population's curve.
 
+    Of 30 of 300 and 245 of 3,000 items, m random, "iid" covers at 95% .917 to .977 at recall .3 to .9, but .520 to .930
+    at .1, and .177 to .867 at 1, where the precision of a sample's last hit lies above the limit
+    (``benchmarks.coverage``, 300 repetitions).
+
     Args:
         preds: (N,) scores of one ranking, no NaN; other shapes are flattened.
         target: of 0 and 1, in the shape of ``preds``.

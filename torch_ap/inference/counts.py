@@ -150,7 +150,9 @@ def _legendre() -> tuple[Any, Any]:
 def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
     """The posterior of precision: Beta(TP + prior, FP + prior).
 
-    The estimand is precision in the population that the items were drawn from, at a threshold fixed in advance.
+    The estimand is precision in the population that the items were drawn from, at a threshold fixed in advance. Of
+    50 to 1,000 items the central interval of 95% covers .939 to .963, with the uniform prior .946 to .979
+    (``benchmarks.coverage``).
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.
@@ -180,7 +182,9 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
 def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
     """The posterior of recall: Beta(TP + prior, FN + prior).
 
-    The estimand is recall in the population that the items were drawn from, at a threshold fixed in advance.
+    The estimand is recall in the population that the items were drawn from, at a threshold fixed in advance. Of
+    50 to 1,000 items the central interval of 95% covers .941 to .953, with the uniform prior .949 to .973
+    (``benchmarks.coverage``).
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.
@@ -212,7 +216,9 @@ def f_beta_posterior(
     """The posterior of F_beta, with the Gamma of the true positives shared by precision and recall.
 
     For beta = 1 it is that of 2 B / (1 + B), B ~ Beta(TP + prior, FP + FN + 2 prior); else one quadrature. The estimand
-    is F_beta in the population that the items were drawn from, at a threshold fixed in advance.
+    is F_beta in the population that the items were drawn from, at a threshold fixed in advance. Of 50 to 1,000 items
+    the central interval of 95% covers .942 to .952, with the uniform prior .945 to .974 (``benchmarks.coverage``, beta
+    of .5, 1 and 2).
 
     Args:
         tp: true positives, at least 0; a number, or a tensor of one, as the others.

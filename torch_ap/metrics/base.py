@@ -15,30 +15,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
-from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from torch_ap.core import checks, memory
+from torch_ap.core import checks
 from torch_ap.core.untraced import leave_methods_to_python, untraced
-from torch_ap.metrics import representation
+from torch_ap.metrics.stateful import StatefulMetric
 
 _NEVER = 1 << 62
 _WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
-_DTYPES = (
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-)
 
 
-class RankingMetric(Metric):
+class RankingMetric(StatefulMetric):
     """Abstract base of the metrics of this package.
 
     Concrete classes declare list states of flat, concatenable tensors and sums, and implement ``update`` and
@@ -93,7 +80,7 @@ class RankingMetric(Metric):
             only_warned: a rule's place to the function that warns of it, where that is all.
             words: what the rules are told with.
         """
-        noted = self.ledger[len(self._identity) :].tolist()
+        noted = self.ledger.tolist()[len(self._identity) :]
         for place, warn in (only_warned or {}).items():
             if noted[place] < _NEVER:
                 warn()
@@ -112,9 +99,6 @@ class RankingMetric(Metric):
             )
 
     # -- state
-
-    def _list_states(self) -> list[str]:
-        return [name for name, default in self._defaults.items() if isinstance(default, list)]
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., Any]:
         wrapped = super()._wrap_update(update)
@@ -146,7 +130,7 @@ class RankingMetric(Metric):
         """
         if self._is_synced:
             raise TorchMetricsUserError("The metric is synced: call `unsync` before `forward`")
-        kept = {name: getattr(self, name) for name in self._defaults}
+        self._aside = kept = {name: getattr(self, name) for name in self._defaults}
         computed, count, on_cpu = self._computed, self._update_count, self.compute_on_cpu
         for name, default in self._defaults.items():
             setattr(self, name, [] if isinstance(default, list) else default.clone().to(self.device))
@@ -161,54 +145,11 @@ class RankingMetric(Metric):
             self._computed, self._update_count = computed, count
             raise
         finally:
-            self._to_sync, self.compute_on_cpu = self.sync_on_compute, on_cpu
+            self._aside, self._to_sync, self.compute_on_cpu = None, self.sync_on_compute, on_cpu
         if on_cpu:
             self._move_list_states_to_cpu()
         self._computed, self._forward_cache = None, value
         return value
-
-    def merge_state(self, incoming_state: "dict[str, Any] | Metric") -> None:
-        """Add the items of another metric, or of its state, to this one. The other is left as it was.
-
-        Raises:
-            ValueError: if the other is of another class or has other settings; nothing is merged then.
-        """
-        if isinstance(incoming_state, Metric):
-            representation.check_class(self, incoming_state, "incoming_state")
-        state = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
-        self._check_identity(state.get("ledger"), "incoming_state")
-        self._check_merge(state)
-        super().merge_state(state)
-        self._computed = None
-        self._update_count += incoming_state._update_count if isinstance(incoming_state, Metric) else 1
-
-    def _check_merge(self, state: dict[str, Any]) -> None:
-        """Refuse a state that does not fit this one; for concrete classes."""
-
-    def _check_identity(self, ledger: Any, name: str) -> None:
-        if not isinstance(ledger, Tensor) or ledger[: len(self._identity)].tolist() != self._identity:
-            raise ValueError(
-                f"`{name}` must come from a {type(self).__name__} whose `update` has the same settings (columns, "
-                "`ignore_index`, `normalization`, `thresholds`, `validate_args`)"
-            )
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        """Load copies of the lists, on this metric's device; what was computed before is void."""
-        found = [name for name in self._defaults if prefix + name in state_dict]
-        error_msgs: list[str] = kwargs["error_msgs"] if "error_msgs" in kwargs else args[-1]
-        if found:
-            try:
-                self._check_identity(state_dict.get(prefix + "ledger"), "state_dict")
-            except ValueError as error:
-                error_msgs.append(str(error))
-                return
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-        for name in found:
-            state = getattr(self, name)
-            moved = [x.to(self.device) for x in state] if isinstance(state, list) else state.to(self.device)
-            setattr(self, name, moved)
-        if found:
-            self._computed, self._update_count = None, max(1, self._update_count)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "RankingMetric":
         """Set the dtype of the result: float64 for all digits. Scores and counts are never cast.
@@ -250,46 +191,20 @@ class RankingMetric(Metric):
     # -- many ranks
 
     @contextmanager
-    def sync_context(self, *args: Any, **kwargs: Any) -> Generator[None, None, None]:
+    def sync_context(
+        self,
+        dist_sync_fn: Callable[..., Any] | None = None,
+        process_group: Any | None = None,
+        should_sync: bool = True,
+        should_unsync: bool = True,
+        distributed_available: Callable[[], bool] | None = None,
+    ) -> Generator[None, None, None]:
         """As torchmetrics' own, which leaves the metric synced where ``compute`` fails in between."""
-        synced = super().sync_context(*args, **kwargs)
-        synced.__enter__()
+        self.sync(dist_sync_fn, process_group, should_sync, distributed_available)
         try:
             yield
         finally:
-            synced.__exit__(None, None, None)
-
-    def _sync_dist(
-        self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any | None = None
-    ) -> None:
-        """Gather the states: one tensor a state, after one small exchange of what each rank holds."""
-        group = process_group or self.process_group
-        names = self._list_states()
-        local = {name: memory.joined(state) for name in names if (state := getattr(self, name))}
-        cards = torch.stack(dist_sync_fn(self._cards(names, local), group=group)).tolist()
-        for place, name in enumerate(names):
-            held = [card[place] for card in cards if card[place][0] >= 0]
-            if not held:
-                setattr(self, name, [])
-                continue
-            dtype = _DTYPES[held[0][0]]
-            for code, _, _ in held[1:]:
-                dtype = torch.promote_types(dtype, _DTYPES[code])
-            empty = torch.empty((0,) if held[0][1] == 1 else (0, held[0][2]), dtype=dtype, device=self.device)
-            wire = torch.int32 if dtype == torch.int16 else dtype  # neither gloo nor NCCL sends int16
-            gathered = dist_sync_fn(local.get(name, empty).to(wire), group=group)
-            setattr(self, name, [memory.joined(list(gathered)).to(dtype)])
-        for name, reduction in self._reductions.items():
-            if name not in names and callable(reduction):
-                setattr(self, name, reduction(torch.stack(list(dist_sync_fn(getattr(self, name), group=group)))))
-
-    def _cards(self, names: Sequence[str], local: dict[str, Tensor]) -> Tensor:
-        """(states, 3) int64: dtype code (-1 for none), number of dimensions, width of each list state here."""
-        cards = [
-            [_DTYPES.index(local[name].dtype), local[name].ndim, local[name].shape[-1]] if name in local else [-1, 0, 0]
-            for name in names
-        ]
-        return torch.tensor(cards, dtype=torch.int64, device=self.device).reshape(-1, 3)
+            self.unsync(should_unsync=self._is_synced and should_unsync)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot one value or several, as torchmetrics does (extra: ``plot``).
@@ -307,4 +222,5 @@ class RankingMetric(Metric):
         return self._plot(val, ax)
 
 
-leave_methods_to_python(RankingMetric, but=_WRAPPED)
+for _kind in (StatefulMetric, RankingMetric):
+    leave_methods_to_python(_kind, but=_WRAPPED)

@@ -3,13 +3,14 @@
 Each class holds state; what it computes is the function of the same name in ``torch_ap.functional``.
 """
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from torch_ap.core import memory
+from torch_ap.core import checks, memory
 from torch_ap.core.batch import Batch, counted
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
@@ -23,8 +24,9 @@ from torch_ap.functional.classification import (
     Thresholds,
     Ties,
 )
-from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, warn_of_logits
+from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, raise_broken, warn_of_logits
 from torch_ap.metrics import representation
+from torch_ap.metrics.states import Form
 from torch_ap.metrics.uncertainty import UncertainMetric
 
 
@@ -41,6 +43,9 @@ class ClassificationAveragePrecision(UncertainMetric):
         "empty_target_action",
         *("num_classes", "num_labels", "preds", "target", "confmat"),
     ]
+
+    peer_states = ("preds", "target", "confmat")
+    peer_arguments = ("preds", "target")
 
     scores: list[Tensor]
     targets: list[Tensor]
@@ -149,11 +154,12 @@ class ClassificationAveragePrecision(UncertainMetric):
 
         Args:
             preds: scores, floating or integer; any finite or infinite number, higher for more likely positive. (N, ...)
-                for binary, (N, C, ...) for multiclass and multilabel.
+                for binary, (N, C, ...) for multiclass and multilabel. Dtypes may differ from update to update, but
+                int64 and floats, which no dtype holds both, do not mix.
             target: integers or bool. (N, ...) of 0 and 1 for binary, (N, ...) class ids for multiclass, the shape of
                 ``preds`` for multilabel.
-            weights: non-negative weight of each item, (N, ...); for multilabel also of each score. In every update or
-                in none; with thresholds, an update without them weighs 1.
+            weights: weight of each item, from 0 to 1e288, (N, ...); for multilabel also of each score, and updates may
+                differ in that. In every update or in none; with thresholds, an update without them weighs 1.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
@@ -200,32 +206,53 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     def _append(self, batch: Batch, target: Tensor) -> None:
         """Keep the batch, in memory of our own."""
-        if self.scores and (batch.weights is not None) != bool(self.weights):
-            raise ValueError("`weights` must be given in every update or in none")
         scores = memory.copied(batch.scores) if not self._evaluation.door.normalizes else batch.scores
         targets = batch.target if batch.target.dtype != target.dtype else memory.copied(batch.target)
+        columns = {"scores": scores, "targets": targets}
         if batch.weights is not None:
-            self.weights.append(memory.copied(batch.weights))
-        self.scores.append(scores)
-        self.targets.append(targets)
+            columns["weights"] = memory.copied(batch.weights)
+        self._hold(columns)
+
+    def _contradiction(self, here: set[str], there: set[str]) -> str | None:
+        return "`weights`" if "weights" in here ^ there else None
 
     def _batch(self) -> Batch:
         """All items of the state as one batch."""
-        door = self._evaluation.door
         if not self.scores:
-            empty = torch.empty((0,) if door.width is None else (0, door.width), device=self.device)
-            target = torch.empty((0,) if door.classes else empty.shape, dtype=door.target_dtype, device=self.device)
-            return Batch(empty, target)
+            return self._evaluation.door.no_items(self.device)
         scores, target = memory.joined(self.scores), memory.joined(self.targets)
-        weights = memory.joined(self.weights) if self.weights else None
-        if weights is not None and len(weights) != len(scores):
-            raise ValueError("`weights` must be given on every rank or on none")
-        return Batch(scores, target, weights)
+        return Batch(scores, target, memory.joined(self.weights) if self.weights else None)
 
-    def _check_merge(self, state: dict[str, Any]) -> None:
-        both = self.thresholds is None and self.scores and state.get("scores")
-        if both and bool(self.weights) != bool(state.get("weights")):
-            raise ValueError("`incoming_state` must have weights where this metric has, and none where it has none")
+    def _forms(self) -> dict[str, Form]:
+        empty = self._evaluation.door.no_items(self.device)
+        columns = tuple(empty.scores.shape[1:])
+        of_weights = [()] if self._evaluation.door.classes else [(), columns]
+        return {
+            "scores": Form(checks.SCORES, [columns]),
+            "targets": Form([empty.target.dtype], [tuple(empty.target.shape[1:])]),
+            "weights": Form(checks.SCORES, of_weights),
+        }
+
+    def _check_held(self, state: dict[str, Any]) -> None:
+        door = self._evaluation.door
+        if self.thresholds is not None:
+            for name in ("counts", "weight_sums"):
+                if not bool(((state[name] >= 0) & torch.isfinite(state[name])).all()):
+                    raise ValueError(f"`{name}` must be finite and not negative")
+            return
+        lengths = {name: len(state[name]) for name in ("scores", "targets")}
+        lengths |= {"weights": len(state["weights"])} if len(state["weights"]) else {}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"`scores`, `targets` and `weights` must be of as many items, got {lengths}")
+        if isinstance(state["scores"], Tensor):
+            weights = state["weights"] if isinstance(state["weights"], Tensor) else None
+            raise_broken(door.look_at(Batch(state["scores"], state["targets"], weights)), door.top)
+
+    def _reader(self) -> "ClassificationAveragePrecision":
+        reader: ClassificationAveragePrecision = super()._reader()  # type: ignore[assignment]
+        door = replace(self._evaluation.door, normalization="none")  # theirs are kept normalized
+        reader._evaluation, reader._rows_unseen = replace(self._evaluation, door=door), False
+        return reader
 
     def _apply(self, fn: Any, exclude_state: Any = "") -> "ClassificationAveragePrecision":
         super()._apply(fn, exclude_state)
@@ -241,6 +268,9 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
     purpose: scores are ranked as they are. torchmetrics decides batch by batch whether scores "look like" logits and
     need a sigmoid, which mixes two scales in one ranking, and a saturated sigmoid makes ties of different scores. Here
     ``normalization`` is None, or is applied to every batch (torchmetrics' "sigmoid" only to those outside [0, 1]).
+
+    A checkpoint of torchmetrics' class without thresholds (states ``preds`` and ``target``) loads, as the scores that
+    it had normalized. One with thresholds does not, and ``load_state_dict`` says so: its counts do not name them.
 
     Args:
         thresholds: None for the exact value; an int, list or 1-D tensor for counts at those thresholds in constant

@@ -35,7 +35,8 @@ class MeanAveragePrecision(UncertainImages):
     given (torchmetrics answers -1 where 100 is not among them); with masks alone, detections in images without ground
     truths are false positives (torchmetrics drops such images); every key is there before the first update; a box of
     negative size in ``target`` is an error, unless ``validate_args=False`` (sizes read as corners would otherwise pass
-    unseen and give a value near 0; corners read as sizes cannot be told from boxes).
+    unseen and give a value near 0; corners read as sizes cannot be told from boxes). A checkpoint of torchmetrics'
+    class does not load, and ``load_state_dict`` says so.
 
     Args:
         box_format: "xyxy", "xywh" or "cxcywh".

@@ -6,10 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.core import memory
+from torch_ap.core import checks, memory
 from torch_ap.core.detection import rules
 from torch_ap.core.detection.door import Columns, DetectionDoor
 from torch_ap.metrics.base import RankingMetric
+from torch_ap.metrics.states import Form
 
 
 class DetectionMetric(RankingMetric):
@@ -20,6 +21,7 @@ class DetectionMetric(RankingMetric):
     """
 
     value_rules = rules.VALUE_RULES
+    peer_states = ("groundtruth_box", "groundtruth_labels")
 
     def __init__(self, door: DetectionDoor, **kwargs: Any) -> None:
         super().__init__(repr(door), **kwargs)
@@ -29,9 +31,24 @@ class DetectionMetric(RankingMetric):
 
     def _add(self, columns: Columns, broken: Tensor | None) -> None:
         """Keep images that the door let in."""
-        for name, column in columns.items():
-            getattr(self, name).append(column)
+        self._hold(columns)
         self._note(broken)
+
+    def _forms(self) -> dict[str, Form]:
+        forms = {}
+        for name, empty in self._door([], [])[0].items():
+            dtypes = checks.SCORES if name.endswith("scores") else [empty.dtype]
+            if name.endswith("boxes"):
+                dtypes = [dtype for dtype in checks.SCORES if dtype.is_floating_point]
+            forms[name] = Form(dtypes, [tuple(empty.shape[1:])])
+        return forms
+
+    def _check_held(self, state: dict[str, Any]) -> None:
+        empty = self._door([], [])[0]
+        columns = {name: x if isinstance(x := state[name], Tensor) else empty[name] for name in self._door.states}
+        broken = self._door.look_at(columns)
+        if broken is not None and bool(broken.any()):
+            raise ValueError(self.value_rules[broken.tolist().index(True)])
 
     def _columns(self) -> Columns:
         """All images so far."""

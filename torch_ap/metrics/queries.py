@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from torch_ap.core import memory
+from torch_ap.core import checks, memory
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import judgements
 from torch_ap.core.queries.door import NOT_COUNTED, QueryBatch, QueryDoor
@@ -16,6 +16,7 @@ from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
 from torch_ap.metrics import representation
 from torch_ap.metrics.query_uncertainty import UncertainQueries
 from torch_ap.metrics.shared import once
+from torch_ap.metrics.states import Form
 
 _FLAT, _ROWS = "query_indexes", "row_lengths"
 
@@ -26,6 +27,7 @@ class QueryMetric(UncertainQueries):
     The state is what was given: scores in their dtype, a byte an item for relevance, and the indexes. Metrics of the
     same ``ignore_index`` and ``relevance_level`` share it in a ``MetricCollection``, and sort it once between them (on
     several ranks each gathers and sorts for itself).
+    A checkpoint of torchmetrics' class (states ``indexes``, ``preds``, ``target``) loads too.
     The aggregate is NaN, with a warning, where no query has a part in it (torchmetrics says 0 where all are skipped).
 
     Args:
@@ -48,6 +50,8 @@ class QueryMetric(UncertainQueries):
         *("preds", "target", "indexes", "_counted"),
     ]
 
+    peer_states = peer_arguments = ("preds", "target", "indexes")
+
     query_scores: list[Tensor]
     query_relevance: list[Tensor]
     query_indexes: list[Tensor]
@@ -67,7 +71,9 @@ class QueryMetric(UncertainQueries):
         **kwargs: Any,
     ) -> None:
         door = QueryDoor(ignore_index, relevance_level)
-        level = None if relevance_level is None else float(relevance_level)
+        level = relevance_level
+        if level is not None:
+            level = int(level) if level == int(level) else level  # 1 and 1.0 are one level, 2^53 and 2^53 + 1 are two
         super().__init__(f"queries|{ignore_index}|{level}", **kwargs)
         self._evaluation = QueryEvaluation(measure, door, empty_target_action, missing_queries, aggregation)
         for name in ("query_scores", "query_relevance", _FLAT, _ROWS, "judged_queries", "judged_counts"):
@@ -155,7 +161,8 @@ class QueryMetric(UncertainQueries):
         """Add a batch: items with the query of each, or one query a row. A query's items may come in many batches.
 
         Args:
-            preds: floating or integer scores, any number but NaN. Any shape with ``indexes``, (Q, D) without.
+            preds: floating or integer scores, any number but NaN; int64 and floats, which no dtype holds both, do not
+                mix. Any shape with ``indexes``, (Q, D) without.
             target: of the shape of ``preds``; integers, bool or floats.
             indexes: integers of the shape of ``preds``, but not uint64, of any value and in any order. Without them
                 each row is a query of its own, and rows are numbered in the order they come. In every update or in
@@ -178,8 +185,9 @@ class QueryMetric(UncertainQueries):
             batch = self._evaluation.door(preds, target, indexes, mask, num_relevant)  # type: ignore[arg-type]
         check_batch(batch)
         self._check_device(batch.scores, "preds")
-        self._check_layout(batch)
-        self._append(batch)
+        first = 0 if batch.indexes is not None or batch.lengths is not None else 2  # judgements alone have no items
+        columns = zip(self._list_states()[first:], batch[first:-1], strict=True)
+        self._hold({name: column for name, column in columns if column is not None})
         self._note(batch.broken)
 
     def compute(self) -> Tensor:
@@ -230,10 +238,6 @@ class QueryMetric(UncertainQueries):
         }
         counts, lengths = whole["judged_counts"], whole[_ROWS]
         empty = torch.empty(0, device=self.device)
-        if lengths is not None and whole[_FLAT] is not None:
-            raise ValueError("`indexes` must be given on every rank or on none")
-        if lengths is not None and counts is not None and len(counts) != len(lengths):
-            raise ValueError("`num_relevant` must be given for all rows or for none")
         indexes = whole[_FLAT] if lengths is not None or whole[_FLAT] is not None else empty.to(torch.int64)
         scores, relevance = whole["query_scores"], whole["query_relevance"]
         if all_hits:
@@ -254,43 +258,33 @@ class QueryMetric(UncertainQueries):
 
     def _dtype_of_values(self) -> torch.dtype:
         scores = _listed(self.query_scores)
-        wide = any(x.dtype == torch.float64 for x in scores)
-        return self._dtype_of_result(torch.float64 if wide else torch.float32)
+        dtypes = {x.dtype for x in scores if len(x)} or {x.dtype for x in scores} or {torch.float32}
+        return self._dtype_of_result(checks.common_dtype("preds", dtypes))
 
     def _judgements_alone(self, num_relevant: dict[int, int]) -> QueryBatch:
-        if self.row_lengths:
+        if self._accumulated()[_ROWS]:
             raise ValueError("`num_relevant` as a dict needs `indexes`, which name the queries; for rows give a tensor")
         queries, counts = judgements.by_query(num_relevant, self.device)
         empty = torch.empty(0, dtype=torch.int64, device=self.device)
         return QueryBatch(empty, empty, judged_queries=queries, judged_counts=counts)
 
-    def _check_layout(self, batch: QueryBatch) -> None:
-        flat, rows = bool(self.query_indexes or self.judged_queries), bool(self.row_lengths)
-        if (rows and batch.lengths is None) or (flat and batch.lengths is not None):
-            raise ValueError("`indexes` must be given in every update or in none")
-        if rows and (batch.judged_counts is not None) != bool(self.judged_counts):
-            raise ValueError("`num_relevant` of rows must be given in every update or in none")
+    def _contradiction(self, here: set[str], there: set[str]) -> str | None:
+        flat = {_FLAT, "judged_queries"}
+        if (_ROWS in here and flat & there) or (flat & here and _ROWS in there):
+            return "`indexes`"
+        rows = _ROWS in here and _ROWS in there
+        return "`num_relevant` of rows" if rows and ("judged_counts" in here) != ("judged_counts" in there) else None
 
-    def _append(self, batch: QueryBatch) -> None:
-        if batch.indexes is not None or batch.lengths is not None:
-            self.query_scores.append(batch.scores)
-            self.query_relevance.append(batch.relevance)
-        pairs = (
-            (self.query_indexes, batch.indexes),
-            (self.row_lengths, batch.lengths),
-            (self.judged_queries, batch.judged_queries),
-            (self.judged_counts, batch.judged_counts),
-        )
-        for state, given in pairs:
-            if given is not None:
-                state.append(given)
+    def _forms(self) -> dict[str, Form]:
+        whole = dict.fromkeys(self._list_states(), Form([torch.int64]))
+        return {**whole, "query_scores": Form(checks.SCORES), "query_relevance": Form([torch.uint8])}
 
-    def _check_merge(self, state: dict[str, Any]) -> None:
-        rows, flat = (bool(self.row_lengths), bool(self.query_indexes or self.judged_queries))
-        if (rows and (state[_FLAT] or state["judged_queries"])) or (flat and state[_ROWS]):
-            raise ValueError("`incoming_state` must have `indexes` where this metric has, and rows where it has rows")
-        if rows and state[_ROWS] and bool(self.judged_counts) != bool(state["judged_counts"]):
-            raise ValueError("`incoming_state` must have `num_relevant` of its rows where this metric has, or neither")
+    def _check_held(self, state: dict[str, Any]) -> None:
+        empty = torch.empty(0, dtype=torch.uint8, device=self.device)
+        columns = [x if isinstance(x := state[name], Tensor) else None for name in self._list_states()]
+        batch = QueryBatch(*(empty if x is None else x for x in columns[:2]), *columns[2:])
+        self._evaluation.door.look_at(batch)
+        check_batch(batch)
 
 
 def _listed(state: list[Tensor] | Tensor) -> list[Tensor]:

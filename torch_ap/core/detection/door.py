@@ -85,6 +85,35 @@ class DetectionDoor:
             raise ValueError(f"all tensors in `preds` and `target` must lie on one device, got {sorted(devices)}")
         return columns, self._broken(columns) if self.validate else None
 
+    def look_at(self, columns: Columns) -> Tensor | None:
+        """Check columns that were laid out elsewhere, as :meth:`__call__` does those that it lays out.
+
+        Returns:
+            As its second.
+
+        Raises:
+            ValueError: for columns that do not go together, and on CPU for values that break a rule.
+        """
+        images = columns["detections_per_image"]
+        rows = {prefix: len(columns[f"{prefix}_labels"]) for prefix in _SIDES.values()}
+        of = {"image": len(images)} | rows
+        for name, column in columns.items():
+            wanted = of["image"] if name.endswith("per_image") or name == "image_sizes" else None
+            if wanted is None and not name.endswith(("mask_edges", "pair_ious")):
+                wanted = rows["detection" if name.startswith("detection") else "ground_truth"]
+            if wanted not in (None, len(column)):
+                raise ValueError(f"`{name}` must have {wanted} entries, as the labels or images, got {len(column)}")
+        for side, prefix in _SIDES.items():
+            counts = columns[f"{prefix}s_per_image"]
+            checks.counts(side, counts.cpu(), rows[prefix])
+            if "segm" in self.geometry:
+                masks.check_edges(columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"], prefix)
+        pairs = int((images * columns["ground_truths_per_image"]).sum())
+        given = len(columns["pair_ious"]) if "precomputed" in self.geometry else pairs
+        if given != pairs:
+            raise ValueError(f"`pair_ious` must have {pairs} entries, one a pair of an image, got {given}")
+        return self._broken(columns) if self.validate else None
+
     def _rows(self, side: "_Side", further: tuple[str, ...]) -> Columns:
         """Labels, counts, boxes and the further columns of one side."""
         needed = ["labels", *(["scores"] if "scores" in further else [])]
@@ -159,10 +188,13 @@ class _Side:
         if not filled:
             device = values[0].device if values else None
             return torch.empty(shape, dtype=torch.int64 if key == "labels" else torch.float32, device=device)
-        joined = torch.cat(filled).detach()
-        if key == "labels":
-            return joined.to(torch.int64)
-        return joined if joined.is_floating_point() or key == "scores" else joined.to(torch.float64)
+        if key == "boxes":
+            filled = [value if value.is_floating_point() else value.to(torch.float64) for value in filled]
+        elif key == "labels":
+            filled = [value.to(torch.int64) for value in filled]
+        elif len({value.dtype for value in filled}) > 1:
+            return memory.joined(filled, f"{key} in {self.name}").detach()
+        return torch.cat(filled).detach()
 
     def optional(self, key: str, rows: int, device: torch.device, *, validate: bool) -> Tensor:
         """One key that images may lack; zeros for those that do. uint8 flags, float64 areas."""
@@ -176,6 +208,8 @@ class _Side:
         if not checks.form_fits(key, values, self.lengths, None):
             checks.column(self.name, key, values, self.lengths, None)
         filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
+        if dtype == torch.float64:
+            filled = [value.to(dtype) for value in filled]
         joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
@@ -231,3 +265,9 @@ def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
     seen = torch.zeros(span[1] + 1, dtype=torch.bool, device=labels.device)
     seen.scatter_(0, labels, True)
     return seen[: span[1] + 1].nonzero().squeeze(1), (seen.cumsum(0) - 1)[labels]
+
+
+def int32_if_held(labels: Tensor) -> Tensor:
+    """Labels as int32, which torchmetrics gives, if it holds all of them; else as they are."""
+    narrow = labels.to(torch.int32)
+    return narrow if torch.equal(narrow.to(labels.dtype), labels) else labels

@@ -114,6 +114,20 @@ def _dense(where: str, masks: Tensor) -> tuple[Tensor, Tensor, Size | None]:
     return *edges_of(masks.reshape(len(masks), *(size or (0, 0)))), size
 
 
+def check_edges(edges: Tensor, lengths: Tensor, name: str) -> None:
+    """An even number of edges a mask, none below 0, ascending.
+
+    Raises:
+        ValueError: where that is not so; ``name`` says whose they are.
+    """
+    fits = bool(((lengths >= 0) & (lengths % 2 == 0)).all()) and int(lengths.sum()) == len(edges)
+    if fits and len(edges):
+        mask = segments.ids(segments.from_counts(lengths))
+        fits = bool((edges >= 0).all() & ((edges[1:] >= edges[:-1]) | (mask[1:] != mask[:-1])).all())
+    if not fits:
+        raise ValueError(f"`{name}_mask_edges` must be `{name}_edges_per_mask` ascending ends of runs, in pairs")
+
+
 def area(edges: Tensor, lengths: Tensor) -> Tensor:
     """(N,) int64 pixels inside each mask."""
     signs = torch.ones_like(edges)

@@ -68,7 +68,8 @@ def column(name: str, key: str, values: Sequence[Any], lengths: Sequence[int] | 
             raise ValueError(f"{where} must have shape {shape}, got {tuple(value.shape)}")
         if value.numel() and not _dtype_fits(key, value.dtype):
             kind = "an integer" if key in _INTEGERS else "a real"
-            raise ValueError(f"{where} must be {kind} tensor, got {value.dtype}")
+            more = ", whose numbers int64 does not hold" if value.dtype == torch.uint64 else ""
+            raise ValueError(f"{where} must be {kind} tensor, got {value.dtype}{more}")
         if lengths is not None and len(value) != lengths[place]:
             raise ValueError(
                 f"{where} must have one entry for each of {lengths[place]} scores or labels, got {len(value)}"
@@ -84,7 +85,7 @@ def _dtype_fits(key: str, dtype: torch.dtype) -> bool:
     if dtype.is_complex:
         return False
     if key in _INTEGERS:
-        return not dtype.is_floating_point and dtype != torch.bool
+        return not dtype.is_floating_point and dtype not in (torch.bool, torch.uint64)
     return dtype != torch.bool or key in ("iscrowd", "difficult")
 
 

@@ -4,18 +4,21 @@ Two layouts. *Flat*: an item a line, with the query it belongs to, whose items m
 *Rows*: one query a row, ended by the row; queries are numbered in the order they came.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, memory
+from torch_ap.core import builders, checks, memory
 from torch_ap.core.batch import ignored_of
 from torch_ap.core.queries import judgements, rules
 
 NOT_COUNTED = 2
+_EXACT = 256  # every float dtype holds the whole numbers up to here
 
 
 class QueryBatch(NamedTuple):
@@ -70,6 +73,8 @@ class QueryDoor:
         num_relevant: Tensor | Mapping[int, int] | int | None = None,
     ) -> QueryBatch:
         """Check a batch and lay it out; the tensors given are never written to."""
+        if mask is None is num_relevant and indexes is not None and (batch := self._usual(preds, target, indexes)):
+            return batch
         checks.scores("preds", preds)
         rules.graded_target(target)
         checks.same_shape(preds, target)
@@ -95,6 +100,47 @@ class QueryDoor:
             broken=broken,
         )
 
+    def _usual(self, preds: Tensor, target: Tensor, indexes: Tensor) -> QueryBatch | None:
+        """A small batch in which nothing is out of the ordinary; None where something is, or may be."""
+        if self.ignore_index is not None or self.relevance_level not in (None, 1) or not self.copies:
+            return None
+        arrays = builders.arrays_of_few(preds, target)
+        if arrays is None or not isinstance(indexes, Tensor) or indexes.dtype != torch.int64 or not indexes.is_cpu:
+            return None
+        scores, given = arrays
+        squares = scores.dot(scores)  # NaN if a score is, and only then: the quickest look there is
+        if squares != squares or indexes.shape != preds.shape:
+            return None
+        own = scores.copy(), (given > 0).view(np.uint8), indexes.numpy().copy()
+        return QueryBatch(*map(torch.from_numpy, own))
+
+    def look_at(self, batch: QueryBatch) -> None:
+        """Check a batch that was laid out elsewhere, as :meth:`__call__` does those that it lays out.
+
+        Raises:
+            ValueError: for columns that do not go together, and for the first rule that is broken.
+        """
+        items = len(batch.scores)
+        owners = batch.judged_queries if batch.lengths is None else batch.lengths
+        if batch.lengths is not None and (batch.indexes is not None or batch.judged_queries is not None):
+            raise ValueError("`indexes` must be given in every update or in none")
+        of_items = [len(x) for x in (batch.relevance, batch.indexes) if x is not None]
+        if any(length != items for length in of_items) or (items and owners is batch.indexes is None):
+            raise ValueError(f"scores, relevance and indexes must be of as many items, got {[items, *of_items]}")
+        if batch.lengths is not None and (bool((batch.lengths < 0).any()) or int(batch.lengths.sum()) != items):
+            raise ValueError(f"lengths of rows must add up to the {items} scores, got {int(batch.lengths.sum())}")
+        judged = [0 if x is None else len(x) for x in (owners, batch.judged_counts)]
+        if judged[0] != judged[1] and (batch.judged_counts is not None or batch.lengths is None):
+            raise ValueError(f"numbers of relevant items must be one a query, got {judged[1]} of {judged[0]}")
+        if items and int(batch.relevance.max()) > NOT_COUNTED:
+            raise ValueError(f"relevance must be 0, 1 or {NOT_COUNTED}, got {int(batch.relevance.max())}")
+        apart = batch.relevance == NOT_COUNTED
+        self.raise_broken(
+            batch._replace(
+                broken=_check_values(batch.scores, batch.relevance, apart, batch.judged_counts, grades=False)
+            )
+        )
+
     def raise_broken(self, batch: QueryBatch) -> None:
         """Raise for the rules that a batch on an accelerator was found to break."""
         if batch.broken is not None:
@@ -109,11 +155,20 @@ class QueryDoor:
     def _relevance(self, target: Tensor) -> Tensor:
         """Uint8 of 0 and 1, of the shape of ``target``. A bool target is compared as such, which is far faster."""
         level = 1 if self.relevance_level is None else self.relevance_level
-        if target.dtype != torch.bool:
-            return (target >= level).view(torch.uint8)
-        if not 0 < level <= 1:
-            return torch.full_like(target, level <= 0, dtype=torch.uint8)
-        return target.view(torch.uint8)
+        if target.dtype == torch.bool:
+            if not 0 < level <= 1:
+                return torch.full_like(target, level <= 0, dtype=torch.uint8)
+            return target.view(torch.uint8)
+        if not target.is_floating_point():
+            level, info = math.ceil(level), torch.iinfo(target.dtype)  # whole numbers reach it where they reach this
+            if not info.min < level <= info.max:
+                return torch.full_like(target, level <= info.min, dtype=torch.uint8)
+        elif abs(level) > _EXACT:
+            near, whole = float(level), level == int(level)
+            if whole and torch.tensor(near, dtype=target.dtype).item() < level:
+                return (target > near).view(torch.uint8)  # which compares with the number of that dtype just below
+            level = near
+        return (target >= level).view(torch.uint8)
 
     def _apart(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
         """Which items do not count; None for all do."""

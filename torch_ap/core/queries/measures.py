@@ -5,13 +5,13 @@ items is 0: nothing was retrieved, so nothing wrong was.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, counts, interpolation, segments
+from torch_ap.core import arrays, checks, counts, interpolation, segments
 from torch_ap.core.convention import TIES
-from torch_ap.core.counts import Counts
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import first_hit
 
@@ -42,23 +42,36 @@ class AtRank:
         checks.not_negative("beta", self.beta)
         checks.one_of("ties", self.ties, TIES)
 
+    @arrays.quiet
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64."""
-        n = segments.real(curve.n)
-        if self.top_k is None:
-            k = n
-        else:
-            short = self.adaptive_k or self.ratio == "fall_out"
-            k = n.clamp(max=self.top_k) if short else torch.full_like(n, float(self.top_k))
-        found = counts.counts_at_rank(curve, k, ties=self.ties)
-        if self.ratio == "fall_out":
-            return torch.where(curve.n > 0, found.fall_out, 0)
-        return torch.where(curve.m > 0, self._of(found), torch.nan)
-
-    def _of(self, found: Counts) -> Tensor:
+        curve = curve.native
+        k: Any = self.top_k
+        if k is None or self.adaptive_k or self.ratio == "fall_out":
+            k = curve.n if k is None else arrays.at_most(curve.n, k)
+            k = segments.real(k)
         if self.ratio == "f_beta":
-            return found.f_beta(self.beta)
-        return found.recall if self.ratio == "recall" else found.precision.nan_to_num(0)
+            value = counts.counts_at_rank(curve, k, ties=self.ties).f_beta(self.beta)
+            value = arrays.namespace(value).where(curve.m > 0, value, torch.nan)
+        else:
+            value = self._ratio(curve, counts.hits_in_top(curve, k, self.ties), k)
+        return arrays.tensor(value)
+
+    def _ratio(self, curve: Any, tp: Any, k: Any) -> Any:
+        """Of hits in the top k: a share of k, of the relevant items, or of the others; NaN where nothing is relevant.
+
+        Ratios of nothing count 0 where no item was ranked.
+        """
+        where = arrays.namespace(tp).where
+        if self.ratio == "recall":
+            return tp / segments.real(curve.m)
+        if self.ratio == "fall_out":
+            share = (k - tp) / segments.real(curve.n - curve.hits_seen)
+            return share if curve.untied else where(curve.n > 0, share, 0)
+        share = tp / k
+        if not curve.untied:
+            share = where(curve.n > 0, share, 0)
+        return where(curve.m > 0, share, torch.nan)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, order, segments
+from torch_ap.core import arrays, builders, order, segments
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import judgements
 from torch_ap.core.queries.door import NOT_COUNTED, QueryBatch
@@ -15,6 +15,7 @@ from torch_ap.core.queries.door import NOT_COUNTED, QueryBatch
 _MOST_GAPS = 2
 _ITEMS_A_RUN = 4
 _ITEMS_OF_A_LOOK = 4096
+_FIRST = np.zeros(1, np.int64)
 
 
 class Rankings(NamedTuple):
@@ -42,8 +43,9 @@ def rankings_of(batch: QueryBatch, *, single: bool = False) -> Rankings:
         ValueError: for a query with two different numbers of relevant items, or fewer than were seen.
     """
     rankings = _of_rows(batch) if batch.indexes is None else _of_flat(batch)
-    curve, what = rankings.curve, "query" if batch.lengths is None else "row"
-    judgements.check_seen(curve.m, curve.hits_seen, rankings.queries, what="" if single else what)
+    if batch.judged_counts is not None:
+        curve, what = rankings.curve, "query" if batch.lengths is None else "row"
+        judgements.check_seen(curve.m, curve.hits_seen, rankings.queries, what="" if single else what)
     return rankings
 
 
@@ -76,9 +78,11 @@ def _of_rows(batch: QueryBatch) -> Rankings:
         kept = relevance != NOT_COUNTED
         offsets = segments.from_counts(segments.total(kept.to(torch.int64), offsets))
         scores, relevance = scores[kept], relevance[kept]
-    queries = torch.arange(len(batch.lengths), device=scores.device)
     curve = builders.from_runs(scores, relevance, offsets, m=batch.judged_counts)
-    judged = torch.full_like(queries, batch.judged_counts is not None, dtype=torch.bool)
+    xp = arrays.namespace(arrays.native(relevance))
+    where = {} if xp is np else {"device": scores.device}
+    queries = arrays.tensor(xp.arange(len(batch.lengths), **where))
+    judged = arrays.tensor(xp.full((len(queries),), batch.judged_counts is not None, **where))
     return Rankings(queries, curve, judged)
 
 
@@ -99,7 +103,9 @@ def _of_flat(batch: QueryBatch) -> Rankings:
 
 def _some_apart(relevance: Tensor) -> bool:
     """Whether there are items that do not count; the greatest value says it in one pass."""
-    return len(relevance) > 0 and int(order.greatest(relevance)) == NOT_COUNTED
+    if not relevance.shape[0]:
+        return False
+    return int(np.maximum.reduce(relevance.numpy()) if relevance.is_cpu else relevance.max()) == NOT_COUNTED
 
 
 def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -109,12 +115,18 @@ def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """
     given = indexes.numpy()
     head = given[:_ITEMS_OF_A_LOOK]
-    if np.count_nonzero(head[1:] != head[:-1]) > len(head) // _ITEMS_A_RUN:
+    changed = head[1:] != head[:-1]
+    if np.count_nonzero(changed) > len(head) // _ITEMS_A_RUN:
         return None, None
-    starts = np.append(0, np.flatnonzero(given[1:] != given[:-1]) + 1)
+    if len(given) > len(head):
+        changed = given[1:] != given[:-1]
+    places = changed.nonzero()[0]
+    if not len(places):
+        return torch.from_numpy(given[:1].copy()), torch.from_numpy(np.array([0, len(given)]))
+    starts = np.concatenate([_FIRST, places + 1])
     if len(starts) > len(given) // _ITEMS_A_RUN + 1:
         return None, None
-    queries = given[starts]
+    queries = given.take(starts)
     together = bool((queries[1:] > queries[:-1]).all()) or len(np.unique(queries)) == len(queries)
     return (torch.from_numpy(queries), torch.from_numpy(np.append(starts, len(given)))) if together else (None, None)
 
@@ -140,7 +152,7 @@ def _numbered(indexes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _judged(queries: Tensor, curve: HitCurve, batch: QueryBatch) -> Rankings:
     """Let the numbers of relevant items that were given replace those seen; judged queries without items come last."""
-    judged = torch.zeros_like(queries, dtype=torch.bool)
+    judged = torch.from_numpy(np.zeros(queries.shape, bool)).to(queries.device)
     if batch.judged_queries is None or batch.judged_counts is None or not len(batch.judged_queries):
         return Rankings(queries, curve, judged)
     known, counts = judgements.agreed(batch.judged_queries, batch.judged_counts)

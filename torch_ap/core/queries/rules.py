@@ -1,6 +1,7 @@
 """The rules about rankings of queries: layout, judgements and their values. As in :mod:`torch_ap.core.checks`."""
 
 import operator
+import sys
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
@@ -25,7 +26,7 @@ def level(value: Any) -> None:
     """A finite number, or None; bool is none."""
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"`relevance_level` must be a finite number, got {value!r}")
 
 

@@ -1,0 +1,167 @@
+"""Small inputs have a shorter way to the same hit curve: values to the last bit, and errors to the last word."""
+
+import warnings
+from functools import partial
+
+import pytest
+import torch
+
+import torch_ap
+from torch_ap import functional
+from torch_ap.core import builders, plans, rows
+
+QUERY_MEASURES = ("precision", "recall", "f_beta", "fall_out", "hit_rate", "reciprocal_rank")
+TIES = ("grouped", "expected", "optimistic", "pessimistic")
+DEPTHS = (None, 1, 3, 100)
+FUNCTIONS = {
+    **{
+        f"retrieval_{name}, top_k={k}, {ties}": partial(getattr(functional, f"retrieval_{name}"), top_k=k, ties=ties)
+        for name in QUERY_MEASURES
+        for k in DEPTHS
+        for ties in TIES
+    },
+    **{f"retrieval_r_precision, {ties}": partial(functional.retrieval_r_precision, ties=ties) for ties in TIES},
+    **{
+        f"{name}, top_k={k}, {denominator}, {ties}": partial(
+            getattr(functional, name), top_k=k, denominator=denominator, ties=ties
+        )
+        for name in ("binary_average_precision", "retrieval_average_precision")
+        for k in DEPTHS
+        for denominator in ("min", "relevant", "found")
+        for ties in TIES
+    },
+    **{
+        f"{name}, {interpolation}": partial(getattr(functional, name), interpolation=interpolation)
+        for name in ("binary_average_precision", "retrieval_average_precision")
+        for interpolation in ("11-point", "101-point", "all-points", "trapezoid")
+    },
+    "multilabel": lambda preds, target: functional.multilabel_average_precision(
+        torch.stack([preds, -preds], 1), torch.stack([target, target], 1), 2
+    ),
+    "multiclass": lambda preds, target: functional.multiclass_average_precision(
+        torch.stack([preds, -preds], 1), target, 2, normalization="none"
+    ),
+}
+
+
+def batches():
+    """Untied and tied, of every dtype and of many sizes; with no hit, one, some, and nothing else."""
+    generator = torch.Generator().manual_seed(5)
+    for size in (1, 2, 10, 40):
+        for share in (0, 0.3, 1):
+            target = (torch.rand(size, generator=generator) < share).long()
+            untied = torch.randperm(size, generator=generator).float() - size // 2
+            tied = torch.randint(-2, 3, (size,), generator=generator).float()
+            for preds in (untied, tied, untied * torch.inf if size == 2 else -untied):
+                preds = preds.nan_to_num(0, torch.inf, -torch.inf)
+                yield preds, target
+            yield untied.double(), target.bool()
+            yield tied.double() / 3, target.to(torch.uint8)
+            yield untied.to(torch.int64), target.to(torch.int32)
+            yield tied.to(torch.bfloat16), target
+
+
+def outcome(call, *args):
+    """The value, or what is raised."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = call(*args)
+    except (TypeError, ValueError) as error:
+        return type(error), str(error)
+    return value.dtype, value.shape, value.nan_to_num(-1).tolist()
+
+
+@pytest.fixture
+def longer(monkeypatch):
+    """Calls on the way that larger inputs take."""
+
+    def run(call, *args):
+        with monkeypatch.context() as patch:
+            patch.setattr(rows, "FEW_ITEMS", 0)
+            patch.setattr(builders, "FEW_ITEMS", 0)
+            return outcome(call, *args)
+
+    return run
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_both_ways_give_one_value(name, longer):
+    for args in batches():
+        assert outcome(FUNCTIONS[name], *args) == longer(FUNCTIONS[name], *args), args
+
+
+def bad_batches():
+    """What is refused, and what is allowed but out of the ordinary."""
+    preds, target = torch.tensor([0.3, 0.1, 0.2]), torch.tensor([1, 0, 1])
+    return {
+        "NaN score": (torch.tensor([0.3, torch.nan, 0.2]), target),
+        "all NaN": (torch.full((3,), torch.nan), target),
+        "target 2": (preds, torch.tensor([1, 2, 0])),
+        "negative target": (preds, torch.tensor([1, -1, 0])),
+        "half target": (preds, torch.tensor([1, 0.5, 0])),
+        "no tensor": ([0.3, 0.1, 0.2], target),
+        "no tensor target": (preds, [1, 0, 1]),
+        "other shape": (preds, target[:2]),
+        "0-d": (preds[0], target[0]),
+        "2-D": (preds[None], target[None]),
+        "empty": (preds[:0], target[:0]),
+        "bool scores": (preds > 0.15, target),
+        "complex scores": (preds + 0j, target),
+        "gradient": (preds.clone().requires_grad_(), target),
+        "strided": (torch.rand(6)[::2], target),
+    }
+
+
+@pytest.mark.parametrize("what", bad_batches())
+def test_both_ways_say_the_same(what, longer):
+    args = bad_batches()[what]
+    for name in FUNCTIONS:
+        if name.startswith(("retrieval", "binary")):
+            assert outcome(FUNCTIONS[name], *args) == longer(FUNCTIONS[name], *args), name
+    metric = torch_ap.RetrievalMAP()
+    assert outcome(updated, metric, *args) == longer(updated, torch_ap.RetrievalMAP(), *args)
+
+
+def updated(metric, preds, target):
+    """The value after an update with an index an item."""
+    indexes = torch.zeros(preds.shape, dtype=torch.long) if isinstance(preds, torch.Tensor) else None
+    metric.update(preds, target, indexes)
+    return metric.compute()
+
+
+def test_a_setting_of_another_type_is_refused_after_its_equal_was_kept():
+    preds, target = torch.tensor([0.3, 0.1]), torch.tensor([1, 0])
+    assert functional.retrieval_precision(preds, target, 1) == 1
+    for wrong in (True, 1.0, [1], torch.tensor(1)):
+        with pytest.raises(ValueError, match="top_k"):
+            functional.retrieval_precision(preds, target, wrong)
+        with pytest.raises(ValueError, match="top_k"):
+            functional.binary_average_precision(preds, target, top_k=wrong)
+    with pytest.raises(ValueError, match="empty_target_action"):
+        functional.retrieval_precision(preds, target, empty_target_action="none")
+
+
+def test_levels_are_read_anew_when_their_owner_wrote_into_them():
+    preds, target, levels = torch.tensor([0.3, 0.2, 0.1]), torch.tensor([1, 0, 1]), torch.tensor([0.0])
+    assert functional.binary_average_precision(preds, target, interpolation=levels) == 1
+    levels.fill_(1.0)
+    assert functional.binary_average_precision(preds, target, interpolation=levels) == torch.tensor(2 / 3)
+
+
+def test_what_is_kept_is_bounded():
+    made = plans.kept(lambda value: [value])
+    assert made(1) is made(1)
+    first = made(0)
+    for value in range(1000):
+        made(value)
+    assert made(0) is not first
+
+
+def test_metrics_leave_the_callers_tensors_alone():
+    preds, target, indexes = torch.tensor([0.3, 0.1]), torch.tensor([1, 0]), torch.tensor([0, 0])
+    metric = torch_ap.RetrievalMAP()
+    metric.update(preds, target, indexes)
+    for given in (preds, target, indexes):
+        given.fill_(7)
+    assert metric.compute() == 1

@@ -1,0 +1,381 @@
+"""Whatever enters a metric's state, by whichever way, passes the same checks: every metric, every way, every fault."""
+
+import copy
+import threading
+import warnings
+
+import pytest
+import torch
+import torchmetrics
+from torchmetrics import MetricCollection
+
+import torch_ap
+from tests.every_metric import METRICS
+
+
+def _kinds():
+    """The rows whose metrics hold something else: of each class, settings of the input, and kind of input one."""
+    found = {}
+    for name, row in METRICS.items():
+        metric, (batch,) = row.new(), row.batches(1)
+        metric.update(**batch)
+        filled = tuple((name, *x[0].shape[1:]) for name, x in metric.metric_state.items() if isinstance(x, list) and x)
+        settings = row.settings.keys() & {"ignore_index", "validate_args", "thresholds", "normalization"}
+        found.setdefault((row.call, filled, *sorted(settings), *batch), (name, row))
+    return dict(found.values())
+
+
+KINDS = _kinds()
+each_metric = pytest.mark.parametrize("row", KINDS.values(), ids=KINDS.keys())
+
+
+@pytest.fixture(autouse=True)
+def _undefined_values_may_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+# -- other batches of the same kind of data, most of which go with the first one, and some of which do not
+
+
+def _scores(change):
+    def changed(batch):
+        preds = batch["preds"]
+        if isinstance(preds, torch.Tensor):
+            return {**batch, "preds": change(preds)}
+        if isinstance(preds, dict):
+            return {**batch, "preds": {**preds, "scores": change(preds["scores"])}}
+        return {**batch, "preds": [{**image, "scores": change(image["scores"])} for image in preds]}
+
+    return changed
+
+
+def _weights(shape_of):
+    def changed(batch):
+        preds = batch["preds"]
+        if "indexes" in batch or not isinstance(preds, torch.Tensor) or (preds.ndim == 2 and batch["target"].ndim == 0):
+            return None
+        return {**batch, "weights": torch.full(shape_of(preds), 0.5)}
+
+    return changed
+
+
+def _without(*names):
+    return lambda batch: {name: x for name, x in batch.items() if name not in names}
+
+
+def _flat(batch):
+    if "indexes" in batch or not isinstance(batch["preds"], torch.Tensor):
+        return None
+    flat = {name: batch[name].flatten() for name in ("preds", "target")}
+    return {**flat, "indexes": torch.arange(len(flat["preds"])) // 3}
+
+
+def _rows(batch):
+    return {name: batch[name].reshape(-1, 3) for name in ("preds", "target")} if "indexes" in batch else None
+
+
+def _judged(batch):
+    if "indexes" in batch:
+        return {**batch, "num_relevant": {int(query): 1000 + int(query) // 10**9 for query in batch["indexes"]}}
+    return {**batch, "num_relevant": torch.full((len(batch["preds"]),), 99)}
+
+
+CHANGES = {
+    "as it is": lambda batch: batch,
+    "whole": _scores(lambda x: (x * 16).long()),
+    "int32": _scores(lambda x: (x * 16).int()),
+    "double": _scores(torch.Tensor.double),
+    "half": _scores(torch.Tensor.half),
+    "weighted": _weights(lambda preds: preds.shape[:1]),
+    "weighted by column": _weights(lambda preds: preds.shape),
+    "unweighted": _without("weights"),
+    "flat": _flat,
+    "rows": _rows,
+    "judged": _judged,
+    "judgements alone": lambda batch: {"num_relevant": {10**9: 1001}} if "indexes" in batch else None,
+    "not judged": _without("num_relevant", "mask"),
+}
+
+
+def others(row):
+    """A batch, and others that a fresh metric takes."""
+    first, second = row.batches(2)
+    found = {}
+    for name, change in CHANGES.items():
+        try:
+            other = change(second)
+            if other is None:
+                continue
+            metric = row.new()
+            metric.update(**other)
+        except (TypeError, ValueError, AttributeError, KeyError):
+            continue
+        found[name] = other
+    return first, found
+
+
+def held(metric):
+    return {
+        name: torch.cat(x) if isinstance(x, list) and x and len({(y.dtype, y.ndim) for y in x}) == 1 else x
+        for name, x in copy.deepcopy(metric.metric_state).items()
+    }
+
+
+def same(one, other):
+    torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+def said(call):
+    """The error, or None."""
+    try:
+        call()
+    except (ValueError, RuntimeError) as error:
+        return str(error)
+    return None
+
+
+@each_metric
+def test_batches_are_refused_in_every_way_or_in_none_and_what_is_taken_can_be_computed(row):
+    first, batches = others(row)
+    assert "as it is" in batches
+    for name, batch in batches.items():
+        ways = [lambda x: (x, x.update), lambda x: (x, x)]
+        ways += [lambda x: ((c := MetricCollection([x]))[type(x).__name__], c.update)]
+        ways += [lambda x: ((c := MetricCollection([x]))[type(x).__name__], c)]
+        answers = []
+        for way in ways:
+            metric, call = way(row.new())
+            call(**first)
+            before, value = held(metric), metric.compute()
+            answers.append(said(lambda call=call, batch=batch: call(**batch)))
+            if answers[-1] is not None:
+                same(held(metric), before)
+                assert metric.update_count == 1
+                metric._computed = None
+                same(metric.compute(), value)
+            metric.compute()
+            call(**first)
+            metric.compute()
+        assert len(set(answers)) == 1, (name, answers)
+
+
+class Ranks:
+    """Metrics as ranks, one a thread, that gather from one another."""
+
+    def __init__(self, metrics):
+        self.metrics, self.barrier, self.given = metrics, threading.Barrier(len(metrics), timeout=5), {}
+
+    def __call__(self, work):
+        """What each metric gives, or its error."""
+        answers = {}
+
+        def run(rank):
+            def gather(tensor, **_):
+                self.given[rank] = tensor
+                self.barrier.wait()
+                gathered = [self.given[other].clone() for other in range(len(self.metrics))]
+                self.barrier.wait()
+                return gathered
+
+            metric = self.metrics[rank]
+            metric.dist_sync_fn, metric.distributed_available_fn = gather, lambda: True
+            try:
+                answers[rank] = work(metric)
+            except Exception as error:  # which the test looks at
+                answers[rank] = error
+            metric.distributed_available_fn = lambda: False
+
+        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(self.metrics))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [answers[rank] for rank in range(len(self.metrics))]
+
+
+@each_metric
+def test_metrics_checkpoints_and_ranks_go_together_where_batches_do(row):
+    first, batches = others(row)
+    for name, batch in batches.items():
+        together, one, other = row.new(), row.new(), row.new()
+        together.update(**first)
+        one.update(**first)
+        other.update(**batch)
+        refused = said(lambda together=together, batch=batch: together.update(**batch)) is not None
+        value = together.compute()
+        answers = Ranks([one, other])(lambda metric: metric.compute())
+        if refused:
+            assert len(set(map(str, answers))) == 1, (name, answers)
+            assert all(isinstance(x, ValueError) for x in answers), (name, answers)
+        else:
+            same(answers, [value, value])
+        states, before = one.metric_state, held(one)
+        both = {key: [*x, *other.metric_state[key]] if isinstance(x, list) else x for key, x in states.items()}
+        assert (said(lambda one=one, other=other: one.merge_state(other)) is not None) == refused, name
+        if refused:
+            same(held(one), before)
+            assert said(lambda both=both: load(row.new(), both)) is not None, name
+        else:
+            assert said(one.compute) is None
+
+
+# -- states that no updates make
+
+
+def _first_filled(state):
+    """Names of the states, the part of each that a fault is put into, and how to put it there."""
+    for name, x in state.items():
+        parts = x if isinstance(x, list) else [x]
+        place = next((i for i, part in enumerate(parts) if part.numel()), None)
+        if place is not None:
+
+            def put(part, name=name, x=x, place=place):
+                return {**state, name: part if not isinstance(x, list) else [*x[:place], part, *x[place + 1 :]]}
+
+            yield name, parts[place], put
+
+
+def faults(state):
+    """States with one fault each."""
+    yield "foreign", {**state, "another": torch.zeros(1)}
+    for name, part, put in _first_filled(state):
+        yield f"{name}: missing", {key: x for key, x in state.items() if key != name}
+        yield f"{name}: none", {**state, name: None}
+        yield f"{name}: number", {**state, name: 3}
+        yield f"{name}: no tensor", put(part.tolist())
+        yield f"{name}: short", put(part[:-1])
+        yield f"{name}: long", put(torch.cat([part, part[:1]]))
+        yield f"{name}: deep", put(part[..., None])
+        yield f"{name}: 0-d", put(part.flatten()[0])
+        yield f"{name}: complex", put(part.to(torch.complex64))
+        yield f"{name}: bool", put(part.bool())
+        yield f"{name}: sparse", put(part.to_sparse())
+        if part.is_floating_point() and name != "detection_boxes":
+            yield f"{name}: NaN", put(torch.full_like(part, torch.nan))
+        if name in ("weights", "counts", "weight_sums") or name.endswith(("per_image", "lengths", "counts")):
+            yield f"{name}: negative", put(-1 - part)
+        if name in ("targets", "query_relevance"):
+            yield f"{name}: no such target", put(torch.full_like(part, torch.iinfo(part.dtype).max - 1))
+
+
+def load(metric, state):
+    """As a part of a model, as checkpoints have it."""
+    holder = torch.nn.Module()
+    holder.metric = metric
+    return holder.load_state_dict({f"metric.{name}": x for name, x in state.items()}, strict=False)
+
+
+@each_metric
+def test_states_that_no_updates_make_are_refused_and_change_nothing(row):
+    metric, source = row.new(), row.new()
+    first, second = row.batches(2)
+    metric.update(**first)
+    source.update(**second)
+    source.update(**first)
+    value, before = metric.compute(), held(metric)
+    sound = copy.deepcopy(source.metric_state)
+    for fault, state in faults(sound):
+        if row.settings.get("validate_args") is False and ("NaN" in fault or "target" in fault or "negative" in fault):
+            continue
+        if fault != "foreign":  # torch says so itself where it is asked to be strict
+            message = str(said(lambda state=state: load(metric, state)))
+            assert "metric: `state_dict` is none that updates make: " in message, (fault, message)
+            assert metric._computed is not None
+        assert "`incoming_state`" in str(said(lambda state=state: metric.merge_state(state))), fault
+        same(held(metric), before)
+    same(metric.compute(), value)
+    load(metric, sound)
+    same(held(metric), held(source))
+    same(metric.compute(), source.compute())
+    same(held(source), {name: torch.cat(x) if isinstance(x, list) and x else x for name, x in sound.items()})
+
+
+# -- checkpoints of torchmetrics' classes of the same names
+
+
+def theirs(cls, settings, batches):
+    metric = getattr(torchmetrics.classification, cls)(**settings)
+    metric.persistent(True)
+    for batch in batches:
+        metric.update(*batch)
+    return metric
+
+
+@pytest.mark.parametrize("scale", [1, 8], ids=["probabilities", "logits"])
+@pytest.mark.parametrize("ignored", [{}, {"ignore_index": -1}])
+@pytest.mark.parametrize("kind", ["Binary", "Multiclass", "Multilabel"])
+def test_a_checkpoint_of_torchmetrics_is_read(kind, ignored, scale, generator):
+    shape = {"Binary": (40,), "Multiclass": (40, 4), "Multilabel": (40, 4)}[kind]
+    own = {"Binary": {}, "Multiclass": {"num_classes": 4}, "Multilabel": {"num_labels": 4}}[kind]
+    low = -1 if ignored else 0
+    batches = []
+    for _ in range(3):
+        preds = torch.rand(shape, generator=generator)
+        preds = preds.softmax(1) if kind == "Multiclass" and scale == 1 else preds
+        high, size = (4, shape[:1]) if kind == "Multiclass" else (2, shape)
+        batches.append((preds * scale - (scale > 1) * 4, torch.randint(low, high, size, generator=generator)))
+    name, settings = f"{kind}AveragePrecision", {**own, **ignored}
+    other = theirs(name, settings, batches)
+    normalization = {"Multiclass": "softmax"}.get(kind, "sigmoid") if scale > 1 else None
+    metric = getattr(torch_ap, name)(**settings, normalization=normalization)
+    load(metric, other.state_dict())
+    torch.testing.assert_close(metric.compute(), other.compute())
+    metric.update(*batches[0])
+    again = getattr(torch_ap, name)(**settings, normalization=normalization)
+    for batch in (*batches, batches[0]):
+        again.update(*batch)
+    torch.testing.assert_close(metric.compute(), again.compute())
+    metric.load_state_dict(theirs(name, settings, []).state_dict())
+    assert metric.scores == []
+
+
+def test_what_cannot_be_read_of_torchmetrics_is_said():
+    batch = torch.tensor([0.1, 0.6]), torch.tensor([0, 1])
+    counts = theirs("BinaryAveragePrecision", {"thresholds": 5}, [batch]).state_dict()
+    for settings in ({}, {"thresholds": 5}):
+        metric = torch_ap.BinaryAveragePrecision(**settings)
+        metric.update(*batch)
+        value = metric.compute()
+        with pytest.raises(RuntimeError, match=r"states \['confmat'\] are of torchmetrics' class and cannot be read"):
+            load(metric, counts)
+        assert metric.compute() == value
+    items = theirs("BinaryAveragePrecision", {}, [batch]).state_dict()
+    binned = torch_ap.BinaryAveragePrecision(thresholds=5)
+    load(binned, items)
+    assert binned.counts.sum() == 2
+    with pytest.raises(RuntimeError, match="`target` must hold whole numbers from 0 to 1"):
+        load(torch_ap.BinaryAveragePrecision(), {**items, "target": [torch.tensor([0, 3])]})
+    with pytest.raises(RuntimeError, match=r"states .*'groundtruth_box'.* cannot be read"):
+        load(torch_ap.MeanAveragePrecision(), {"detection_box": [], "groundtruth_box": [], "detection_scores": []})
+
+
+def test_a_checkpoint_of_torchmetrics_queries_is_read(generator):
+    other, metric = torchmetrics.retrieval.RetrievalMRR(), torch_ap.RetrievalMRR()
+    other.persistent(True)
+    for _ in range(2):
+        preds, target = torch.rand(30, generator=generator), torch.randint(2, (30,), generator=generator)
+        other.update(preds, target, indexes=torch.randint(5, (30,), generator=generator))
+    load(metric, other.state_dict())
+    torch.testing.assert_close(metric.compute(), other.compute())
+
+
+def test_a_metric_of_torchmetrics_is_named_with_its_module():
+    other = torchmetrics.classification.BinaryAveragePrecision()
+    with pytest.raises(ValueError, match=r"must be a torch_ap\..*BinaryAveragePrecision, got a torchmetrics\."):
+        torch_ap.BinaryAveragePrecision().merge_state(other)
+
+
+def test_weights_of_items_and_of_scores_mix(generator):
+    preds, target = torch.rand(30, 3, generator=generator), torch.randint(2, (30, 3), generator=generator)
+    by_item, by_score = torch.rand(30, generator=generator), torch.rand(30, 3, generator=generator)
+    whole = torch.cat([by_item[:, None].expand(-1, 3), by_score, by_item[:, None].expand(-1, 3)])
+    for average in ("macro", "micro"):
+        metric = torch_ap.MultilabelAveragePrecision(3, average)
+        for weights in (by_item, by_score, by_item):
+            metric.update(preds, target, weights)
+        alone = torch_ap.functional.multilabel_average_precision(
+            preds.repeat(3, 1), target.repeat(3, 1), 3, average, weights=whole
+        )
+        assert torch.equal(metric.compute(), alone)

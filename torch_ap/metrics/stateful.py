@@ -1,0 +1,219 @@
+"""What enters a metric's state, by whichever way: batches, merged metrics, checkpoints, other ranks' states.
+
+One set of checks serves them all. What comes from elsewhere passes as batches do, and what contradicts the batches held
+is refused before anything has changed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+from torch_ap.core import checks, memory
+from torch_ap.core.untraced import leave_methods_to_python
+from torch_ap.metrics import representation, states
+from torch_ap.metrics.states import Form, Held
+
+
+class StatefulMetric(Metric):
+    """Abstract: a metric of list states of flat, concatenable tensors, of sums, and of a ledger that begins with what
+    its state depends on.
+    """
+
+    peer_states: ClassVar[Sequence[str]] = ()  # of torchmetrics' class of the same name, where ours has none such
+    peer_arguments: ClassVar[Sequence[str]] = ()  # those that are what `update` takes
+
+    ledger: Tensor
+    _identity: list[int]
+    _aside: dict[str, Any] | None = None  # during `forward`, what was held before it
+
+    _lists: tuple[str, ...] = ()
+
+    def add_state(self, name: str, default: Any, *args: Any, **kwargs: Any) -> None:
+        """As torchmetrics has it; the names of list states are kept."""
+        super().add_state(name, default, *args, **kwargs)
+        self._lists += (name,) if isinstance(default, list) else ()
+
+    def _list_states(self) -> tuple[str, ...]:
+        return self._lists
+
+    def _accumulated(self) -> dict[str, Any]:
+        """The states of all updates before this one, by name; ``forward`` sets them aside for the time of its batch."""
+        return self.__dict__ if self._aside is None else self._aside
+
+    def _hold(self, batch: dict[str, Tensor]) -> None:
+        """Append a checked batch to the list states that it has something for, unless it contradicts what is held."""
+        held, own = self._accumulated(), self.__dict__
+        for name in self._lists:
+            parts, column = held[name], batch.get(name)
+            known = column is None if not parts else column is not None and parts[-1].dtype is column.dtype
+            if not known:
+                self._check_fit(held, {name: [column] for name, column in batch.items()})
+                break
+        for name, column in batch.items():
+            own[name].append(column)
+
+    def _check_fit(self, held: Held, more: Held, where: str = "in every update or in none") -> None:
+        """Refuse what contradicts what is held: the one rule across batches, merged metrics, checkpoints and ranks."""
+        here, there = ({name for name in self._list_states() if x.get(name)} for x in (held, more))
+        if here and there and here != there and (what := self._contradiction(here, there)):
+            raise ValueError(f"{what} must be given {where}")
+        for name in here & there:
+            latest = held[name][-1].dtype
+            if any(part.dtype != latest for part in more[name]):
+                dtypes = [part.dtype for part in (*held[name], *more[name]) if part.numel()]
+                checks.common_dtype("preds", dtypes or [latest])
+
+    def _contradiction(self, here: set[str], there: set[str]) -> str | None:
+        """Which argument one of two holdings was given and the other not, though it must be; for concrete classes.
+
+        Args:
+            here, there: the list states that hold anything, in the one and in the other.
+        """
+        raise NotImplementedError
+
+    # -- from elsewhere
+
+    def merge_state(self, incoming_state: "dict[str, Any] | Metric") -> None:
+        """Add the items of another metric, or of its state, to this one. The other is left as it was.
+
+        A state is checked as batches are.
+
+        Raises:
+            ValueError: if the other is of another class or has other settings, for a state that no updates make, and
+                where the two contradict one another; nothing is merged then.
+        """
+        if isinstance(incoming_state, Metric):
+            representation.check_class(self, incoming_state, "incoming_state")
+        given = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
+        state = self._checked_state(given, "incoming_state")
+        self._check_fit(vars(self), state, "in this metric and in `incoming_state`, or in neither")
+        super().merge_state(state)
+        if self.compute_on_cpu:
+            self._move_list_states_to_cpu()
+        self._computed = None
+        self._update_count += incoming_state._update_count if isinstance(incoming_state, Metric) else 1
+
+    def _checked_state(self, given: Any, source: str) -> dict[str, Any]:
+        """A state from elsewhere, on this metric's device, if updates could have made it.
+
+        Raises:
+            ValueError: which says what is wrong with ``source``.
+        """
+        if not isinstance(given, Mapping):
+            raise ValueError(f"`{source}` must be a dict of states, got {type(given).__name__}")
+        try:
+            if "ledger" not in given and any(name in given for name in self.peer_states):
+                given = self._from_peer(given)
+            self._check_identity(given.get("ledger"), source)
+            state = states.checked(given, self._defaults, self._forms(), self.device)
+            self._check_held({**state, **states.joined({name: state[name] for name in self._list_states()})})
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`{source}` is none that updates make: {error}") from None
+        return state
+
+    def _forms(self) -> dict[str, Form]:
+        """What the list states may hold; for concrete classes."""
+        raise NotImplementedError
+
+    def _check_held(self, state: dict[str, Any]) -> None:
+        """Refuse a state of the right form that breaks a rule about batches; for concrete classes.
+
+        Args:
+            state: all states; lists that hold anything as one tensor.
+        """
+        raise NotImplementedError
+
+    def _from_peer(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The state of an update with all that torchmetrics' class of the same name held."""
+        if not self.peer_arguments or set(given) != set(self.peer_arguments):
+            raise ValueError(
+                f"states {sorted(given)} are of torchmetrics' class and cannot be read; start with a new metric and "
+                "update it anew"
+            )
+        reader = self._reader()
+        found = {name: states.tensors(name, given[name]) for name in self.peer_arguments}
+        if all(found.values()):
+            reader.update(**{name: memory.joined(parts).to(self.device) for name, parts in found.items()})
+        return reader.metric_state
+
+    def _reader(self) -> "StatefulMetric":
+        """An empty metric of the same settings, for what torchmetrics' class has kept of its batches."""
+        reader = deepcopy(self)
+        reader.reset()
+        return reader
+
+    def _check_identity(self, ledger: Any, name: str) -> None:
+        here = self.ledger
+        fits = isinstance(ledger, Tensor) and (ledger.dtype, ledger.shape) == (here.dtype, here.shape)
+        if not fits or ledger.layout != here.layout or ledger[: len(self._identity)].tolist() != self._identity:
+            raise ValueError(
+                f"`{name}` must come from a {type(self).__name__} whose `update` has the same settings (columns, "
+                "`ignore_index`, `normalization`, `thresholds`, `validate_args`)"
+            )
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        """Load copies of the lists, on this metric's device, if they pass as batches do; else nothing is loaded."""
+        error_msgs: list[str] = kwargs["error_msgs"] if "error_msgs" in kwargs else args[-1]
+        own = (*self._defaults, *self.peer_states)
+        found = {name: state_dict.pop(prefix + name) for name in own if prefix + name in state_dict}
+        if found:
+            try:
+                state = self._checked_state(found, "state_dict")
+            except ValueError as error:
+                error_msgs.append(f"{prefix.removesuffix('.')}: {error}".removeprefix(": "))
+                return
+            for name, value in state.items():
+                setattr(self, name, value)
+            self._computed, self._update_count = None, max(1, self._update_count)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    # -- many ranks
+
+    def _sync_dist(
+        self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any | None = None
+    ) -> None:
+        """Gather the states: one tensor a state, after one small exchange of what each rank holds.
+
+        What ranks hold is compared before any of it is sent, so that all of them raise the same error or none does.
+        """
+        group = process_group or self.process_group
+        names = self._list_states()
+        local, failure = self._joined_here(names)
+        words = torch.tensor(states.header(self._identity, names, local), device=self.device)
+        headers = [x.tolist() for x in dist_sync_fn(words, group=group)]
+        if local is None:
+            raise failure
+        everywhere: dict[str, list[Tensor]] = {name: [] for name in names}
+        for held in states.read_headers(headers, len(self._identity), names):
+            self._check_fit(everywhere, held, "on every rank or on none")
+            everywhere = {name: [*parts, *held[name]] for name, parts in everywhere.items()}
+        for name, parts in everywhere.items():
+            setattr(self, name, [self._gathered(dist_sync_fn, group, local.get(name), parts)] if parts else [])
+        for name, reduction in self._reductions.items():
+            if name not in names and callable(reduction):
+                setattr(self, name, reduction(torch.stack(list(dist_sync_fn(getattr(self, name), group=group)))))
+
+    def _joined_here(self, names: Sequence[str]) -> tuple[dict[str, Tensor] | None, Exception]:
+        """The list states of this rank as tensors; None, and why, where that fails, which other ranks must hear of."""
+        try:
+            return states.joined({name: getattr(self, name) for name in names}), ValueError()
+        except Exception as error:
+            return None, error
+
+    def _gathered(
+        self, gather: Callable[..., Any], group: Any, mine: Tensor | None, everywhere: list[Tensor]
+    ) -> Tensor:
+        """One state of all ranks, from mine and from the forms of all, in the dtype and width that hold all."""
+        like = memory.joined(everywhere)
+        mine = torch.empty((0, *like.shape[1:]), dtype=like.dtype, device=self.device) if mine is None else mine
+        mine = memory.spread(mine.to(like.dtype), like.shape[1:])
+        wire = torch.int32 if like.dtype == torch.int16 else like.dtype  # neither gloo nor NCCL sends int16
+        return memory.joined(list(gather(mine.to(wire), group=group))).to(like.dtype)
+
+
+leave_methods_to_python(StatefulMetric)
