@@ -166,10 +166,11 @@ def _packed(
     return replace(curve, score=packing.scores_of(curve.score, levels, scores.dtype))
 
 
-def arrays_of_few(scores: Tensor, target: Tensor) -> tuple[Array, Array] | None:
-    """Scores and targets for :func:`curve_of_few`; None where they are not as most are.
+def arrays_of_few(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, Array] | None:
+    """Scores, and which items are hits, for :func:`curve_of_few`; None where they are not as most are.
 
-    That is (N,) tensors on CPU, one item at least and at most ``FEW_ITEMS``, whole targets of at least 0 or bool.
+    That is (N,) tensors on CPU, one item at least and at most ``FEW_ITEMS``, bool targets or whole numbers: 0 and 1, or
+    where ``graded`` of at least 0, of which 0 is no hit.
     """
     if not (isinstance(scores, Tensor) and isinstance(target, Tensor) and scores.is_cpu and target.is_cpu):
         return None
@@ -178,8 +179,12 @@ def arrays_of_few(scores: Tensor, target: Tensor) -> tuple[Array, Array] | None:
     shape = scores.shape
     if len(shape) != 1 or not 0 < shape[0] <= FEW_ITEMS or shape != target.shape:
         return None
-    given = target.numpy()
-    return (scores.numpy(), given) if target.dtype == torch.bool or np.minimum.reduce(given) >= 0 else None
+    flags = given = target.numpy()
+    if target.dtype != torch.bool:
+        flags = given > 0 if graded else given == 1
+        if np.count_nonzero(flags) != np.count_nonzero(given):
+            return None
+    return scores.numpy(), flags
 
 
 def curve_of_few(scores: Array, flags: Array, depth: int | None = None) -> Any:

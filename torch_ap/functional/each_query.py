@@ -78,10 +78,10 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
 
     None where anything is out of the ordinary, to be told or reckoned with on the usual way.
     """
-    arrays = builders.arrays_of_few(preds, target)
-    if arrays is None:
+    given = builders.arrays_of_few(preds, target, graded=True)
+    if given is None:
         return None
-    curve = builders.curve_of_few(arrays[0], arrays[1] > 0, getattr(measure, "top_k", None))
+    curve = builders.curve_of_few(*given, getattr(measure, "top_k", None))
     if curve is None:
         return None
     value = measure(curve)

@@ -117,10 +117,10 @@ def _of_plain_ranking(evaluation: Evaluation, preds: Tensor, target: Tensor) -> 
     """
     if evaluation.thresholds is not None or not evaluation.door.plain:
         return None
-    given = builders.arrays_of_few(preds, target)
-    if given is None or (given[1].dtype != bool and given[1].max() > 1):
+    given = builders.arrays_of_few(preds, target, graded=False)
+    if given is None:
         return None
-    curve = builders.curve_of_few(given[0], given[1] > 0, evaluation.convention.top_k)
+    curve = builders.curve_of_few(*given, evaluation.convention.top_k)
     return None if curve is None or not curve.m else evaluation.convention(curve).reshape(())
 
 

@@ -184,10 +184,14 @@ class QueryMetric(UncertainQueries):
         else:
             batch = self._evaluation.door(preds, target, indexes, mask, num_relevant)  # type: ignore[arg-type]
         check_batch(batch)
-        self._check_device(batch.scores, "preds")
-        first = 0 if batch.indexes is not None or batch.lengths is not None else 2  # judgements alone have no items
-        columns = zip(self._list_states()[first:], batch[first:-1], strict=True)
-        self._hold({name: column for name, column in columns if column is not None})
+        if batch.scores.device != self._device:
+            self._check_device(batch.scores, "preds")
+        if batch.indexes is not None and batch.judged_counts is None:
+            self._hold({"query_scores": batch.scores, "query_relevance": batch.relevance, _FLAT: batch.indexes})
+        else:
+            first = 0 if batch.indexes is not None or batch.lengths is not None else 2  # judgements alone: no items
+            columns = zip(self._lists[first:], batch[first:-1], strict=True)
+            self._hold({name: column for name, column in columns if column is not None})
         self._note(batch.broken)
 
     def compute(self) -> Tensor:

@@ -104,15 +104,15 @@ class QueryDoor:
         """A small batch in which nothing is out of the ordinary; None where something is, or may be."""
         if self.ignore_index is not None or self.relevance_level not in (None, 1) or not self.copies:
             return None
-        arrays = builders.arrays_of_few(preds, target)
+        arrays = builders.arrays_of_few(preds, target, graded=True)
         if arrays is None or not isinstance(indexes, Tensor) or indexes.dtype != torch.int64 or not indexes.is_cpu:
             return None
-        scores, given = arrays
+        scores, flags = arrays
         squares = scores.dot(scores)  # NaN if a score is, and only then: the quickest look there is
         if squares != squares or indexes.shape != preds.shape:
             return None
-        own = scores.copy(), (given > 0).view(np.uint8), indexes.numpy().copy()
-        return QueryBatch(*map(torch.from_numpy, own))
+        own = flags.copy() if target.dtype == torch.bool else flags
+        return QueryBatch(torch.from_numpy(scores.copy()), torch.from_numpy(own.view(np.uint8)), indexes.clone())
 
     def look_at(self, batch: QueryBatch) -> None:
         """Check a batch that was laid out elsewhere, as :meth:`__call__` does those that it lays out.
