@@ -76,8 +76,8 @@ def compare_rankings(
     "iid" adds what the random number of hits does. The estimand is the difference of the limits that the two APs tend
     to as items are added, their values in the population; not that of E(AP) for so many items.
 
-    Of equally good systems the methods reject at nominal 5%, design "iid", least to greatest over 100 and 1,000 items, d' of 0
-    to 3, scores uncorrelated or correlated by .8 (``benchmarks.coverage``, with design "stratified", too):
+    Of equally good systems the methods reject at nominal 5%, design "iid", least to greatest over 100 and 1,000 items,
+    d' of 0 to 3, scores uncorrelated or correlated by .8 (``benchmarks.coverage``, with design "stratified", too):
 
     ===========  ===========================  ============  ============  ============  ============  ============
     method       what it is                   3 hits        10            30            100, 300      90 of 100

@@ -32,8 +32,8 @@ def mean_interval(
     The estimand is the mean over the population of queries that these were drawn from, each with its documents as they
     are.
 
-    The methods cover, at 95%, of 10 / 30 / 100 queries (the bootstrap 10 / 30) whose values have a skewness of .7, 1.5 and 2,
-    the last being reciprocal ranks of known items (``benchmarks.coverage``):
+    The methods cover, at 95%, of 10 / 30 / 100 queries (the bootstrap 10 / 30) whose values have a skewness of .7, 1.5
+    and 2, the last being reciprocal ranks of known items (``benchmarks.coverage``):
 
     =============  =================================  ==================  ==================  ==================
     method         what it is                         moderate            skewed              known-item
