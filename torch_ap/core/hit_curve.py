@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -94,7 +95,8 @@ class HitCurve:
         """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
         if isinstance(self.hits, Tensor) and self.hits.is_cpu:
             return arrays.tensor(self.native.precision)
-        return segments.real(self.hits_through) / segments.real(self.items_through)
+        with np.errstate(invalid="ignore"):  # which only a native curve asks for
+            return segments.real(self.hits_through) / segments.real(self.items_through)
 
     @property
     def hits_seen(self) -> Tensor:
