@@ -91,6 +91,7 @@ class HitCurve:
         return self.items_above + self.items
 
     @property
+    @arrays.quiet
     def precision(self) -> Tensor:
         """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
         if isinstance(self.hits, Tensor) and self.hits.is_cpu:
