@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -95,9 +94,8 @@ class HitCurve:
     def precision(self) -> Tensor:
         """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
         if isinstance(self.hits, Tensor) and self.hits.is_cpu:
-            return arrays.tensor(self.native.precision)
-        with np.errstate(invalid="ignore"):  # which only a native curve asks for
-            return segments.real(self.hits_through) / segments.real(self.items_through)
+            return arrays.tensor(_precision(self.native))
+        return segments.real(self.hits_through) / segments.real(self.items_through)
 
     @property
     def hits_seen(self) -> Tensor:
@@ -105,6 +103,11 @@ class HitCurve:
         if self.untied:
             return self.m
         return segments.total(self.hits, self.offsets)
+
+
+@arrays.quiet
+def _precision(native: Any) -> Any:
+    return native.precision
 
 
 def of_arrays(
