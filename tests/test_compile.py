@@ -143,7 +143,9 @@ def test_what_metrics_say_beside_their_value():
     same(compiled(merged)(METRICS["query_map"].new(), queries), queries.per_query())
 
 
-@pytest.mark.parametrize("metric", {row.call for row in METRICS.values()} - {torch_ap.AveragePrecision})
+@pytest.mark.parametrize(
+    "metric", list({row.call: None for row in METRICS.values() if row.call is not torch_ap.AveragePrecision})
+)
 def test_every_public_method_is_left_out(metric):
     own = [base for base in metric.__mro__ if base.__module__.startswith("torch_ap")]
     names = {name for base in own for name, x in vars(base).items() if inspect.isfunction(x) and name[0] != "_"}

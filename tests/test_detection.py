@@ -92,7 +92,7 @@ def test_micro_is_one_class():
 
 def test_class_metrics_equal_the_evaluation_of_each_class_alone():
     preds, target = random_scene(17, images=6, classes=3)
-    ours = coco_mean_average_precision(preds, target, "xywh", class_metrics=True, class_names=["ant", "bee"])
+    ours = coco_mean_average_precision(preds, target, "xywh", class_metrics=True, class_names={0: "ant", 1: "bee"})
     for place, label in enumerate(ours["classes"].tolist()):
 
         def only(images, label=label):

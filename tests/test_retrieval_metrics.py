@@ -378,7 +378,7 @@ def test_the_convention_is_said_again():
         "RetrievalMAP(top_k=3)": RetrievalMAP(top_k=3),
         "RetrievalMAP(interpolation='11-point')": RetrievalMAP(interpolation="11-point", ties="grouped"),
         "RetrievalMAP(ties='grouped')": RetrievalMAP(ties="grouped"),
-        "RetrievalMAP(interpolation=tensor([0.5000]))": metric,
+        "RetrievalMAP(interpolation=[0.5])": metric,
         "RetrievalPrecision(top_k=2, adaptive_k=True)": metrics.RetrievalPrecision(top_k=2, adaptive_k=True),
         "RetrievalFBeta(beta=2.0)": metrics.RetrievalFBeta(beta=2.0),
         "RetrievalMRR(ties='optimistic')": metrics.RetrievalMRR(ties="optimistic"),

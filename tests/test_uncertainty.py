@@ -210,7 +210,7 @@ def test_compare_is_compare_rankings():
     preds, target = data()
     labels = (target == 0).long()
     first, second = binary(), fed(BinaryAveragePrecision(), preds[:, 1], labels)
-    for method in ("jackknife", "influence", "permutation"):
+    for method in ("logit", "jackknife", "influence", "permutation"):
         how = Resampling(50)
         found = first.compare(second, method=method, resampling=how)
         assert found == compare_rankings(preds[:, 0], preds[:, 1], labels, method=method, resampling=how)
@@ -229,6 +229,7 @@ def test_averages_compare_item_by_item(average, design):
     alone = [float(x.confidence_interval(design=design).standard_error) for x in (a, b)]
     assert found.difference == pytest.approx(float(a.compute() - b.compute()), abs=1e-6)
     assert 0 < found.standard_error < math.hypot(*alone)
+    assert (found.high - found.low) / (2 * found.standard_error) > 1.962, "Student's t, of more than three hundred hits"
     assert found.p_value < 0.05
     assert a.compare(a).p_value == 1
 

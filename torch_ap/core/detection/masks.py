@@ -56,7 +56,11 @@ def columns_of_images(
     """
     if packed:
         raise ValueError("`preds` and `target` must be lists of dicts, one an image, for `iou_type='segm'`")
-    found = {"detection": _coded("preds", preds), "ground_truth": _coded("target", target)}
+    given = _decoded({"preds": preds, "target": target})
+    found = {
+        "detection": _coded("preds", preds, given["preds"]),
+        "ground_truth": _coded("target", target, given["target"]),
+    }
     sizes = []
     for place, (one, two) in enumerate(zip(found["detection"], found["ground_truth"], strict=True)):
         known = {side[2] for side in (one, two) if side[2] is not None}
@@ -74,22 +78,37 @@ def columns_of_images(
     return {name: memory.sent(x, preds[0]["labels"].device) if preds else x for name, x in columns.items()}
 
 
-def _coded(name: str, images: Sequence[Mapping[str, Any]]) -> list[tuple[Tensor, Tensor, Size | None]]:
-    """Edges, edges a mask and size of each image's masks."""
-    rules.missing(name, images, "masks")
-    given = [image["masks"] for image in images]
-    for place, masks in enumerate(given):
-        if not isinstance(masks, Tensor | list | tuple):
+def _decoded(sides: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[Tensor | DecodedMasks]]:
+    """The masks of each image of each side: dense ones as they are, and all run-length codes decoded in one go."""
+    given: dict[str, list[Any]] = {}
+    for name, images in sides.items():
+        rules.missing(name, images, "masks")
+        given[name] = [image["masks"] for image in images]
+    coded = [
+        (name, place)
+        for name, masks in given.items()
+        for place, one in enumerate(masks)
+        if not isinstance(one, Tensor | DecodedMasks)
+    ]
+    for name, place in coded:
+        if not isinstance(given[name][place], list | tuple):
             raise ValueError(
                 f"`{name}[{place}]['masks']` must be a tensor, or a list of dicts with 'size' and 'counts', got "
-                f"{type(masks).__name__}"
+                f"{type(given[name][place]).__name__}"
             )
-    coded = [place for place, masks in enumerate(given) if not isinstance(masks, Tensor | DecodedMasks)]
     decoded = run_lengths.decode_images(
-        [given[place] for place in coded], lambda image, mask: f"`{name}[{coded[image]}]['masks'][{mask}]`"
+        [given[name][place] for name, place in coded],
+        lambda image, mask: f"`{coded[image][0]}[{coded[image][1]}]['masks'][{mask}]`",
     )
-    for place, masks in zip(coded, decoded, strict=True):
-        given[place] = masks
+    for (name, place), one in zip(coded, decoded, strict=True):
+        given[name][place] = one
+    return given
+
+
+def _coded(
+    name: str, images: Sequence[Mapping[str, Any]], given: Sequence[Tensor | DecodedMasks]
+) -> list[tuple[Tensor, Tensor, Size | None]]:
+    """Edges, edges a mask and size of each image's masks."""
     out = []
     for place, (image, masks) in enumerate(zip(images, given, strict=True)):
         where = f"`{name}[{place}]['masks']`"
