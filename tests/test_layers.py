@@ -21,7 +21,15 @@ FLOORS = [
     },
     {"core.segments", "core.packing", "core.hit_keys"},
     {
-        *("core.hit_curve", "core.tie_groups", "core.rows", "core.shuffled", "core.builders", "core.bins"),
+        *(
+            "core.hit_curve",
+            "core.tie_groups",
+            "core.few_items",
+            "core.rows",
+            "core.shuffled",
+            "core.builders",
+            "core.bins",
+        ),
         *("core.detection.boxes", "core.detection.masks", "core.detection.detections", "core.detection.door"),
         "core.detection.run_lengths",
     },

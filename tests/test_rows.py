@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests import oracles_retrieval as oracles
-from torch_ap.core import builders, order, rows, segments, shuffled
+from torch_ap.core import builders, few_items, order, rows, segments, shuffled
 from torch_ap.core.hit_curve import HitCurve
 
 VALUES = (-float("inf"), -2.5, -0.0, 0.0, 1.0, float("inf"))
@@ -19,8 +19,7 @@ DTYPES = (*FLOATS, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint
 def few_or_many(request, monkeypatch):
     """Rankings as few as those here have a road of their own where no scores tie; all are tested on the others too."""
     if request.param == "many":
-        monkeypatch.setattr(rows, "FEW_ITEMS", 0)
-        monkeypatch.setattr(builders, "FEW_ITEMS", 0)
+        monkeypatch.setattr(few_items, "FEW_ITEMS", 0)
 
 
 def entries(curve: HitCurve) -> list[tuple]:

@@ -8,7 +8,7 @@ import torch
 
 import torch_ap
 from torch_ap import functional
-from torch_ap.core import builders, plans, rows
+from torch_ap.core import few_items, plans
 
 QUERY_MEASURES = ("precision", "recall", "f_beta", "fall_out", "hit_rate", "reciprocal_rank")
 TIES = ("grouped", "expected", "optimistic", "pessimistic")
@@ -78,8 +78,7 @@ def longer(monkeypatch):
 
     def run(call, *args):
         with monkeypatch.context() as patch:
-            patch.setattr(rows, "FEW_ITEMS", 0)
-            patch.setattr(builders, "FEW_ITEMS", 0)
+            patch.setattr(few_items, "FEW_ITEMS", 0)
             return outcome(call, *args)
 
     return run

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
-from torch_ap.core import bins, builders, checks, hit_curve, segments
+from torch_ap.core import bins, builders, checks, few_items, hit_curve, segments
 from torch_ap.core.hit_curve import HitCurve
 
 NORMALIZATIONS = (None, "none", "sigmoid", "softmax")
@@ -119,7 +119,7 @@ class Door:
 
     def _usual(self, preds: Tensor, target: Tensor) -> Batch | None:
         """A small batch of one ranking in which nothing is out of the ordinary; None where something is, or may be."""
-        given = builders.arrays_of_few(preds, target, graded=False)
+        given = few_items.arrays_of(preds, target, graded=False)
         if given is None:
             return None
         scores, flags = given

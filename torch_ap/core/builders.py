@@ -16,20 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import hit_curve, order, packing, rows, segments, shuffled
+from torch_ap.core import few_items, hit_curve, order, packing, rows, segments, shuffled
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
-from torch_ap.core.rows import FEW_ITEMS
 
 _COLUMNS_A_TASK = 32
 _SHORT_COLUMN = 2048
 _MANY_HITS = 8
 _ITEMS_A_BLOCK = 1 << 24
-_USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
-_USUAL_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
-_ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
-_ONES.setflags(write=False)
-_RANKS.setflags(write=False)
 
 
 def from_scores(
@@ -77,7 +71,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
     relevant, on_cpu = order.as_flags(relevant), scores.is_cpu
-    if on_cpu and offsets.shape[0] == 2 and scores.shape[0] <= FEW_ITEMS:
+    if on_cpu and offsets.shape[0] == 2 and scores.shape[0] <= few_items.FEW_ITEMS:
         return _counted(scores, relevant, m)
     curve = rows.from_runs(scores, relevant, offsets, m) if on_cpu else None
     if curve is None and on_cpu and scores.element_size() < 8:
@@ -166,60 +160,6 @@ def _packed(
     return replace(curve, score=packing.scores_of(curve.score, levels, scores.dtype))
 
 
-def arrays_of_few(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, Array] | None:
-    """Scores, and which items are hits, for :func:`curve_of_few`; None where they are not as most are.
-
-    That is (N,) tensors on CPU, one item at least and at most ``FEW_ITEMS``, bool targets or whole numbers: 0 and 1, or
-    where ``graded`` of at least 0, of which 0 is no hit.
-    """
-    if not (isinstance(scores, Tensor) and isinstance(target, Tensor) and scores.is_cpu and target.is_cpu):
-        return None
-    if scores.dtype not in _USUAL_SCORES or target.dtype not in _USUAL_TARGETS or scores.requires_grad:
-        return None
-    shape = scores.shape
-    if len(shape) != 1 or not 0 < shape[0] <= FEW_ITEMS or shape != target.shape:
-        return None
-    flags = given = target.numpy()
-    if target.dtype != torch.bool:
-        flags = given > 0 if graded else given == 1
-        if np.count_nonzero(flags) != np.count_nonzero(given):
-            return None
-    return scores.numpy(), flags
-
-
-def curve_of_few(scores: Array, flags: Array, depth: int | None = None) -> Any:
-    """The native curve of one ranking of few items; None where a score is NaN.
-
-    Args:
-        scores: (N,) at least one and at most ``FEW_ITEMS``, of a dtype that NumPy sorts.
-        flags: (N,) bool, which are hits.
-        depth: rank below which entries may be left out; None for all of them.
-    """
-    ascending, hit_scores = scores.copy(), scores.take(flags.nonzero()[0])
-    ascending.sort()
-    if ascending[-1] != ascending[-1]:  # NaN is sorted last
-        return None
-    n, m = len(ascending), len(hit_scores)
-    if depth is not None and depth < m:
-        hit_scores = hit_scores[hit_scores >= ascending[-depth]]
-    hit_scores.sort()
-    if not np.count_nonzero(ascending[1:] == ascending[:-1]):
-        return untied(ascending, hit_scores, m)
-    start, end = ascending.searchsorted(hit_scores), ascending.searchsorted(hit_scores, "right")
-    size = end - start
-    if not np.count_nonzero(size > 1):  # only misses tie, with one another
-        return untied(ascending, hit_scores, m)
-    changed = np.ones(len(hit_scores) + 1, bool)
-    np.not_equal(start[1:], start[:-1], out=changed[1:-1])
-    bounds = changed.nonzero()[0][::-1]
-    group = bounds[1:]
-    hits, items, items_above = bounds[:-1] - group, size.take(group), n - end.take(group)
-    sizes = np.array([0, len(hits), n, m])
-    hits_above = len(start) - bounds[:-1]
-    fields: Any = (hits, items, hits_above, items_above, None, sizes[:2], sizes[2:3], sizes[3:], False, sizes[3:])
-    return HitCurve(*fields)
-
-
 def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     """One ranking on CPU. Chunks are sorted unmerged, one a thread: counts from them add up.
 
@@ -229,9 +169,9 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     threads = order.workers(len(given))
     if threads == 1:
         ascending, hit_scores = order.sort_in_place(given.copy()), order.sort_in_place(given[flags])
-        if m is None and len(given) <= FEW_ITEMS and not np.count_nonzero(ascending[1:] == ascending[:-1]):
+        if m is None and len(given) <= few_items.FEW_ITEMS and not np.count_nonzero(ascending[1:] == ascending[:-1]):
             return hit_curve.with_tensors(
-                untied(ascending, hit_scores, len(hit_scores)), _read(hit_scores[::-1], scores.dtype)
+                few_items.untied(ascending, hit_scores, len(hit_scores)), _read(hit_scores[::-1], scores.dtype)
             )
         groups = _count_groups([ascending], hit_scores)
     else:
@@ -251,21 +191,6 @@ def _count_in_threads(given: Array, flags: Array, threads: int) -> tuple[tuple[A
             lambda span: order.sort_in_place(hit_scores if span is None else given[span].copy()), [*spans, None]
         )
         return _count_groups(chunks[:-1], hit_scores, share, threads), hit_scores
-
-
-def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
-    """The native curve of one ranking of few scores that all differ.
-
-    Args:
-        ascending: (N,) all scores, sorted, at most ``FEW_ITEMS``.
-        hit_scores: (H,) those of the hits, sorted.
-        m: number of hits, of which H may be those in the top k.
-    """
-    n, kept = len(ascending), len(hit_scores)
-    items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
-    sizes, ones = np.array([0, kept, n, m]), _ONES[:kept]
-    fields: Any = (ones, ones, _RANKS[:kept], items_above, None, sizes[:2], sizes[2:3], sizes[3:], True, sizes[3:])
-    return HitCurve(*fields)
 
 
 def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import hit_curve, hit_keys, order, segments, tie_groups
+from torch_ap.core import few_items, hit_keys, order, segments, tie_groups
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.order import Array
 
@@ -21,8 +21,6 @@ _PACKED_BYTES = 4  # of a score that a hit key holds
 _ITEMS_A_BLOCK = 1 << 17
 _KEYS_A_BLOCK = 1 << 19
 _MOST_PADDING = 2
-_HIGHEST = (1 << 31) - 1  # of the keys that order scores of 32 bits
-FEW_ITEMS = 1 << 13
 
 
 def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | None = None) -> HitCurve | None:
@@ -35,7 +33,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
         m: (S,) relevant items of each ranking, where more are known than were ranked.
     """
     bounds = offsets.numpy()
-    curve = few_untied(scores, relevant, bounds, m)
+    curve = few_items.rankings(scores, relevant, bounds, m)
     if curve is not None:
         return curve
     lengths = bounds[1:] - bounds[:-1]
@@ -58,7 +56,7 @@ def from_table(scores: Tensor, relevant: Tensor) -> HitCurve:
         scores: (S, W) on CPU, contiguous, no NaN.
         relevant: (S, W) bool, contiguous.
     """
-    curve = few_untied(scores.view(-1), relevant.view(-1), np.arange(len(scores) + 1) * scores.shape[1])
+    curve = few_items.rankings(scores.view(-1), relevant.view(-1), np.arange(len(scores) + 1) * scores.shape[1])
     if curve is not None:
         return curve
     table, flags = order.sortable(scores).numpy(), relevant.numpy()
@@ -68,39 +66,6 @@ def from_table(scores: Tensor, relevant: Tensor) -> HitCurve:
     places = flags.ravel().nonzero()[0]
     row = places // max(table.shape[1], 1)
     return _of_hits(table, segments.pick(scores.reshape(-1), torch.from_numpy(places)), row, lengths)
-
-
-def few_untied(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None = None) -> HitCurve | None:
-    """The curves of rankings of few items in all, by one sort of all; None where two scores of a ranking are equal.
-
-    Args:
-        scores, relevant, bounds, m: as of :func:`from_runs`.
-    """
-    if not 0 < scores.shape[0] <= FEW_ITEMS or scores.element_size() > _PACKED_BYTES:
-        return None
-    lengths = bounds[1:] - bounds[:-1]
-    keys = order.array_keys(order.sortable(scores).numpy()).astype(np.int64)
-    packed = np.arange(0, len(lengths) << 33, 1 << 33).repeat(lengths)
-    packed += (_HIGHEST - keys) << 1
-    packed |= relevant.numpy()
-    packed.sort()
-    if np.count_nonzero((packed[1:] ^ packed[:-1]) <= 1):
-        return None
-    places = (packed & 1).nonzero()[0]
-    hits = packed.take(places)
-    owner = hits >> 33
-    offsets = segments.from_counts(np.bincount(owner, minlength=len(lengths)))
-    ones, ranks = np.ones(len(hits), np.int64), np.arange(len(hits))
-    return hit_curve.of_arrays(
-        hits=ones,
-        items=ones.copy(),
-        hits_above=ranks - offsets.take(owner),
-        items_above=places - bounds.take(owner),
-        score=tie_groups.scores_of(_HIGHEST - ((hits >> 1) & 0xFFFFFFFF), scores.dtype),
-        offsets=offsets,
-        n=lengths,
-        m=offsets[1:] - offsets[:-1] if m is None else m.numpy(),
-    )
 
 
 def _is_packed(given: Array, flags: Array, rankings: int) -> bool:

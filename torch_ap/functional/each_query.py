@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from torch_ap.core import averaging, builders, checks, plans
+from torch_ap.core import averaging, checks, few_items, plans
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.core.queries import rules
 from torch_ap.core.queries.door import QueryDoor
@@ -78,10 +78,10 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
 
     None where anything is out of the ordinary, to be told or reckoned with on the usual way.
     """
-    given = builders.arrays_of_few(preds, target, graded=True)
+    given = few_items.arrays_of(preds, target, graded=True)
     if given is None:
         return None
-    curve = builders.curve_of_few(*given, getattr(measure, "top_k", None))
+    curve = few_items.ranking(*given, getattr(measure, "top_k", None))
     if curve is None:
         return None
     value = measure(curve)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
-from torch_ap.core import arrays, averaging, batch, bins, builders, checks, hit_curve, plans
+from torch_ap.core import arrays, averaging, batch, bins, checks, few_items, hit_curve, plans
 from torch_ap.core.batch import Batch, Door
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
@@ -117,10 +117,10 @@ def _of_plain_ranking(evaluation: Evaluation, preds: Tensor, target: Tensor) -> 
     """
     if evaluation.thresholds is not None or not evaluation.door.plain:
         return None
-    given = builders.arrays_of_few(preds, target, graded=False)
+    given = few_items.arrays_of(preds, target, graded=False)
     if given is None:
         return None
-    curve = builders.curve_of_few(*given, evaluation.convention.top_k)
+    curve = few_items.ranking(*given, evaluation.convention.top_k)
     return None if curve is None or not curve.m else evaluation.convention(curve).reshape(())
 
 

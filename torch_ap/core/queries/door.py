@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, memory
+from torch_ap.core import checks, few_items, memory
 from torch_ap.core.batch import ignored_of
 from torch_ap.core.queries import judgements, rules
 
@@ -104,7 +104,7 @@ class QueryDoor:
         """A small batch in which nothing is out of the ordinary; None where something is, or may be."""
         if self.ignore_index is not None or self.relevance_level not in (None, 1) or not self.copies:
             return None
-        arrays = builders.arrays_of_few(preds, target, graded=True)
+        arrays = few_items.arrays_of(preds, target, graded=True)
         if arrays is None or not isinstance(indexes, Tensor) or indexes.dtype != torch.int64 or not indexes.is_cpu:
             return None
         scores, flags = arrays

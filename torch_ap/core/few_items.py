@@ -1,0 +1,128 @@
+"""Hit curves of few items, in as few passes as there can be: a dozen calls of NumPy cost more than the work they do.
+
+| input | road |
+|---|---|
+| one ranking | *searched*: the distinct hit scores among all, sorted by themselves |
+| several, none of which ties two scores, of 32 bits | *keyed*: one sort of (ranking, score, relevance) |
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core import hit_curve, order, segments, tie_groups
+from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.order import Array
+
+FEW_ITEMS = 1 << 13
+_HIGHEST = (1 << 31) - 1  # of the keys that order scores of 32 bits
+_KEYED_BYTES = 4
+_USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
+_USUAL_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
+_ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
+_ONES.setflags(write=False)
+_RANKS.setflags(write=False)
+
+
+def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, Array] | None:
+    """Scores, and which items are hits, for :func:`ranking`; None where they are not as most are.
+
+    That is (N,) tensors on CPU, one item at least and at most ``FEW_ITEMS``, bool targets or whole numbers: 0 and 1, or
+    where ``graded`` of at least 0, of which 0 is no hit.
+    """
+    if not (isinstance(scores, Tensor) and isinstance(target, Tensor) and scores.is_cpu and target.is_cpu):
+        return None
+    if scores.dtype not in _USUAL_SCORES or target.dtype not in _USUAL_TARGETS or scores.requires_grad:
+        return None
+    shape = scores.shape
+    if len(shape) != 1 or not 0 < shape[0] <= FEW_ITEMS or shape != target.shape:
+        return None
+    flags = given = target.numpy()
+    if target.dtype != torch.bool:
+        flags = given > 0 if graded else given == 1
+        if np.count_nonzero(flags) != np.count_nonzero(given):
+            return None
+    return scores.numpy(), flags
+
+
+def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
+    """The native curve of one ranking of few items; None where a score is NaN.
+
+    Args:
+        scores: (N,) at least one and at most ``FEW_ITEMS``, of a dtype that NumPy sorts.
+        flags: (N,) bool, which are hits.
+        depth: rank below which entries may be left out; None for all of them.
+    """
+    ascending, hit_scores = scores.copy(), scores.take(flags.nonzero()[0])
+    ascending.sort()
+    if ascending[-1] != ascending[-1]:  # NaN is sorted last
+        return None
+    n, m = len(ascending), len(hit_scores)
+    if depth is not None and depth < m:
+        hit_scores = hit_scores[hit_scores >= ascending[-depth]]
+    hit_scores.sort()
+    if not np.count_nonzero(ascending[1:] == ascending[:-1]):
+        return untied(ascending, hit_scores, m)
+    start, end = ascending.searchsorted(hit_scores), ascending.searchsorted(hit_scores, "right")
+    size = end - start
+    if not np.count_nonzero(size > 1):  # only misses tie, with one another
+        return untied(ascending, hit_scores, m)
+    changed = np.ones(len(hit_scores) + 1, bool)
+    np.not_equal(start[1:], start[:-1], out=changed[1:-1])
+    bounds = changed.nonzero()[0][::-1]
+    group = bounds[1:]
+    hits, items, items_above = bounds[:-1] - group, size.take(group), n - end.take(group)
+    sizes = np.array([0, len(hits), n, m])
+    hits_above = len(start) - bounds[:-1]
+    fields: Any = (hits, items, hits_above, items_above, None, sizes[:2], sizes[2:3], sizes[3:], False, sizes[3:])
+    return HitCurve(*fields)
+
+
+def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
+    """The native curve of one ranking of few scores that all differ.
+
+    Args:
+        ascending: (N,) all scores, sorted, at most ``FEW_ITEMS``.
+        hit_scores: (H,) those of the hits, sorted.
+        m: number of hits, of which H may be those in the top k.
+    """
+    n, kept = len(ascending), len(hit_scores)
+    items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
+    sizes, ones = np.array([0, kept, n, m]), _ONES[:kept]
+    fields: Any = (ones, ones, _RANKS[:kept], items_above, None, sizes[:2], sizes[2:3], sizes[3:], True, sizes[3:])
+    return HitCurve(*fields)
+
+
+def rankings(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None = None) -> HitCurve | None:
+    """The curves of rankings of few items in all, by one sort of all; None where two scores of a ranking are equal.
+
+    Args:
+        scores, relevant, bounds, m: as of :func:`torch_ap.core.rows.from_runs`; ``bounds`` are its offsets.
+    """
+    if not 0 < scores.shape[0] <= FEW_ITEMS or scores.element_size() > _KEYED_BYTES:
+        return None
+    lengths = bounds[1:] - bounds[:-1]
+    keys = order.array_keys(order.sortable(scores).numpy()).astype(np.int64)
+    packed = np.arange(0, len(lengths) << 33, 1 << 33).repeat(lengths)
+    packed += (_HIGHEST - keys) << 1
+    packed |= relevant.numpy()
+    packed.sort()
+    if np.count_nonzero((packed[1:] ^ packed[:-1]) <= 1):
+        return None
+    places = (packed & 1).nonzero()[0]
+    hits = packed.take(places)
+    owner = hits >> 33
+    offsets = segments.from_counts(np.bincount(owner, minlength=len(lengths)))
+    ones, ranks = np.ones(len(hits), np.int64), np.arange(len(hits))
+    return hit_curve.of_arrays(
+        hits=ones,
+        items=ones.copy(),
+        hits_above=ranks - offsets.take(owner),
+        items_above=places - bounds.take(owner),
+        score=tie_groups.scores_of(_HIGHEST - ((hits >> 1) & 0xFFFFFFFF), scores.dtype),
+        offsets=offsets,
+        n=lengths,
+        m=offsets[1:] - offsets[:-1] if m is None else m.numpy(),
+    )
