@@ -11,7 +11,9 @@ from torch_ap.functional import binary_average_precision, multiclass_average_pre
 try:
     from sklearn.metrics import make_scorer
 except ImportError as error:
-    raise ModuleNotFoundError("torch_ap.sklearn needs scikit-learn: pip install 'torch-ap[sklearn]'") from error
+    raise ModuleNotFoundError(
+        "torch_ap.sklearn needs scikit-learn: pip install scikit-learn (extra `sklearn`)"
+    ) from error
 
 __all__ = ["average_precision_score", "average_precision_scorer"]
 
@@ -37,7 +39,9 @@ def average_precision_score(
             greater, which is the class that scikit-learn's classifiers score.
         sample_weight: (N,) weights.
         convention: ``top_k``, ``denominator``, ``interpolation``, ``ties``, ``empty_target_action``, as
-            :func:`torch_ap.functional.binary_average_precision` has them.
+            :func:`torch_ap.functional.binary_average_precision` has them; of more than two classes also
+            ``normalization``, "softmax" where the scores are logits. Without it they rank as they are, as in
+            scikit-learn.
 
     Returns:
         A float.
@@ -62,6 +66,7 @@ def average_precision_score(
         return float(multilabel_average_precision(scores, _tensor(truth), scores.shape[-1], average, **settings))
     if scores.ndim == 2:
         target = _class_ids(truth, labels, scores.shape[1])
+        settings = {"normalization": "none", **settings}
         return float(multiclass_average_precision(scores, target, scores.shape[1], average, **settings))  # type: ignore[arg-type]
     positive = _positive(truth) if pos_label is None else pos_label
     return float(binary_average_precision(scores, torch.from_numpy(np.asarray(truth == positive)), **settings))
@@ -71,7 +76,9 @@ average_precision_scorer = make_scorer(average_precision_score, response_method=
 """Average precision as scikit-learn calls it: ``scorer(estimator, X, y)``, higher is better.
 
 For ``cross_val_score``, ``cross_validate``, ``GridSearchCV`` and whatever else takes ``scoring``; it asks the estimator
-for ``decision_function``, or else for ``predict_proba``. With conventions of one's own:
+for ``decision_function``, or else for ``predict_proba``, as scikit-learn's own does. The ranking of one class of
+several compares items, for which probabilities are the better scores:
+``make_scorer(average_precision_score, response_method="predict_proba")``. With conventions of one's own:
 ``make_scorer(average_precision_score, response_method=("decision_function", "predict_proba"), top_k=10)``.
 """
 

@@ -96,7 +96,7 @@ class HitCurve:
     def precision(self) -> Tensor:
         """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
         if isinstance(self.hits, Tensor) and self.hits.is_cpu:
-            return arrays.tensor(_precision(self.native))
+            return arrays.tensor(self.native.precision)
         return segments.real(self.hits_through) / segments.real(self.items_through)
 
     @property
@@ -105,11 +105,6 @@ class HitCurve:
         if self.seen is not None:
             return self.seen
         return segments.total(self.hits, self.offsets)
-
-
-@arrays.quiet
-def _precision(native: Any) -> Any:
-    return native.precision
 
 
 def of_arrays(

@@ -20,6 +20,7 @@ Value = TypeVar("Value")
 
 _NUMBERS = {int, float}
 _INT64 = 1 << 63
+_HINTS = {"bbox": " (for masks alone: iou_type 'segm', `--iou-type segm`)"}
 
 
 def load(path: str | Path) -> Any:
@@ -89,7 +90,7 @@ class Entries:
                     raise ValueError(f"{self.where}[{place}]: '{key}' {reason}") from None
             elif not optional:
                 raise ValueError(
-                    f"{self.where}[{place}]: must have the key '{key}', got {shown(list(entry))}"
+                    f"{self.where}[{place}]: must have the key '{key}'{_HINTS.get(key, '')}, got {shown(list(entry))}"
                 ) from None
 
     def integers(self, key: str) -> list[int]:

@@ -93,7 +93,7 @@ def _code(entry: Entry, size: Size | None, name: str) -> Any:
     try:
         from pycocotools import mask
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("polygons need pycocotools: pip install torch-ap[detection]") from None
+        raise ModuleNotFoundError("polygons need pycocotools: pip install pycocotools (extra `detection`)") from None
     return mask.merge(mask.frPyObjects(shape, *size))
 
 

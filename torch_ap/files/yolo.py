@@ -112,7 +112,7 @@ def _of_yaml(content: str, path: Path) -> dict[int, str]:
     try:
         import yaml
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(f"{path}: YAML needs PyYAML: pip install torch-ap[detection]") from None
+        raise ModuleNotFoundError(f"{path}: YAML needs PyYAML: pip install pyyaml (extra `detection`)") from None
     try:
         loaded: Any = yaml.safe_load(content)
     except (yaml.YAMLError, ValueError, RecursionError) as reason:

@@ -74,6 +74,7 @@ def hit_curve(
         >>> points.precision
         tensor([1.0000, 0.5000, 0.6667, 0.5000], dtype=torch.float64)
     """
+    checks.boolean("fraction", fraction)
     checks.one_of("ties", ties, TIES)
     curve = _one_curve(preds, target, ignore_index, validate_args)
     n, m = segments.real(curve.n), segments.real(curve.m)

@@ -128,5 +128,5 @@ def _with_bar(starts: Any) -> Any:
     try:
         bars: Any = importlib.import_module("tqdm.auto")
     except ImportError as error:
-        raise ModuleNotFoundError("`progress=True` needs tqdm: pip install 'torch-ap[inference]'") from error
+        raise ModuleNotFoundError("`progress=True` needs tqdm: pip install tqdm (extra `inference`)") from error
     return bars.tqdm(starts)

@@ -47,6 +47,8 @@ class ClassificationAveragePrecision(UncertainMetric):
     peer_states = ("preds", "target", "confmat")
     peer_arguments = ("preds", "target")
 
+    settings_of_update = "columns, `ignore_index`, `normalization`, `thresholds`, `nan_strategy`, `validate_args`"
+
     scores: list[Tensor]
     targets: list[Tensor]
     weights: list[Tensor]

@@ -21,6 +21,7 @@ class DetectionMetric(RankingMetric):
     """
 
     value_rules = rules.VALUE_RULES
+    settings_of_update = "box format, geometry, `validate_args`"
     peer_states = ("groundtruth_box", "groundtruth_labels")
 
     def __init__(self, door: DetectionDoor, **kwargs: Any) -> None:

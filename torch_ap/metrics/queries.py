@@ -52,6 +52,8 @@ class QueryMetric(UncertainQueries):
 
     peer_states = peer_arguments = ("preds", "target", "indexes")
 
+    settings_of_update = "`ignore_index`, `relevance_level`"
+
     query_scores: list[Tensor]
     query_relevance: list[Tensor]
     query_indexes: list[Tensor]

@@ -25,6 +25,7 @@ class StatefulMetric(Metric):
     """
 
     peer_states: ClassVar[Sequence[str]] = ()  # of torchmetrics' class of the same name, where ours has none such
+    settings_of_update: ClassVar[str] = ""  # what two metrics must have in common to share state, for messages
     peer_arguments: ClassVar[Sequence[str]] = ()  # those that are what `update` takes
 
     ledger: Tensor
@@ -152,8 +153,8 @@ class StatefulMetric(Metric):
         fits = isinstance(ledger, Tensor) and (ledger.dtype, ledger.shape) == (here.dtype, here.shape)
         if not fits or ledger.layout != here.layout or ledger[: len(self._identity)].tolist() != self._identity:
             raise ValueError(
-                f"`{name}` must come from a {type(self).__name__} whose `update` has the same settings (columns, "
-                "`ignore_index`, `normalization`, `thresholds`, `validate_args`)"
+                f"`{name}` must come from a {type(self).__name__} whose `update` has the same settings "
+                f"({self.settings_of_update}); here it is {self!r}"
             )
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
