@@ -251,6 +251,15 @@ class TestCurves:
             for mine, yours in zip(named, one, strict=True):
                 torch.testing.assert_close(mine, yours, rtol=0, atol=0, equal_nan=True)
 
+    def test_macro_at_distinct_scores_is_macro_at_those_thresholds(self, generator):
+        for _ in range(60):
+            scores = (torch.rand(8, CLASSES, generator=generator).softmax(1) * 16).round() / 16
+            target = torch.randint(CLASSES - 1, (8,), generator=generator)  # the last class never occurs
+            exact = ours.multiclass_precision_recall_curve(scores, target, CLASSES, average="macro")
+            given = ours.multiclass_precision_recall_curve(scores, target, CLASSES, exact.thresholds, "macro")
+            for one, two in zip(exact, given, strict=True):
+                torch.testing.assert_close(one, two, equal_nan=True)
+
     @pytest.mark.parametrize("thresholds", [None, [0.3, 0.1, 0.25]])
     def test_macro_is_the_mean_of_the_classes(self, thresholds, generator):
         scores = (torch.rand(30, CLASSES, generator=generator).softmax(1) * 16).round() / 16

@@ -164,3 +164,17 @@ def test_metrics_leave_the_callers_tensors_alone():
     for given in (preds, target, indexes):
         given.fill_(7)
     assert metric.compute() == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("extreme", ["min", "max"])
+def test_scores_of_any_size_are_looked_at_without_a_warning(dtype, extreme):
+    scores = torch.tensor([getattr(torch.finfo(dtype), extreme), 0.5, -0.5], dtype=dtype)
+    target, indexes = torch.tensor([0, 1, 1]), torch.zeros(3, dtype=torch.int64)
+    expected = 1.0 if extreme == "min" else (1 / 2 + 2 / 3) / 2
+    classifier, queries = torch_ap.BinaryAveragePrecision(), torch_ap.RetrievalMAP()
+    classifier.update(scores, target)
+    queries.update(scores, target, indexes)
+    values = [classifier.compute(), queries.compute(), functional.binary_average_precision(scores, target)]
+    assert [float(x) for x in values] == pytest.approx([expected] * 3)
+    assert float(functional.precision_at_k(scores, target, 2)) == (1.0 if extreme == "min" else 0.5)

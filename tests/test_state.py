@@ -379,3 +379,24 @@ def test_weights_of_items_and_of_scores_mix(generator):
             preds.repeat(3, 1), target.repeat(3, 1), 3, average, weights=whole
         )
         assert torch.equal(metric.compute(), alone)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float16, torch.float64])
+def test_an_empty_batch_says_nothing_of_dtypes(dtype):
+    floats, whole = torch.tensor([0.9, 0.2]), torch.tensor([3, 1])
+    target, nothing = torch.tensor([1, 0]), torch.empty(0, dtype=dtype)
+    metric = torch_ap.BinaryAveragePrecision()
+    metric.update(floats, target)
+    metric.update(nothing, nothing.long())
+    other = torch_ap.BinaryAveragePrecision()
+    other.update(whole, target)
+    for refused in (
+        lambda: metric.update(whole, target),
+        lambda: metric(whole, target),
+        lambda: metric.merge_state(other),
+    ):
+        with pytest.raises(ValueError, match="`preds`"):
+            refused()
+        assert metric.compute() == 1
+    metric.update(floats, target)
+    assert metric.compute() == 1

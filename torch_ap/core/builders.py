@@ -169,7 +169,8 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     threads = order.workers(len(given))
     if threads == 1:
         ascending, hit_scores = order.sort_in_place(given.copy()), order.sort_in_place(given[flags])
-        if m is None and len(given) <= few_items.FEW_ITEMS and not np.count_nonzero(ascending[1:] == ascending[:-1]):
+        few = 0 < len(given) <= few_items.FEW_ITEMS
+        if m is None and few and not np.count_nonzero(ascending[1:] == ascending[:-1]):
             return hit_curve.with_tensors(
                 few_items.untied(ascending, hit_scores, len(hit_scores)), _read(hit_scores[::-1], scores.dtype)
             )

@@ -47,6 +47,12 @@ def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, A
     return scores.numpy(), flags
 
 
+def holds_nan(scores: Array) -> bool:
+    """Whether a score is NaN, of one at least: the greatest of them is then, whatever their size."""
+    greatest = np.maximum.reduce(scores)
+    return bool(greatest != greatest)
+
+
 def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
     """The native curve of one ranking of few items; None where a score is NaN.
 

@@ -123,9 +123,7 @@ def total_product(weights: Values, values: Values, offsets: Values) -> Values:
     """
     if isinstance(values, Tensor):
         return total(torch.where(weights > 0, weights * values, 0), offsets)
-    product = weights * values
-    product[np.isnan(product)] = 0
-    return total(product, offsets)
+    return total(np.where(weights > 0, weights * values, 0), offsets)
 
 
 def cumulative(values: Tensor, offsets: Tensor) -> Tensor:

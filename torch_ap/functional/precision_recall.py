@@ -287,10 +287,11 @@ def _mean_of_curves(curve: HitCurve, dtype: torch.dtype) -> PrecisionRecallCurve
     assert curve.score is not None
     thresholds = torch.unique(curve.score)
     sums = [torch.zeros(len(thresholds), dtype=curve.precision.dtype, device=thresholds.device) for _ in range(4)]
-    for precision, recall, score in _at_scores(curve, curve.precision.dtype):
+    occurs = (curve.m > 0).tolist()
+    for has_recall, (precision, recall, score) in zip(occurs, _at_scores(curve, curve.precision.dtype), strict=True):
         place = torch.searchsorted(score, thresholds)  # of the lowest score that reaches the threshold
-        retrieved, recalled = place < len(score), recall[place]  # NaN everywhere without positives
-        parts = (torch.where(retrieved, precision[place], 0), retrieved, recalled.nan_to_num(0), ~recalled.isnan())
+        retrieved = place < len(score)
+        parts = (torch.where(retrieved, precision[place], 0), retrieved, recall[place] if has_recall else 0, has_recall)
         for total, part in zip(sums, parts, strict=True):
             total += part
     precision, recall = sums[0] / sums[1], sums[2] / sums[3]

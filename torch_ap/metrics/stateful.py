@@ -51,7 +51,11 @@ class StatefulMetric(Metric):
         held, own = self._accumulated(), self.__dict__
         for name in self._lists:
             parts, column = held[name], batch.get(name)
-            known = column is None if not parts else column is not None and parts[-1].dtype is column.dtype
+            latest = parts[-1] if parts else None
+            if latest is None or column is None:
+                known = latest is column
+            else:
+                known = latest.dtype is column.dtype and latest.numel() > 0  # an empty batch says nothing of dtypes
             if not known:
                 self._check_fit(held, {name: [column] for name, column in batch.items()})
                 break
@@ -64,7 +68,7 @@ class StatefulMetric(Metric):
         if here and there and here != there and (what := self._contradiction(here, there)):
             raise ValueError(f"{what} must be given {where}")
         for name in here & there:
-            latest = held[name][-1].dtype
+            latest = next((part.dtype for part in reversed(held[name]) if part.numel()), held[name][-1].dtype)
             if any(part.dtype != latest for part in more[name]):
                 dtypes = [part.dtype for part in (*held[name], *more[name]) if part.numel()]
                 checks.common_dtype("preds", dtypes or [latest])
