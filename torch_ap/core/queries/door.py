@@ -7,6 +7,7 @@ Two layouts. *Flat*: an item a line, with the query it belongs to, whose items m
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +65,11 @@ class QueryDoor:
         checks.integer("ignore_index", self.ignore_index)
         rules.level(self.relevance_level)
 
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether every item counts, relevant from 1 on, and is kept."""
+        return self.ignore_index is None and self.relevance_level in (None, 1) and self.copies
+
     def __call__(
         self,
         preds: Tensor,
@@ -102,7 +108,7 @@ class QueryDoor:
 
     def _usual(self, preds: Tensor, target: Tensor, indexes: Tensor) -> QueryBatch | None:
         """A small batch in which nothing is out of the ordinary; None where something is, or may be."""
-        if self.ignore_index is not None or self.relevance_level not in (None, 1) or not self.copies:
+        if not self._plain:
             return None
         arrays = few_items.arrays_of(preds, target, graded=True)
         if arrays is None or not isinstance(indexes, Tensor) or indexes.dtype != torch.int64 or not indexes.is_cpu:
