@@ -158,3 +158,11 @@ def test_bad_arguments_are_refused_by_name():
         proportion_interval(3, 2)
     with pytest.raises(ValueError, match="`method`"):
         proportion_interval(1, 2, method="wald")
+
+
+def test_an_interval_holds_its_estimate_at_the_bounds():
+    for seed in range(20):
+        scores = torch.randn(50, generator=torch.Generator().manual_seed(seed))
+        for target in (torch.zeros(50, dtype=torch.int64), torch.ones(50, dtype=torch.int64)):
+            found = precision_at_k_interval(scores, target, 10)
+            assert found.low <= found.estimate <= found.high

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -315,3 +316,21 @@ def test_class_names_with_spaces(tmp_path):
     data = read_voc(tmp_path / "a", tmp_path / "b")
     assert data.class_names == ["traffic light"]
     torch.testing.assert_close(data.preds["scores"], torch.tensor([0.5], dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("side", "line", "said"),
+    [
+        ("truth", "dog .8 20 20 50 50", "must hold a name and 4 numbers, and has one more"),
+        ("found", "dog 17 .9 11 11 50 50", "no ground truth is of class 'dog 17', and some are of 'dog'"),
+    ],
+)
+def test_a_further_column_is_no_part_of_the_class(side, line, said, tmp_path):
+    lines = {"truth": ["dog 20 20 50 50", "dog 20 20 50 50"], "found": ["dog .9 20 20 50 50", "dog .8 20 20 50 50"]}
+    lines[side][0] = line
+    for folder, content in lines.items():
+        (tmp_path / folder).mkdir()
+        for name, text in zip("ab", content, strict=True):
+            (tmp_path / folder / f"{name}.txt").write_text(text)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        read_voc(tmp_path / "truth", tmp_path / "found")

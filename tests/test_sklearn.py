@@ -147,5 +147,11 @@ def test_bad_labels():
 def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
     monkeypatch.delitem(sys.modules, "torch_ap.sklearn")
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'torch-ap\[sklearn\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install scikit-learn"):
         import torch_ap.sklearn  # noqa: F401
+
+
+def test_the_greater_label_is_the_positive_one():
+    scores = [0.9, 0.8, 0.1]
+    assert average_precision_score([0, -1, -1], scores) == 1
+    assert average_precision_score([-1, -1, 1], scores) == average_precision_score([0, 0, 1], scores)

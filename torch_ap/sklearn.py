@@ -35,7 +35,7 @@ def average_precision_score(
         y_score: (N,) scores of the positive class, or (N, C) of each class or label.
         average: over classes or labels, as :func:`torch_ap.functional.multilabel_average_precision` has it.
         labels: (C,) the classes in the order of the columns; None for the distinct ones of ``y_true``, ascending.
-        pos_label: the positive one of two classes; None for 1 where they are numbers among -1, 0 and 1, else for the
+        pos_label: the positive one of two classes; None for 1 where they are 0 and 1, or -1 and 1, else for the
             greater, which is the class that scikit-learn's classifiers score.
         sample_weight: (N,) weights.
         convention: ``top_k``, ``denominator``, ``interpolation``, ``ties``, ``empty_target_action``, as
@@ -91,7 +91,7 @@ def _tensor(values: Any) -> Tensor:
 def _positive(truth: Any) -> Any:
     """The positive label of two."""
     found = np.unique(truth)
-    if found.dtype.kind in "biuf" and np.isin(found, [-1, 0, 1]).all():
+    if found.dtype.kind in "biuf" and any(np.isin(found, pair).all() for pair in ([0, 1], [-1, 1])):
         return 1
     if len(found) != 2:
         raise ValueError(

@@ -26,6 +26,7 @@ from torch_ap.core.messages import LONGEST, shown
 from torch_ap.files import text
 
 _LARGEST = 1e15  # areas of larger boxes would not be exact, and those of far larger ones infinite
+_FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
 _DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
 
 
@@ -118,6 +119,7 @@ def read_voc(
     _refuse_yolo(found, detections)
     _refuse_score_behind(found, detections)
     names = sorted(known.union(row.name for row in found))
+    _refuse_further_column(set(names) - known, known, detections)
     return packed(truths, _corners(found, box_format), images, names, sizes)
 
 
@@ -255,6 +257,8 @@ def _named(words: list[str], numbers: int, where: str) -> tuple[str, list[float]
     if len(words) <= numbers:
         raise ValueError(f"{where}: must hold a name and {numbers} numbers, got {shown(' '.join(words))}")
     score = text.numbers(words[-numbers:-4], where, "score")
+    if len(words) > numbers + 1 and _FRACTION.fullmatch(words[-numbers - 1]):
+        raise ValueError(f"{where}: must hold a name and {numbers} numbers, and has one more: {shown(' '.join(words))}")
     return " ".join(words[:-numbers]), score + _box(words[-4:], where, "box")
 
 
@@ -270,6 +274,17 @@ def _corners(rows: list[Row], box_format: str) -> list[Row]:
         return rows
     corners = boxes.to_xyxy(torch.tensor([row.box for row in rows], dtype=torch.float64), box_format).tolist()
     return [Row(row.image, row.name, box, row.further) for row, box in zip(rows, corners, strict=True)]
+
+
+def _refuse_further_column(unknown: set[str], classes: set[str], folder: str | Path) -> None:
+    """Refuse a class that is one of the ground truths' with a number behind it: a track id, say."""
+    for name in sorted(unknown):
+        first, _, last = name.rpartition(" ")
+        if first in classes and last.isdecimal():
+            raise ValueError(
+                f"{folder}: no ground truth is of class {shown(name)}, and some are of {shown(first)}: the lines "
+                f"seem to have a further column, {shown(last)}"
+            )
 
 
 def _refuse_yolo(rows: list[Row], folder: str | Path) -> None:

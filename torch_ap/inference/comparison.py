@@ -228,7 +228,7 @@ def described(
         p, reason = 1.0, "no item tells the systems apart: p = 1 by definition"
     elif error == 0:
         half, reason = math.nan, "the standard error is 0: neither interval nor p-value exists"
-    low, high = difference - half, difference + half
+    low, high = max(difference - half, -1.0), min(difference + half, 1.0)  # no two APs differ by more
     return Comparison(value_a, value_b, difference, low, high, error, p, level, method, design, reason)
 
 

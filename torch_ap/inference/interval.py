@@ -62,4 +62,5 @@ def wilson(estimate: Tensor, trials: Tensor, z: float) -> Ends:
     square = z * z
     centre = (estimate + square / (2 * trials)) / (1 + square / trials)
     half = z * torch.sqrt(estimate * (1 - estimate) / trials + square / (4 * trials**2)) / (1 + square / trials)
-    return (centre - half).clamp(min=0), (centre + half).clamp(max=1)
+    # rounding must not leave an estimate of 0 or 1 outside
+    return torch.minimum(estimate, centre - half).clamp(min=0), torch.maximum(estimate, centre + half).clamp(max=1)

@@ -243,7 +243,7 @@ class ClassificationAveragePrecision(UncertainMetric):
                     raise ValueError(f"`{name}` must be finite and not negative")
             return
         lengths = {name: len(state[name]) for name in ("scores", "targets")}
-        lengths |= {"weights": len(state["weights"])} if len(state["weights"]) else {}
+        lengths |= {"weights": len(state["weights"])} if isinstance(state["weights"], Tensor) else {}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"`scores`, `targets` and `weights` must be of as many items, got {lengths}")
         if isinstance(state["scores"], Tensor):

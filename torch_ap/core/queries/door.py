@@ -130,7 +130,7 @@ class QueryDoor:
         if batch.lengths is not None and (batch.indexes is not None or batch.judged_queries is not None):
             raise ValueError("`indexes` must be given in every update or in none")
         of_items = [len(x) for x in (batch.relevance, batch.indexes) if x is not None]
-        if any(length != items for length in of_items) or (items and owners is batch.indexes is None):
+        if any(length != items for length in of_items) or (items and batch.indexes is None is batch.lengths):
             raise ValueError(f"scores, relevance and indexes must be of as many items, got {[items, *of_items]}")
         if batch.lengths is not None and (bool((batch.lengths < 0).any()) or int(batch.lengths.sum()) != items):
             raise ValueError(f"lengths of rows must add up to the {items} scores, got {int(batch.lengths.sum())}")
