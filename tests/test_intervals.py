@@ -295,7 +295,7 @@ def test_progress_shows_a_bar(capsys):
 def test_missing_tqdm_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
     preds, target = sample(50)
-    with pytest.raises(ModuleNotFoundError, match="pip install tqdm .extra `inference`."):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install tqdm .extra `inference`."):
         average_precision_interval(preds, target, method="bootstrap-logit", resampling=Resampling(10, progress=True))
 
 
