@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tests import emulated
+from tests import emulated, two_ranks
 
 settings.register_profile("here", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("here")
@@ -33,6 +33,21 @@ def accelerator(request):
 @pytest.fixture
 def generator():
     return torch.Generator().manual_seed(20040826)
+
+
+@pytest.fixture(scope="session")
+def ranks():
+    """Runs a function on two gloo processes, which are started once."""
+    pool = two_ranks.Ranks()
+    yield pool
+    pool.close()
+
+
+def pytest_collection_modifyitems(items):
+    """Where tests are run by several workers, one of them runs what needs the two ranks."""
+    for item in items:
+        if "ranks" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("ranks"))
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ import pickle
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torchmetrics import MetricCollection
 
 from tests.oracles_detection import packed, random_scene, to_voc
@@ -249,31 +247,27 @@ def masks_of(boxes):
     return masks
 
 
-def _rank(rank, world, path, parts):
-    dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
+def check_two_ranks(rank, parts):
     preds, target = random_scene(3, images=7, classes=3)
     first, last = parts[rank]
-    try:
-        for make, function, prepare in (case[1:] for case in makers()):
-            p, t = prepare((preds, target))
-            metric = make()
-            if last > first:
-                metric.update(p[first:last], t[first:last])
+    for make, function, prepare in (case[1:] for case in makers()):
+        p, t = prepare((preds, target))
+        metric = make()
+        if last > first:
+            metric.update(p[first:last], t[first:last])
+            value = metric.compute()
+        else:
+            with pytest.warns(UserWarning, match="before the ``update`` method"):
                 value = metric.compute()
-            else:
-                with pytest.warns(UserWarning, match="before the ``update`` method"):
-                    value = metric.compute()
-            same(value, function(p, t))
-        metric = MeanAveragePrecision("xywh")
-        metric.update(preds[first:last], target[first:last])
-        assert metric.per_class()["detections"].sum() == sum(len(image["labels"]) for image in preds)
-    finally:
-        dist.destroy_process_group()
+        same(value, function(p, t))
+    metric = MeanAveragePrecision("xywh")
+    metric.update(preds[first:last], target[first:last])
+    assert metric.per_class()["detections"].sum() == sum(len(image["labels"]) for image in preds)
 
 
 @pytest.mark.parametrize("parts", [[(0, 2), (2, 7)], [(0, 7), (7, 7)]])
-def test_ranks_of_unequal_and_of_no_images(tmp_path, parts):
-    mp.spawn(_rank, args=(2, tmp_path / "store", parts), nprocs=2)
+def test_ranks_of_unequal_and_of_no_images(ranks, parts):
+    ranks(check_two_ranks, parts)
 
 
 @pytest.mark.gpu

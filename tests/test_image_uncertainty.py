@@ -6,8 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
 from torch_ap.inference import Resampling
@@ -304,9 +302,7 @@ def test_masks_and_boxes_each_have_their_own():
         assert 0 < float(b.baseline(iou_type=kind, resampling=FEW)) <= 1
 
 
-def check_two_ranks(rank, store):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+def check_two_ranks(rank):
     for case, split in itertools.product(("coco", "voc 2010"), (3, 0)):
         preds, target = scene(2, case)
         other = blurred(preds)
@@ -324,11 +320,10 @@ def check_two_ranks(rank, store):
         assert not one._is_synced
         assert not two._is_synced
         assert sum(map(len, one.detections_per_image)) == len(preds[mine])
-    dist.destroy_process_group()
 
 
-def test_all_ranks_count(tmp_path):
-    mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+def test_all_ranks_count(ranks):
+    ranks(check_two_ranks)
 
 
 @pytest.mark.gpu

@@ -5,8 +5,6 @@ import math
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from scipy import stats
 from torchmetrics import MetricCollection
 
@@ -233,9 +231,7 @@ def test_in_a_collection_that_shares_state():
     assert collection["map"].summary()["ap"] == collection.compute()["map"]
 
 
-def check_two_ranks(rank, store):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+def check_two_ranks(rank):
     whole, parts = [], []
     for seed in (0, 1):
         given = data(seed)
@@ -249,11 +245,10 @@ def check_two_ranks(rank, store):
     found, wanted = parts[0].compare(parts[1]), whole[0].compare(whole[1])
     assert found.difference == pytest.approx(wanted.difference)
     assert found.queries == wanted.queries == 15
-    dist.destroy_process_group()
 
 
-def test_all_ranks_count(tmp_path):
-    mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+def test_all_ranks_count(ranks):
+    ranks(check_two_ranks)
 
 
 @pytest.mark.gpu

@@ -405,8 +405,7 @@ def test_rows_are_judged_always_or_never():
         metric.update(num_relevant={1: 2})
 
 
-def _rank(rank, port, layout, results):
-    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+def of_two_ranks(rank, layout):
     metric = RetrievalMAP()
     if layout == "flat":
         preds, target, indexes = data()
@@ -418,16 +417,12 @@ def _rank(rank, port, layout, results):
         metric.update(torch.tensor([[2.0, 1], [1, 2]]), torch.tensor([[1, 0], [1, 0]]))
     else:
         metric.update(torch.tensor([[1.0, 2, 3]]), torch.tensor([[1, 0, 0]]))
-    results[rank] = (metric.compute().item(), *(x.tolist() for x in metric.per_query()), metric.compute().item())
-    torch.distributed.destroy_process_group()
+    return metric.compute().item(), *(x.tolist() for x in metric.per_query()), metric.compute().item()
 
 
 @pytest.mark.parametrize("layout", ["flat", "rows"])
-def test_two_ranks(layout, free_port):
-    with torch.multiprocessing.Manager() as manager:
-        results = manager.dict()
-        torch.multiprocessing.spawn(_rank, (free_port, layout, results), nprocs=2)
-        first, second = results[0], results[1]
+def test_two_ranks(layout, ranks):
+    first, second = ranks(of_two_ranks, layout)
     assert first == second
     if layout == "rows":
         assert first[1] == [0, 1, 2]
@@ -437,15 +432,6 @@ def test_two_ranks(layout, free_port):
         alone.update(*data(), num_relevant={1: 5})
         assert first[0] == alone.compute().item()
         assert first[1] == alone.per_query()[0].tolist()
-
-
-@pytest.fixture
-def free_port():
-    import socket
-
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return chosen.getsockname()[1]
 
 
 @pytest.mark.gpu
