@@ -13,6 +13,10 @@ settings.register_profile("here", deadline=None, max_examples=60, derandomize=Tr
 settings.load_profile("here")
 
 
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+torch.set_num_threads(max(1, (os.cpu_count() or 1) // WORKERS))  # more would wait for one another
+
+
 def pytest_generate_tests(metafunc):
     """Tests for accelerators run on the emulated one, and on a real one where there is one."""
     if metafunc.definition.get_closest_marker("gpu"):
@@ -28,6 +32,14 @@ def accelerator(request):
         return
     with emulated.device() as waits:
         yield waits
+
+
+@pytest.fixture(autouse=True)
+def _threads_whatever_the_machine(monkeypatch):
+    """Large inputs are shared among threads on a machine with one processor, too."""
+    from torch_ap.core import order  # not at the top: coverage of the package begins after this file is read
+
+    monkeypatch.setattr(order, "workers", lambda size: 2 if size >= order._THREADING_PAYS else 1)
 
 
 @pytest.fixture
