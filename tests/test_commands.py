@@ -100,7 +100,7 @@ def test_lines_up_to_a_mebibyte_are_read_wherever_they_stand(tmp_path):
         (tmp_path / "run").write_text(f"{lines}r Q0 d 1 3.5 t {'x' * ((1 << 20) - 16)}\n")
         assert read_run(tmp_path / "run").scores[-1] == 3.5
         (tmp_path / "run").write_text(f"{lines}r Q0 d 1 3.5 t {'x' * (1 << 20)}\n")
-        with pytest.raises(ValueError, match=f"run, line {before + 1}: a line of more than 1048576 bytes is too long"):
+        with pytest.raises(ValueError, match=f"run, line {before + 1}: .*1048576 bytes"):
             read_run(tmp_path / "run")
 
 
@@ -359,7 +359,7 @@ def test_the_class_in_the_name_of_a_file(stem, name, voc):
     assert data.class_names[data.preds["labels"][0]] == name
     (folder / "found" / f"x{stem.replace(' ', '_')}.txt").write_text("im0 0.5 1 2 3 4")
     if name != "bus_light":
-        with pytest.raises(ValueError, match=f"class '{name}' must have one file, and has "):
+        with pytest.raises(ValueError, match=f"class '{name}' .*one file.* has "):
             read_voc(folder / "xml", folder / "found")
 
 

@@ -350,7 +350,7 @@ def test_bad_input_names_image_and_key(spoil, message):
 def test_two_devices_are_refused():
     preds, target = two_images()
     target = [{key: value.to("meta") for key, value in image.items()} for image in target]
-    with pytest.raises(ValueError, match=r"must lie on one device, got \['cpu', 'meta'\]"):
+    with pytest.raises(ValueError, match=r"one device.* got \['cpu', 'meta'\]"):
         coco_mean_average_precision(preds, target)
 
 
@@ -368,7 +368,7 @@ def test_bad_packed_input(preds, message):
     two = {"boxes": torch.ones(2, 4), "labels": torch.tensor([0, 1]), "counts": torch.tensor([1, 1])}
     with pytest.raises(ValueError, match=message):
         coco_mean_average_precision({**one, **preds}, two)
-    with pytest.raises(ValueError, match="must both be lists of dicts, or both be dicts"):
+    with pytest.raises(ValueError, match=r"both .*lists of dicts"):
         coco_mean_average_precision([one], two)
 
 
@@ -433,9 +433,7 @@ def test_class_names_of_labels_that_start_at_one():
 
 @pytest.mark.parametrize("names", ["cat", [1, 2], {"cat": 0}, {0: 1}, {True: "cat"}, {"cat"}, ["x" * 999, 3]])
 def test_class_names_of_another_kind(names):
-    with pytest.raises(
-        ValueError, match="`class_names` must be None, a list of names, that of label 0 first, or"
-    ) as said:
+    with pytest.raises(ValueError, match=r"`class_names` .*list of names") as said:
         coco_mean_average_precision([], [], class_names=names)
     assert len(str(said.value)) < 250
 

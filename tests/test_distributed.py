@@ -96,7 +96,7 @@ def check_weights(rank):
     assert torch.equal(metric.compute(), expected)
     metric = torch_ap.BinaryAveragePrecision()
     metric.update(preds[mine], target[mine], weights[mine] if rank else None)
-    with pytest.raises(ValueError, match="`weights` must be given on every rank or on none"):
+    with pytest.raises(ValueError, match=r"`weights` .*every rank or on none"):
         metric.compute()
 
 
@@ -121,17 +121,17 @@ def check_what_contradicts(rank):
     preds, target, indexes = torch.rand(4), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1])
     rows = [x.reshape(2, 2) for x in (preds, target)]
     cases = {
-        "`preds` must not be of int64": [(binary(), (preds, target)), (binary(), ((preds * 9).long(), target))],
-        "`weights` must be given on every rank or on none": [
+        r"`preds` .*int64": [(binary(), (preds, target)), (binary(), ((preds * 9).long(), target))],
+        r"`weights` .*every rank or on none": [
             (binary(), (preds, target)),
             (binary(), (preds, target, preds)),
         ],
-        "`indexes` must be given on every rank or on none": [(queries(), (preds, target, indexes)), (queries(), rows)],
-        "`num_relevant` of rows must be given on every": [
+        r"`indexes` .*every rank or on none": [(queries(), (preds, target, indexes)), (queries(), rows)],
+        r"`num_relevant` .*rows .*on every": [
             (queries(), rows),
             (queries(), (*rows, None), {"num_relevant": indexes[1:3] + 2}),
         ],
-        "every rank must have a metric of the same settings, not so on ranks 0 and 1": [
+        r"same settings.* ranks 0 and 1": [
             (binary(ignore_index=7), (preds, target)),
             (binary(thresholds=9), (preds, target)),
         ],

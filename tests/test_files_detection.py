@@ -174,7 +174,7 @@ def test_polygons_and_plain_codes(files):
     assert [len(image["masks"]) for image in data.preds] == [1, 2]
     assert float(coco_mean_average_precision(data.preds, data.target, iou_type="segm")["map"]) > 0
     del truth["images"][0]["height"], truth["images"][0]["width"]
-    with pytest.raises(ValueError, match=r"image 5 must have 'height' and 'width'"):
+    with pytest.raises(ValueError, match=r"image 5 .*'height'.*'width'"):
         read_coco(*write(), "segm")
 
 
@@ -303,7 +303,7 @@ def test_broken_voc_files_are_named(voc, name, text, message):
 
 def test_empty_folders(voc):
     (voc / "none").mkdir()
-    with pytest.raises(ValueError, match=r"must be a folder with \.xml or \.txt files"):
+    with pytest.raises(ValueError, match=r"folder .*\.xml or \.txt"):
         read_voc(voc / "none", voc / "images")
     with pytest.raises(ValueError, match=r"must be a folder with \.txt files"):
         read_voc(voc / "xml", voc / "none")

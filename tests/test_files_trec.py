@@ -316,7 +316,7 @@ def test_equal_hashes_are_no_match(tmp_path):
     assert result.values.tolist() == [0.5]
     twice = replace(qrels, **{name: torch.cat([getattr(qrels, name)] * 2) for name in ("query", "relevance")})
     twice = replace(twice, key=np.repeat(qrels.key, 2), documents=np.array([b"a", b"b"]))
-    with pytest.raises(ValueError, match="two judged documents have the same 64-bit hash"):
+    with pytest.raises(ValueError, match=r"two .*documents .*64-bit hash"):
         judge(twice, run)
 
 

@@ -249,7 +249,7 @@ def test_edges_have_a_defined_answer(case):
 def test_other_metrics_and_other_images_are_refused():
     preds, target = scene(1)
     metric = fed("coco", preds, target)
-    with pytest.raises(ValueError, match="`other` must be a MeanAveragePrecision"):
+    with pytest.raises(ValueError, match=r"`other` .*MeanAveragePrecision"):
         metric.compare(fed("voc 2010", *scene(1, "voc")))
     for settings in ({"iou_thresholds": [0.5]}, {"rec_thresholds": [0.0, 1.0]}, {"max_detection_thresholds": [1, 20]}):
         with pytest.raises(ValueError, match="`other` must have the same settings"):
@@ -275,7 +275,7 @@ def test_other_metrics_and_other_images_are_refused():
         "ground_truths_per_image": (preds[:-1], [*target[:-2], joined]),
     }  # fmt: skip
     for name, data in changed.items():
-        with pytest.raises(ValueError, match=f"`other` must .* same ground truths in the same order; `{name}` differs"):
+        with pytest.raises(ValueError, match=f"`other` .* same ground truths .*`{name}`"):
             metric.compare(fed("coco", *data))
 
 

@@ -96,7 +96,7 @@ def test_values_of_0_and_1_have_wilsons_interval(hits, misses):
 
 
 def test_dirichlet_takes_values_of_the_unit_interval_only():
-    with pytest.raises(ValueError, match=r"`values` must lie in \[0, 1\] .*got 1.5 at index 1; methods 't'"):
+    with pytest.raises(ValueError, match=r"`values` .*\[0, 1\] .*got 1.5 at index 1.* 't'"):
         mean_interval(torch.tensor([0.5, 1.5]))
     with pytest.raises(ValueError, match=r"got -0.1\d* at index 0"):
         mean_interval(torch.tensor([-0.1, 0.5]))
@@ -278,14 +278,14 @@ def test_bad_arguments_are_refused_by_name():
     with pytest.raises(ValueError, match="`values_b` must be finite"):
         compare_queries(a, b.index_fill(0, torch.tensor([1]), torch.nan))
     for tests in (("z",), "z", ["t", 1]):
-        with pytest.raises(ValueError, match=r"`tests` must be one of 't', .*got ('z'|1)$"):
+        with pytest.raises(ValueError, match=r"`tests` .*'t', .*got ('z'|1)$"):
             compare_queries(a, b, tests=tests)
-    with pytest.raises(TypeError, match="`tests` must be a name or names, got None"):
+    with pytest.raises(TypeError, match=r"`tests` .*names.* got None"):
         compare_queries(a, b, tests=None)
     for call in (mean_interval, lambda x, **how: compare_queries(x, b, **how)):
-        with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+        with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
             call(a, resampling=100)
-    with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+    with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
         compare_systems(torch.stack([a, b]), resampling=100)
     with pytest.raises(ValueError, match="`level`"):
         mean_interval(a, level=2)

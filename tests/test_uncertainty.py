@@ -82,7 +82,7 @@ def test_multiclass_says_what_the_functions_say(average):
 
 def test_interpolated_ap_has_no_summary():
     metric = fed(BinaryAveragePrecision(interpolation="11-point"), torch.rand(20), torch.arange(20) % 2)
-    with pytest.raises(ValueError, match=r"`interpolation` has no summary.*`confidence_interval` has intervals"):
+    with pytest.raises(ValueError, match=r"`interpolation` .*summary.*`confidence_interval`"):
         metric.summary()
 
 
@@ -271,7 +271,7 @@ def test_what_has_no_mathematics_is_refused_by_name():
     with pytest.raises(ValueError, match="`denominator="):
         binary(top_k=5, denominator="found").baseline()
     interpolated = binary(interpolation="101-point")
-    with pytest.raises(ValueError, match="`interpolation` must be None for a comparison, got '101-point'"):
+    with pytest.raises(ValueError, match=r"`interpolation` .*None .* got '101-point'"):
         interpolated.compare(binary(interpolation="101-point"), method="bootstrap")
     with pytest.raises(ValueError, match="`interpolation`"):
         interpolated.baseline()
