@@ -15,6 +15,7 @@ from torch_ap import cli
 from torch_ap.files.coco import read_coco
 from torch_ap.files.voc import read_voc
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.inference import Resampling
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 FOLDER = os.environ.get("TORCH_AP_TEST_DATA")
@@ -100,7 +101,8 @@ def test_the_command_prints_coco_s_lines(capsys):
 
 
 @needs_data
-def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path):
+def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(Resampling.__init__, "__defaults__", (200, *Resampling.__init__.__defaults__[1:]))
     truth, found = real("bbox")
     fewer, nothing = tmp_path / "fewer.json", tmp_path / "nothing.json"
     fewer.write_text(json.dumps(json.loads(found.read_text())[::2]))

@@ -156,11 +156,16 @@ def chance_slowly(case):
     if not case.startswith("voc"):
         target = [{**target[0], "boxes": target[0]["boxes"] - torch.nn.functional.pad(boxes[:, :2], (2, 0))}]
         found["boxes"] = found["boxes"] - torch.nn.functional.pad(found["boxes"][:, :2], (2, 0))
-    values = []
-    for order in itertools.permutations(range(6)):
-        metric = fed(case, [{**found, "scores": torch.tensor(order) / 6}], target)
-        values.append(value(metric))
-    return metric, float(np.mean(values))
+    one = fed(case, [{**found, "scores": torch.arange(6) / 6}], target)
+    orders = torch.tensor(list(itertools.permutations(range(6)))) / 6
+
+    def each(image):
+        """An image for every order, with classes of its own: what they give is averaged over classes, hence orders."""
+        own = torch.zeros_like(image["labels"]) if "micro" in case else image["labels"]
+        return [{**image, "labels": own + 2 * place} for place in range(len(orders))]
+
+    preds = [{**image, "scores": scores} for image, scores in zip(each(found), orders, strict=True)]
+    return one, value(fed(case.removesuffix(" micro"), preds, each(target[0])))
 
 
 @EVERY
@@ -337,12 +342,13 @@ def test_on_cuda(case):
         metric = kind("xyxy" if case.startswith("voc") else "xywh", **settings).cuda().set_dtype(torch.float64)
         metric.update(*([{k: v.cuda() for k, v in image.items()} for image in x] for x in (side, target)))
         there.append(metric)
-    found, wanted = there[0].compare(there[1]), here[0].compare(here[1])
+    many = Resampling(400)  # a standard error of so many is right within 4%, two of them differ by 15% once in 100
+    found, wanted = (a.compare(b, resampling=many) for a, b in (there, here))
     assert (found.value_a, found.value_b) == pytest.approx((wanted.value_a, wanted.value_b), abs=1e-12)
     assert found.standard_error == pytest.approx(wanted.standard_error, rel=0.15)
-    one, two = there[0].summary(), here[0].summary()
+    one, two = (x[0].summary(resampling=many) for x in (there, here))
     assert all(x.device.type == "cuda" for x in one.values())
     assert float(one["ap"]) == pytest.approx(float(two["ap"]), abs=1e-12)
-    assert float(one["ap_chance"]) == pytest.approx(float(two["ap_chance"]), abs=3e-3)
+    assert float(one["ap_chance"]) == pytest.approx(float(two["ap_chance"]), abs=5e-3)
     with pytest.raises(ValueError, match="`other` must lie on the same device"):
         there[0].compare(here[0])
