@@ -292,7 +292,7 @@ def test_scipys_permutation_test_agrees():
     found = chance_test(preds, target, resampling=Resampling(4000))
     peer = stats.permutation_test(
         (target.numpy(),), lambda y: float(binary_average_precision(preds, torch.from_numpy(y))),
-        permutation_type="pairings", n_resamples=2000, alternative="greater", rng=np.random.default_rng(0),
+        permutation_type="pairings", n_resamples=2000, alternative="greater", random_state=np.random.default_rng(0),
         vectorized=False,
     )  # fmt: skip
     assert found.p_value == pytest.approx(peer.pvalue, abs=0.035)

@@ -58,13 +58,16 @@ class TestPeers:
         preds, target = sample(n, 5, generator, steps)
         weights = torch.rand(n, generator=generator).double()  # scikit-learn sums float32 weights in float32
         value = ours.multilabel_average_precision(preds, target, 5, average, dtype=torch.float64)
-        expected = torch.tensor(average_precision_score(target, preds, average=average), dtype=torch.float64)
+        expected = torch.tensor(
+            average_precision_score(target.numpy(), preds.numpy(), average=average), dtype=torch.float64
+        )
         torch.testing.assert_close(value, expected, rtol=0, atol=1e-14)
         peer = theirs.multilabel_average_precision(preds, target, 5, average)
         torch.testing.assert_close(value.float(), peer, rtol=0, atol=1e-6)
         weighted = ours.multilabel_average_precision(preds, target, 5, average, weights=weights, dtype=torch.float64)
         expected = torch.tensor(
-            average_precision_score(target, preds, average=average, sample_weight=weights), dtype=torch.float64
+            average_precision_score(target.numpy(), preds.numpy(), average=average, sample_weight=weights.numpy()),
+            dtype=torch.float64,
         )
         torch.testing.assert_close(weighted, expected, rtol=0, atol=1e-12)
         each = weights[:, None].expand(n, 5)

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 import torch
@@ -63,6 +64,20 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(trec):
         running.stdout.close()
         assert running.wait() == 141
         assert running.stderr.read() == b""
+
+
+def test_what_libraries_say_to_programmers_is_not_noted(monkeypatch, capsys):
+    class Both(UserWarning, DeprecationWarning):
+        """As pyparsing has it, which matplotlib and with it torchmetrics import."""
+
+    def run(_):
+        warnings.warn("of a library", Both, stacklevel=2)
+        warnings.warn("of the data", stacklevel=2)
+        return 0
+
+    monkeypatch.setattr("torch_ap.commands.trec.run", run)
+    assert cli.main(["trec", "a", "b"]) == 0
+    assert capsys.readouterr().err == "torch-ap: of the data\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110

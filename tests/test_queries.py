@@ -30,7 +30,9 @@ def test_t_interval_is_scipys():
 def test_bca_interval_is_scipys():
     a = torch.from_numpy(np.random.default_rng(1).random(40) ** 3)
     found = mean_interval(a, method="bootstrap-bca", resampling=Resampling(20000))
-    wanted = stats.bootstrap((a.numpy(),), np.mean, n_resamples=20000, method="BCa", rng=np.random.default_rng(0))
+    wanted = stats.bootstrap(
+        (a.numpy(),), np.mean, n_resamples=20000, method="BCa", random_state=np.random.default_rng(0)
+    )
     interval = wanted.confidence_interval
     assert (float(found.low), float(found.high)) == pytest.approx((interval.low, interval.high), abs=0.004)
     assert float(found.standard_error) == pytest.approx(wanted.standard_error, rel=0.03)
@@ -203,7 +205,7 @@ def test_paired_tests_equal_scipys(q):
     assert found.p_values["sign"] == pytest.approx(stats.binomtest(int((gap > 0).sum()), q).pvalue)
     peer = stats.permutation_test(
         (a.numpy(), b.numpy()), lambda x, y, axis: np.mean(x - y, axis), permutation_type="samples",
-        n_resamples=20000, rng=np.random.default_rng(0),
+        n_resamples=20000, random_state=np.random.default_rng(0),
     )  # fmt: skip
     assert found.p_values["randomization"] == pytest.approx(peer.pvalue, abs=1e-12 if q == 8 else 0.01)
     assert found.effect_size == pytest.approx(gap.mean() / gap.std(ddof=1))
