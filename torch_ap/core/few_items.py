@@ -47,6 +47,27 @@ def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, A
     return scores.numpy(), flags
 
 
+def valid_arrays(
+    scores: Tensor, target: Tensor, *, graded: bool, unit_range: bool = False
+) -> tuple[Array, Array] | None:
+    """Scores, and a byte an item for which are hits, in memory of its own; None where anything is out of the ordinary.
+
+    Args:
+        scores, target, graded: as of :func:`arrays_of`.
+        unit_range: whether scores must lie in [0, 1].
+    """
+    found = arrays_of(scores, target, graded=graded)
+    if found is None:
+        return None
+    values, flags = found
+    if unit_range:
+        if not (values.min() >= 0 and values.max() <= 1):  # so it is for NaN too
+            return None
+    elif holds_nan(values):
+        return None
+    return values, (flags.copy() if target.dtype == torch.bool else flags).view(np.uint8)
+
+
 def holds_nan(scores: Array) -> bool:
     """Whether a score is NaN, of one at least: the greatest of them is then, whatever their size."""
     greatest = np.maximum.reduce(scores)

@@ -4,7 +4,7 @@ Each class holds state; what it computes is the function of the same name in ``t
 """
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -36,13 +36,6 @@ class ClassificationAveragePrecision(UncertainMetric):
     Without thresholds the state is what was given: scores in their dtype, one byte a target (two or four for more than
     255 or 32,767 classes), weights if any. With thresholds it is counts of misses and hits per bin.
     """
-
-    __jit_unused_properties__: ClassVar[list[str]] = [
-        *UncertainMetric.__jit_unused_properties__,
-        *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args", "nan_strategy"),
-        "empty_target_action",
-        *("num_classes", "num_labels", "preds", "target", "confmat"),
-    ]
 
     peer_states = ("preds", "target", "confmat")
     peer_arguments = ("preds", "target")

@@ -4,7 +4,7 @@ All of them take ``update(preds, target, indexes)`` in batches, and say every qu
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from torch_ap.core.convention import Convention
 from torch_ap.core.queries.measures import AtRank, RPrecision
@@ -65,8 +65,6 @@ class RetrievalMAP(ChanceQueries):
         >>> metric.compute()
         tensor(0.7917)
     """
-
-    __jit_unused_properties__: ClassVar[list[str]] = [*ChanceQueries.__jit_unused_properties__, "k", "convention"]
 
     def __init__(
         self,
