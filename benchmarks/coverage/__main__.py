@@ -25,8 +25,8 @@ from benchmarks.coverage.tasks import Options, run_all
 
 _PARTS = {
     "rankings": rankings, "perfect": perfect, "few-misses": few_misses, "band": band, "at-rank": at_rank,
-    "thresholds": thresholds, "chance": chance, "systems": systems, "queries": queries, "images": images, "detectors": detectors,
-    "equals": equals,
+    "thresholds": thresholds, "chance": chance, "systems": systems, "queries": queries, "images": images,
+    "detectors": detectors, "equals": equals,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""One ranking of few misses: which number of degrees of freedom covers, that of the hits or of what there is less of."""
+"""One ranking of few misses: whether degrees of freedom by the hits cover, or by what there is less of."""
 
 import itertools
 from typing import Any

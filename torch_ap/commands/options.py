@@ -17,7 +17,8 @@ _CONVENTION = (
 )
 _COMPARE = (
     "each run against the first, over the queries that both have: mean difference, its "
-    f"{100 * LEVEL:g}%% t interval, and p-values of the paired t test and of Fisher's randomization test. "
+    f"{100 * LEVEL:g}%% t interval, cut off where no two values differ by more, and p-values of the paired t test and "
+    "of Fisher's randomization test. "
     "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
 )
 _YOLO = (

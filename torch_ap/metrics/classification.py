@@ -74,12 +74,14 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""
-
-        def value_of(name: str) -> Any:
-            return getattr(self.convention if name in vars(self.convention) else self, name)
-
         shown = ("average", "thresholds", "normalization")
-        return representation.settings_text(representation.defaults_of(type(self)), value_of, shown)
+        values = self._settings_of_values()
+        return representation.settings_text(representation.defaults_of(type(self)), values.__getitem__, shown)
+
+    def _settings_of_values(self) -> dict[str, Any]:
+        convention = vars(self.convention)
+        names = representation.defaults_of(type(self))
+        return {name: convention[name] if name in convention else getattr(self, name) for name in names}
 
     @property
     def empty_target_action(self) -> str | None:
@@ -274,7 +276,8 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         validate_args: whether the values of batches are checked; shapes and dtypes always are.
         normalization: None or "sigmoid".
         top_k: k for AP@k, or None.
-        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k.
+        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k. Without
+            ``top_k`` AP divides by m: "min" and "relevant" are the same, "found" is refused.
         interpolation: None, "11-point", "11-point-arange", "101-point", "all-points", "trapezoid", or a tensor of
             recall levels.
         ties: "grouped", "expected", "optimistic" or "pessimistic".
