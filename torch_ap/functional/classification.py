@@ -55,8 +55,9 @@ def binary_average_precision(
         ignore_index: target value of items that do not count.
         validate_args: whether values are checked (NaN, range of ``target``, ``weights``). Shapes and dtypes always are;
             unchecked bad values give a number without meaning. A NaN score of an ignored item is no fault.
-        weights: (N, ...) finite weights of at least 0, one an item; counts become sums of weights. Only without
-            ``top_k`` and with ``ties="grouped"``.
+        weights: (N, ...) weights from 0 to 1e288, one an item; counts become sums of weights. Only without ``top_k``
+            and with ``ties="grouped"``. Where they sum to less than 1e-292, near the least number of float64, AP loses
+            digits.
         normalization: "sigmoid" to apply one, None (default) to leave scores as they are.
         top_k: k of at least 1: AP@k, which sums over the positives in the top k. Of a tie group that straddles k,
             "grouped" counts the share that fits: so many items, with their expected number of positives.

@@ -156,7 +156,8 @@ class ClassificationAveragePrecision(UncertainMetric):
             target: integers or bool. (N, ...) of 0 and 1 for binary, (N, ...) class ids for multiclass, the shape of
                 ``preds`` for multilabel.
             weights: weight of each item, from 0 to 1e288, (N, ...); for multilabel also of each score, and updates may
-                differ in that. In every update or in none; with thresholds, an update without them weighs 1.
+                differ in that. In every update or in none; with thresholds, an update without them weighs 1. AP loses
+                digits where the weights of a ranking sum to less than 1e-292, near the least number of float64.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
