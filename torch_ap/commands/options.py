@@ -67,7 +67,11 @@ def add_coco(subparsers: Subparsers) -> None:
     parser.add_argument("annotations", help="JSON of images, annotations and categories")
     parser.add_argument("results", help="JSON list of detections")
     parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
-    parser.add_argument("--per-class", action="store_true", help="a table with a row a category too")
+    parser.add_argument(
+        "--per-class",
+        action="store_true",
+        help='a table with a row a category too, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
+    )
     _add_interval(parser)
     parser.add_argument(
         "--compare", metavar="RESULTS", help="another list of detections: its mean's difference, interval and p-value"

@@ -272,9 +272,9 @@ def average_precision(
         preds, target: as the function of the task takes them.
         task: "binary", "multiclass" or "multilabel".
         thresholds, ignore_index, validate_args: of every task.
-        num_classes: of multiclass, needed there.
-        num_labels: of multilabel, needed there.
-        average: of multiclass and multilabel.
+        num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
+        num_labels: of multilabel, likewise.
+        average: of multiclass and multilabel; binary ignores it.
         settings: the keyword-only arguments of the function of the task.
 
     Returns:

@@ -204,8 +204,8 @@ def precision_recall_curve(
         preds, target: as the function of the task takes them.
         task: "binary", "multiclass" or "multilabel".
         thresholds, ignore_index, validate_args, weights, normalization: of every task.
-        num_classes: of multiclass, needed there.
-        num_labels: of multilabel, needed there.
+        num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
+        num_labels: of multilabel, likewise.
         average: of multiclass.
 
     Returns:

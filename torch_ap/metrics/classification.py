@@ -461,9 +461,9 @@ class AveragePrecision(Metric):
     Args:
         task: "binary", "multiclass" or "multilabel".
         thresholds, ignore_index, validate_args: of every task.
-        num_classes: of multiclass, needed there.
-        num_labels: of multilabel, needed there.
-        average: of multiclass and multilabel.
+        num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
+        num_labels: of multilabel, likewise.
+        average: of multiclass and multilabel; binary ignores it.
         kwargs: the keyword-only arguments of the class.
 
     Raises:
