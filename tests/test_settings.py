@@ -11,6 +11,7 @@ import torch_ap
 from tests import cases
 from tests.every_metric import flat, graded_rows, images, inner_product, judged_queries, pair, voc_images
 from tests.modes import same
+from torch_ap.core.convention import DENOMINATORS
 
 BINARY, CLASSES, LABELS = pair(cases.binary), pair(cases.multiclass), pair(cases.multilabel)
 
@@ -205,7 +206,6 @@ def test_what_is_ignored_is_said_to_be(name, keyword):
 
 
 VOID = [
-    *[({"denominator": "found"}, "`denominator='found'` needs `top_k`")],
     *[({"interpolation": "11-point", "denominator": x}, "`denominator` has no meaning") for x in ("relevant", "found")],
     ({"interpolation": "11-point", "top_k": 3}, "`top_k` has no meaning"),
 ]
@@ -231,3 +231,10 @@ def test_a_comparison_names_the_settings_that_differ_and_no_others(name, keyword
     with pytest.raises(ValueError, match=f"^`other` must have the same settings; {keyword}: ") as error:
         one.compare(other)
     assert str(error.value).count(" here, ") == 1
+
+
+@pytest.mark.parametrize("name", ["BinaryAveragePrecision", "RetrievalMAP"])
+def test_denominators_without_a_cut_are_one_and_said_to_be(name):
+    values = [told(name, {"denominator": x}, BINARY if name.startswith("B") else flat) for x in DENOMINATORS]
+    same(values[1:], values[:1] * 2)
+    assert "Of no effect without ``top_k``" in " ".join(getattr(torch_ap, name).__doc__.split())

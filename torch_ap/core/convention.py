@@ -53,8 +53,6 @@ class Convention:
                 f"`denominator` has no meaning with `interpolation`, got denominator={self.denominator!r}; give one of "
                 "them"
             )
-        if self.top_k is None and self.denominator == "found":
-            raise ValueError("`denominator='found'` needs `top_k`: AP of all ranks divides by m")
         if self.interpolation is not None and self.ties == "expected":
             raise ValueError(
                 "`interpolation` has no closed form for `ties='expected'`; use 'grouped', 'optimistic' or 'pessimistic'"

@@ -61,7 +61,8 @@ def binary_average_precision(
         normalization: "sigmoid" to apply one, None (default) to leave scores as they are.
         top_k: k of at least 1: AP@k, which sums over the positives in the top k. Of a tie group that straddles k,
             "grouped" counts the share that fits: so many items, with their expected number of positives.
-        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k.
+        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k. Of no
+            effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
         interpolation: None for the sum above; "11-point" (VOC 2007, TREC), "101-point" (COCO), "all-points" (VOC 2010),
             "trapezoid", or a 1-D tensor of recall levels in [0, 1]. "11-point" has the levels 0, 0.1, ..., 1 of the
             definition, which a recall of 3/10 reaches; "11-point-arange" those of ``numpy.arange(0, 1.1, 0.1)``, of

@@ -277,8 +277,8 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         validate_args: whether the values of batches are checked; shapes and dtypes always are.
         normalization: None or "sigmoid".
         top_k: k for AP@k, or None.
-        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k. Without
-            ``top_k`` AP divides by m: "min" and "relevant" are the same, "found" is refused.
+        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k. Of no
+            effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
         interpolation: None, "11-point", "11-point-arange", "101-point", "all-points", "trapezoid", or a tensor of
             recall levels.
         ties: "grouped", "expected", "optimistic" or "pessimistic".

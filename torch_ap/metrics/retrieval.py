@@ -42,7 +42,7 @@ class RetrievalMAP(ChanceQueries):
         aggregation: over queries: "mean", "median", "min", "max", a function of their values, or "gm": the geometric
             mean, of values raised to 0.00001 at least, as trec_eval's ``gm_map`` has it, for else one 0 makes it 0.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
-            Without ``top_k`` AP divides by m: "min" and "relevant" are the same, "found" is refused.
+            Of no effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
         interpolation: None, "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point",
             "all-points", "trapezoid" or recall levels.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic". None, the
