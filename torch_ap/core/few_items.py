@@ -82,7 +82,7 @@ def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
     hits, items, items_above = bounds[:-1] - group, size.take(group), n - end.take(group)
     sizes = np.array([0, len(hits), n, m])
     hits_above = len(start) - bounds[:-1]
-    fields: Any = (hits, items, hits_above, items_above, None, sizes[:2], sizes[2:3], sizes[3:], False, sizes[3:])
+    fields: Any = (hits, items, hits_above, items_above, None, sizes[:2], sizes[2:3], sizes[3:], False, sizes[3:], True)
     return HitCurve(*fields)
 
 
@@ -97,7 +97,7 @@ def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
     n, kept = len(ascending), len(hit_scores)
     items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
     sizes, ones = np.array([0, kept, n, m]), _ONES[:kept]
-    fields: Any = (ones, ones, _RANKS[:kept], items_above, None, sizes[:2], sizes[2:3], sizes[3:], True, sizes[3:])
+    fields: Any = (ones, ones, _RANKS[:kept], items_above, None, sizes[:2], sizes[2:3], sizes[3:], True, sizes[3:], True)
     return HitCurve(*fields)
 
 

@@ -38,6 +38,7 @@ class HitCurve:
         m: (S,) relevant items. It may exceed the hits of the entries: what was never retrieved is relevant too.
         untied: whether this is known to be one ranking, of one item at least, whose entries are one item each, a hit.
         seen: (S,) hits of all entries, where entries below some rank were left out and m are the hits of all.
+        single: whether this is known to be one ranking of one item at least, untied or not, with native values.
     """
 
     hits: Tensor
@@ -50,6 +51,7 @@ class HitCurve:
     m: Tensor
     untied: bool = False
     seen: Tensor | None = None
+    single: bool = False
 
     def __getattr__(self, name: str) -> Any:
         """The tensors of a curve of which there are only native values so far; what is read-only is copied."""

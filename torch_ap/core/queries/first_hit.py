@@ -8,15 +8,25 @@ A group of g items with r hits, t0 items and no hit above it, holds the first hi
 | optimistic | 1 |
 | pessimistic | g - r + 1 |
 | expected | x with chance C(g - x, r - 1) / C(g, r); measures are averaged over it |
+
+Chances follow from one another: P(1) = r / g, and P(x + 1) = P(x) (g - r + 1 - x) / (g - x). All terms are positive and
+none grows, so neither cancellation nor underflow takes digits from their sum.
 """
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core import arrays, segments
+from torch_ap.core.harmonic import harmonic_difference
 from torch_ap.core.hit_curve import HitCurve
+
+_ENOUGH = 64  # P(X > 64 g / r) < exp(-64), which no float64 sum feels
+_NARROWEST = 4
+_MOST_AT_ONCE = 1 << 20  # terms
 
 
 @arrays.quiet
@@ -27,6 +37,8 @@ def reciprocal_rank(curve: HitCurve, *, ties: str = "grouped", top_k: int | None
         rank = curve.items_above[:1] + 1
         found = (1 if top_k is None else rank <= top_k) / rank
         return arrays.tensor(found if len(rank) else 0 / segments.real(curve.m))  # with no hit in sight: 0, or 0 / 0
+    if curve.single:
+        return arrays.tensor(np.array([_reciprocal_rank_of_one(*_first_of_one(curve), ties, k)]))
     ranking, hits, items, above = _first(curve)
     if ties == "expected":
         found = _mean_reciprocal_rank(hits, items, above, k)
@@ -43,6 +55,8 @@ def hit_rate(curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None
     if curve.untied:
         found = segments.real(curve.items_above[:1] < k)
         return arrays.tensor(found if len(found) else 0 / segments.real(curve.m))
+    if curve.single:
+        return arrays.tensor(np.array([_hit_rate_of_one(*_first_of_one(curve), ties, k)]))
     ranking, hits, items, above = _first(curve)
     if ties == "expected":
         found = _chance_of_hit(hits, items, above, k)
@@ -76,6 +90,11 @@ def _first(curve: Any) -> tuple[Any, Any, Any, Any]:
     return ranking, hits, items, above
 
 
+def _first_of_one(curve: Any) -> tuple[float, float, float]:
+    """Hits, items and items above of the first group of one ranking, some of whose groups tie."""
+    return float(curve.hits.item(0)), float(curve.items.item(0)), float(curve.items_above.item(0))
+
+
 def _place(hits: Any, items: Any, ties: str) -> Any:
     """X of the table above, for the rules that are one order."""
     if ties == "optimistic":
@@ -83,40 +102,82 @@ def _place(hits: Any, items: Any, ties: str) -> Any:
     return items if ties == "grouped" else items - hits + 1
 
 
+def _reciprocal_rank_of_one(hits: float, items: float, above: float, ties: str, k: float) -> float:
+    if ties == "expected" and items > 1:
+        return _mean_of_one(hits, items, above, k, reciprocal=True)
+    rank = above + (1 if ties == "expected" else _place(hits, items, ties))
+    return 1 / rank if rank <= k else 0.0
+
+
+def _hit_rate_of_one(hits: float, items: float, above: float, ties: str, k: float) -> float:
+    if ties != "expected":
+        return float(above + _place(hits, items, ties) <= k)
+    if above < k <= above + (items - hits):
+        return min(1.0, _mean_of_one(hits, items, above, k, reciprocal=False))
+    return float(above < k)
+
+
 def _mean_reciprocal_rank(hits: Any, items: Any, above: Any, k: float) -> Any:
     """E[1 / (t0 + X); t0 + X <= k] of each group. Most groups are one item and need no sum."""
     value = arrays.namespace(above).where(above < k, 1 / (above + 1), 0)
-    tied = arrays.places(items > 1)
+    tied = arrays.places((items > 1) & (above < k))
     if len(tied):
-        value[tied] = arrays.native(_mean_of_tied(k, *(arrays.tensor(x[tied]) for x in (hits, items, above))))
+        value[tied] = _mean(*(x[tied] for x in (hits, items, above)), k, reciprocal=True)
     return value
-
-
-def _mean_of_tied(k: float, hits: Tensor, items: Tensor, above: Tensor) -> Tensor:
-    places = (k - above).clamp(min=0)
-    offsets = segments.from_counts(torch.minimum(places, items - hits + 1).to(torch.int64))
-    group = segments.ids(offsets)
-    x = torch.arange(1, len(group) + 1, device=group.device) - offsets[group]
-    chance = torch.exp(log_choose(items[group] - x, hits[group] - 1) - log_choose(items, hits)[group])
-    return segments.total(chance / (above[group] + x), offsets)
 
 
 def _chance_of_hit(hits: Any, items: Any, above: Any, k: float) -> Any:
     """The chance that t0 + X <= k of each group, which is 0 or 1 but where a group of misses and hits straddles k."""
-    end = above + items
-    value = segments.real(above + (items - hits) < k)
-    cut = arrays.places((above < k) & (k < end) & (hits < items))
+    value = segments.real(above < k)
+    cut = arrays.places((above < k) & (k <= above + (items - hits)))
     if len(cut):
-        value[cut] = arrays.native(_chance_of_cut(k, *(arrays.tensor(x[cut]) for x in (hits, items, above))))
+        value[cut] = arrays.at_most(_mean(*(x[cut] for x in (hits, items, above)), k, reciprocal=False), 1)
     return value
 
 
-def _chance_of_cut(k: float, hits: Tensor, items: Tensor, above: Tensor) -> Tensor:
-    places = torch.minimum(items, (k - above).clamp(min=0))
-    return 0 - torch.expm1(log_choose(items - hits, places) - log_choose(items, places))
+def _mean(hits: Any, items: Any, above: Any, k: float, *, reciprocal: bool) -> Any:
+    """The sum over x, t0 + x <= k, of P(x), or of P(x) / (t0 + x), of each group, all of which begin above rank k.
+
+    Groups are summed with others of about as many terms, in rows whose width depends on the group alone.
+    """
+    xp = arrays.namespace(items)
+    places = arrays.at_most(items - hits + 1 + above, k) - above
+    value = (harmonic_difference(above, places) if reciprocal else places) / items  # of one hit, anywhere alike
+    terms = xp.where(hits > 1, xp.minimum(places, xp.ceil(_ENOUGH * items / hits)), 0)
+    powers = arrays.at_least(xp.frexp(terms - 1)[1], _NARROWEST)
+    for power in xp.unique(powers[terms > 0]).tolist():
+        for rows in _blocks(arrays.places((terms > 0) & (powers == power)), max(1, _MOST_AT_ONCE >> power)):
+            columns = (x[rows][:, None] for x in (hits, items, above, terms))
+            value[rows] = _sum(*columns, xp.arange(1 << power, **_where(items)), reciprocal=reciprocal)
+    return value
 
 
-def log_choose(n: Tensor, k: Tensor) -> Tensor:
-    """Logarithm of the number of ways to choose k of n, elementwise; -inf where k > n."""
-    ways = torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma((n - k).clamp(min=0) + 1)
-    return torch.where(k > n, -torch.inf, ways)
+def _mean_of_one(hits: float, items: float, above: float, k: float, *, reciprocal: bool) -> float:
+    """:func:`_mean` of one group, to the same bits."""
+    places = min(items - hits + 1 + above, k) - above
+    if places <= 0:
+        return 0.0
+    if hits == 1:
+        steps = harmonic_difference(np.array([above]), np.array([places])).item() if reciprocal else places
+        return float(steps / items)
+    terms = min(places, math.ceil(_ENOUGH * items / hits))
+    power = max(_NARROWEST, (int(terms) - 1).bit_length())
+    return float(_sum(hits, items, above, terms, np.arange(1 << power), reciprocal=reciprocal))
+
+
+def _sum(hits: Any, items: Any, above: Any, terms: Any, step: Any, *, reciprocal: bool) -> Any:
+    """The first terms, of one group or of one a row."""
+    chance = arrays.namespace(step).where(step < terms, (items - hits + 1 - step) / (items - step), 0)
+    chance[..., :1] = hits / items
+    chance = chance.cumprod(-1)
+    if reciprocal:
+        chance /= above + 1 + step
+    return chance.sum(-1)
+
+
+def _blocks(rows: Any, size: int) -> list[Any]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def _where(values: Any) -> dict[str, Any]:
+    return {"device": values.device} if isinstance(values, Tensor) else {}

@@ -67,10 +67,12 @@ class AtRank:
             return tp / segments.real(curve.m)
         if self.ratio == "fall_out":
             share = (k - tp) / segments.real(curve.n - curve.hits_seen)
-            return share if curve.untied else where(curve.n > 0, share, 0)
+            return share if curve.single else where(curve.n > 0, share, 0)
         share = tp / k
-        if not curve.untied:
+        if not curve.single:
             share = where(curve.n > 0, share, 0)
+        elif curve.m.item(0):
+            return share
         return where(curve.m > 0, share, torch.nan)
 
 
