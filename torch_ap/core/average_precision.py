@@ -63,7 +63,7 @@ def average_precision(
 
 
 def _any_tied(curve: Any) -> bool:
-    return not curve.untied and arrays.some(curve.items > 1)
+    return not curve.untied and (curve.single or arrays.some(curve.items > 1))
 
 
 def _per(total: Any, found: Any) -> Any:
@@ -100,10 +100,12 @@ def _grouped(groups: _Groups) -> Any:
 
 
 def _expected(groups: _Groups) -> Any:
-    """Groups of one item need no formula, and most groups are such."""
+    """Groups of one item need no formula, and most groups are such: they have one place or none, one hit or none."""
     hits, items, hits_above, items_above, places = groups
-    total = arrays.namespace(hits).where((places > 0) & (hits > 0), (hits_above + 1) / (items_above + 1), 0)
     tied = arrays.places(items > 1)
+    if len(tied) == len(items):
+        return _expected_of_tied(*groups)
+    total = hits * places * ((hits_above + 1) / (items_above + 1))
     if len(tied):
         total[tied] = _expected_of_tied(*(x[tied] for x in groups))
     return total

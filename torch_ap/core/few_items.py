@@ -69,21 +69,13 @@ def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
     if depth is not None and depth < m:
         hit_scores = hit_scores[hit_scores >= ascending[-depth]]
     hit_scores.sort()
-    if not np.count_nonzero(ascending[1:] == ascending[:-1]):
+    if not len(hit_scores) or not np.count_nonzero(ascending[1:] == ascending[:-1]):
         return untied(ascending, hit_scores, m)
-    start, end = ascending.searchsorted(hit_scores), ascending.searchsorted(hit_scores, "right")
-    size = end - start
-    if not np.count_nonzero(size > 1):  # only misses tie, with one another
-        return untied(ascending, hit_scores, m)
-    changed = np.ones(len(hit_scores) + 1, bool)
-    np.not_equal(start[1:], start[:-1], out=changed[1:-1])
-    bounds = changed.nonzero()[0][::-1]
-    group = bounds[1:]
-    hits, items, items_above = bounds[:-1] - group, size.take(group), n - end.take(group)
-    sizes = np.array([0, len(hits), n, m])
-    hits_above = len(start) - bounds[:-1]
-    fields: Any = (hits, items, hits_above, items_above, None, sizes[:2], sizes[2:3], sizes[3:], False, sizes[3:], True)
-    return HitCurve(*fields)
+    at_start = np.bincount(ascending.searchsorted(hit_scores))  # of each place, the hits of the group that begins there
+    start = at_start.nonzero()[0][::-1]
+    end = ascending.searchsorted(ascending.take(start), "right")
+    hits = at_start.take(start)
+    return hit_curve.of_one(hits, end - start, hits.cumsum() - hits, n - end, n, m)
 
 
 def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
@@ -96,9 +88,8 @@ def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
     """
     n, kept = len(ascending), len(hit_scores)
     items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
-    sizes, ones = np.array([0, kept, n, m]), _ONES[:kept]
-    fields: Any = (ones, ones, _RANKS[:kept], items_above, None, sizes[:2], sizes[2:3], sizes[3:], True, sizes[3:], True)
-    return HitCurve(*fields)
+    ones = _ONES[:kept]
+    return hit_curve.of_one(ones, ones, _RANKS[:kept], items_above, n, m, untied=True)
 
 
 def rankings(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None = None) -> HitCurve | None:

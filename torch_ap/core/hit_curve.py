@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,16 +56,20 @@ class HitCurve:
 
     def __getattr__(self, name: str) -> Any:
         """The tensors of a curve of which there are only native values so far; what is read-only is copied."""
-        if name not in _COUNTS or "native" not in self.__dict__:
+        if name not in _COUNTS or "_native" not in self.__dict__:
             raise AttributeError(name)
         for count in _COUNTS:
             values = getattr(self.native, count)
             self.__dict__[count] = torch.from_numpy(values if values.flags.writeable else values.copy())
         return self.__dict__[name]
 
-    @cached_property
+    @property
     def native(self) -> Any:
         """The curve of native values, for kernels: the same fields and properties, but for the scores."""
+        return self if self.single else self._native
+
+    @cached_property
+    def _native(self) -> Any:
         if not isinstance(self.m, Tensor) or not self.m.is_cpu:
             return self
         hits, items, hits_above, items_above, offsets, n, m = (
@@ -124,10 +129,35 @@ def of_arrays(
     return with_tensors(HitCurve(*counts), score)
 
 
+def of_one(
+    hits: Array, items: Array, hits_above: Array, items_above: Array, n: int, m: int, *, untied: bool = False
+) -> Any:
+    """The native curve of one ranking of one item at least, made without the steps that a frozen record takes.
+
+    Its m are the hits of all entries, those left out below some rank included.
+    """
+    curve: HitCurve = object.__new__(HitCurve)
+    sizes = np.array([0, len(hits), n, m])
+    curve.__dict__.update(
+        hits=hits,
+        items=items,
+        hits_above=hits_above,
+        items_above=items_above,
+        score=None,
+        offsets=sizes[:2],
+        n=sizes[2:3],
+        m=sizes[3:],
+        untied=untied,
+        seen=sizes[3:],
+        single=True,
+    )
+    return curve
+
+
 def with_tensors(native: Any, score: Tensor | None) -> HitCurve:
     """The curve whose native values are given; its tensors are made when one is asked for."""
     curve: HitCurve = object.__new__(HitCurve)
-    curve.__dict__.update(native=native, score=score)
+    curve.__dict__.update(_native=native, score=score)
     return curve
 
 
