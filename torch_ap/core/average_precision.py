@@ -100,19 +100,23 @@ def _grouped(groups: _Groups) -> Any:
 
 
 def _expected(groups: _Groups) -> Any:
-    """Groups of one item need no formula, and most groups are such: they have one place or none, one hit or none."""
+    """Groups of one item need no formula: they have one place or none, one hit or none."""
     hits, items, hits_above, items_above, places = groups
-    tied = arrays.places(items > 1)
+    flags = items > 1
+    tied = arrays.places(flags)
     if len(tied) == len(items):
         return _expected_of_tied(*groups)
     total = hits * places * ((hits_above + 1) / (items_above + 1))
+    if len(tied) * 2 >= len(items):  # to reckon with all is faster than to pick those
+        return arrays.namespace(total).where(flags, _expected_of_tied(*groups), total)
     if len(tied):
         total[tied] = _expected_of_tied(*(x[tied] for x in groups))
     return total
 
 
 def _expected_of_tied(hits: Any, items: Any, hits_above: Any, items_above: Any, places: Any) -> Any:
-    chance = (hits - 1) / arrays.at_least(items - 1, 1)
+    """For groups of two items at least; NaN for one."""
+    chance = (hits - 1) / (items - 1)
     steps = harmonic_difference(items_above, places)
     return (hits / items) * ((hits_above + 1 - chance * (items_above + 1)) * steps + chance * places)
 
@@ -176,7 +180,7 @@ def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:
     ratios = (hits - x + 1) * (places - x + 1) / (x * (items - hits - places + x))
     likelihood = segments.cumulative(torch.where(nth > 0, ratios, 1).log(), offsets)
     chance = torch.exp(likelihood - segments.maximum_from_right(likelihood, offsets)[offsets[:-1]][group])
-    inside = torch.where(x > 0, _expected_of_tied(x, places, hits_above, items_above, places), 0)
+    inside = _expected((x, places, hits_above, items_above, places))
     ratio = torch.where(hits_above + x > 0, (above + inside) / (hits_above + x), 0)
     return segments.total(chance * ratio, offsets) / segments.total(chance, offsets)
 

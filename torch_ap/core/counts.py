@@ -132,7 +132,7 @@ def hits_in_top(curve: Any, k: Any, ties: str) -> Any:
     if curve.untied:
         return np.array([np.count_nonzero(curve.items_above < k)], np.float64)
     if curve.single:
-        return np.array([_hits_of_one(curve, float(k if isinstance(k, int) else k[0]), ties)])
+        return np.array([_hits_of_one(curve, k if isinstance(k, int) else int(k[0]), ties)], np.float64)
     if not len(curve.items_above):
         return segments.real(curve.m) * 0
     where = arrays.namespace(curve.items_above).where
@@ -145,20 +145,20 @@ def hits_in_top(curve: Any, k: Any, ties: str) -> Any:
     return where(reached > 0, hits_above + hits_within(hits, items, places_within(items, above, k), ties), 0)
 
 
-def _hits_of_one(curve: Any, k: float, ties: str) -> float:
+def _hits_of_one(curve: Any, k: int, ties: str) -> float:
     """:func:`hits_in_top` of one ranking, whose last group in the top k alone is looked at, without arrays."""
     last = np.count_nonzero(curve.items_above < k) - 1
     if last < 0:
         return 0.0
-    hits, items, above = (float(x.item(last)) for x in (curve.hits, curve.items, curve.items_above))
+    hits, items, above = curve.hits.item(last), curve.items.item(last), curve.items_above.item(last)
     places = min(items, k - above)
     if ties == "optimistic":
         inside = min(hits, places)
     elif ties == "pessimistic":
-        inside = max(places - (items - hits), 0.0)
+        inside = max(places - (items - hits), 0)
     else:
         inside = hits * (places / items)
-    return float(curve.hits_above.item(last)) + inside
+    return float(curve.hits_above.item(last) + inside)
 
 
 def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:

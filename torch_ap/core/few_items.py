@@ -72,7 +72,7 @@ def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
     if not len(hit_scores) or not np.count_nonzero(ascending[1:] == ascending[:-1]):
         return untied(ascending, hit_scores, m)
     at_start = np.bincount(ascending.searchsorted(hit_scores))  # of each place, the hits of the group that begins there
-    start = at_start.nonzero()[0][::-1]
+    start = (at_start > 0).nonzero()[0][::-1]
     end = ascending.searchsorted(ascending.take(start), "right")
     hits = at_start.take(start)
     return hit_curve.of_one(hits, end - start, hits.cumsum() - hits, n - end, n, m)

@@ -1,8 +1,7 @@
 """Differences of harmonic numbers, to full precision at any size.
 
 A difference of prefix sums or of digamma values loses all its digits once the ranks are large (at rank 10^8 the error
-is 32%). On CPU the first harmonic numbers are kept as the sums of two floats each, the differences of which lose
-nothing. Beyond them the first terms are added up and the rest comes from ``log1p`` with the Euler-Maclaurin corrections
+is 32%). On CPU the first harmonic numbers are kept as the sums of two floats each, whose differences lose nothing. Beyond them the first terms are added up and the rest comes from ``log1p`` with the Euler-Maclaurin corrections
 of DeTemple and Wang, in which nothing large cancels.
 """
 
@@ -47,20 +46,19 @@ def harmonic_difference(start: Values, length: Values) -> Values:
 
 def _looked_up(start: Array, end: Array) -> Array:
     """What is left of the large parts is exact but for one rounding, that of the small ones is beyond the last bit."""
-    large, small = _numbers()
-    low, high = start.astype(np.intp), end.astype(np.intp)
-    difference: Array = (large.take(high) - large.take(low)) + (small.take(high) - small.take(low))
+    numbers = _numbers()
+    parts = numbers.take(end.astype(np.intp)) - numbers.take(start.astype(np.intp))
+    difference: Array = parts.real + parts.imag
     return difference
 
 
 @functools.cache
-def _numbers() -> tuple[Array, Array]:
-    """The harmonic numbers below ``_KEPT``: H(n) rounded, and what the rounding left, from whole numbers."""
+def _numbers() -> Array:
+    """The harmonic numbers below ``_KEPT``, summed as whole numbers: H(n) rounded, and as the imaginary part the rest."""
     one = 1 << _BITS
     sums = list(itertools.accumulate((one // n for n in range(1, _KEPT)), initial=0))
     large = [x / one for x in sums]
-    small = [(x - int(y * one)) / one for x, y in zip(sums, large, strict=True)]
-    return np.array(large), np.array(small)
+    return np.array([complex(y, (x - int(y * one)) / one) for x, y in zip(sums, large, strict=True)])
 
 
 def _by_terms(start: Tensor, length: Tensor) -> Tensor:

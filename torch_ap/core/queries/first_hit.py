@@ -148,7 +148,7 @@ def _mean(hits: Any, items: Any, above: Any, k: float, *, reciprocal: bool) -> A
     for power in xp.unique(powers[terms > 0]).tolist():
         for rows in _blocks(arrays.places((terms > 0) & (powers == power)), max(1, _MOST_AT_ONCE >> power)):
             columns = (x[rows][:, None] for x in (hits, items, above, terms))
-            value[rows] = _sum(*columns, xp.arange(1 << power, **_where(items)), reciprocal=reciprocal)
+            value[rows] = _sum(*columns, xp.arange(1 << power, dtype=items.dtype, **_where(items)), reciprocal=reciprocal)
     return value
 
 
@@ -162,7 +162,7 @@ def _mean_of_one(hits: float, items: float, above: float, k: float, *, reciproca
         return float(steps / items)
     terms = min(places, math.ceil(_ENOUGH * items / hits))
     power = max(_NARROWEST, (int(terms) - 1).bit_length())
-    return float(_sum(hits, items, above, terms, np.arange(1 << power), reciprocal=reciprocal))
+    return float(_sum(hits, items, above, terms, np.arange(1 << power, dtype=np.float64), reciprocal=reciprocal))
 
 
 def _sum(hits: Any, items: Any, above: Any, terms: Any, step: Any, *, reciprocal: bool) -> Any:
