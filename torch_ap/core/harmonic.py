@@ -1,8 +1,9 @@
 """Differences of harmonic numbers, to full precision at any size.
 
 A difference of prefix sums or of digamma values loses all its digits once the ranks are large (at rank 10^8 the error
-is 32%). On CPU the first harmonic numbers are kept as the sums of two floats each, whose differences lose nothing. Beyond them the first terms are added up and the rest comes from ``log1p`` with the Euler-Maclaurin corrections
-of DeTemple and Wang, in which nothing large cancels.
+is 32%). On CPU the first harmonic numbers are kept as the sums of two floats each, whose differences lose nothing.
+Beyond them the first terms are added up and the rest comes from ``log1p`` with the Euler-Maclaurin corrections of
+DeTemple and Wang, in which nothing large cancels.
 """
 
 import functools
@@ -18,7 +19,7 @@ from torch_ap.core.order import Array
 Values = TypeVar("Values", Tensor, Array)
 
 _TERMS = 16
-_KEPT = 1 << 13
+_KEPT = (1 << 13) + 1
 _BITS = 110  # of the fixed point in which they are summed
 _CORRECTIONS = (1 / 24, -7 / 960, 31 / 8064, -127 / 30720, 511 / 67584)
 
@@ -44,6 +45,15 @@ def harmonic_difference(start: Values, length: Values) -> Values:
     return total
 
 
+def harmonic_step(start: int, length: int) -> float:
+    """:func:`harmonic_difference` of two numbers, to the same bits."""
+    if start + length >= _KEPT:
+        return float(harmonic_difference(np.array([float(start)]), np.array([float(length)]))[0])
+    numbers = _numbers()
+    parts: complex = numbers.item(start + length) - numbers.item(start)
+    return parts.real + parts.imag
+
+
 def _looked_up(start: Array, end: Array) -> Array:
     """What is left of the large parts is exact but for one rounding, that of the small ones is beyond the last bit."""
     numbers = _numbers()
@@ -54,7 +64,7 @@ def _looked_up(start: Array, end: Array) -> Array:
 
 @functools.cache
 def _numbers() -> Array:
-    """The harmonic numbers below ``_KEPT``, summed as whole numbers: H(n) rounded, and as the imaginary part the rest."""
+    """The harmonic numbers below ``_KEPT``, summed as whole numbers: H(n) rounded; the rest as the imaginary part."""
     one = 1 << _BITS
     sums = list(itertools.accumulate((one // n for n in range(1, _KEPT)), initial=0))
     large = [x / one for x in sums]
