@@ -75,7 +75,7 @@ def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
     start = (at_start > 0).nonzero()[0][::-1]
     end = ascending.searchsorted(ascending.take(start), "right")
     hits = at_start.take(start)
-    return hit_curve.of_one(hits, end - start, hits.cumsum() - hits, n - end, n, m)
+    return _of_one(hits, end - start, hits.cumsum() - hits, n - end, n, m)
 
 
 def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
@@ -89,7 +89,32 @@ def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
     n, kept = len(ascending), len(hit_scores)
     items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
     ones = _ONES[:kept]
-    return hit_curve.of_one(ones, ones, _RANKS[:kept], items_above, n, m, untied=True)
+    return _of_one(ones, ones, _RANKS[:kept], items_above, n, m, untied=True)
+
+
+def _of_one(
+    hits: Array, items: Array, hits_above: Array, items_above: Array, n: int, m: int, *, untied: bool = False
+) -> Any:
+    """The native curve of one ranking of one item at least, made without the steps that a frozen record takes.
+
+    Its m are the hits of all entries, those left out below some rank included.
+    """
+    curve: HitCurve = object.__new__(HitCurve)
+    sizes = np.array([0, len(hits), n, m])
+    curve.__dict__.update(
+        hits=hits,
+        items=items,
+        hits_above=hits_above,
+        items_above=items_above,
+        score=None,
+        offsets=sizes[:2],
+        n=sizes[2:3],
+        m=sizes[3:],
+        untied=untied,
+        seen=sizes[3:],
+        single=True,
+    )
+    return curve
 
 
 def rankings(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None = None) -> HitCurve | None:

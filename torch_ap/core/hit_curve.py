@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -127,31 +126,6 @@ def of_arrays(
     """The curve on CPU whose counts are these arrays, which it keeps for kernels to read."""
     counts: Any = (hits, items, hits_above, items_above, None, offsets, n, m)
     return with_tensors(HitCurve(*counts), score)
-
-
-def of_one(
-    hits: Array, items: Array, hits_above: Array, items_above: Array, n: int, m: int, *, untied: bool = False
-) -> Any:
-    """The native curve of one ranking of one item at least, made without the steps that a frozen record takes.
-
-    Its m are the hits of all entries, those left out below some rank included.
-    """
-    curve: HitCurve = object.__new__(HitCurve)
-    sizes = np.array([0, len(hits), n, m])
-    curve.__dict__.update(
-        hits=hits,
-        items=items,
-        hits_above=hits_above,
-        items_above=items_above,
-        score=None,
-        offsets=sizes[:2],
-        n=sizes[2:3],
-        m=sizes[3:],
-        untied=untied,
-        seen=sizes[3:],
-        single=True,
-    )
-    return curve
 
 
 def with_tensors(native: Any, score: Tensor | None) -> HitCurve:

@@ -120,7 +120,7 @@ def _mean_reciprocal_rank(hits: Any, items: Any, above: Any, k: float) -> Any:
     value = arrays.namespace(above).where(above < k, 1 / (above + 1), 0)
     tied = arrays.places((items > 1) & (above < k))
     if len(tied):
-        value[tied] = _mean(*(x[tied] for x in (hits, items, above)), k, reciprocal=True)
+        value[tied] = _mean(hits[tied], items[tied], above[tied], k, reciprocal=True)
     return value
 
 
@@ -129,11 +129,11 @@ def _chance_of_hit(hits: Any, items: Any, above: Any, k: float) -> Any:
     value = segments.real(above < k)
     cut = arrays.places((above < k) & (k <= above + (items - hits)))
     if len(cut):
-        value[cut] = arrays.at_most(_mean(*(x[cut] for x in (hits, items, above)), k, reciprocal=False), 1)
+        value[cut] = arrays.at_most(_mean(hits[cut], items[cut], above[cut], k, reciprocal=False), 1)
     return value
 
 
-def _mean(hits: Any, items: Any, above: Any, k: float, reciprocal: bool) -> Any:
+def _mean(hits: Any, items: Any, above: Any, k: float, *, reciprocal: bool) -> Any:
     """The sum over x, t0 + x <= k, of P(x), or of P(x) / (t0 + x), of each group, all of which begin above rank k.
 
     Groups are summed with others of about as many terms, in rows whose width depends on the group alone.
@@ -146,11 +146,12 @@ def _mean(hits: Any, items: Any, above: Any, k: float, reciprocal: bool) -> Any:
     for power in xp.unique(powers[terms > 0]).tolist():
         step = arrays.steps(1 << power, items)
         for rows in _blocks(arrays.places((terms > 0) & (powers == power)), max(1, _MOST_AT_ONCE >> power)):
-            value[rows] = _sum(*(x[rows][:, None] for x in (hits, items, above, terms)), step, reciprocal)
+            columns = (x[rows][:, None] for x in (hits, items, above, terms))
+            value[rows] = _sum(*columns, step=step, reciprocal=reciprocal)
     return value
 
 
-def _mean_of_one(hits: int, items: int, above: int, k: int | None, reciprocal: bool) -> float:
+def _mean_of_one(hits: int, items: int, above: int, k: int | None, *, reciprocal: bool) -> float:
     """:func:`_mean` of one group, to the same bits."""
     places = items - hits + 1 if k is None else min(items - hits + 1, k - above)
     if places <= 0:
@@ -159,11 +160,12 @@ def _mean_of_one(hits: int, items: int, above: int, k: int | None, reciprocal: b
         return (harmonic_step(above, places) if reciprocal else places) / items
     terms = min(places, math.ceil(_ENOUGH * items / hits))
     power = max(_NARROWEST, (terms - 1).bit_length())
-    return float(_sum(hits, items, above, terms, np.arange(1 << power, dtype=np.float64), reciprocal))
+    step = np.arange(1 << power, dtype=np.float64)
+    return float(_sum(hits, items, above, terms, step=step, reciprocal=reciprocal))
 
 
 @arrays.quiet
-def _sum(hits: Any, items: Any, above: Any, terms: Any, step: Any, reciprocal: bool) -> Any:
+def _sum(hits: Any, items: Any, above: Any, terms: Any, *, step: Any, reciprocal: bool) -> Any:
     """The first terms, of one group or of one a row."""
     chance = arrays.namespace(step).where(step < terms, (items - hits + 1 - step) / (items - step), 0)
     chance[..., :1] = hits / items
