@@ -72,7 +72,7 @@ def functions(size: int, device: str) -> list[Row]:
 
 
 def one_query(size: int, device: str, *, tied: bool = False) -> list[Row]:
-    """The functions of retrieval, which torchmetrics has for one query only; with at most 21 distinct scores if tied."""
+    """The functions of retrieval, which torchmetrics has for one query only; if tied, of 21 scores at most."""
     preds, target = batch(size, device)
     if tied:
         preds = (preds * 20).round() / 20
