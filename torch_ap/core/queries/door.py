@@ -114,7 +114,7 @@ class QueryDoor:
         if arrays is None or not isinstance(indexes, Tensor) or indexes.dtype != torch.int64 or not indexes.is_cpu:
             return None
         scores, flags = arrays
-        if few_items.holds_nan(scores) or indexes.shape != preds.shape:
+        if indexes.shape != scores.shape or few_items.holds_nan(scores):
             return None
         own = flags.copy() if target.dtype == torch.bool else flags
         return QueryBatch(torch.from_numpy(scores.copy()), torch.from_numpy(own.view(np.uint8)), indexes.clone())
