@@ -59,6 +59,7 @@ def batches():
             yield tied.double() / 3, target.to(torch.uint8)
             yield untied.to(torch.int64), target.to(torch.int32)
             yield tied.to(torch.bfloat16), target
+    yield torch.randint(0, 30, (300,), generator=generator) / 30, torch.arange(300) % 7 // 6
 
 
 def outcome(call, *args):
