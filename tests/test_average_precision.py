@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests import oracles
 from tests.strategies import FLOATS, rankings
+from torch_ap import functional
 from torch_ap.core import builders
 from torch_ap.core.average_precision import average_precision
 from torch_ap.core.convention import DENOMINATORS, TIES
@@ -127,3 +128,12 @@ def test_weights(ranking, weights):
     curve = builders.from_scores(torch.tensor(scores), torch.tensor(relevant), weight=torch.tensor(weights))
     exact = oracles.weighted_average_precision(scores, relevant, weights)
     assert agree(average_precision(curve).item(), exact, 1e-12)
+
+
+@pytest.mark.parametrize("scale", [2.0**-970, 2.0**-500, 2.0**950])
+def test_only_the_ratios_of_weights_count(scale):
+    generator = torch.Generator().manual_seed(0)
+    scores, relevant = torch.rand(50, generator=generator).double(), torch.rand(50, generator=generator) < 0.3
+    weights = torch.rand(50, generator=generator).double()
+    values = [functional.binary_average_precision(scores, relevant, weights=weights * x) for x in (1, scale)]
+    assert values[0] == values[1]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from torch_ap import cli
 from torch_ap.commands.diagnosis import Evidence, causes
 from torch_ap.core.convention import TIES
 from torch_ap.core.messages import shown
-from torch_ap.files import trec_names
+from torch_ap.files import entries, trec_names
 from torch_ap.files.trec import read_run
 from torch_ap.files.voc import read_voc
 
@@ -45,6 +46,12 @@ def test_every_name_of_the_package_is_there():
         assert name in dir(torch_ap)
     with pytest.raises(AttributeError, match="module 'torch_ap' has no attribute 'nothing'"):
         _ = torch_ap.nothing
+
+
+def test_help_of_the_package_lists_what_it_has():
+    table = torch_ap.__doc__.split("\n" + "=" * 29)[2]
+    told = [line.split()[0] for line in table.splitlines()[1:]]
+    assert sorted(told) == sorted(set(torch_ap.__all__) - {"__version__"})
 
 
 def test_conventions_of_the_command_are_those_of_the_library():
@@ -414,3 +421,33 @@ def test_values_are_shown_in_80_characters():
 def test_short_values_are_shown_as_they_are():
     for value in ("x", b"y", 1.5, None, [1, 2, 3], {"a": 1}, "x" * 77):
         assert shown(value) == repr(value)
+
+
+def test_annotations_are_read_once_however_many_results_there_are(coco, tmp_path, capsys, monkeypatch):
+    opened, load = [], entries.load
+    monkeypatch.setattr(entries, "load", lambda path: opened.append(Path(path).name) or load(path))
+    assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, "--compare", str(tmp_path / "found.json")) == 0
+    assert sorted(opened) == ["found.json", "found.json", "truth.json"]
+    assert "difference of the mean +0.0000" in capsys.readouterr().out
+
+
+def test_a_class_without_truths_is_a_dash_in_tables_and_as_peers_have_it_in_json(tmp_path, capsys):
+    box = {"image_id": 1, "category_id": 1, "bbox": [10, 10, 20, 20]}
+    names = [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}]
+    (tmp_path / "truth.json").write_text(json.dumps({"images": [{"id": 1}], "annotations": [box], "categories": names}))
+    found = [{**box, "score": 0.9}, {**box, "category_id": 2, "score": 0.8}]
+    (tmp_path / "found.json").write_text(json.dumps(found))
+    files = [str(tmp_path / name) for name in ("truth.json", "found.json")]
+    assert cli.main(["coco", *files, "--per-class"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["dog", "-", "-", "-", "-", "0", "1", "0", "1"]
+    assert cli.main(["coco", *files, "--per-class", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["per_class"]["ap"] == [pytest.approx(1), -1]
+    for folder, line in (("truth", "cat"), ("found", "cat 0.9"), ("found", "dog 0.8")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        with (tmp_path / folder / "1.txt").open("a") as file:
+            file.write(f"{line} 10 10 30 30\n")
+    folders = [str(tmp_path / name) for name in ("truth", "found")]
+    assert cli.main(["voc", *folders]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["dog", "-"]
+    assert cli.main(["voc", *folders, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["per_class"] == {"cat": 1, "dog": None}

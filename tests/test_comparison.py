@@ -12,6 +12,9 @@ from scipy import stats
 
 from benchmarks.coverage import many_systems, systems
 from tests import oracles_inference as oracles
+from torch_ap import BinaryAveragePrecision, RetrievalMAP, inference
+from torch_ap.commands.compare_runs import compared
+from torch_ap.files.report import Result
 from torch_ap.functional import binary_average_precision
 from torch_ap.inference import Resampling, compare_rankings
 from torch_ap.inference.comparison import METHODS
@@ -237,3 +240,51 @@ def test_on_cuda(method):
     assert there.difference == pytest.approx(here.difference, abs=1e-13)
     assert there.standard_error == pytest.approx(here.standard_error, rel=0.1)
     assert there.p_value == pytest.approx(here.p_value, abs=0.03)
+
+
+FAR, NEAR = torch.tensor([1.0, 0.9]).double(), torch.tensor([0.0, 0.1]).double()
+HITS_FIRST, HITS_LAST = torch.tensor([5.0, 4, 2, 3, 1]), torch.tensor([1.0, 2, 4, 3, 5])
+
+
+def by_metric(kind, systems, target):
+    metrics = [kind() for _ in systems]
+    for metric, preds in zip(metrics, systems, strict=True):
+        metric.update(preds, target)
+    return metrics[0].compare(metrics[1])
+
+
+EVERY_DIFFERENCE = {
+    "compare_queries": lambda: inference.compare_queries(FAR, NEAR, bounds=(0, 1)),
+    "compare_splits": lambda: inference.compare_splits(FAR, NEAR, 9, 1, bounds=(0, 1)),
+    "torch-ap trec": lambda: compared(*(Result(["a", "b"], x, 0.5) for x in (NEAR, FAR))),
+    "RetrievalMAP": lambda: by_metric(
+        RetrievalMAP, (torch.eye(3)[:2], 1 - torch.eye(3)[:2]), torch.tensor([[1, 0, 0], [0, 1, 1]])
+    ),
+    **{
+        f"compare_rankings, {method}": lambda method=method: compare_rankings(
+            HITS_FIRST, HITS_LAST, torch.tensor([1, 1, 0, 0, 0]), method=method
+        )
+        for method in METHODS
+    },
+    "BinaryAveragePrecision": lambda: by_metric(
+        BinaryAveragePrecision, (HITS_FIRST, HITS_LAST), torch.tensor([1, 1, 0, 0, 0])
+    ),
+}
+
+
+@pytest.mark.parametrize("find", EVERY_DIFFERENCE.values(), ids=EVERY_DIFFERENCE)
+def test_no_interval_of_a_difference_leaves_what_is_possible(find):
+    found = find()
+    assert -1 <= found.low <= found.difference <= found.high <= 1
+
+
+def test_the_range_of_a_difference_is_that_of_its_values():
+    for compare in (inference.compare_queries, lambda *x, **how: inference.compare_splits(*x, 9, 1, **how)):
+        free, scaled = compare(FAR, NEAR), compare(10 * FAR, 10 * NEAR, bounds=(0, 10))
+        assert free.low < -1 or free.high > 1
+        assert (scaled.low, scaled.high) == pytest.approx((max(10 * free.low, -10), 10))
+        with pytest.raises(ValueError, match=r"`values_a` must lie within `bounds`, \(0, 1\), got 10"):
+            compare(10 * FAR, NEAR, bounds=(0, 1))
+        for bad in ((1, 0), 1, (0, None)):
+            with pytest.raises(ValueError, match="`bounds` must be None or two ascending numbers"):
+                compare(FAR, NEAR, bounds=bad)

@@ -82,3 +82,19 @@ def test_a_name_that_does_not_exist_would_be_found():
     with pytest.raises(AttributeError):
         resolve("functional.Counts.no_such_ratio")
     assert said("x = 1\nprint(x)  # 1\nfor y in (1,):\n    print(y)\n# 1\n") == ["1", "1"]
+
+
+def test_the_index_has_everything_that_is_public_and_nothing_else():
+    index = [row for row in ROWS if " | ".join(row) in PAGE.split("\n## ")[0]][1:]
+    named = {name.partition("(")[0] for row in index for name in re.findall(r"`([^`]+)`", row[2])}
+    public = {
+        f"{package}.{name}"
+        for package in ("functional", "inference")
+        for name, value in vars(getattr(torch_ap, package)).items()
+        if name in getattr(torch_ap, package).__all__ and inspect.isfunction(value)
+    }
+    assert {name for name in named if not name.startswith("sklearn.")} == public
+    classes = {name for row in index for name in re.findall(r"`([A-Z]\w+)`", row[1])}
+    assert classes == {name for name in torch_ap.__all__ if inspect.isclass(getattr(torch_ap, name))}
+    commands = {name for row in index for name in re.findall(r"`torch-ap (\w+)`", row[1])}
+    assert commands == {"trec", "coco", "voc"}

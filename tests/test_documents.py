@@ -162,3 +162,17 @@ DECIDED, RANKED, LEARNT = "Two equally good systems' decisions", "4 equally good
 def test_equally_good_systems_are_told_apart_as_often_as_docstrings_say(function, section, rows):
     shares = [f"{100 * float(measured(section, *row)[0][-2]):.1f}" for row in rows]
     assert f"{' / '.join(shares)}%" in " ".join(function.__doc__.split())
+
+
+def test_few_misses_are_covered_as_the_docstring_says():
+    found = {
+        (misses, degrees): as_said(row[6])
+        for misses in ("2", "3", "5", "10")
+        for row in measured("AP of few misses", misses, "random", "influence", "iid", "95%")
+        for degrees in [row[5]]
+    }
+    text = " ".join(average_precision_interval.__doc__.split())
+    for misses in ("2", "3", "5", "10"):
+        assert f"{found[misses, 'min(m, q) - 1']} with {misses}" in text
+    least = [found[misses, "m - 1"].split(" / ")[0] for misses in ("2", "3", "5", "10")]
+    assert f"{', '.join(least[:-1])} and {least[-1]} at least" in text

@@ -154,7 +154,7 @@ FAULTS = [
     ("segm", OUTLINE, [[1, 2, 10**400, 4, 5, 6]], "points lie in or near their image, 20 by 24"),
     ("segm", MASK, {"size": [20, 24]}, "found.json[1]: 'segmentation' must be a dict with 'size'"),
     ("segm", MASK, CODE | {"size": [24, 20]}, "found.json[1]: 'segmentation' must have the height"),
-    ("segm", MASK, CODE | {"size": [10, 24]}, "found.json[1]: 'segmentation': 'counts' must be ru"),
+    ("segm", MASK, CODE | {"size": [10, 24]}, "found.json[1]: 'segmentation' must have the height"),
     ("segm", MASK, CODE | {"size": None}, "found.json[1]: 'segmentation': 'size' must hold height"),
     ("segm", MASK, CODE | {"counts": [0, 2**62]}, "counts' must be runs that add up to height tim"),
     (

@@ -1,12 +1,14 @@
 """Differences of harmonic numbers against exact fractions and long sums."""
 
+import itertools
 import math
 from fractions import Fraction
 
 import pytest
 import torch
 
-from torch_ap.core.harmonic import harmonic_difference
+from torch_ap.core import harmonic
+from torch_ap.core.harmonic import harmonic_difference, harmonic_step
 
 
 def difference(start, length):
@@ -32,3 +34,19 @@ def test_many_at_once_of_any_shape():
 def test_large_ranks(start):
     exact = math.fsum(1 / (start + j) for j in range(1, 10**5 + 1))
     assert difference(start, 10**5) == pytest.approx(exact, rel=1e-14)
+
+
+@pytest.mark.parametrize("start", [0, 1, 4000, 8170, 8191])
+def test_every_length_to_the_last_bits(start):
+    """What is looked up ends within these."""
+    exact = list(itertools.accumulate((Fraction(1, start + j) for j in range(1, 42)), initial=Fraction(0)))
+    lengths = torch.arange(42).double()
+    found = harmonic_difference(torch.full_like(lengths, start), lengths).tolist()
+    assert found == pytest.approx([float(x) for x in exact], rel=1e-15, abs=0)
+    assert [harmonic_step(start, length) for length in range(42)] == found
+
+
+def test_what_is_kept_agrees_with_what_is_summed():
+    start, length = torch.arange(3000).double(), torch.arange(3000).flip(0).double()
+    summed = harmonic._by_terms(start, length)
+    assert harmonic_difference(start, length).tolist() == pytest.approx(summed.tolist(), rel=3e-15, abs=0)

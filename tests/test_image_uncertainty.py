@@ -264,9 +264,9 @@ def test_other_metrics_and_other_images_are_refused():
     with pytest.raises(ValueError, match="interpolation: 'all-points' here, '11-point' there"):
         fed("voc 2010", *scene(1, "voc")).compare(fed("voc 2007", *scene(1, "voc")))
     one = {"box_format": "xywh", "iou_type": ("bbox", "segm")}
-    with pytest.raises(ValueError, match="iou_types"):
+    with pytest.raises(ValueError, match="iou_type: "):
         metric.compare(MeanAveragePrecision(**one))
-    with pytest.raises(ValueError, match="validate: True here, False there"):
+    with pytest.raises(ValueError, match="validate_args: True here, False there"):
         metric.compare(fed("coco", preds, target, validate_args=False))
     other = fed("coco", preds, target, class_metrics=True)
     assert metric.compare(other, resampling=FEW).p_value == 1

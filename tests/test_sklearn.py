@@ -155,3 +155,29 @@ def test_the_greater_label_is_the_positive_one():
     scores = [0.9, 0.8, 0.1]
     assert average_precision_score([0, -1, -1], scores) == 1
     assert average_precision_score([-1, -1, 1], scores) == average_precision_score([0, 0, 1], scores)
+
+
+@pytest.mark.parametrize("names", [[0, 1], [-1, 1], ["no", "yes"], "abcd"], ids=str)
+@pytest.mark.parametrize("lacking", [0, -1])
+def test_a_fold_that_lacks_a_class_is_what_scikit_learn_makes_of_it(names, lacking):
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    labels = np.asarray(list(names))[np.digitize(x[:, 0], [-0.5, 0.2, 0.8] if len(names) > 2 else [0])]
+    fold = np.flatnonzero(labels != names[lacking])[:10]
+    found = []
+    for scoring in (average_precision_scorer, "average_precision"):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            cv = [(np.setdiff1d(np.arange(60), fold), fold)]
+            found.append(cross_val_score(LogisticRegression(), x, labels, scoring=scoring, cv=cv)[0])
+        assert len(said) == (found[-1] != 1)
+    np.testing.assert_equal(*found)
+    assert found[0] == ({0: 1, -1: 0}[lacking] if names[-1] == 1 else pytest.approx(np.nan, nan_ok=True))
+
+
+def test_classes_that_a_fold_lacks_can_be_named():
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    names = np.array(["no", "yes"])[(x[:, 0] > 0).astype(int)]
+    fold = np.flatnonzero(names == "yes")[:10]
+    cv = [(np.setdiff1d(np.arange(60), fold), fold)]
+    scorer = make_scorer(average_precision_score, response_method="decision_function", pos_label="yes")
+    assert cross_val_score(LogisticRegression(), x, names, scoring=scorer, cv=cv) == 1

@@ -400,3 +400,24 @@ def test_an_empty_batch_says_nothing_of_dtypes(dtype):
         assert metric.compute() == 1
     metric.update(floats, target)
     assert metric.compute() == 1
+
+
+def tensors_of(state):
+    return [x for value in state.values() for x in (value if isinstance(value, list) else [value])]
+
+
+@each_metric
+def test_a_state_given_stays_its_owners(row):
+    source, *loaded = (row.new() for _ in range(4))
+    source.persistent(True)
+    source.update(**row.batches()[0])
+    value = source.compute()
+    checkpoint, whole = source.state_dict(), copy.deepcopy(source.metric_state)
+    loaded[0].load_state_dict(checkpoint)
+    loaded[1].merge_state(whole)
+    loaded[2].merge_state(source)
+    for tensor in [*checkpoint.values(), *tensors_of(whole), *tensors_of(source.metric_state)]:
+        for one in tensor if isinstance(tensor, list) else [tensor]:
+            one.zero_()
+    for metric in loaded:
+        same(metric.compute(), value)

@@ -1,5 +1,28 @@
 """Average precision for PyTorch: exact, named, fast.
 
+=============================  =====================================================================
+name                           what it is
+=============================  =====================================================================
+AveragePrecision               makes the metric of the task that is named
+BinaryAveragePrecision         AP of one ranking
+MulticlassAveragePrecision     AP of each class against the rest, and their average
+MultilabelAveragePrecision     AP of each label, and their average
+RetrievalMAP                   mean AP over queries
+RetrievalPrecision             mean precision at k over queries
+RetrievalRecall                mean recall at k over queries
+RetrievalFBeta                 mean F_beta at k over queries
+RetrievalRPrecision            mean R-precision over queries
+RetrievalFallOut               mean fall-out at k over queries
+RetrievalHitRate               share of queries with a relevant item in the top k
+RetrievalMRR                   mean reciprocal rank of the first relevant item
+MeanAveragePrecision           COCO's mean AP and AR of object detectors
+VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
+functional                     the same, and more, as functions of tensors
+inference                      chance level, intervals, comparisons
+=============================  =====================================================================
+
+Beside them: ``torch_ap.files`` (TREC, COCO, VOC, YOLO), ``torch_ap.sklearn`` (a scorer) and the command ``torch-ap``.
+
 Everything here is imported when it is first asked for, so that ``torch-ap --help`` need not wait for torch.
 """
 

@@ -44,7 +44,7 @@ def average_precision_score(
             scikit-learn.
 
     Returns:
-        A float.
+        A float. Without a positive it is 0, with a warning, unless ``empty_target_action`` says otherwise.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -80,6 +80,11 @@ for ``decision_function``, or else for ``predict_proba``, as scikit-learn's own 
 several compares items, for which probabilities are the better scores:
 ``make_scorer(average_precision_score, response_method="predict_proba")``. With conventions of one's own:
 ``make_scorer(average_precision_score, response_method=("decision_function", "predict_proba"), top_k=10)``.
+
+A fold that lacks a class has the value that scikit-learn's own scorer gives it. Of labels 0 and 1, or -1 and 1, without
+a positive: 0, with a warning; without a negative: 1. Of other labels, and of more than two classes, cross-validation
+warns and makes it NaN (its ``error_score``), for a fold does not say which classes there are: stratify the folds, or
+give ``labels`` or ``pos_label`` to ``make_scorer``.
 """
 
 

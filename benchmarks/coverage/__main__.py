@@ -12,6 +12,7 @@ from benchmarks.coverage import (
     chance,
     detectors,
     equals,
+    few_misses,
     images,
     perfect,
     queries,
@@ -23,9 +24,9 @@ from benchmarks.coverage.expected import LAW_TRIALS, TRIALS
 from benchmarks.coverage.tasks import Options, run_all
 
 _PARTS = {
-    "rankings": rankings, "perfect": perfect, "band": band, "at-rank": at_rank, "thresholds": thresholds,
-    "chance": chance, "systems": systems, "queries": queries, "images": images, "detectors": detectors,
-    "equals": equals,
+    "rankings": rankings, "perfect": perfect, "few-misses": few_misses, "band": band, "at-rank": at_rank,
+    "thresholds": thresholds, "chance": chance, "systems": systems, "queries": queries, "images": images,
+    "detectors": detectors, "equals": equals,
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import torch
 
 from torch_ap.commands import diagnosis, images
 from torch_ap.commands.notes import note
-from torch_ap.files.coco import CocoData, read_coco
+from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
 from torch_ap.functional.coco_report import per_class
@@ -23,7 +23,8 @@ _COLUMNS = ("ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
-    data = _read(args, args.results)
+    annotations = read_annotations(args.annotations, args.iou_type)
+    data = _read(args, annotations, args.results)
     settings = settings_of(
         box_format="xywh",
         iou_type=args.iou_type,
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     )
     numbers = coco_evaluation.match(settings, admitted(settings.door, data.preds, data.target), args.iou_type)
     table = per_class(numbers, data.class_names, 0.5, float("-inf")) if args.per_class else None
-    interval, compared = _stated(args, data)
+    interval, compared = _stated(args, annotations, data)
     if args.json:
         summary: dict[str, Any] = {name: value.item() for name, value in numbers.summary().items()}
         summary |= images.plain(interval) | ({"compared": images.plain(compared)} if compared else {})
@@ -55,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(args: argparse.Namespace, results: str) -> CocoData:
+def _read(args: argparse.Namespace, annotations: CocoAnnotations, results: str) -> CocoData:
     """What the files hold; what is likely wrong with it is said."""
-    data = read_coco(args.annotations, results, args.iou_type)
+    data = with_results(annotations, results)
     detections = len(data.preds["labels"]) if isinstance(data.preds, Mapping) else sum(map(_detections, data.preds))
     images.refuse_empty(detections, results, args.allow_empty)
     for cause in diagnosis.causes(
@@ -71,7 +72,9 @@ def _detections(image: Mapping[str, Any]) -> int:
     return len(image["labels"])
 
 
-def _stated(args: argparse.Namespace, data: CocoData) -> tuple[images.Numbers, images.Numbers]:
+def _stated(
+    args: argparse.Namespace, annotations: CocoAnnotations, data: CocoData
+) -> tuple[images.Numbers, images.Numbers]:
     """Interval and comparison, as far as they are asked for."""
     if not args.interval and args.compare is None:
         return {}, {}
@@ -79,7 +82,7 @@ def _stated(args: argparse.Namespace, data: CocoData) -> tuple[images.Numbers, i
     interval = images.interval(metric) if args.interval else {}
     if args.compare is None:
         return interval, {}
-    other = _read(args, args.compare)
+    other = _read(args, annotations, args.compare)
     return interval, images.compared(metric, _metric(other, args.iou_type))
 
 
@@ -107,7 +110,10 @@ def _lines(numbers: CocoNumbers) -> list[str]:
 
 
 def _rows(table: dict[str, Any]) -> list[str]:
-    """The table, aligned; true and false positives are at IoU 0.5, of any score."""
+    """The table, aligned; true and false positives are at IoU 0.5, of any score.
+
+    "-" where a class has no ground truths: pycocotools' -1, which JSON keeps.
+    """
     cells = [[name, *(_cell(table[column][row]) for column in _COLUMNS)] for row, name in enumerate(table["name"])]
     lines = [["class", *_COLUMNS], *cells]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS) + 1)]
@@ -118,4 +124,6 @@ def _rows(table: dict[str, Any]) -> list[str]:
 
 
 def _cell(value: torch.Tensor) -> str:
-    return f"{float(value):.3f}" if value.is_floating_point() else str(int(value))
+    if value.is_floating_point():
+        return "-" if value < 0 else f"{float(value):.3f}"
+    return str(int(value))

@@ -8,7 +8,7 @@ import torch
 
 from torch_ap.commands.options import LEVEL
 from torch_ap.files.report import Result
-from torch_ap.functional.query_evaluation import floored_logs
+from torch_ap.functional.query_evaluation import GM_FLOOR, floored_logs
 from torch_ap.inference.queries import QueryComparison, compare_queries
 
 DIFFERENCES = ("queries", "difference", "low", "high", "standard_error", "effect_size", "p_t", "p_randomization")
@@ -43,10 +43,10 @@ def compared(first: Result, other: Result) -> QueryComparison | None:
     if not shared:
         return None
     mine, base = torch.tensor(shared).t()
-    a, b = other.values[mine], first.values[base]
+    a, b, bounds = other.values[mine], first.values[base], (0.0, 1.0)
     if first.geometric:
-        a, b = floored_logs(a), floored_logs(b)
-    return compare_queries(a, b, level=LEVEL)
+        a, b, bounds = floored_logs(a), floored_logs(b), (math.log(GM_FLOOR), 0.0)
+    return compare_queries(a, b, level=LEVEL, bounds=bounds)
 
 
 def comparisons(results: Mapping[str, Mapping[str, Result]]) -> Comparisons:

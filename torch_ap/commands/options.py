@@ -17,7 +17,8 @@ _CONVENTION = (
 )
 _COMPARE = (
     "each run against the first, over the queries that both have: mean difference, its "
-    f"{100 * LEVEL:g}%% t interval, and p-values of the paired t test and of Fisher's randomization test. "
+    f"{100 * LEVEL:g}%% t interval, cut off where no two values differ by more, and p-values of the paired t test and "
+    "of Fisher's randomization test. "
     "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
 )
 _YOLO = (
@@ -66,7 +67,11 @@ def add_coco(subparsers: Subparsers) -> None:
     parser.add_argument("annotations", help="JSON of images, annotations and categories")
     parser.add_argument("results", help="JSON list of detections")
     parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
-    parser.add_argument("--per-class", action="store_true", help="a table with a row a category too")
+    parser.add_argument(
+        "--per-class",
+        action="store_true",
+        help='a table with a row a category too, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
+    )
     _add_interval(parser)
     parser.add_argument(
         "--compare", metavar="RESULTS", help="another list of detections: its mean's difference, interval and p-value"

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 
 from torch_ap.commands import diagnosis, images
 from torch_ap.commands.notes import note
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     width = max(map(len, (*each, "mean")))
     for name, value in (*each.items(), ("mean", found["map"].item())):
-        print(f"{name.ljust(width)}  {value:.4f}")
+        print(f"{name.ljust(width)}  {'-' if math.isnan(value) else f'{value:.4f}'}")
     if interval:
         print(images.interval_line(interval))
     return 0

@@ -53,3 +53,10 @@ def some(flags: Any) -> bool:
 def every(flags: Tensor) -> bool:
     """Whether all flags are set, as far as a look does not stall a device."""
     return flags.is_cpu and bool(np.count_nonzero(flags.numpy()) == flags.shape[0])
+
+
+def steps(number: int, like: Any) -> Any:
+    """0, 1, 2, ... in the dtype of native values, and where they lie."""
+    if isinstance(like, Tensor):
+        return torch.arange(number, dtype=like.dtype, device=like.device)
+    return np.arange(number, dtype=like.dtype)

@@ -18,14 +18,16 @@ At k a grouped group is cut: it enters as L items with their r L / g expected hi
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core import arrays, segments
-from torch_ap.core.harmonic import harmonic_difference
+from torch_ap.core.harmonic import harmonic_difference, harmonic_step
 from torch_ap.core.hit_curve import HitCurve
 
 _Groups: TypeAlias = tuple[Any, Any, Any, Any, Any]
+_FEW_GROUPS = 8  # whose values are found sooner one by one
 
 
 @arrays.quiet
@@ -47,7 +49,10 @@ def average_precision(
     """
     values = curve.native
     m = segments.real(values.m)
-    if (top_k is None and ties == "grouped") or not _any_tied(values):
+    if values.single and ties == "expected" and denominator != "found" and len(values.hits) <= _FEW_GROUPS:
+        total = segments.total(np.array(_expected_of_few(values, top_k), np.float64), values.offsets)
+        ratio = None
+    elif (top_k is None and ties == "grouped") or not _any_tied(values):
         # the same as below, in half the passes over memory
         hits = values.hits if top_k is None else values.hits * (values.items_above < top_k)
         total = segments.total_product(hits, values.precision, values.offsets)
@@ -63,7 +68,7 @@ def average_precision(
 
 
 def _any_tied(curve: Any) -> bool:
-    return not curve.untied and arrays.some(curve.items > 1)
+    return not curve.untied and (curve.single or arrays.some(curve.items > 1))
 
 
 def _per(total: Any, found: Any) -> Any:
@@ -100,17 +105,37 @@ def _grouped(groups: _Groups) -> Any:
 
 
 def _expected(groups: _Groups) -> Any:
-    """Groups of one item need no formula, and most groups are such."""
+    """Groups of one item need no formula: they have one place or none, one hit or none."""
     hits, items, hits_above, items_above, places = groups
-    total = arrays.namespace(hits).where((places > 0) & (hits > 0), (hits_above + 1) / (items_above + 1), 0)
-    tied = arrays.places(items > 1)
+    flags = items > 1
+    tied = arrays.places(flags)
+    if len(tied) == len(items):
+        return _expected_of_tied(*groups)
+    total = hits * places * ((hits_above + 1) / (items_above + 1))
+    if len(tied) * 2 >= len(items):  # to reckon with all is faster than to pick those
+        return arrays.namespace(total).where(flags, _expected_of_tied(*groups), total)
     if len(tied):
         total[tied] = _expected_of_tied(*(x[tied] for x in groups))
     return total
 
 
+def _expected_of_few(curve: Any, top_k: int | None) -> list[float]:
+    """:func:`_expected` of one ranking's groups, a few that hold a hit each, without arrays; to the same bits."""
+    added = []
+    columns = (curve.hits, curve.items, curve.hits_above, curve.items_above)
+    for hits, items, hits_above, above in zip(*(x.tolist() for x in columns), strict=True):
+        places = items if top_k is None else max(0, min(items, top_k - above))
+        if items == 1:
+            added.append(places * ((hits_above + 1) / (above + 1)))
+            continue
+        chance, steps = (hits - 1) / (items - 1), harmonic_step(above, places)
+        added.append((hits / items) * ((hits_above + 1 - chance * (above + 1)) * steps + chance * places))
+    return added
+
+
 def _expected_of_tied(hits: Any, items: Any, hits_above: Any, items_above: Any, places: Any) -> Any:
-    chance = (hits - 1) / arrays.at_least(items - 1, 1)
+    """For groups of two items at least; NaN for one."""
+    chance = (hits - 1) / (items - 1)
     steps = harmonic_difference(items_above, places)
     return (hits / items) * ((hits_above + 1 - chance * (items_above + 1)) * steps + chance * places)
 
@@ -174,7 +199,7 @@ def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:
     ratios = (hits - x + 1) * (places - x + 1) / (x * (items - hits - places + x))
     likelihood = segments.cumulative(torch.where(nth > 0, ratios, 1).log(), offsets)
     chance = torch.exp(likelihood - segments.maximum_from_right(likelihood, offsets)[offsets[:-1]][group])
-    inside = torch.where(x > 0, _expected_of_tied(x, places, hits_above, items_above, places), 0)
+    inside = _expected((x, places, hits_above, items_above, places))
     ratio = torch.where(hits_above + x > 0, (above + inside) / (hits_above + x), 0)
     return segments.total(chance * ratio, offsets) / segments.total(chance, offsets)
 

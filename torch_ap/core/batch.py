@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
@@ -96,8 +95,10 @@ class Door:
 
     def __call__(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Check a batch and lay it out; the tensors given are never written to."""
-        if weights is None and self.plain and (batch := self._usual(preds, target)) is not None:
-            return batch
+        if weights is None and self.plain:
+            small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.unit_range)
+            if small is not None:
+                return Batch(preds, torch.from_numpy(small[1]))
         self._check_form(preds, target, weights)
         preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
         if self.normalizes:
@@ -116,19 +117,6 @@ class Door:
         if broken is not None and missing is not None and self.nan_strategy == "warn":
             broken[NAN_SCORE] = missing.any()
         return Batch(preds, target, weights, broken)
-
-    def _usual(self, preds: Tensor, target: Tensor) -> Batch | None:
-        """A small batch of one ranking in which nothing is out of the ordinary; None where something is, or may be."""
-        given = few_items.arrays_of(preds, target, graded=False)
-        if given is None:
-            return None
-        scores, flags = given
-        if self.unit_range:
-            if not (scores.min() >= 0 and scores.max() <= 1):  # so it is for NaN too
-                return None
-        elif few_items.holds_nan(scores):
-            return None
-        return Batch(preds, torch.from_numpy((flags.copy() if target.dtype == torch.bool else flags).view(np.uint8)))
 
     def no_items(self, device: torch.device | None = None) -> Batch:
         """The layout of a batch of nothing."""

@@ -48,6 +48,11 @@ class Convention:
             checks.one_of("interpolation", self.interpolation, INTERPOLATIONS, or_else="a 1-D tensor of recall levels")
         if self.interpolation is not None and self.top_k is not None:
             raise ValueError(f"`top_k` has no meaning with `interpolation`, got top_k={self.top_k}; give one of them")
+        if self.interpolation is not None and self.denominator != "min":
+            raise ValueError(
+                f"`denominator` has no meaning with `interpolation`, got denominator={self.denominator!r}; give one of "
+                "them"
+            )
         if self.interpolation is not None and self.ties == "expected":
             raise ValueError(
                 "`interpolation` has no closed form for `ties='expected'`; use 'grouped', 'optimistic' or 'pessimistic'"

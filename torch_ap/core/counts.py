@@ -129,11 +129,34 @@ def hits_in_top(curve: Any, k: Any, ties: str) -> Any:
     Args:
         curve, k, ties: as of :func:`counts_at_rank`, native values.
     """
-    if curve.untied:
-        return np.array([np.count_nonzero(curve.items_above < k)], np.float64)
+    if curve.single:
+        return np.array([hits_of_one(curve, k if isinstance(k, int) else int(k[0]), ties)])
+    if not len(curve.items_above):
+        return segments.real(curve.m) * 0
+    where = arrays.namespace(curve.items_above).where
     cut = k if isinstance(k, int) else segments.each_entry(k, curve.offsets)
-    hits, items, above = (segments.real(x) for x in (curve.hits, curve.items, curve.items_above))
-    return segments.total(hits_within(hits, items, places_within(items, above, cut), ties), curve.offsets)
+    reached = segments.total(where(curve.items_above < cut, 1, 0), curve.offsets)
+    last = arrays.at_least(curve.offsets[:-1] + reached - 1, 0)
+    hits, items, hits_above, above = (
+        segments.real(x[last]) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
+    )
+    return where(reached > 0, hits_above + hits_within(hits, items, places_within(items, above, k), ties), 0)
+
+
+def hits_of_one(curve: Any, k: int, ties: str) -> float:
+    """:func:`hits_in_top` of one ranking, whose last group in the top k alone is looked at, without arrays."""
+    last = np.count_nonzero(curve.items_above < k) - 1
+    if last < 0:
+        return 0.0
+    hits, items, above = curve.hits.item(last), curve.items.item(last), curve.items_above.item(last)
+    places = min(items, k - above)
+    if ties == "optimistic":
+        inside = min(hits, places)
+    elif ties == "pessimistic":
+        inside = max(places - (items - hits), 0)
+    else:
+        inside = hits * (places / items)
+    return float(curve.hits_above.item(last) + inside)
 
 
 def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
@@ -155,6 +178,9 @@ def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
 @arrays.quiet
 def r_precision(curve: HitCurve, *, ties: str = "grouped") -> Tensor:
     """Precision at rank m of each ranking, which is recall there too: (S,) float64; NaN where nothing is relevant."""
+    if curve.single:
+        most = curve.native.m.item(0)
+        return arrays.tensor(np.array([hits_of_one(curve, most, ties) / most if most else np.nan]))
     m = segments.real(curve.native.m)
     return arrays.tensor(hits_in_top(curve.native, m, ties) / m)
 

@@ -47,6 +47,27 @@ def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, A
     return scores.numpy(), flags
 
 
+def valid_arrays(
+    scores: Tensor, target: Tensor, *, graded: bool, unit_range: bool = False
+) -> tuple[Array, Array] | None:
+    """Scores, and a byte an item for which are hits, in memory of its own; None where anything is out of the ordinary.
+
+    Args:
+        scores, target, graded: as of :func:`arrays_of`.
+        unit_range: whether scores must lie in [0, 1].
+    """
+    found = arrays_of(scores, target, graded=graded)
+    if found is None:
+        return None
+    values, flags = found
+    if unit_range:
+        if not (values.min() >= 0 and values.max() <= 1):  # so it is for NaN too
+            return None
+    elif holds_nan(values):
+        return None
+    return values, (flags.copy() if target.dtype == torch.bool else flags).view(np.uint8)
+
+
 def holds_nan(scores: Array) -> bool:
     """Whether a score is NaN, of one at least: the greatest of them is then, whatever their size."""
     greatest = np.maximum.reduce(scores)
@@ -69,21 +90,13 @@ def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
     if depth is not None and depth < m:
         hit_scores = hit_scores[hit_scores >= ascending[-depth]]
     hit_scores.sort()
-    if not np.count_nonzero(ascending[1:] == ascending[:-1]):
+    if not len(hit_scores) or not np.count_nonzero(ascending[1:] == ascending[:-1]):
         return untied(ascending, hit_scores, m)
-    start, end = ascending.searchsorted(hit_scores), ascending.searchsorted(hit_scores, "right")
-    size = end - start
-    if not np.count_nonzero(size > 1):  # only misses tie, with one another
-        return untied(ascending, hit_scores, m)
-    changed = np.ones(len(hit_scores) + 1, bool)
-    np.not_equal(start[1:], start[:-1], out=changed[1:-1])
-    bounds = changed.nonzero()[0][::-1]
-    group = bounds[1:]
-    hits, items, items_above = bounds[:-1] - group, size.take(group), n - end.take(group)
-    sizes = np.array([0, len(hits), n, m])
-    hits_above = len(start) - bounds[:-1]
-    fields: Any = (hits, items, hits_above, items_above, None, sizes[:2], sizes[2:3], sizes[3:], False, sizes[3:])
-    return HitCurve(*fields)
+    at_start = np.bincount(ascending.searchsorted(hit_scores))  # of each place, the hits of the group that begins there
+    start = (at_start > 0).nonzero()[0][::-1]
+    end = ascending.searchsorted(ascending.take(start), "right")
+    hits = at_start.take(start)
+    return _of_one(hits, end - start, hits.cumsum() - hits, n - end, n, m)
 
 
 def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
@@ -96,9 +109,33 @@ def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
     """
     n, kept = len(ascending), len(hit_scores)
     items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
-    sizes, ones = np.array([0, kept, n, m]), _ONES[:kept]
-    fields: Any = (ones, ones, _RANKS[:kept], items_above, None, sizes[:2], sizes[2:3], sizes[3:], True, sizes[3:])
-    return HitCurve(*fields)
+    ones = _ONES[:kept]
+    return _of_one(ones, ones, _RANKS[:kept], items_above, n, m, untied=True)
+
+
+def _of_one(
+    hits: Array, items: Array, hits_above: Array, items_above: Array, n: int, m: int, *, untied: bool = False
+) -> Any:
+    """The native curve of one ranking of one item at least, made without the steps that a frozen record takes.
+
+    Its m are the hits of all entries, those left out below some rank included.
+    """
+    curve: HitCurve = object.__new__(HitCurve)
+    sizes = np.array([0, len(hits), n, m])
+    curve.__dict__.update(
+        hits=hits,
+        items=items,
+        hits_above=hits_above,
+        items_above=items_above,
+        score=None,
+        offsets=sizes[:2],
+        n=sizes[2:3],
+        m=sizes[3:],
+        untied=untied,
+        seen=sizes[3:],
+        single=True,
+    )
+    return curve
 
 
 def rankings(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None = None) -> HitCurve | None:

@@ -38,6 +38,7 @@ class HitCurve:
         m: (S,) relevant items. It may exceed the hits of the entries: what was never retrieved is relevant too.
         untied: whether this is known to be one ranking, of one item at least, whose entries are one item each, a hit.
         seen: (S,) hits of all entries, where entries below some rank were left out and m are the hits of all.
+        single: whether this is known to be one ranking of one item at least, untied or not, with native values.
     """
 
     hits: Tensor
@@ -50,19 +51,24 @@ class HitCurve:
     m: Tensor
     untied: bool = False
     seen: Tensor | None = None
+    single: bool = False
 
     def __getattr__(self, name: str) -> Any:
         """The tensors of a curve of which there are only native values so far; what is read-only is copied."""
-        if name not in _COUNTS or "native" not in self.__dict__:
+        if name not in _COUNTS or "_native" not in self.__dict__:
             raise AttributeError(name)
         for count in _COUNTS:
             values = getattr(self.native, count)
             self.__dict__[count] = torch.from_numpy(values if values.flags.writeable else values.copy())
         return self.__dict__[name]
 
-    @cached_property
+    @property
     def native(self) -> Any:
         """The curve of native values, for kernels: the same fields and properties, but for the scores."""
+        return self if self.single else self._native
+
+    @cached_property
+    def _native(self) -> Any:
         if not isinstance(self.m, Tensor) or not self.m.is_cpu:
             return self
         hits, items, hits_above, items_above, offsets, n, m = (
@@ -125,7 +131,7 @@ def of_arrays(
 def with_tensors(native: Any, score: Tensor | None) -> HitCurve:
     """The curve whose native values are given; its tensors are made when one is asked for."""
     curve: HitCurve = object.__new__(HitCurve)
-    curve.__dict__.update(native=native, score=score)
+    curve.__dict__.update(_native=native, score=score)
     return curve
 
 

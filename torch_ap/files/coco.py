@@ -72,34 +72,69 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
         >>> coco_mean_average_precision(data.preds, data.target, "xywh")["map_50"].round(decimals=3)
         tensor(1., dtype=torch.float64)
     """
+    return with_results(read_annotations(annotations, iou_type), results)
+
+
+@dataclass(frozen=True)
+class CocoAnnotations:
+    """A data set, to which results can be added any number of times.
+
+    Attributes:
+        target: what :attr:`CocoData.target` holds, without masks.
+        codes: of each image the masks, where there are any.
+        entries: of the images, ascending by id.
+        images: their ids.
+        class_names: name of each category id.
+    """
+
+    target: dict[str, Any]
+    codes: Sequence[DecodedMasks] | None
+    entries: Entries
+    images: list[int]
+    class_names: dict[int, str]
+
+
+def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotations:
+    """Read COCO annotations; arguments and errors are those of :func:`read_coco`."""
     if iou_type not in ("bbox", "segm"):
         raise ValueError(f"`iou_type` must be one of 'bbox', 'segm', got {iou_type!r}")
-    truth = entries.load(annotations)
+    truth = entries.load(path)
     if not isinstance(truth, dict) or not all(isinstance(truth.get(key), list) for key in _PARTS):
-        raise ValueError(f"{annotations}: must be a JSON object with the lists {', '.join(map(repr, _PARTS))}")
-    found = entries.load(results)
-    if not isinstance(found, list):
-        raise ValueError(f"{results}: must be a JSON list of detections, got {type(found).__name__}")
-    images, truths, categories = (Entries.of(truth[key], f"{annotations}: {key}") for key in _PARTS)
+        raise ValueError(f"{path}: must be a JSON object with the lists {', '.join(map(repr, _PARTS))}")
+    images, truths, categories = (Entries.of(truth[key], f"{path}: {key}") for key in _PARTS)
     class_names = dict(zip(categories.unique("id"), categories.each("name", entries.text), strict=True))
     ids = images.unique("id")
     order = np.argsort(np.array(ids, np.int64), kind="stable").tolist()
     images, ids = images.ordered(order), [ids[row] for row in order]
-    detections, found_in = _by_image(Entries.of(found, str(results)), ids, class_names)
-    truths, true_in = _by_image(truths, ids, class_names)
-    preds = _labels(detections) | {"scores": detections.numbers("score", entries.number)}
-    target = _labels(truths) | {"iscrowd": torch.tensor(truths.each("iscrowd", entries.flag, 0), dtype=torch.uint8)}
+    truths, counts = _by_image(truths, ids, class_names)
+    crowds = torch.tensor(truths.each("iscrowd", entries.flag, 0), dtype=torch.uint8)
+    target = _labels(truths) | {"iscrowd": crowds, "counts": counts}
+    codes = None
     if iou_type == "bbox":
-        preds |= {"counts": found_in, "boxes": detections.boxes("bbox", entries.box)}
-        target |= {"counts": true_in, "boxes": truths.boxes("bbox", entries.true_box)}
-        target["area"] = _areas(truths, boxes.area(target["boxes"]))
-        return CocoData(preds, target, ids, class_names, _extents(images))
-    codes = [segmentations.decode(*side, images) for side in ((detections, found_in), (truths, true_in))]
-    segmentations.same_sizes(str(results), codes[0], codes[1], images)
-    preds["area"] = _areas_of_results(found, detections, _mask_areas(codes[0]))
-    target["area"] = _areas(truths, _mask_areas(codes[1]))
-    lists = _lists(preds, found_in, codes[0]), _lists(target, true_in, codes[1])
-    return CocoData(*lists, ids, class_names, _extents(images))
+        target |= {"boxes": truths.boxes("bbox", entries.true_box)}
+    else:
+        codes = segmentations.decode(truths, counts, images)
+    own = boxes.area(target["boxes"]) if codes is None else _mask_areas(codes)
+    return CocoAnnotations(target | {"area": _areas(truths, own)}, codes, images, ids, class_names)
+
+
+def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
+    """Read the results of a detector on a data set; returns and errors are those of :func:`read_coco`."""
+    found = entries.load(results)
+    if not isinstance(found, list):
+        raise ValueError(f"{results}: must be a JSON list of detections, got {type(found).__name__}")
+    detections, counts = _by_image(Entries.of(found, str(results)), data.images, data.class_names)
+    preds = _labels(detections) | {"scores": detections.numbers("score", entries.number)}
+    sizes = _extents(data.entries)
+    if data.codes is None:
+        preds |= {"counts": counts, "boxes": detections.boxes("bbox", entries.box)}
+        return CocoData(preds, data.target, data.images, data.class_names, sizes)
+    codes = segmentations.decode(detections, counts, data.entries)
+    segmentations.same_sizes(str(results), codes, data.codes, data.entries)
+    preds["area"] = _areas_of_results(found, detections, _mask_areas(codes))
+    target = {name: column for name, column in data.target.items() if name != "counts"}
+    lists = _lists(preds, counts, codes), _lists(target, data.target["counts"], data.codes)
+    return CocoData(*lists, data.images, data.class_names, sizes)
 
 
 _PARTS = ("images", "annotations", "categories")

@@ -40,17 +40,22 @@ def decode(listed: Entries, counts: Tensor, images: Entries) -> list[DecodedMask
     def named(row: int) -> str:
         return f"{listed.where}[{listed.places[row]}]: '{_KEY}'"
 
-    decoded = run_lengths.decode_images(
+    for row, (code, image) in enumerate(zip(codes, image_of, strict=True)):
+        size, given = sizes[image], code.get("size")
+        if size is not None and _is_size(given) and tuple(given) != size:
+            raise ValueError(
+                f"{named(row)} must have the height and width of {images.where}[{images.places[image]}], {list(size)}, "
+                f"got {list(given)}"
+            )
+    return run_lengths.decode_images(
         [codes[start:end] for start, end in itertools.pairwise(ends)],
         lambda image, mask: named(ends[image] + mask),
     )
-    for image, (masks, size) in enumerate(zip(decoded, sizes, strict=True)):
-        if size is not None and masks.size != size:
-            raise ValueError(
-                f"{named(ends[image])} must have the height and width of {images.where}[{images.places[image]}], "
-                f"{list(size)}, got {list(masks.size or ())}"
-            )
-    return decoded
+
+
+def _is_size(value: Any) -> bool:
+    """Whether a code's size is two whole numbers; if not, it is refused where codes are."""
+    return isinstance(value, list | tuple) and len(value) == 2 and all(map(run_lengths.is_whole, value))
 
 
 def same_sizes(results: str, found: Sequence[DecodedMasks], truths: Sequence[DecodedMasks], images: Entries) -> None:

@@ -55,12 +55,14 @@ def binary_average_precision(
         ignore_index: target value of items that do not count.
         validate_args: whether values are checked (NaN, range of ``target``, ``weights``). Shapes and dtypes always are;
             unchecked bad values give a number without meaning. A NaN score of an ignored item is no fault.
-        weights: (N, ...) finite weights of at least 0, one an item; counts become sums of weights. Only without
-            ``top_k`` and with ``ties="grouped"``.
+        weights: (N, ...) weights from 0 to 1e288, one an item; counts become sums of weights. Only without ``top_k``
+            and with ``ties="grouped"``. Where they sum to less than 1e-292, near the least number of float64, AP loses
+            digits.
         normalization: "sigmoid" to apply one, None (default) to leave scores as they are.
         top_k: k of at least 1: AP@k, which sums over the positives in the top k. Of a tie group that straddles k,
             "grouped" counts the share that fits: so many items, with their expected number of positives.
-        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k.
+        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k. Of no
+            effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
         interpolation: None for the sum above; "11-point" (VOC 2007, TREC), "101-point" (COCO), "all-points" (VOC 2010),
             "trapezoid", or a 1-D tensor of recall levels in [0, 1]. "11-point" has the levels 0, 0.1, ..., 1 of the
             definition, which a recall of 3/10 reaches; "11-point-arange" those of ``numpy.arange(0, 1.1, 0.1)``, of
@@ -271,9 +273,9 @@ def average_precision(
         preds, target: as the function of the task takes them.
         task: "binary", "multiclass" or "multilabel".
         thresholds, ignore_index, validate_args: of every task.
-        num_classes: of multiclass, needed there.
-        num_labels: of multilabel, needed there.
-        average: of multiclass and multilabel.
+        num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
+        num_labels: of multilabel, likewise.
+        average: of multiclass and multilabel; binary ignores it.
         settings: the keyword-only arguments of the function of the task.
 
     Returns:

@@ -1,13 +1,13 @@
 """Precision and recall at every threshold: the curve that average precision summarises."""
 
 import itertools
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from torch_ap.core import checks, counts, segments
-from torch_ap.core.batch import Batch, Door, bins_of, counted, curve_of
+from torch_ap.core.batch import Batch, bins_of, counted, curve_of
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.classification import Normalization, Thresholds
 from torch_ap.functional.evaluation import door_and_thresholds, raise_broken, result_dtype, warn_of_logits
@@ -76,10 +76,12 @@ def binary_precision_recall_curve(
         >>> curve.recall
         tensor([1.0000, 1.0000, 0.5000, 0.5000, 0.0000])
     """
-    door, levels = door_and_thresholds(
-        thresholds, ignore_index=ignore_index, normalization=normalization, validate_args=validate_args
-    )
-    return _curve(door, levels, preds, target, weights, None)
+    settings: dict[str, Any] = {
+        "ignore_index": ignore_index,
+        "normalization": normalization,
+        "validate_args": validate_args,
+    }
+    return _curve(preds, target, weights, thresholds, **settings)
 
 
 def multiclass_precision_recall_curve(
@@ -129,15 +131,12 @@ def multiclass_precision_recall_curve(
         (tensor([0.6667, 1.0000, 1.0000]), tensor([1.0000, 0.6667, 0.0000]))
     """
     checks.one_of("average", average, ("micro", "macro", None))
-    door, levels = door_and_thresholds(
-        thresholds,
-        name="num_classes",
-        width=num_classes,
-        ignore_index=ignore_index,
-        normalization=normalization,
-        validate_args=validate_args,
-    )
-    return _curve(door, levels, preds, target, weights, average)
+    settings: dict[str, Any] = {
+        "ignore_index": ignore_index,
+        "normalization": normalization,
+        "validate_args": validate_args,
+    }
+    return _curve(preds, target, weights, thresholds, average, name="num_classes", width=num_classes, **settings)
 
 
 def multilabel_precision_recall_curve(
@@ -177,15 +176,12 @@ def multilabel_precision_recall_curve(
         >>> multilabel_precision_recall_curve(preds, target, num_labels=2).recall
         [tensor([1., 1., 0.]), tensor([1., 1., 0.])]
     """
-    door, levels = door_and_thresholds(
-        thresholds,
-        name="num_labels",
-        width=num_labels,
-        ignore_index=ignore_index,
-        normalization=normalization,
-        validate_args=validate_args,
-    )
-    return _curve(door, levels, preds, target, weights, None)
+    settings: dict[str, Any] = {
+        "ignore_index": ignore_index,
+        "normalization": normalization,
+        "validate_args": validate_args,
+    }
+    return _curve(preds, target, weights, thresholds, name="num_labels", width=num_labels, **settings)
 
 
 def precision_recall_curve(
@@ -208,8 +204,8 @@ def precision_recall_curve(
         preds, target: as the function of the task takes them.
         task: "binary", "multiclass" or "multilabel".
         thresholds, ignore_index, validate_args, weights, normalization: of every task.
-        num_classes: of multiclass, needed there.
-        num_labels: of multilabel, needed there.
+        num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
+        num_labels: of multilabel, likewise.
         average: of multiclass.
 
     Returns:
@@ -228,24 +224,31 @@ def precision_recall_curve(
         tensor([0.5000, 0.6667, 0.5000, 1.0000, 1.0000])
     """
     checks.one_of("task", task, ("binary", "multiclass", "multilabel"))
-    checks.one_of("average", average, ("micro", "macro", None) if task == "multiclass" else (None,))
-    widths = {"multiclass": ("num_classes", num_classes), "multilabel": ("num_labels", num_labels)}
-    name, width = widths.get(task, (None, None))
-    door, levels = door_and_thresholds(
-        thresholds,
-        name=name,
-        width=width,
-        ignore_index=ignore_index,
-        normalization=normalization,
-        validate_args=validate_args,
-    )
-    return _curve(door, levels, preds, target, weights, average)
+    settings: dict[str, Any] = {
+        "thresholds": thresholds,
+        "ignore_index": ignore_index,
+        "validate_args": validate_args,
+        "weights": weights,
+        "normalization": normalization,
+    }
+    if task == "multiclass":
+        return multiclass_precision_recall_curve(preds, target, num_classes, average=average, **settings)  # type: ignore[arg-type]
+    checks.one_of("average", average, (None,))
+    if task == "multilabel":
+        return multilabel_precision_recall_curve(preds, target, num_labels, **settings)  # type: ignore[arg-type]
+    return binary_precision_recall_curve(preds, target, **settings)
 
 
 def _curve(
-    door: Door, levels: Tensor | None, preds: Tensor, target: Tensor, weights: Tensor | None, average: CurveAverage
+    preds: Tensor,
+    target: Tensor,
+    weights: Tensor | None,
+    thresholds: Thresholds,
+    average: CurveAverage = None,
+    **settings: Any,
 ) -> PrecisionRecallCurve:
-    """The curve of a checked batch, or the curves."""
+    """The curve of a batch, or the curves, under the settings of a door."""
+    door, levels = door_and_thresholds(thresholds, **settings)
     batch = door(preds, target, weights)
     raise_broken(batch.broken, door.top)
     warn_of_logits(door, batch)

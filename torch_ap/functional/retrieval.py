@@ -48,6 +48,7 @@ def retrieval_average_precision(
         target: of the shape of ``preds``; integers, bool or floats. Relevant is what is at least ``relevance_level``.
         top_k: k of at least 1: AP@k, which sums over the relevant items in the top k.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
+            Of no effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
         interpolation: None for the sum above; "11-point", "101-point", "all-points", "trapezoid" or a 1-D tensor of
             recall levels in [0, 1]; "11-point-arange" has the levels of ``numpy.arange(0, 1.1, 0.1)``, of which 0.3,
             0.6 and 0.7 are a bit larger; "11-point-trec9" and "11-point-trec10" cut as trec_eval 9 and 10 do, at

@@ -14,6 +14,7 @@ from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import raise_broken
 from torch_ap.inference import bootstrap, item_bootstrap, rules
+from torch_ap.inference.interval import of_difference
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
 from torch_ap.inference.paired_items import PairedItems, p_of_logits
 from torch_ap.inference.rank_swap import swapped_differences
@@ -33,8 +34,8 @@ class Comparison:
         value_a: of system A.
         value_b: of system B.
         difference: A - B.
-        low: lower end of the interval of the difference.
-        high: upper end.
+        low: lower end of the interval of the difference; at least -1, since no two APs differ by more.
+        high: upper end, at most 1.
         standard_error: of the difference.
         p_value: two-sided, of no difference.
         level: nominal coverage of the interval.
@@ -228,7 +229,7 @@ def described(
         p, reason = 1.0, "no item tells the systems apart: p = 1 by definition"
     elif error == 0:
         half, reason = math.nan, "the standard error is 0: neither interval nor p-value exists"
-    low, high = max(difference - half, -1.0), min(difference + half, 1.0)  # no two APs differ by more
+    low, high = of_difference(difference - half, difference + half, (0, 1))
     return Comparison(value_a, value_b, difference, low, high, error, p, level, method, design, reason)
 
 

@@ -1,5 +1,6 @@
 """A confidence interval as a record, and the forms that an estimate with a standard error takes."""
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -55,6 +56,12 @@ def logit(estimate: Tensor, error: Tensor, quantile: Tensor | float) -> Ends:
     centre = torch.logit(torch.where(inside, estimate, torch.nan))
     half = quantile * error / (estimate * (1 - estimate))
     return torch.sigmoid(centre - half), torch.sigmoid(centre + half)
+
+
+def of_difference(low: float, high: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """The ends of an interval of a difference, no further out than values within these bounds can differ."""
+    most = math.inf if bounds is None else bounds[1] - bounds[0]
+    return max(low, -most), min(high, most)  # NaN stays
 
 
 def wilson(estimate: Tensor, trials: Tensor, z: float) -> Ends:

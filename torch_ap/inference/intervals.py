@@ -36,22 +36,22 @@ def average_precision_interval(
 
     .. math::
         SE^2 = \frac{\widehat{var}(\phi_+)}{m} + \frac{\widehat{var}(\phi_-)}{q} + \frac{\pi (1 - \pi) \theta_\pi^2}{n},
-        \qquad logit(AP) \pm t_{m-1} \frac{SE}{AP (1 - AP)}
+        \qquad logit(AP) \pm t_{k-1} \frac{SE}{AP (1 - AP)}
 
-    with m hits, q misses, pi = m / n, and the influence functions phi of :mod:`torch_ap.inference.influence`. The last
-    term of SE belongs to ``design="iid"``: items were drawn, and the number of hits with them. In
-    ``design="stratified"`` so many hits and so many misses were drawn. The estimand is the limit that AP tends to as
-    items are added, its value in the population; not E(AP) for n items, which lies above it.
+    with m hits, q misses, k the smaller of the two, pi = m / n, and the influence functions phi of
+    :mod:`torch_ap.inference.influence`. The last term of SE belongs to ``design="iid"``: items were drawn, and the
+    number of hits with them. In ``design="stratified"`` so many hits and so many misses were drawn. The estimand is the
+    limit that AP tends to as items are added, its value in the population; not E(AP) for n items, which lies above it.
 
     =====================  =================================================  ==================  ==================
     method                 what it is                                         covers, at 80%      covers, at 95%
     =====================  =================================================  ==================  ==================
-    influence              influence functions, logit, t with m - 1           .757 / .800 / .848  .927 / .950 / .976
+    influence              influence functions, logit, t with k - 1           .757 / .800 / .848  .927 / .950 / .976
     wald                   influence functions, AP ± z SE                     .778 / .800 / .889  .930 / .947 / .977
-    jackknife              delete one, logit, t with m - 1                    .693 / .795 / .813  .899 / .949 / .959
+    jackknife              delete one, logit, t with k - 1                    .693 / .795 / .813  .899 / .949 / .959
     bootstrap-percentile   quantiles of the replicates                        .662 / .783 / .825  .870 / .936 / .962
     bootstrap-bca          bias-corrected and accelerated                     .710 / .792 / .820  .898 / .938 / .962
-    bootstrap-logit        bootstrap SE, logit, t with m - 1                  .745 / .806 / .903  .917 / .955 / .982
+    bootstrap-logit        bootstrap SE, logit, t with k - 1                  .745 / .806 / .903  .917 / .955 / .982
     boyd-logit             AP (1 - AP) / m, logit: wide, never far too short  .793 / .892 / 1     .948 / .980 / 1
     boyd-binomial          AP ± z sqrt(AP (1 - AP) / m)                       .793 / .902 / 1     .943 / .986 / 1
     survival               Su & Zhang's survival function, AP ± z SE          .725 / .885 / 1     .908 / .984 / 1
@@ -63,6 +63,10 @@ def average_precision_interval(
     the stratified interval of method "influence" covers .631 / .763 / .790 and .825 / .927 / .948, the iid one .760 /
     .797 / .827 and .928 / .950 / .969; used where m is fixed, the iid one covers .785 / .827 / .944 and .944 / .964 /
     .997. For the macro mean of five labels, m random, the iid one covers .764 to .803 and .932 to .951.
+
+    Of few misses (10 to 1,000 hits, m random, 5,000 repetitions) method "influence" covers, at 95%, .988 / .993 / .997
+    with 2 misses, .981 / .990 / .997 with 3, .951 / .988 / 1 with 5 and .901 / .968 / .994 with 10; with m - 1 degrees
+    of freedom it would cover .815, .793, .805 and .842 at least.
 
     Where it is a matter of definition: where AP = 1 and the method finds no spread (all but "survival" and "sigma-ap"),
     the lower end is alpha^(1 / m), one-sided because the upper end is 1 whatever the data, and a heuristic; an average

@@ -66,17 +66,21 @@ def curve_interval(
     """The interval of each ranking of a curve: (S,) ends."""
     refuse(convention, method, curve)
     estimate = convention(curve)
-    m = segments.real(curve.m)
     if method in BOOTSTRAPS:
         low, high, error = _bootstrapped(curve, convention, estimate, method, design, level, resampling)
         name = design
     else:
         rule = _ANALYTIC[method]
         error = torch.sqrt(rule.variance(curve, estimate, design))
-        quantile = student_quantile(level, m - 1) if rule.student else normal_quantile(level)
+        quantile = student_quantile(level, rarer(curve) - 1) if rule.student else normal_quantile(level)
         low, high = rule.form(estimate, error, quantile)
         name = design if rule.designed else ""
     return _at_the_edge(Interval(estimate, low, high, error, level, method, name), curve)
+
+
+def rarer(curve: HitCurve) -> Tensor:
+    """The number of hits of each ranking, or of misses where there are fewer: (S,) floating."""
+    return segments.real(torch.minimum(curve.m, curve.n - curve.m))
 
 
 def _bootstrapped(
@@ -111,7 +115,7 @@ def bootstrap_ends(
     if method == "bootstrap-bca":
         slope = influence.acceleration(influence.influence(curve))[0]
         return *bootstrap.bca(values, estimate, slope, level), error
-    quantile = student_quantile(level, segments.real(curve.m) - 1)[0]
+    quantile = student_quantile(level, rarer(curve) - 1)[0]
     return *interval.logit(estimate, error, quantile), error
 
 

@@ -11,6 +11,7 @@ from torch_ap.core.hit_curve import HitCurve
 from torch_ap.functional.evaluation import Evaluation
 from torch_ap.inference import at_items, bootstrap, influence, interval, item_bootstrap
 from torch_ap.inference.interval import Interval
+from torch_ap.inference.methods import rarer
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.student import normal_quantile, student_quantile
 
@@ -121,10 +122,13 @@ def _shares_of_micro(admitted: Batch, curve: HitCurve, design: str, ignoring: bo
 
 
 def degrees_of_freedom(evaluation: Evaluation, curve: HitCurve, design: str) -> Tensor:
-    """Satterthwaite's (1946): (sum of v)^2 / sum of v^2 / (m - 1), of the variances v of the weighted APs; 0-d."""
+    """Satterthwaite's (1946): (sum of v)^2 / sum of v^2 / (k - 1), of the variances v of the weighted APs; 0-d.
+
+    k is the number of hits of a ranking, or of misses where there are fewer.
+    """
     varied = (curve.m > 1) & (curve.m < curve.n)
     v = (_Average.of(evaluation, curve).weights ** 2 * influence.variance(curve, design))[varied]
-    return v.sum() ** 2 / (v**2 / (segments.real(curve.m[varied]) - 1)).sum()
+    return v.sum() ** 2 / (v**2 / (rarer(curve)[varied] - 1)).sum()
 
 
 def _replicates(

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from torch_ap.core import checks
 from torch_ap.inference import rules
+from torch_ap.inference.interval import of_difference
 from torch_ap.inference.query_mean import student_interval
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.rounding import deviation, rounding
@@ -61,6 +62,7 @@ def compare_queries(
     tests: str | Iterable[str] = ("t", "randomization"),
     level: float = 0.95,
     resampling: Resampling | None = None,
+    bounds: tuple[float, float] | None = None,
 ) -> QueryComparison:
     """Two systems' per-query values, paired: mean difference, interval, effect size, and p-values.
 
@@ -82,6 +84,8 @@ def compare_queries(
         tests: names of the tests, or one name.
         level: nominal coverage of the t interval, in (0, 1).
         resampling: of the randomization; None for 10,000 flips that repeat.
+        bounds: the least and the greatest value that the measure can take, (0, 1) for average precision; the ends of
+            the interval then lie no further out than two values can differ. None where there are none.
 
     Returns:
         :class:`QueryComparison` of floats. A difference that rounding explains (1e-12 of the largest value, or two
@@ -107,11 +111,13 @@ def compare_queries(
     names = _named(tests)
     rules.level(level)
     rules.resampling(resampling)
+    rules.bounds(bounds, values_a=values_a, values_b=values_b)
     pairs = pairs_of(values_a, values_b)
     gap, how = pairs.gap, resampling or Resampling(10_000)
     found = student_interval(gap, pairs.noise, level)
     mean, spread = float(gap.mean()), float(deviation(gap, pairs.noise))
-    low, high = (float(found.low), float(found.high)) if spread > 0 or not gap.any() else (math.nan, math.nan)
+    ends = (float(found.low), float(found.high)) if spread > 0 or not gap.any() else (math.nan, math.nan)
+    low, high = of_difference(*ends, bounds)
     return QueryComparison(
         value_a=float(pairs.value_a),
         value_b=float(pairs.value_b),

@@ -83,6 +83,20 @@ def query_values(name: str, value: Any, *, ndim: int = 1) -> None:
         )
 
 
+def bounds(value: Any, **values: Tensor) -> None:
+    """None, or the least and the greatest number that values can be, which hold all of them."""
+    if value is None:
+        return
+    pair = isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(x, Real) for x in value)
+    if not pair or not float(value[0]) < float(value[1]):
+        raise ValueError(f"`bounds` must be None or two ascending numbers, got {value!r}")
+    rounding = 1e-6 * (value[1] - value[0])
+    for name, given in values.items():
+        outside = given[(given < value[0] - rounding) | (given > value[1] + rounding)]
+        if len(outside):
+            raise ValueError(f"`{name}` must lie within `bounds`, {value!r}, got {outside[0].item()}")
+
+
 def no_weights(weights: Tensor | None, what: str) -> None:
     """Item weights are refused where the formulas count items."""
     if weights is not None:

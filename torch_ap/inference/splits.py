@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from torch_ap.inference import rules
+from torch_ap.inference.interval import of_difference
 from torch_ap.inference.queries import pairs_of
 from torch_ap.inference.rounding import deviation
 
@@ -44,7 +45,13 @@ class SplitComparison:
 
 
 def compare_splits(
-    values_a: Tensor, values_b: Tensor, n_train: float, n_test: float, *, level: float = 0.95
+    values_a: Tensor,
+    values_b: Tensor,
+    n_train: float,
+    n_test: float,
+    *,
+    level: float = 0.95,
+    bounds: tuple[float, float] | None = None,
 ) -> SplitComparison:
     r"""The corrected resampled t test of two systems over repeated training-test splits, with its interval.
 
@@ -64,6 +71,8 @@ def compare_splits(
         n_train: items a model is trained on in each split, above 0.
         n_test: items it is tested on, above 0.
         level: nominal coverage of the interval, in (0, 1).
+        bounds: the least and the greatest value that the measure can take, (0, 1) for average precision; the ends of
+            the interval then lie no further out than two values can differ. None where there are none.
 
     Returns:
         :class:`SplitComparison` of floats. All differences zero: p = 1. All equal: no spread, and NaN.
@@ -92,6 +101,7 @@ def compare_splits(
     rules.positive("n_train", n_train)
     rules.positive("n_test", n_test)
     rules.level(level)
+    rules.bounds(bounds, values_a=values_a, values_b=values_b)
     pairs = pairs_of(values_a, values_b)
     gap, splits = pairs.gap, len(pairs.gap)
     error = float(deviation(gap, pairs.noise)) * math.sqrt(1 / splits + n_test / n_train)
@@ -103,6 +113,7 @@ def compare_splits(
         reason = "all differences are equal, so they have no spread: ends and p are NaN"
     else:
         low, high, p = _student(mean, error, splits - 1, level)
+        low, high = of_difference(low, high, bounds)
     return SplitComparison(float(pairs.value_a), float(pairs.value_b), mean, low, high, error, p, level, splits, reason)
 
 

@@ -4,7 +4,7 @@ Each class holds state; what it computes is the function of the same name in ``t
 """
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -36,13 +36,6 @@ class ClassificationAveragePrecision(UncertainMetric):
     Without thresholds the state is what was given: scores in their dtype, one byte a target (two or four for more than
     255 or 32,767 classes), weights if any. With thresholds it is counts of misses and hits per bin.
     """
-
-    __jit_unused_properties__: ClassVar[list[str]] = [
-        *UncertainMetric.__jit_unused_properties__,
-        *("convention", "thresholds", "average", "ignore_index", "normalization", "validate_args", "nan_strategy"),
-        "empty_target_action",
-        *("num_classes", "num_labels", "preds", "target", "confmat"),
-    ]
 
     peer_states = ("preds", "target", "confmat")
     peer_arguments = ("preds", "target")
@@ -81,12 +74,14 @@ class ClassificationAveragePrecision(UncertainMetric):
 
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""
-
-        def value_of(name: str) -> Any:
-            return getattr(self.convention if name in vars(self.convention) else self, name)
-
         shown = ("average", "thresholds", "normalization")
-        return representation.settings_text(representation.defaults_of(type(self)), value_of, shown)
+        values = self._settings_of_values()
+        return representation.settings_text(representation.defaults_of(type(self)), values.__getitem__, shown)
+
+    def _settings_of_values(self) -> dict[str, Any]:
+        convention = vars(self.convention)
+        names = representation.defaults_of(type(self))
+        return {name: convention[name] if name in convention else getattr(self, name) for name in names}
 
     @property
     def empty_target_action(self) -> str | None:
@@ -161,7 +156,8 @@ class ClassificationAveragePrecision(UncertainMetric):
             target: integers or bool. (N, ...) of 0 and 1 for binary, (N, ...) class ids for multiclass, the shape of
                 ``preds`` for multilabel.
             weights: weight of each item, from 0 to 1e288, (N, ...); for multilabel also of each score, and updates may
-                differ in that. In every update or in none; with thresholds, an update without them weighs 1.
+                differ in that. In every update or in none; with thresholds, an update without them weighs 1. AP loses
+                digits where the weights of a ranking sum to less than 1e-292, near the least number of float64.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
@@ -281,7 +277,8 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         validate_args: whether the values of batches are checked; shapes and dtypes always are.
         normalization: None or "sigmoid".
         top_k: k for AP@k, or None.
-        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k.
+        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k. Of no
+            effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
         interpolation: None, "11-point", "11-point-arange", "101-point", "all-points", "trapezoid", or a tensor of
             recall levels.
         ties: "grouped", "expected", "optimistic" or "pessimistic".
@@ -464,9 +461,9 @@ class AveragePrecision(Metric):
     Args:
         task: "binary", "multiclass" or "multilabel".
         thresholds, ignore_index, validate_args: of every task.
-        num_classes: of multiclass, needed there.
-        num_labels: of multilabel, needed there.
-        average: of multiclass and multilabel.
+        num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
+        num_labels: of multilabel, likewise.
+        average: of multiclass and multilabel; binary ignores it.
         kwargs: the keyword-only arguments of the class.
 
     Raises:

@@ -39,7 +39,7 @@ class MeanAveragePrecision(UncertainImages):
     class does not load, and ``load_state_dict`` says so.
 
     Args:
-        box_format: "xyxy", "xywh" or "cxcywh".
+        box_format: "xyxy", "xywh" or "cxcywh"; of no meaning without ``boxes``, and with ``iou``.
         iou_type: "bbox", "segm" or "precomputed", or several as a tuple.
         iou_thresholds, rec_thresholds, max_detection_thresholds: COCO's where None.
         class_metrics: whether AP and AR of each class are given too; it costs nothing.

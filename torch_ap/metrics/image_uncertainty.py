@@ -7,7 +7,7 @@ must call it. Detections are matched once a call; nothing is matched again for a
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,7 +26,17 @@ from torch_ap.inference.units.comparison import compare_units
 from torch_ap.inference.units.of_detections import ranked_images
 from torch_ap.inference.units.ranked_units import Interpolation, RankedUnits
 from torch_ap.metrics.images import DetectionMetric
-from torch_ap.metrics.representation import check_class
+from torch_ap.metrics.representation import check_class, check_settings
+
+# fields of the settings whose arguments have other names
+_ARGUMENTS = {
+    "iou_types": "iou_type",
+    "levels": "rec_thresholds",
+    "limits": "max_detection_thresholds",
+    "areas": "area_ranges",
+    "own_iou": "iou",
+    "validate": "validate_args",
+}
 
 
 class UncertainImages(DetectionMetric):
@@ -218,11 +228,15 @@ class UncertainImages(DetectionMetric):
         check_class(self, other, "other")
         if other.device != self.device:
             raise ValueError(f"`other` must lie on the same device, {self.device}, got {other.device}")
-        for field in fields(self._measured):
-            mine, theirs = (getattr(metric._measured, field.name) for metric in (self, other))
-            if mine != theirs:
-                raise ValueError(f"`other` must have the same settings; {field.name}: {mine!r} here, {theirs!r} there")
+        check_settings(_arguments(self._measured), _arguments(other._measured))
         self._check_identity(other.ledger, "other")
+
+
+def _arguments(settings: CocoSettings | VocEvaluation) -> dict[str, Any]:
+    """Settings by the names of the class's arguments."""
+    thresholds = {"thresholds": "iou_thresholds" if isinstance(settings, CocoSettings) else "iou_threshold"}
+    names = _ARGUMENTS | thresholds
+    return {names.get(field.name, field.name): getattr(settings, field.name) for field in fields(settings)}
 
 
 def _check_same_images(mine: Columns, theirs: Columns) -> None:

@@ -1,7 +1,7 @@
 """The state that all metrics over queries share, and what they do with it."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,12 +43,6 @@ class QueryMetric(UncertainQueries):
             Where its m of 0 leaves the measure undefined, "neg" leaves it to ``empty_target_action``.
         kwargs: of ``torchmetrics.Metric``.
     """
-
-    __jit_unused_properties__: ClassVar[list[str]] = [
-        *UncertainQueries.__jit_unused_properties__,
-        *("empty_target_action", "ignore_index", "relevance_level", "missing_queries", "aggregation", "top_k"),
-        *("preds", "target", "indexes", "_counted"),
-    ]
 
     peer_states = peer_arguments = ("preds", "target", "indexes")
 
@@ -188,12 +182,9 @@ class QueryMetric(UncertainQueries):
         check_batch(batch)
         if batch.scores.device != self._device:
             self._check_device(batch.scores, "preds")
-        if batch.indexes is not None and batch.judged_counts is None:
-            self._hold({"query_scores": batch.scores, "query_relevance": batch.relevance, _FLAT: batch.indexes})
-        else:
-            first = 0 if batch.indexes is not None or batch.lengths is not None else 2  # judgements alone: no items
-            columns = zip(self._lists[first:], batch[first:-1], strict=True)
-            self._hold({name: column for name, column in columns if column is not None})
+        first = 0 if batch.indexes is not None or batch.lengths is not None else 2  # judgements alone: no items
+        columns = zip(self._lists[first:], batch[first:-1], strict=True)
+        self._hold({name: column for name, column in columns if column is not None})
         self._note(batch.broken)
 
     def compute(self) -> Tensor:

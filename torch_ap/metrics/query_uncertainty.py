@@ -6,6 +6,7 @@ must call it.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import METHODS, Method, mean_interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
-from torch_ap.metrics.representation import check_class
+from torch_ap.metrics.representation import check_class, check_settings
 
 
 class UncertainQueries(RankingMetric):
@@ -105,7 +106,7 @@ class UncertainQueries(RankingMetric):
             tests, level, resampling: as there.
 
         Returns:
-            :class:`torch_ap.inference.QueryComparison` of floats.
+            :class:`torch_ap.inference.QueryComparison` of floats, the ends of the interval within [-1, 1].
 
         Raises:
             TypeError, ValueError: if the other is not such a metric or has other queries or ``num_relevant``, where no
@@ -130,7 +131,7 @@ class UncertainQueries(RankingMetric):
             raise ValueError("`other` must have been updated with the same queries")
         for owner, (queries, values) in (("this metric", mine), ("`other`", theirs)):
             _check_values(owner, queries, values)
-        return compare_queries(mine[1], theirs[1], tests=tests, level=level, resampling=resampling)
+        return compare_queries(mine[1], theirs[1], tests=tests, level=level, resampling=resampling, bounds=(0, 1))
 
     def _values_kept(self) -> tuple[Tensor, Tensor]:
         """Queries that have a part in the aggregate, and their values in float64."""
@@ -152,10 +153,19 @@ class UncertainQueries(RankingMetric):
         check_class(self, other, "other")
         self._check_mean("a comparison", "compare_queries")
         other._check_mean("a comparison", "compare_queries")
+        check_settings(self._settings_of_values(), other._settings_of_values())
         self._check_identity(other.ledger, "other")
-        mine, theirs = ((x.measure, x.action, x.missing) for x in (self._evaluation, other._evaluation))
-        if repr(mine) != repr(theirs):  # records of settings, whose text has them all
-            raise ValueError(f"`other` must have the same settings, {mine}, got {theirs}")
+
+    def _settings_of_values(self) -> dict[str, Any]:
+        """What the value of a query depends on beside its items."""
+        found = self._evaluation
+        shared = {"ignore_index": found.door.ignore_index, "relevance_level": found.door.relevance_level}
+        return {
+            **vars(found.measure),
+            **shared,
+            "empty_target_action": found.action,
+            "missing_queries": found.missing,
+        }
 
 
 def _check_judgements(mine: Rankings, theirs: Rankings) -> None:

@@ -1,9 +1,10 @@
 """How a metric presents itself: its settings in ``repr``, its class in messages."""
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 _LONG = 5
@@ -46,6 +47,24 @@ def check_class(metric: object, other: object, name: str) -> None:
     if wanted.__name__ == given.__name__:
         raise ValueError(f"`{name}` must be a {_full_name(wanted)}, got a {_full_name(given)}")
     raise ValueError(f"`{name}` must be a {wanted.__name__}, got a {given.__name__}")
+
+
+def check_settings(mine: Mapping[str, Any], theirs: Mapping[str, Any], name: str = "other") -> None:
+    """Refuse a metric of other settings.
+
+    Raises:
+        ValueError: naming those that differ, and no others.
+    """
+    unlike = [key for key, value in mine.items() if not _same(value, theirs.get(key))]
+    if unlike:
+        told = "; ".join(f"{key}: {_text(mine[key])} here, {_text(theirs.get(key))} there" for key in unlike)
+        raise ValueError(f"`{name}` must have the same settings; {told}")
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) or isinstance(other, Tensor):
+        return isinstance(one, Tensor) and isinstance(other, Tensor) and torch.equal(one, other)
+    return bool(one == other)
 
 
 def _full_name(kind: type) -> str:

@@ -4,7 +4,7 @@ All of them take ``update(preds, target, indexes)`` in batches, and say every qu
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from torch_ap.core.convention import Convention
 from torch_ap.core.queries.measures import AtRank, RPrecision
@@ -42,6 +42,7 @@ class RetrievalMAP(ChanceQueries):
         aggregation: over queries: "mean", "median", "min", "max", a function of their values, or "gm": the geometric
             mean, of values raised to 0.00001 at least, as trec_eval's ``gm_map`` has it, for else one 0 makes it 0.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
+            Of no effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
         interpolation: None, "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point",
             "all-points", "trapezoid" or recall levels.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic". None, the
@@ -65,8 +66,6 @@ class RetrievalMAP(ChanceQueries):
         >>> metric.compute()
         tensor(0.7917)
     """
-
-    __jit_unused_properties__: ClassVar[list[str]] = [*ChanceQueries.__jit_unused_properties__, "k", "convention"]
 
     def __init__(
         self,
@@ -108,7 +107,7 @@ class RetrievalPrecision(QueryMetric):
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
         top_k: k of at least 1, or None for all items of a query.
-        adaptive_k: whether to divide by n where a query has fewer than k items.
+        adaptive_k: whether to divide by n where a query has fewer than k items; without ``top_k`` k is n anyway.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
         kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 

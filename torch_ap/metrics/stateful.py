@@ -50,15 +50,15 @@ class StatefulMetric(Metric):
         """Append a checked batch to the list states that it has something for, unless it contradicts what is held."""
         held, own = self._accumulated(), self.__dict__
         for name in self._lists:
-            parts, column = held[name], batch.get(name)
-            latest = parts[-1] if parts else None
-            if latest is None or column is None:
-                known = latest is column
-            else:
-                known = latest.dtype is column.dtype and latest.numel() > 0  # an empty batch says nothing of dtypes
-            if not known:
-                self._check_fit(held, {name: [column] for name, column in batch.items()})
-                break
+            column = batch.get(name)
+            if parts := held[name]:
+                latest = parts[-1]  # of which an empty one says nothing of dtypes
+                if column is not None and latest.dtype is column.dtype and latest.numel():
+                    continue
+            elif column is None:
+                continue
+            self._check_fit(held, {name: [column] for name, column in batch.items()})
+            break
         for name, column in batch.items():
             own[name].append(column)
 

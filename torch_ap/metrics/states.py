@@ -32,7 +32,9 @@ class Form(NamedTuple):
 def checked(
     given: Mapping[str, Any], defaults: Mapping[str, Any], forms: Mapping[str, Form], device: torch.device
 ) -> dict[str, Any]:
-    """States from elsewhere on a device, after a look at their form.
+    """Copies of states from elsewhere on a device, after a look at their form.
+
+    Copies, because whoever gave them may write to them later.
 
     Args:
         given: state by name.
@@ -50,11 +52,11 @@ def checked(
     state: dict[str, Any] = {}
     for name, default in defaults.items():
         if isinstance(default, list):
-            state[name] = [part.detach().to(device) for part in tensors(name, given[name])]
+            state[name] = [part.detach().to(device, copy=True) for part in tensors(name, given[name])]
             for place, part in enumerate(state[name]):
                 _check_form(f"{name}[{place}]", part, forms[name])
         else:
-            state[name] = tensors(name, [given[name]])[0].detach().to(device)
+            state[name] = tensors(name, [given[name]])[0].detach().to(device, copy=True)
             _check_form(name, state[name], Form([default.dtype], [tuple(default.shape[1:])]), len(default))
     return state
 

@@ -22,7 +22,7 @@ from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import interval_of_curve
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
-from torch_ap.metrics.representation import check_class
+from torch_ap.metrics.representation import check_class, check_settings
 
 
 class UncertainMetric(RankingMetric):
@@ -32,6 +32,10 @@ class UncertainMetric(RankingMetric):
 
     def _held(self) -> tuple[HitCurve, Batch | None, torch.dtype]:
         """The rankings of all items so far, the items unless only counts were kept, and the dtype of the scores."""
+        raise NotImplementedError
+
+    def _settings_of_values(self) -> dict[str, Any]:
+        """The arguments of the class, by name, as they were given."""
         raise NotImplementedError
 
     def _every_bin(self) -> HitCurve:
@@ -155,11 +159,8 @@ class UncertainMetric(RankingMetric):
             0.247
         """
         check_class(self, other, "other")
+        check_settings(self._settings_of_values(), other._settings_of_values())
         self._check_identity(other.ledger, "other")
-        for name in ("convention", "average", "action"):
-            here, there = (repr(getattr(metric._evaluation, name)) for metric in (self, other))
-            if here != there:
-                raise ValueError(f"`other` must have the same settings; {name}: {here} here, {there} there")
         with self._all_ranks() as (_, mine, _), other._all_ranks() as (_, theirs, _):
             pair = _paired(mine, theirs)
             one = self._evaluation.door.width is None

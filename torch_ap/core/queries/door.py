@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -79,8 +78,10 @@ class QueryDoor:
         num_relevant: Tensor | Mapping[int, int] | int | None = None,
     ) -> QueryBatch:
         """Check a batch and lay it out; the tensors given are never written to."""
-        if mask is None is num_relevant and indexes is not None and (batch := self._usual(preds, target, indexes)):
-            return batch
+        if mask is None is num_relevant and self._plain and isinstance(indexes, Tensor):
+            small = few_items.valid_arrays(preds, target, graded=True)
+            if small is not None and (indexes.dtype, indexes.shape) == (torch.int64, preds.shape) and indexes.is_cpu:
+                return QueryBatch(torch.from_numpy(small[0].copy()), torch.from_numpy(small[1]), indexes.clone())
         checks.scores("preds", preds)
         rules.graded_target(target)
         checks.same_shape(preds, target)
@@ -105,19 +106,6 @@ class QueryDoor:
             judged_counts=counts,
             broken=broken,
         )
-
-    def _usual(self, preds: Tensor, target: Tensor, indexes: Tensor) -> QueryBatch | None:
-        """A small batch in which nothing is out of the ordinary; None where something is, or may be."""
-        if not self._plain:
-            return None
-        arrays = few_items.arrays_of(preds, target, graded=True)
-        if arrays is None or not isinstance(indexes, Tensor) or indexes.dtype != torch.int64 or not indexes.is_cpu:
-            return None
-        scores, flags = arrays
-        if few_items.holds_nan(scores) or indexes.shape != preds.shape:
-            return None
-        own = flags.copy() if target.dtype == torch.bool else flags
-        return QueryBatch(torch.from_numpy(scores.copy()), torch.from_numpy(own.view(np.uint8)), indexes.clone())
 
     def look_at(self, batch: QueryBatch) -> None:
         """Check a batch that was laid out elsewhere, as :meth:`__call__` does those that it lays out.

@@ -4,9 +4,11 @@ Each is NaN where it is undefined: where nothing is relevant, or for fall-out wh
 items is 0: nothing was retrieved, so nothing wrong was.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,20 +44,21 @@ class AtRank:
         checks.not_negative("beta", self.beta)
         checks.one_of("ties", self.ties, TIES)
 
-    @arrays.quiet
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64."""
-        curve = curve.native
+        if curve.single and self.ratio != "f_beta":
+            return arrays.tensor(np.array([self._of_one(curve)]))
+        return arrays.tensor(self._of_each(curve.native))
+
+    @arrays.quiet
+    def _of_each(self, curve: Any) -> Any:
         k: Any = self.top_k
         if k is None or self.adaptive_k or self.ratio == "fall_out":
-            k = curve.n if k is None else arrays.at_most(curve.n, k)
-            k = segments.real(k)
+            k = segments.real(curve.n if k is None else arrays.at_most(curve.n, k))
         if self.ratio == "f_beta":
             value = counts.counts_at_rank(curve, k, ties=self.ties).f_beta(self.beta)
-            value = arrays.namespace(value).where(curve.m > 0, value, torch.nan)
-        else:
-            value = self._ratio(curve, counts.hits_in_top(curve, k, self.ties), k)
-        return arrays.tensor(value)
+            return arrays.namespace(value).where(curve.m > 0, value, torch.nan)
+        return self._ratio(curve, counts.hits_in_top(curve, k, self.ties), k)
 
     def _ratio(self, curve: Any, tp: Any, k: Any) -> Any:
         """Of hits in the top k: a share of k, of the relevant items, or of the others; NaN where nothing is relevant.
@@ -66,12 +69,19 @@ class AtRank:
         if self.ratio == "recall":
             return tp / segments.real(curve.m)
         if self.ratio == "fall_out":
-            share = (k - tp) / segments.real(curve.n - curve.hits_seen)
-            return share if curve.untied else where(curve.n > 0, share, 0)
-        share = tp / k
-        if not curve.untied:
-            share = where(curve.n > 0, share, 0)
-        return where(curve.m > 0, share, torch.nan)
+            return where(curve.n > 0, (k - tp) / segments.real(curve.n - curve.hits_seen), 0)
+        return where(curve.m > 0, where(curve.n > 0, tp / k, 0), torch.nan)
+
+    def _of_one(self, curve: Any) -> float:
+        """Of one ranking, without arrays; to the same bits."""
+        n, m = curve.n.item(0), curve.m.item(0)
+        k = n if self.top_k is None else self.top_k
+        if self.adaptive_k or self.ratio == "fall_out":
+            k = min(n, k)
+        tp = counts.hits_of_one(curve, k, self.ties)
+        if self.ratio == "fall_out":
+            return (k - tp) / (n - m) if n > m else math.nan
+        return tp / (m if self.ratio == "recall" else k) if m else math.nan
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,240 @@
+"""No setting is silently without effect: each changes what a metric says, is refused, or is documented as ignored."""
+
+import inspect
+import math
+import warnings
+
+import pytest
+import torch
+
+import torch_ap
+from tests import cases
+from tests.every_metric import flat, graded_rows, images, inner_product, judged_queries, pair, voc_images
+from tests.modes import same
+from torch_ap.core.convention import DENOMINATORS
+
+BINARY, CLASSES, LABELS = pair(cases.binary), pair(cases.multiclass), pair(cases.multilabel)
+
+
+def changed(draw, change):
+    def draw_changed(size, generator):
+        batch = draw(size, generator)
+        return batch | change(batch)
+
+    return draw_changed
+
+
+def with_nan(batch):
+    return {"preds": batch["preds"].clone().index_fill_(0, torch.tensor([0]), math.nan)}
+
+
+def without_hits(batch):
+    return {"target": torch.zeros_like(batch["target"])}
+
+
+def saturated(batch):
+    """Scores that a sigmoid or softmax in float32 makes ties of, and not of those of one class alone."""
+    return {
+        "preds": batch["preds"] * 400 + torch.arange(len(batch["preds"])).reshape(-1, *[1] * (batch["preds"].ndim - 1))
+    }
+
+
+def without_misses(batch):
+    return {"target": torch.ones_like(batch["target"])}
+
+
+def tied(batch):
+    return {"preds": torch.zeros_like(batch["preds"])}
+
+
+def turned(batch):
+    return {"target": [{**image, "boxes": -image["boxes"]} for image in batch["target"]]}
+
+
+def with_areas(batch):
+    return {"target": [{**image, "area": torch.zeros(len(image["labels"]))} for image in batch["target"]]}
+
+
+def half_a_box(*_):
+    """IoU 1/2, or more where corners name pixels that they include."""
+    whole, half = torch.tensor([[0.0, 0, 10, 10]]), torch.tensor([[0.0, 0, 10, 5]])
+    label = torch.zeros(1, dtype=torch.int64)
+    return {
+        "preds": [{"boxes": half, "scores": torch.ones(1), "labels": label}],
+        "target": [{"boxes": whole, "labels": label}],
+    }
+
+
+def of_classification(draw, **more):
+    """Each keyword: another value than the default, and where it takes effect."""
+    return {
+        "thresholds": ({"thresholds": 3}, draw),
+        "ignore_index": ({"ignore_index": 1}, draw),
+        "validate_args": ({"validate_args": False}, changed(draw, with_nan)),
+        "normalization": ({"normalization": "sigmoid"}, changed(draw, saturated)),
+        "top_k": ({"top_k": 3}, draw),
+        "denominator": ({"top_k": 3, "denominator": "found"}, draw),
+        "interpolation": ({"interpolation": "trapezoid"}, draw),
+        "ties": ({"ties": "pessimistic"}, draw),
+        "empty_target_action": ({"empty_target_action": "error"}, changed(draw, without_hits)),
+        "nan_strategy": ({"nan_strategy": "ignore"}, changed(draw, with_nan)),
+        **more,
+    }
+
+
+def of_queries(**more):
+    return {
+        "empty_target_action": ({"empty_target_action": "error"}, changed(flat, without_hits)),
+        "ignore_index": ({"ignore_index": 1}, flat),
+        "top_k": ({"top_k": 1}, flat),
+        "aggregation": ({"aggregation": "max"}, flat),
+        "ties": ({"ties": "pessimistic"}, changed(flat, tied)),
+        "relevance_level": ({"relevance_level": 2}, graded_rows),
+        "missing_queries": ({"missing_queries": "error"}, judged_queries),
+        **more,
+    }
+
+
+BASE = {
+    "AveragePrecision": {"task": "multilabel", **cases.L},
+    "MulticlassAveragePrecision": {**cases.C, "normalization": "none"},
+    "MultilabelAveragePrecision": cases.L,
+    **{f"Retrieval{name}": {"top_k": 3} for name in ("Precision", "Recall", "FBeta", "FallOut", "HitRate", "MRR")},
+    "MeanAveragePrecision": {"box_format": "xywh"},
+}
+COCO = {
+    "box_format": ({"box_format": "cxcywh"}, images),
+    "iou_type": ({"iou_type": "segm"}, images),
+    "iou_thresholds": ({"iou_thresholds": [0.3]}, images),
+    "rec_thresholds": ({"rec_thresholds": [0.4]}, images),
+    "max_detection_thresholds": ({"max_detection_thresholds": [1]}, images),
+    "class_metrics": ({"class_metrics": True}, images),
+    "extended_summary": ({"extended_summary": True}, images),
+    "average": ({"average": "micro"}, images),
+    "area_ranges": ({"area_ranges": {"tiny": (0, 500)}}, images),
+    "class_names": ({"class_names": ["cat", "dog", "cow"]}, images),
+    "iou": ({"iou": inner_product}, images),
+    "box_width": ({"iou": inner_product, "box_width": 5}, images),
+    "area_as_given": ({"area_as_given": True}, changed(images, with_areas)),
+    "validate_args": ({"validate_args": False}, changed(images, turned)),
+}
+VOC = {
+    "box_format": ({"box_format": "cxcywh"}, voc_images),
+    "iou_threshold": ({"iou_threshold": 0.3}, voc_images),
+    "interpolation": ({"interpolation": "11-point"}, voc_images),
+    "inclusive_pixels": ({"iou_threshold": 0.52, "inclusive_pixels": False}, half_a_box),
+    "strict": ({"inclusive_pixels": False, "strict": True}, half_a_box),
+    "class_metrics": ({"class_metrics": True}, voc_images),
+    "validate_args": ({"validate_args": False}, changed(voc_images, turned)),
+}
+CHANGES = {
+    "AveragePrecision": {
+        name: (settings, draw)
+        for name, (settings, draw) in of_classification(
+            LABELS,
+            task=({"task": "multiclass", **cases.C}, LABELS),
+            num_classes=({"task": "multiclass", "num_classes": 3}, CLASSES),
+            num_labels=({"num_labels": 3}, LABELS),
+            average=({"average": "none"}, LABELS),
+        ).items()
+        if name in inspect.signature(torch_ap.AveragePrecision).parameters
+    },
+    "BinaryAveragePrecision": of_classification(BINARY),
+    "MulticlassAveragePrecision": of_classification(
+        CLASSES,
+        num_classes=({"num_classes": 3}, CLASSES),
+        average=({"average": "weighted"}, CLASSES),
+    ),
+    "MultilabelAveragePrecision": of_classification(
+        LABELS, num_labels=({"num_labels": 3}, LABELS), average=({"average": "micro"}, LABELS)
+    ),
+    "RetrievalMAP": of_queries(
+        denominator=({"top_k": 2, "denominator": "found"}, flat),
+        interpolation=({"interpolation": "11-point", "ties": "grouped"}, flat),
+    ),
+    "RetrievalPrecision": of_queries(adaptive_k=({"top_k": 30, "adaptive_k": True}, flat)),
+    "RetrievalFBeta": of_queries(beta=({"beta": 3}, flat)),
+    "RetrievalRPrecision": {name: x for name, x in of_queries().items() if name != "top_k"},
+    "RetrievalFallOut": of_queries(
+        empty_target_action=({"empty_target_action": "error"}, changed(flat, without_misses))
+    ),
+    **{f"Retrieval{name}": of_queries() for name in ("Recall", "HitRate", "MRR")},
+    "MeanAveragePrecision": COCO,
+    "VOCMeanAveragePrecision": VOC,
+}
+IGNORED = {("MeanAveragePrecision", "backend")}
+OF_ALL_QUERIES = ("relevance_level", "missing_queries")
+ROWS = [(name, keyword) for name, table in CHANGES.items() for keyword in table]
+
+
+def told(name, settings, draw):
+    """Value, table of classes, warnings; or the error."""
+    metric_class = getattr(torch_ap, name)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            metric = metric_class(**settings)
+            metric.update(**draw(100, torch.Generator().manual_seed(3)))
+            value = metric.compute()
+            table = metric.per_class(metric.iou_thresholds[0]) if hasattr(metric, "per_class") else ()
+        except (TypeError, ValueError) as error:
+            return str(error)
+    return value, table, [str(one.message) for one in said]
+
+
+def test_every_keyword_of_every_class_has_a_row():
+    for name in CHANGES.keys() | set(torch_ap.__all__) - {"__version__", "functional", "inference"}:
+        parameters = inspect.signature(getattr(torch_ap, name)).parameters.values()
+        keywords = {x.name for x in parameters if x.kind is not x.VAR_KEYWORD}
+        keywords |= set(OF_ALL_QUERIES if name.startswith("Retrieval") else ())
+        assert keywords == CHANGES[name].keys() | {keyword for owner, keyword in IGNORED if owner == name}, name
+
+
+@pytest.mark.parametrize(("name", "keyword"), ROWS, ids=map(".".join, ROWS))
+def test_every_setting_has_an_effect(name, keyword):
+    more, draw = CHANGES[name][keyword]
+    base = BASE.get(name, {})
+    without = base | {key: value for key, value in more.items() if key != keyword}
+    with pytest.raises(AssertionError):
+        same(told(name, base | more, draw), told(name, without, draw))
+
+
+@pytest.mark.parametrize(("name", "keyword"), IGNORED)
+def test_what_is_ignored_is_said_to_be(name, keyword):
+    (line,) = (x for x in getattr(torch_ap, name).__doc__.splitlines() if x.strip().startswith(f"{keyword}:"))
+    assert "ignored" in line
+
+
+VOID = [
+    *[({"interpolation": "11-point", "denominator": x}, "`denominator` has no meaning") for x in ("relevant", "found")],
+    ({"interpolation": "11-point", "top_k": 3}, "`top_k` has no meaning"),
+]
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGES if "denominator" in CHANGES[name]])
+@pytest.mark.parametrize(("settings", "message"), VOID, ids=str)
+def test_settings_without_a_meaning_together_are_refused(name, settings, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(torch_ap, name)(**BASE.get(name, {}), **settings)
+
+
+# what a comparison asks for alike: not the form of a result, nor what only one of the classes has
+FREE = ("class_metrics", "extended_summary", "class_names", "num_classes", "num_labels", "task", "aggregation", "iou")
+PAIRS = [(name, keyword) for name, keyword in ROWS if name != "AveragePrecision" and keyword not in FREE]
+
+
+@pytest.mark.parametrize(("name", "keyword"), PAIRS, ids=map(".".join, PAIRS))
+def test_a_comparison_names_the_settings_that_differ_and_no_others(name, keyword):
+    more, base = CHANGES[name][keyword][0], BASE.get(name, {})
+    without = base | {key: value for key, value in more.items() if key != keyword}
+    one, other = (getattr(torch_ap, name)(**settings) for settings in (without, base | more))
+    with pytest.raises(ValueError, match=f"^`other` must have the same settings; {keyword}: ") as error:
+        one.compare(other)
+    assert str(error.value).count(" here, ") == 1
+
+
+@pytest.mark.parametrize("name", ["BinaryAveragePrecision", "RetrievalMAP"])
+def test_denominators_without_a_cut_are_one_and_said_to_be(name):
+    values = [told(name, {"denominator": x}, BINARY if name.startswith("B") else flat) for x in DENOMINATORS]
+    same(values[1:], values[:1] * 2)
+    assert "Of no effect without ``top_k``" in " ".join(getattr(torch_ap, name).__doc__.split())
