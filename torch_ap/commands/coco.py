@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 
 from torch_ap.commands import diagnosis, images
+from torch_ap.commands.encodings import PLAIN, Encoding
 from torch_ap.commands.notes import note
 from torch_ap.files.coco import CocoData, read_coco
 from torch_ap.functional import coco_evaluation
@@ -17,6 +18,7 @@ from torch_ap.functional.coco_settings import settings_of
 from torch_ap.functional.detection import admitted
 from torch_ap.metrics.detection import MeanAveragePrecision
 
+_ENCODING = Encoding(PLAIN["xywh"])
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
 _COLUMNS = ("ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp")
 
@@ -60,9 +62,13 @@ def _read(args: argparse.Namespace, results: str) -> CocoData:
     data = read_coco(args.annotations, results, args.iou_type)
     detections = len(data.preds["labels"]) if isinstance(data.preds, Mapping) else sum(map(_detections, data.preds))
     images.refuse_empty(detections, results, args.allow_empty)
-    for cause in diagnosis.causes(
-        diagnosis.Evidence(data.preds, data.target, data.class_names, "xywh", "xywh", data.sizes)
-    ):
+    evidence = diagnosis.Evidence(
+        *(data.preds, data.target, data.class_names, data.sizes, "xywh"),
+        given=_ENCODING,
+        form="`bbox` as [x, y, width, height] in pixels of the image",
+        true=_ENCODING,
+    )
+    for cause in diagnosis.causes(evidence):
         note(f"{results}: {cause}")
     return data
 

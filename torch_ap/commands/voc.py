@@ -2,12 +2,18 @@
 
 import argparse
 import json
+from dataclasses import replace
+from pathlib import Path
 
 from torch_ap.commands import diagnosis, images
+from torch_ap.commands.encodings import CORNERS, PLAIN, Encoding
 from torch_ap.commands.notes import note
 from torch_ap.files.voc import VocData, read_voc
+from torch_ap.files.yolo import DETECTED as YOLO_FORM
 from torch_ap.files.yolo import read_yolo
 from torch_ap.metrics.detection import VOCMeanAveragePrecision
+
+_YOLO = Encoding(PLAIN["cxcywh"], unit="fractions", score="last")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,8 +63,14 @@ def _read(args: argparse.Namespace) -> VocData:
             f"{args.ground_truths}: all boxes lie in [0, 1], and a size counts both its first and its last pixel: "
             "give --exclusive-pixels for boxes in fractions of the image's size, or --format yolo for YOLO's"
         )
-    names = dict(enumerate(data.class_names))
-    evidence = diagnosis.Evidence(data.preds, data.target, names, given=None if yolo else given, sizes=data.sizes)
+    xml = not yolo and any(Path(args.ground_truths).glob("*.xml"))
+    evidence = diagnosis.Evidence(
+        *(data.preds, data.target, dict(enumerate(data.class_names)), data.sizes),
+        given=_YOLO if yolo else Encoding(PLAIN[given], score="first"),
+        form=f"lines of {YOLO_FORM}, in fractions" if yolo else f"lines of class, score, {PLAIN[given]}, in pixels",
+        true=replace(_YOLO, score="") if yolo else CORNERS if xml else Encoding(PLAIN[given]),
+        option="--box-format" if xml else "",
+    )
     for cause in diagnosis.causes(evidence):
         note(f"{args.detections}: {cause}")
     return data

@@ -22,6 +22,7 @@ _CLASSES = "classes"
 _TRUTH_RANGE = (-0.01, 1.01)  # labels that are rounded to a few digits may lie a little outside
 _FOUND_RANGE = (-1.0, 2.0)  # detectors may place boxes over the image's edge
 _FORM = "class cx cy w h"
+DETECTED = f"{_FORM} confidence"
 
 
 def read_yolo(
@@ -153,7 +154,7 @@ def _rows(
     if path.stem not in sizes:
         raise ValueError(f"{path}: no image in {source} has the name {shown(path.stem)}")
     width, height = sizes[path.stem]
-    columns, form = (6, f"{_FORM} confidence") if detected else (5, _FORM)
+    columns, form = (6, DETECTED) if detected else (5, _FORM)
     rows = []
     for where, words in text.lines(path):
         one = text.whole_number(words[0])
