@@ -6,6 +6,7 @@ Every mis-encoding is a row; it is applied to scenes of images of many sizes, wh
 import json
 import random
 import re
+import shutil
 
 import pytest
 
@@ -130,7 +131,8 @@ class Voc(Coco):
 
     def run(self, images, numbers, line="{one} {score} {box}"):
         for name in ("truth", "found"):
-            (self.folder / name).mkdir(exist_ok=True)
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+            (self.folder / name).mkdir()
         for place, (w, h, rows) in enumerate(images):
             self.truth(place, w, h, rows)
             text = "".join(

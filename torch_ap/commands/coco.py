@@ -1,7 +1,6 @@
 """``torch-ap coco``: COCO's numbers of a results file."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -9,7 +8,7 @@ import torch
 
 from torch_ap.commands import diagnosis, images
 from torch_ap.commands.encodings import PLAIN, Encoding
-from torch_ap.commands.notes import note
+from torch_ap.commands.notes import emit, emit_json, note
 from torch_ap.files.coco import CocoData, read_coco
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
@@ -45,15 +44,14 @@ def run(args: argparse.Namespace) -> int:
         summary |= images.plain(interval) | ({"compared": images.plain(compared)} if compared else {})
         if table is not None:
             summary["per_class"] = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in table.items()}
-        print(json.dumps(summary, indent=2))
+        emit_json(summary)
         return 0
-    print("\n".join(_lines(numbers)))
+    lines = _lines(numbers)
     if interval:
-        print(images.interval_line(interval))
+        lines.append(images.interval_line(interval))
     if compared:
-        print(images.compared_line(args.compare, args.results, compared))
-    if table is not None:
-        print("\n".join(_rows(table)))
+        lines.append(images.compared_line(args.compare, args.results, compared))
+    emit(lines + (_rows(table) if table is not None else []))
     return 0
 
 

@@ -1,13 +1,12 @@
 """``torch-ap voc``: PASCAL VOC's average precision of folders of ground truths and detections."""
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 
 from torch_ap.commands import diagnosis, images
 from torch_ap.commands.encodings import CORNERS, PLAIN, Encoding
-from torch_ap.commands.notes import note
+from torch_ap.commands.notes import emit, emit_json, note
 from torch_ap.files.voc import VocData, read_voc
 from torch_ap.files.yolo import DETECTED as YOLO_FORM
 from torch_ap.files.yolo import read_yolo
@@ -35,13 +34,13 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         # a class without ground truths that count is null
         mean = images.plain({"map": found["map"].item()} | interval)
-        print(json.dumps(mean | {"per_class": images.plain(each)}, indent=2))
+        emit_json(mean | {"per_class": images.plain(each)})
         return 0
     width = max(map(len, (*each, "mean")))
-    for name, value in (*each.items(), ("mean", found["map"].item())):
-        print(f"{name.ljust(width)}  {value:.4f}")
+    rows = (*each.items(), ("mean", found["map"].item()))
+    emit([f"{name.ljust(width)}  {value:.4f}" for name, value in rows])
     if interval:
-        print(images.interval_line(interval))
+        emit([images.interval_line(interval)])
     return 0
 
 

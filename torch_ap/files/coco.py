@@ -87,7 +87,7 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
     images, ids = images.ordered(order), [ids[row] for row in order]
     detections, found_in = _by_image(Entries.of(found, str(results)), ids, class_names)
     truths, true_in = _by_image(truths, ids, class_names)
-    preds = _labels(detections) | {"scores": detections.numbers("score", entries.number)}
+    preds = _labels(detections) | {"scores": detections.numbers("score", entries.finite)}
     target = _labels(truths) | {"iscrowd": torch.tensor(truths.each("iscrowd", entries.flag, 0), dtype=torch.uint8)}
     if iou_type == "bbox":
         preds |= {"counts": found_in, "boxes": detections.boxes("bbox", entries.box)}
