@@ -1,10 +1,13 @@
 """How messages show what they complain about."""
 
 import reprlib
+import sys
 import unicodedata
+import warnings
 
 LONGEST = 80
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Hindi, and of emojis
+_NOBODYS = ("torch_ap", "torch", "torchmetrics", "contextlib")  # packages whose lines are not the caller's
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 2
 _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxother = _REPR.maxstring = _REPR.maxlong = LONGEST + 1
@@ -44,3 +47,15 @@ def _escaped(character: str) -> str:
     if character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs":
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn, on the first rank alone, at the line that called this package."""
+    from torchmetrics.utilities.prints import rank_zero_only
+
+    if getattr(rank_zero_only, "rank", 0):
+        return
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOBODYS:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
