@@ -41,6 +41,10 @@ def test_what_is_drawn_can_be_passed(table):
         row.value(row.batches(1)[0])
 
 
+def refused(name):
+    return rf"^`{re.escape(name)}` is a sparse tensor \(torch.sparse_coo\); give "
+
+
 def sparse_cases(drawn):
     """The arguments, each tensor in turn sparse, alone or in lists and dicts; and the name of that tensor."""
 
@@ -66,9 +70,7 @@ def test_sparse_tensors_are_refused_by_name(row):
     (batch,) = row.batches(1)
     for name, arguments in list(sparse_cases(batch))[:12]:
         for call in (metric.update, metric):
-            with pytest.raises(
-                ValueError, match=rf"^`{re.escape(name)}` is a sparse tensor \(torch.sparse_coo\); give "
-            ):
+            with pytest.raises(ValueError, match=refused(name)):
                 call(**arguments)
     assert metric.update_count == 0
     metric.update(**batch)
@@ -78,9 +80,7 @@ def test_sparse_tensors_are_refused_by_name(row):
 def test_sparse_arguments_are_refused_by_name(table):
     for row in table.values():
         for name, arguments in list(sparse_cases(row.batches(1)[0]))[:6]:
-            with pytest.raises(
-                ValueError, match=rf"^`{re.escape(name)}` is a sparse tensor \(torch.sparse_coo\); give "
-            ):
+            with pytest.raises(ValueError, match=refused(name)):
                 row.value(arguments)
 
 
@@ -120,7 +120,7 @@ def test_warnings_point_at_the_line_of_the_caller(kind):
         metric.reset()
         torchmetrics.MetricCollection({"x": metric})(*arguments)
     told = [x for x in said if re.search(message, str(x.message))]
-    assert len(told) >= 2
+    assert told
     assert {x.filename for x in told} == {__file__}
 
 

@@ -80,7 +80,7 @@ def _warn_of(no_positive: Any, no_item: Any, action: str, what: str) -> None:
         )
     if bool(no_positive.any()):
         warn_caller(
-            f"No positive target counts in {_which(no_positive, what)}: average precision is undefined and {_SAID[action]}. "
-            "Say what you want with `empty_target_action`.",
+            f"No positive target counts in {_which(no_positive, what)}: average precision is undefined and "
+            f"{_SAID[action]}. Say what you want with `empty_target_action`.",
             UserWarning,
         )

@@ -45,7 +45,10 @@ def refuse_sparse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
     else:
         if all(map(_dense, kwargs.values())):
             return
-    given = inspect.signature(function).bind_partial(*args, **kwargs).arguments
+    signature = inspect.signature(function)
+    given = signature.bind_partial(*args, **kwargs).arguments
+    for name in [name for name, one in signature.parameters.items() if one.kind is inspect.Parameter.VAR_KEYWORD]:
+        given |= given.pop(name, {})
     pending = list(given.items())[::-1]
     while pending:
         name, value = pending.pop()
