@@ -1,7 +1,7 @@
 """Why detections match no ground truth: what is likely wrong with the files, where a number would be 0 without a word.
 
 Nothing here changes a number. What is said of boxes is read off the first images, up to 2,000,000 pairs of a detection
-and a ground truth, and other encodings are tried on up to 200,000.
+and a ground truth, and other encodings are tried on up to 40,000.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

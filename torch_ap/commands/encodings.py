@@ -18,7 +18,7 @@ from torch_ap.functional.matching import ragged_box_iou
 
 OVERLAP = 0.5
 _WELL = 0.5  # so many of the best detections overlap: no other encoding is asked for
-_TRIED = 200_000  # pairs
+_TRIED = 40_000  # pairs of a detection and a ground truth
 _SOME = 0.3  # so many overlap at least in an encoding that is named
 _ALIKE = 0.9  # encodings whose hits are this share of the most are as good; the simplest of them is named
 _SURPRISE = 0.001  # of so many hits by chance, with as many trials as encodings

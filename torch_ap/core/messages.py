@@ -7,7 +7,7 @@ import warnings
 
 LONGEST = 80
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Hindi, and of emojis
-_NOBODYS = ("torch_ap", "torch", "torchmetrics", "contextlib")  # packages whose lines are not the caller's
+_NOBODYS = ("torch_ap", "torch", "torchmetrics", "contextlib", "numpy")  # packages whose lines are not the caller's
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 2
 _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxother = _REPR.maxstring = _REPR.maxlong = LONGEST + 1
