@@ -203,7 +203,7 @@ def one_line(text, *parts):
         assert part in text or re.search(part, text)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("kind", FILES)
 def test_right_files_are_read_without_a_word(kind, seed, tmp_path, capsys):
     files = FILES[kind](tmp_path)
@@ -288,7 +288,7 @@ def test_nothing_is_made_up_of_bad_detections(kind, tmp_path, capsys):
     """Boxes at random, one place for all, the right places in the wrong images, few or many."""
     files = FILES[kind](tmp_path)
     right = READINGS[files.box_format][0]
-    for seed in range(12):
+    for seed in range(3):
         draw = random.Random(seed)
         images = scene(seed, images=draw.choice([1, 2, 5, 20]), objects=draw.choice([1, 2, 6]), wrong=1)
         for worse in (lambda rows, *_: rows, shuffled, constant, shrunk):
@@ -348,7 +348,7 @@ def real(public_data):
 def test_nothing_is_made_up_of_real_truths(way, real, tmp_path, capsys):
     path, found, sizes = real
     draw = random.Random(way)
-    some = [found] + [draw.sample(found, draw.choice([3, 10, 50])) for _ in range(5)]
+    some = [found] + [draw.sample(found, draw.choice([3, 10, 50])) for _ in range(2)]
     for part in some:
         (tmp_path / "found.json").write_text(json.dumps(worsened(part, way, draw, sizes)))
         text = said(capsys, ["coco", str(path), str(tmp_path / "found.json")])

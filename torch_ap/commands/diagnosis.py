@@ -149,7 +149,7 @@ def _of_boxes(sample: _Sample, evidence: Evidence) -> Iterator[str]:
     overlap, of_class = sample.overlapping()
     inside = sample.inside()
     if fit:
-        yield _said(fit, sample.of, evidence)
+        yield _said(fit, evidence)
     elif _fractions(sample.corners[0]) and float(sample.corners[1].max()) > _FRACTION:
         yield "the boxes of the detections are fractions, as of the image's size, and those of the ground truths pixels"
     elif _fractions(sample.corners[1]) and float(sample.corners[0].max()) > _FRACTION:
@@ -169,7 +169,7 @@ def _fractions(corners: Tensor) -> bool:
     return bool((corners.abs() <= _FRACTION).all())
 
 
-def _said(fit: Fit, of: str, evidence: Evidence) -> str:
+def _said(fit: Fit, evidence: Evidence) -> str:
     """What another encoding would do, and what to write."""
     new, old = fit.encoding, evidence.true if fit.of_truths else evidence.given
     ways = []
@@ -183,6 +183,7 @@ def _said(fit: Fit, of: str, evidence: Evidence) -> str:
         remedy = "write both files in the same units and the format that is asked for"
     elif evidence.option and same_units and new.score == old.score and new.reading in PLAIN.values():
         remedy = f"give {evidence.option} {READINGS[new.reading][1]}"
+    of = "" if fit.images == len(evidence.preds["counts"]) else f" of the first {fit.images} images"
     whose = "the ground truths " if fit.of_truths else ""
     return (
         f"{fit.before:.0%} of the best detections{of} overlap a ground truth of their image by half; "

@@ -116,14 +116,18 @@ class Side:
         order = torch.argsort(scores, descending=True, stable=True)
         order = order[torch.argsort(image[order], stable=True)]
         rank = torch.arange(len(order)) - (self.counts.cumsum(0) - self.counts)[image]
-        few = (truths**2).cumsum(0) <= _TRIED
-        return order[(rank < truths[image]) & few[image]].sort().values
+        return order[(rank < truths[image]) & _few(truths)[image]].sort().values
 
     def taken(self, rows: Tensor) -> "Side":
         """Some of the boxes, in the same order."""
         image = torch.arange(len(self.counts)).repeat_interleave(self.counts)[rows]
         counts = torch.bincount(image, minlength=len(self.counts))
         return Side(self.numbers[rows], counts, self.sizes[rows], self.encoding)
+
+
+def _few(truths: Tensor) -> Tensor:
+    """(B,) which images are looked at, the first ones."""
+    return (truths**2).cumsum(0) <= _TRIED
 
 
 def units(unit: str, sizes: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,12 +146,14 @@ class Fit(NamedTuple):
         of_truths: whether of the ground truths, not of the detections.
         before: the share of the best detections that overlap a ground truth by half as they were read.
         after: the share in this encoding.
+        images: how many images were looked at, the first ones.
     """
 
     encoding: Encoding
     of_truths: bool
     before: float
     after: float
+    images: int
 
 
 def better(found: Side, truths: Side, by_half: Tensor) -> Fit | None:
@@ -173,7 +179,7 @@ def better(found: Side, truths: Side, by_half: Tensor) -> Fit | None:
     needed = _needed(fit.encoding, (truths if fit.of_truths else found).encoding)
     if _places(fit.truths, needed) < needed or _tail(fit.hits, total, chance) > _SURPRISE:
         return None
-    return Fit(fit.encoding, fit.of_truths, hits / total, fit.hits / total)
+    return Fit(fit.encoding, fit.of_truths, hits / total, fit.hits / total, int(_few(truths.counts).sum()))
 
 
 class _Trial(NamedTuple):

@@ -28,8 +28,8 @@ def load(path: str | Path) -> Any:
     """What a JSON file holds; UTF-8, with or without a byte-order mark.
 
     Raises:
-        ValueError: for another encoding, what is no JSON, or an object that has one key twice, naming the file and where
-            in it. Whole numbers of thousands of digits become one that no rule takes.
+        ValueError: for another encoding, what is no JSON, or an object that has one key twice, naming the file and
+            where in it. Whole numbers of thousands of digits become one that no rule takes.
     """
     content = text_files.read(path)
     repeated: list[Entry] = []

@@ -90,7 +90,7 @@ def class_names(path: str | Path) -> dict[int, str]:
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: naming file and entry, for names that are no text, or are given twice, and for keys of YAML that are.
+        ValueError: naming file and entry, for names that are no text, or are given twice, and for repeated keys.
         ModuleNotFoundError: for YAML without PyYAML.
     """
     path = Path(path)
