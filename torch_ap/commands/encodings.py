@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.detection import boxes
-from torch_ap.functional.matching import ragged_box_iou
+from torch_ap.functional.matching import box_iou, ragged_box_iou
 
 OVERLAP = 0.5
 _WELL = 0.5  # so many of the best detections overlap: no other encoding is asked for
@@ -22,6 +22,7 @@ _TRIED = 40_000  # pairs of a detection and a ground truth
 _SOME = 0.3  # so many overlap at least in an encoding that is named
 _ALIKE = 0.9  # encodings whose hits are this share of the most are as good; the simplest of them is named
 _SURPRISE = 0.001  # of so many hits by chance, with as many trials as encodings
+_PLACES = {"": ("",), "first": ("first", "last"), "last": ("last", "first")}  # of scores, the given one first
 _VOTE = 0.1  # width of the bins of log scales
 # what the numbers are: which of them are (x, y, x, y), and the format of these
 READINGS: dict[str, tuple[tuple[int, int, int, int], str]] = {
@@ -164,7 +165,7 @@ def better(found: Side, truths: Side, by_half: Tensor) -> Fit | None:
         truths: ground truths.
         by_half: (D,) which detections overlap a ground truth by half as they were read.
     """
-    rows = {score: found.best(truths.counts, score) for score in _scores(found.encoding)}
+    rows = {score: found.best(truths.counts, score) for score in _PLACES[found.encoding.score]}
     best = rows[found.encoding.score]
     hits, total = int(by_half[best].sum()), max(1, len(best))
     if hits >= _WELL * total:
@@ -205,15 +206,6 @@ def _tried(moved: dict[str, Side], fixed: Side, of_truths: bool) -> Iterator[_Tr
         yield _Trial(hits, encoding, of_truths, corners[one] if of_truths else other[two])
 
 
-def _scores(given: Encoding) -> tuple[str, ...]:
-    """Where the score may stand; first where it was read."""
-    return (given.score, "last" if given.score == "first" else "first") if given.score else ("",)
-
-
-def _sized(moved: dict[str, Side], fixed: Side) -> bool:
-    return all(bool(torch.isfinite(side.sizes).all()) for side in (*moved.values(), fixed))
-
-
 def _forms(moved: dict[str, Side]) -> list[Encoding]:
     """The given encoding, and the others of its units."""
     given = next(iter(moved.values())).encoding
@@ -225,14 +217,14 @@ def _table(moved: dict[str, Side], fixed: Side) -> Iterator[Encoding]:
     """The encodings whose scale is known, but for the given one, from simple to far-fetched."""
     given, *others = _forms(moved)
     yield from others
-    for unit, scale in _KNOWN if _sized(moved, fixed) else ():
+    for unit, scale in _KNOWN if bool(fixed.sizes.isfinite().all()) else ():
         if (unit, scale) != (given.unit, given.scale[0]):
             yield from (replace(form, unit=unit, scale=(scale, scale)) for form in (given, *others))
 
 
 def _scaled(moved: dict[str, Side], fixed: Side, other: Tensor) -> Iterator[Encoding]:
     """Encodings whose scale is found by votes."""
-    forms, sized = _forms(moved), _sized(moved, fixed)
+    forms, sized = _forms(moved), bool(fixed.sizes.isfinite().all())
     pairs = {score: _pairs(one.counts, fixed.counts) for score, one in moved.items()}
     for unit in _RESIZED if sized else ("pixels",):
         if unit == "pixels" and forms[0].unit == "fractions":
@@ -296,11 +288,8 @@ def _places(truths: Tensor, most: int) -> int:
     places = 0
     while len(truths) and places < most:
         places += 1
-        every = torch.tensor([len(truths)])
-        _, alike, _ = ragged_box_iou(truths[:1], truths, torch.tensor([1]), every, least=OVERLAP)
-        apart = torch.ones(len(truths), dtype=torch.bool)
-        apart[alike] = False
-        apart[0] = False
+        apart = box_iou(truths[:1], truths)[0] < OVERLAP
+        apart[0] = False  # a box without an area overlaps nothing
         truths = truths[apart]
     return places
 
