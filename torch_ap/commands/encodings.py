@@ -263,8 +263,7 @@ def _voted(raw: Tensor, true: Tensor, d: Tensor, g: Tensor) -> tuple[float, floa
     values, votes = torch.unique(bins[:, 0] * 4096 + bins[:, 1], return_counts=True)
     mode = bins[(bins[:, 0] * 4096 + bins[:, 1] == values[votes.argmax()]).nonzero()[0, 0]]
     near = logs[((logs - mode).abs() < 1).all(1)]
-    x, y = (_rounded(math.exp(_VOTE * value)) for value in near.median(0).values.tolist())
-    return x, y
+    return tuple(_rounded(math.exp(_VOTE * value)) for value in near.median(0).values.tolist())  # type: ignore[return-value]
 
 
 def _rounded(scale: float) -> float:
