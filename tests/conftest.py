@@ -7,10 +7,14 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tests import emulated
+from tests import emulated, two_ranks
 
 settings.register_profile("here", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("here")
+
+
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+torch.set_num_threads(max(1, (os.cpu_count() or 1) // WORKERS))  # more would wait for one another
 
 
 def pytest_generate_tests(metafunc):
@@ -30,9 +34,32 @@ def accelerator(request):
         yield waits
 
 
+@pytest.fixture(autouse=True)
+def _threads_whatever_the_machine(monkeypatch):
+    """Large inputs are shared among threads on a machine with one processor, too."""
+    from torch_ap.core import order  # not at the top: coverage of the package begins after this file is read
+
+    monkeypatch.setattr(order, "workers", lambda size: 2 if size >= order._THREADING_PAYS else 1)
+
+
 @pytest.fixture
 def generator():
     return torch.Generator().manual_seed(20040826)
+
+
+@pytest.fixture(scope="session")
+def ranks():
+    """Runs a function on two gloo processes, which are started once."""
+    pool = two_ranks.Ranks()
+    yield pool
+    pool.close()
+
+
+def pytest_collection_modifyitems(items):
+    """Where tests are run by several workers, one of them runs what needs the two ranks."""
+    for item in items:
+        if "ranks" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("ranks"))
 
 
 @pytest.fixture

@@ -292,7 +292,7 @@ def test_scipys_permutation_test_agrees():
     found = chance_test(preds, target, resampling=Resampling(4000))
     peer = stats.permutation_test(
         (target.numpy(),), lambda y: float(binary_average_precision(preds, torch.from_numpy(y))),
-        permutation_type="pairings", n_resamples=2000, alternative="greater", rng=np.random.default_rng(0),
+        permutation_type="pairings", n_resamples=2000, alternative="greater", random_state=np.random.default_rng(0),
         vectorized=False,
     )  # fmt: skip
     assert found.p_value == pytest.approx(peer.pvalue, abs=0.035)
@@ -393,11 +393,11 @@ def test_bad_arguments_are_refused_by_name():
     law = exact_distribution(5, 2)
     for quantile in (RandomHits(5, 2, 3).quantile, law.quantile):
         for p in (-0.1, 1.5, math.nan, True, "half"):
-            with pytest.raises(ValueError, match=r"`p` must be a number in \[0, 1\], got"):
+            with pytest.raises(ValueError, match=r"`p` .*\[0, 1\], got"):
                 quantile(p)
     chance = random_average_precision(300, 20)
     for tail in (law.tail, chance.lognormal_tail, chance.normal_tail, normal_recall(5, 2, 3).tail):
-        with pytest.raises(ValueError, match="`value` must be a number but NaN, got nan"):
+        with pytest.raises(ValueError, match=r"`value` .*NaN, got nan"):
             tail(math.nan)
     for hits in (1.5, True, 1.0):
         for probability in (RandomHits(5, 2, 3).probability, RandomHits(5, 2, 3).tail):
@@ -407,7 +407,7 @@ def test_bad_arguments_are_refused_by_name():
         exact_distribution(5, 2, 0)
     with pytest.raises(ValueError, match="`m`"):
         exact_distribution(2, 5)
-    with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+    with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
         chance_test(torch.arange(4), tensor([1, 0, 0, 0]), resampling=100)
     with pytest.raises(ValueError, match="`hit`"):
         rank_probability(5, 2, 3, 4)

@@ -58,13 +58,16 @@ class TestPeers:
         preds, target = sample(n, 5, generator, steps)
         weights = torch.rand(n, generator=generator).double()  # scikit-learn sums float32 weights in float32
         value = ours.multilabel_average_precision(preds, target, 5, average, dtype=torch.float64)
-        expected = torch.tensor(average_precision_score(target, preds, average=average), dtype=torch.float64)
+        expected = torch.tensor(
+            average_precision_score(target.numpy(), preds.numpy(), average=average), dtype=torch.float64
+        )
         torch.testing.assert_close(value, expected, rtol=0, atol=1e-14)
         peer = theirs.multilabel_average_precision(preds, target, 5, average)
         torch.testing.assert_close(value.float(), peer, rtol=0, atol=1e-6)
         weighted = ours.multilabel_average_precision(preds, target, 5, average, weights=weights, dtype=torch.float64)
         expected = torch.tensor(
-            average_precision_score(target, preds, average=average, sample_weight=weights), dtype=torch.float64
+            average_precision_score(target.numpy(), preds.numpy(), average=average, sample_weight=weights.numpy()),
+            dtype=torch.float64,
         )
         torch.testing.assert_close(weighted, expected, rtol=0, atol=1e-12)
         each = weights[:, None].expand(n, 5)
@@ -223,7 +226,7 @@ class TestWeights:
         metric = torch_ap.BinaryAveragePrecision()
         preds, target, weights = torch.rand(4), torch.tensor([0, 1, 0, 1]), torch.rand(4)
         metric.update(preds, target, weights)
-        with pytest.raises(ValueError, match="`weights` must be given in every update or in none"):
+        with pytest.raises(ValueError, match=r"`weights` .*every update or in none"):
             metric.update(preds, target)
         other = torch_ap.BinaryAveragePrecision()
         other.update(preds, target)
@@ -266,15 +269,13 @@ class TestWeights:
 
     @pytest.mark.parametrize("weights", [[-1.0, 1.0], [torch.nan, 1.0], [torch.inf, 1.0]])
     def test_bad_values(self, weights):
-        with pytest.raises(
-            ValueError, match=r"`weights` must be finite, not negative and at most 1e288; got .* at index 0"
-        ):
+        with pytest.raises(ValueError, match=r"`weights` .*finite.* got .* at index 0"):
             ours.binary_average_precision(torch.rand(2), torch.tensor([1, 0]), weights=torch.tensor(weights))
 
     def test_bad_form(self):
-        with pytest.raises(ValueError, match=r"`weights` must have shape \(2,\), got \(3,\)"):
+        with pytest.raises(ValueError, match=r"`weights` .*shape \(2,\).* got \(3,\)"):
             ours.binary_average_precision(torch.rand(2), torch.tensor([1, 0]), weights=torch.ones(3))
-        with pytest.raises(TypeError, match="`weights` must be a tensor or None, got list"):
+        with pytest.raises(TypeError, match=r"`weights` .*tensor.* got list"):
             ours.binary_average_precision(torch.rand(2), torch.tensor([1, 0]), weights=[1.0, 1.0])
 
 
@@ -330,7 +331,7 @@ BAD_BATCHES = [
     (
         "binary",
         (torch.rand(2) < 1, torch.tensor([1, 0])),
-        "`preds` must be a floating or integer tensor of scores, got torch.bool",
+        "got torch.bool",
     ),
     ("multiclass", (torch.rand(2, 4), torch.tensor([1, 0])), "`preds` must have shape (N, 3, ...) for `num_classes=3`"),
     ("multiclass", (torch.rand(2, 3), torch.tensor([1, 3])), "`target` must hold whole numbers from 0 to 2"),
@@ -353,13 +354,13 @@ def test_bad_batches(task, batch, message):
 
 def test_scores_outside_0_to_1_with_a_number_of_thresholds():
     for preds in (torch.tensor([0.5, 2.0]), torch.tensor([-0.1, 0.5])):
-        with pytest.raises(ValueError, match=r"`preds` must lie in .* give `normalization='sigmoid'`"):
+        with pytest.raises(ValueError, match=r"`preds` .*`normalization='sigmoid'`"):
             ours.binary_average_precision(preds, torch.tensor([1, 0]), thresholds=5)
     assert ours.binary_average_precision(torch.tensor([2.0, -3.0]), torch.tensor([1, 0]), [-1.0, 1.0]) == 1
 
 
 def test_meta_device_is_another_device():
-    with pytest.raises(ValueError, match="one device, got `preds` on cpu, `target` on meta"):
+    with pytest.raises(ValueError, match=r"one device.*`preds` on cpu.*`target` on meta"):
         ours.binary_average_precision(torch.rand(2), torch.tensor([1, 0], device="meta"))
 
 
@@ -384,7 +385,7 @@ class TestCorners:
 
     @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.float8_e4m3fn, torch.complex64])
     def test_dtypes_that_torch_cannot_rank(self, dtype):
-        with pytest.raises(ValueError, match="`preds` must be a floating or integer tensor of scores"):
+        with pytest.raises(ValueError, match=r"`preds` .*floating or integer"):
             ours.binary_average_precision(torch.ones(2).to(dtype), torch.tensor([1, 0]))
 
     @pytest.mark.parametrize("thresholds", [None, 5])
@@ -443,7 +444,7 @@ class TestCorners:
 
     def test_metric_on_another_device(self):
         metric = torch_ap.BinaryAveragePrecision(validate_args=False)
-        with pytest.raises(ValueError, match="`preds` must lie on the metric's device, cpu, got meta"):
+        with pytest.raises(ValueError, match=r"`preds` .*device, cpu, got meta"):
             metric.update(torch.rand(2, device="meta"), torch.ones(2, dtype=torch.int64, device="meta"))
         assert metric.scores == []
 
@@ -483,7 +484,7 @@ class TestTask:
 
     @pytest.mark.parametrize(("task", "name"), [("multiclass", "num_classes"), ("multilabel", "num_labels")])
     def test_without_its_width(self, task, name):
-        with pytest.raises(ValueError, match=f"`{name}` must be an int of at least 2, got None"):
+        with pytest.raises(ValueError, match=f"`{name}` must .*at least 2.* got None"):
             torch_ap.AveragePrecision(task)
 
 
@@ -556,13 +557,13 @@ class TestCuts:
 
     def test_bad_input(self):
         for dtype in (torch.int64, "float64"):
-            with pytest.raises(ValueError, match=r"`dtype` must be a floating torch.dtype or None"):
+            with pytest.raises(ValueError, match=r"`dtype` .*floating torch.dtype"):
                 ours.binary_average_precision(torch.rand(3), torch.tensor([1, 0, 1]), dtype=dtype)
         with pytest.raises(ValueError, match="`beta`"):
             ours.f_beta_at_k(torch.rand(3), torch.tensor([1, 0, 1]), 1, beta=-1.0)
         with pytest.raises(ValueError, match="`ties`"):
             ours.recall_at_k(torch.rand(3), torch.tensor([1, 0, 1]), 1, ties="some")
-        with pytest.raises(ValueError, match=r"`preds` must have shape \(N,\) or \(Q, N\)"):
+        with pytest.raises(ValueError, match=r"`preds` .*\(N,\) or \(Q, N\)"):
             ours.recall_at_k(torch.rand(3, 1, 1), torch.ones(3, 1, 1).int(), 1)
         with pytest.raises(ValueError, match="`t` must be 1-D and hold numbers in"):
             ours.hit_curve(torch.rand(3), torch.tensor([1, 0, 1]), torch.tensor([4.0]))

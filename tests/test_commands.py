@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,20 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(trec):
         assert running.stderr.read() == b""
 
 
+def test_what_libraries_say_to_programmers_is_not_noted(monkeypatch, capsys):
+    class Both(UserWarning, DeprecationWarning):
+        """As pyparsing has it, which matplotlib and with it torchmetrics import."""
+
+    def run(_):
+        warnings.warn("of a library", Both, stacklevel=2)
+        warnings.warn("of the data", stacklevel=2)
+        return 0
+
+    monkeypatch.setattr("torch_ap.commands.trec.run", run)
+    assert cli.main(["trec", "a", "b"]) == 0
+    assert capsys.readouterr().err == "torch-ap: of the data\n"
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
 def test_a_full_disk_is_one_line(trec, monkeypatch, capsys):
     with open("/dev/full", "w") as full:  # noqa: PTH123
@@ -107,7 +122,7 @@ def test_lines_up_to_a_mebibyte_are_read_wherever_they_stand(tmp_path):
         (tmp_path / "run").write_text(f"{lines}r Q0 d 1 3.5 t {'x' * ((1 << 20) - 16)}\n")
         assert read_run(tmp_path / "run").scores[-1] == 3.5
         (tmp_path / "run").write_text(f"{lines}r Q0 d 1 3.5 t {'x' * (1 << 20)}\n")
-        with pytest.raises(ValueError, match=f"run, line {before + 1}: a line of more than 1048576 bytes is too long"):
+        with pytest.raises(ValueError, match=f"run, line {before + 1}: .*1048576 bytes"):
             read_run(tmp_path / "run")
 
 
@@ -370,7 +385,7 @@ def test_the_class_in_the_name_of_a_file(stem, name, voc):
     assert data.class_names[data.preds["labels"][0]] == name
     (folder / "found" / f"x{stem.replace(' ', '_')}.txt").write_text("im0 0.5 1 2 3 4")
     if name != "bus_light":
-        with pytest.raises(ValueError, match=f"class '{name}' must have one file, and has "):
+        with pytest.raises(ValueError, match=f"class '{name}' .*one file.* has "):
             read_voc(folder / "xml", folder / "found")
 
 

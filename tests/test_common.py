@@ -285,7 +285,7 @@ def test_other_settings_do_not_merge_or_load(case, data):
     with pytest.raises(RuntimeError, match="same settings"):
         other.load_state_dict(metric.state_dict())
     same_states(states(other), states(case.metric(**{**case.settings, "ignore_index": 3})))
-    with pytest.raises(ValueError, match=r"`incoming_state` must be a .*, got a SumMetric"):
+    with pytest.raises(ValueError, match=r"`incoming_state` .* got a SumMetric"):
         metric.merge_state(SumMetric())
 
 
@@ -339,7 +339,7 @@ def test_values_on_a_device_are_checked_at_compute(case, data):
     metric.update(preds, target)
     metric.update(torch.full_like(preds, torch.nan), target.clamp(min=0))
     metric.update(preds, target)
-    with pytest.raises(ValueError, match="`preds` must not hold NaN; broken first in update 2"):
+    with pytest.raises(ValueError, match=r"`preds` .*NaN.* update 2"):
         metric.compute()
 
 

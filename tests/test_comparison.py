@@ -218,16 +218,16 @@ def test_bad_arguments_are_refused_by_name():
     a, b, target = pair(20)
     with pytest.raises(ValueError, match="must be paired"):
         compare_rankings(a, b[:-1], target)
-    with pytest.raises(ValueError, match="`preds_a` and `target` must have the same shape"):
+    with pytest.raises(ValueError, match=r"`preds_a` and `target` .*same shape"):
         compare_rankings(a, b, target[:-1])
     with pytest.raises(ValueError, match="`preds_b` must be 1-D"):
         compare_rankings(a, b[:, None], target)
     for name, value in (("level", 1.0), ("method", "z"), ("design", "x"), ("weights", torch.ones(20))):
         with pytest.raises(ValueError, match=f"`{name}`"):
             compare_rankings(a, b, target, **{name: value})
-    with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+    with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
         compare_rankings(a, b, target, resampling=100)
-    with pytest.raises(ValueError, match="`preds_b` must not hold NaN; got nan at index 2"):
+    with pytest.raises(ValueError, match=r"`preds_b` .*NaN.* at index 2"):
         compare_rankings(a, b.index_fill(0, torch.tensor([2]), torch.nan), target)
 
 

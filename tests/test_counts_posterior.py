@@ -109,5 +109,5 @@ def test_counts_come_as_the_counting_functions_give_them():
     assert f_beta_posterior(found.tp, found.fp, found.fn) == f_beta_posterior(1, 1, 1)
     assert precision_posterior(np.int64(3), np.float32(1)) == precision_posterior(3, 1)
     assert probability_better(torch.tensor(12), 5) == probability_better(12, 5)
-    with pytest.raises(ValueError, match="`tp` must be a finite number of at least 0"):
+    with pytest.raises(ValueError, match=r"`tp` .*finite .*at least 0"):
         precision_posterior(torch.tensor([1, 2]), 1)

@@ -13,9 +13,18 @@ from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePreci
 ARRAYS = ("precision", "recall", "scores")
 
 
-def difference(seed, **settings):
-    """The largest difference of COCO's arrays between us and pycocotools on one random scene."""
-    preds, target = random_scene(seed)
+def scenes(seeds):
+    """Random scenes as one data set, each with classes of its own: its arrays are those of the scene alone."""
+    found = [], []
+    for place, seed in enumerate(seeds):
+        for side, images in zip(found, random_scene(seed), strict=True):
+            side.extend({**image, "labels": image["labels"] + 3 * place} for image in images)
+    return found
+
+
+def difference(seeds, **settings):
+    """The largest difference of COCO's arrays between us and pycocotools on random scenes."""
+    preds, target = scenes(seeds)
     theirs = {"iou_thresholds": "thresholds", "rec_thresholds": "levels", "max_detection_thresholds": "limits"}
     expected = pycocotools_eval(
         preds,
@@ -31,7 +40,9 @@ def difference(seed, **settings):
 
 @pytest.mark.slow
 def test_arrays_equal_pycocotools_on_random_scenes():
-    assert max(difference(seed) for seed in range(1200)) == 0
+    """A hundred alone, for what only small data sets have, and many together, which takes a fraction of the time."""
+    assert max(difference([seed]) for seed in range(100)) == 0
+    assert max(difference(range(first, first + 20)) for first in range(100, 1200, 20)) == 0
 
 
 @pytest.mark.slow
@@ -49,7 +60,9 @@ def test_arrays_equal_pycocotools_on_random_scenes():
     ],
 )
 def test_arrays_equal_pycocotools_with_own_settings(settings):
-    assert max(difference(seed, **settings) for seed in range(2000, 2100)) == 0
+    many = 2100 if len(settings.get("area_ranges", ())) < 10 else 2040  # each range costs pycocotools as much again
+    assert max(difference([seed], **settings) for seed in range(2000, 2010)) == 0
+    assert max(difference(range(first, first + 15), **settings) for first in range(2010, many, 15)) == 0
 
 
 def test_the_comparison_with_pycocotools_can_fail():
@@ -337,7 +350,7 @@ def test_bad_input_names_image_and_key(spoil, message):
 def test_two_devices_are_refused():
     preds, target = two_images()
     target = [{key: value.to("meta") for key, value in image.items()} for image in target]
-    with pytest.raises(ValueError, match=r"must lie on one device, got \['cpu', 'meta'\]"):
+    with pytest.raises(ValueError, match=r"one device.* got \['cpu', 'meta'\]"):
         coco_mean_average_precision(preds, target)
 
 
@@ -355,7 +368,7 @@ def test_bad_packed_input(preds, message):
     two = {"boxes": torch.ones(2, 4), "labels": torch.tensor([0, 1]), "counts": torch.tensor([1, 1])}
     with pytest.raises(ValueError, match=message):
         coco_mean_average_precision({**one, **preds}, two)
-    with pytest.raises(ValueError, match="must both be lists of dicts, or both be dicts"):
+    with pytest.raises(ValueError, match=r"both .*lists of dicts"):
         coco_mean_average_precision([one], two)
 
 
@@ -420,9 +433,7 @@ def test_class_names_of_labels_that_start_at_one():
 
 @pytest.mark.parametrize("names", ["cat", [1, 2], {"cat": 0}, {0: 1}, {True: "cat"}, {"cat"}, ["x" * 999, 3]])
 def test_class_names_of_another_kind(names):
-    with pytest.raises(
-        ValueError, match="`class_names` must be None, a list of names, that of label 0 first, or"
-    ) as said:
+    with pytest.raises(ValueError, match=r"`class_names` .*list of names") as said:
         coco_mean_average_precision([], [], class_names=names)
     assert len(str(said.value)) < 250
 

@@ -5,8 +5,6 @@ import pickle
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torchmetrics import MetricCollection
 
 from tests.oracles_detection import packed, random_scene, to_voc
@@ -189,9 +187,9 @@ def test_voc_curves():
 
 
 def test_a_voc_threshold_is_named_as_it_was_given():
-    with pytest.raises(ValueError, match=r"`iou_threshold` must be a number in \[0, 1\], got 2$"):
+    with pytest.raises(ValueError, match=r"`iou_threshold` .*\[0, 1\], got 2$"):
         VOCMeanAveragePrecision(iou_threshold=2)
-    with pytest.raises(ValueError, match=r"`iou_threshold` must be None or a list of numbers in \[0, 1\], got \[2\]"):
+    with pytest.raises(ValueError, match=r"`iou_threshold` .*\[0, 1\], got \[2\]"):
         VOCMeanAveragePrecision(iou_threshold=[2])
 
 
@@ -249,31 +247,27 @@ def masks_of(boxes):
     return masks
 
 
-def _rank(rank, world, path, parts):
-    dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
+def check_two_ranks(rank, parts):
     preds, target = random_scene(3, images=7, classes=3)
     first, last = parts[rank]
-    try:
-        for make, function, prepare in (case[1:] for case in makers()):
-            p, t = prepare((preds, target))
-            metric = make()
-            if last > first:
-                metric.update(p[first:last], t[first:last])
+    for make, function, prepare in (case[1:] for case in makers()):
+        p, t = prepare((preds, target))
+        metric = make()
+        if last > first:
+            metric.update(p[first:last], t[first:last])
+            value = metric.compute()
+        else:
+            with pytest.warns(UserWarning, match="before the ``update`` method"):
                 value = metric.compute()
-            else:
-                with pytest.warns(UserWarning, match="before the ``update`` method"):
-                    value = metric.compute()
-            same(value, function(p, t))
-        metric = MeanAveragePrecision("xywh")
-        metric.update(preds[first:last], target[first:last])
-        assert metric.per_class()["detections"].sum() == sum(len(image["labels"]) for image in preds)
-    finally:
-        dist.destroy_process_group()
+        same(value, function(p, t))
+    metric = MeanAveragePrecision("xywh")
+    metric.update(preds[first:last], target[first:last])
+    assert metric.per_class()["detections"].sum() == sum(len(image["labels"]) for image in preds)
 
 
 @pytest.mark.parametrize("parts", [[(0, 2), (2, 7)], [(0, 7), (7, 7)]])
-def test_ranks_of_unequal_and_of_no_images(tmp_path, parts):
-    mp.spawn(_rank, args=(2, tmp_path / "store", parts), nprocs=2)
+def test_ranks_of_unequal_and_of_no_images(ranks, parts):
+    ranks(check_two_ranks, parts)
 
 
 @pytest.mark.gpu
@@ -300,13 +294,13 @@ def test_accelerator_raises_for_values_in_compute():
     image = {"boxes": torch.ones(1, 4).cuda(), "labels": torch.zeros(1, dtype=torch.int64).cuda()}
     metric = MeanAveragePrecision().cuda()
     metric.update([{**image, "scores": torch.tensor([torch.nan]).cuda()}], [image])
-    with pytest.raises(ValueError, match="`scores` must not hold NaN; broken first in update 1"):
+    with pytest.raises(ValueError, match=r"`scores` .*NaN.* update 1"):
         metric.compute()
     metric.reset()
     backwards = {**image, "boxes": torch.tensor([[5.0, 5, 1, 1]]).cuda()}
     metric.update([{**backwards, "scores": torch.ones(1).cuda()}], [image])
     metric.update([{**image, "scores": torch.ones(1).cuda()}], [backwards])
-    with pytest.raises(ValueError, match=r"`boxes` in `target` must have no negative .*broken first in update 2"):
+    with pytest.raises(ValueError, match=r"`boxes` in `target` .*negative .* update 2"):
         metric.compute()
 
 
@@ -342,7 +336,7 @@ def test_a_threshold_is_found_by_the_number_that_people_write():
     voc.update(preds, target)
     assert torch.equal(voc.hit_curve(0.7).items, voc.hit_curve(0.1 * 7).items)
     for wrong in (0.91, True, "0.5", float("nan")):
-        with pytest.raises(ValueError, match=r"`iou_threshold` must be one of 0.5, 0.55, .*0.9, 0.95, got"):
+        with pytest.raises(ValueError, match=r"`iou_threshold` .*0.5, 0.55, .*0.9, 0.95, got"):
             metric.hit_curve(wrong)
 
 

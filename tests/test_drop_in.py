@@ -177,7 +177,7 @@ class TestNaN:
 
     def test_bad_strategy(self):
         for bad in ("drop", None, 0):
-            with pytest.raises(ValueError, match=rf"`nan_strategy` must be one of .*, got {bad!r}"):
+            with pytest.raises(ValueError, match=rf"`nan_strategy` must .* got {bad!r}"):
                 torch_ap.BinaryAveragePrecision(nan_strategy=bad)
 
 
@@ -281,9 +281,9 @@ class TestCurves:
         two = theirs.precision_recall_curve(scores, target, "multiclass", 5, 3, None, "micro", 2, False)
         for mine, yours in zip(one, two, strict=True):
             torch.testing.assert_close(mine, yours, equal_nan=True)
-        with pytest.raises(ValueError, match="`average` must be one of None, got 'micro'"):
+        with pytest.raises(ValueError, match=r"`average` .*None, got 'micro'"):
             ours.precision_recall_curve(scores[:, 0], target % 2, average="micro")
-        with pytest.raises(ValueError, match="`average` must be one of 'micro', 'macro', None, got 'weighted'"):
+        with pytest.raises(ValueError, match=r"`average` .*'micro', 'macro', None, got 'weighted'"):
             ours.multiclass_precision_recall_curve(scores, target, 3, average="weighted")
 
 

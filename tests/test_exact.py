@@ -38,7 +38,7 @@ def extremes(dtype):
 def test_dtypes_join_without_loss_or_not_at_all(dtypes):
     parts = [extremes(dtype) for dtype in dtypes]
     if torch.int64 in dtypes and any(dtype.is_floating_point for dtype in dtypes):
-        with pytest.raises(ValueError, match="`preds` must not be of int64 in one place and floating in another"):
+        with pytest.raises(ValueError, match=r"`preds` .*int64 .*floating"):
             memory.joined(parts)
         return
     assert memory.joined(parts).tolist() == [x for part in parts for x in part.tolist()]
@@ -62,7 +62,7 @@ def test_batches_of_whole_scores_and_of_floats(first, second):
     queries.update(scores[0], zero + 1, zero)
     if first == torch.int64:
         for metric, more in ((binary, ()), (queries, (zero,))):
-            with pytest.raises(ValueError, match=r"`preds` must not be of int64 .*give `preds.double\(\)`"):
+            with pytest.raises(ValueError, match=r"`preds` .*int64 .*`preds.double\(\)`"):
                 metric.update(scores[1], zero, *more)
         return
     binary.update(scores[1], zero)
@@ -88,7 +88,7 @@ def test_images_of_whole_scores_and_of_floats(metric):
     alone.update([{**x, "scores": x["scores"].double()} for x in (wrong, right)], [truth, truth])
     assert together.compute()["map"] == apart.compute()["map"] == alone.compute()["map"]
     right["scores"] = right["scores"].long()
-    with pytest.raises(ValueError, match="`scores in preds` must not be of int64"):
+    with pytest.raises(ValueError, match=r"`scores in preds` .*int64"):
         metric().update([wrong, right], [truth, truth])
     with pytest.raises(ValueError, match="must not be of int64"):
         apart.update([right], [truth])
@@ -108,7 +108,7 @@ def test_labels_come_back_as_they_are(metric, label):
 def test_labels_that_int64_does_not_hold():
     found, truth = image(torch.tensor([0.5]))
     found["labels"] = found["labels"].to(torch.uint64)
-    with pytest.raises(ValueError, match=r"`preds\[0\]\['labels'\]` must be an integer tensor, got torch.uint64"):
+    with pytest.raises(ValueError, match=r"`preds\[0\]\['labels'\]` must .*integer.* got torch.uint64"):
         MeanAveragePrecision().update([found], [truth])
 
 
@@ -131,7 +131,7 @@ def test_relevance_levels_do_not_wrap(level):
 
 
 def test_relevance_levels_beyond_every_float():
-    with pytest.raises(ValueError, match="`relevance_level` must be a finite number"):
+    with pytest.raises(ValueError, match=r"`relevance_level` .*finite"):
         RetrievalMAP(relevance_level=10**400)
 
 
@@ -191,9 +191,7 @@ def test_large_weights_have_a_sum(size):
 def test_weights_without_a_sum_are_refused(settings, weight):
     metric = BinaryAveragePrecision(**settings)
     bad = torch.tensor([1, weight], dtype=torch.float64)
-    with pytest.raises(
-        ValueError, match=r"`weights` must be finite, not negative and at most 1e288; got .* at index 1"
-    ):
+    with pytest.raises(ValueError, match=r"`weights` .*finite.* got .* at index 1"):
         metric.update(torch.tensor([0.1, 0.2]), torch.tensor([1, 0]), bad)
 
 

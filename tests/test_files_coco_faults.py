@@ -387,6 +387,6 @@ def test_areas_as_given_are_wanted_of_all(tmp_path, side):
     metric.update(**images)
     assert float(metric.compute()["map"]) >= 0
     del images[side][1]["area"]
-    with pytest.raises(ValueError, match=rf"`{side}\[1\]` must have the key 'area'"):
+    with pytest.raises(ValueError, match=rf"`{side}\[1\]` must .*'area'"):
         metric.update(**images)
     MeanAveragePrecision("xywh", "segm").update(**images)

@@ -15,6 +15,7 @@ from torch_ap import cli
 from torch_ap.files.coco import read_coco
 from torch_ap.files.voc import read_voc
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.inference import Resampling
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 FOLDER = os.environ.get("TORCH_AP_TEST_DATA")
@@ -100,7 +101,8 @@ def test_the_command_prints_coco_s_lines(capsys):
 
 
 @needs_data
-def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path):
+def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(Resampling.__init__, "__defaults__", (200, *Resampling.__init__.__defaults__[1:]))
     truth, found = real("bbox")
     fewer, nothing = tmp_path / "fewer.json", tmp_path / "nothing.json"
     fewer.write_text(json.dumps(json.loads(found.read_text())[::2]))
@@ -174,7 +176,7 @@ def test_polygons_and_plain_codes(files):
     assert [len(image["masks"]) for image in data.preds] == [1, 2]
     assert float(coco_mean_average_precision(data.preds, data.target, iou_type="segm")["map"]) > 0
     del truth["images"][0]["height"], truth["images"][0]["width"]
-    with pytest.raises(ValueError, match=r"image 5 must have 'height' and 'width'"):
+    with pytest.raises(ValueError, match=r"image 5 .*'height'.*'width'"):
         read_coco(*write(), "segm")
 
 
@@ -303,7 +305,7 @@ def test_broken_voc_files_are_named(voc, name, text, message):
 
 def test_empty_folders(voc):
     (voc / "none").mkdir()
-    with pytest.raises(ValueError, match=r"must be a folder with \.xml or \.txt files"):
+    with pytest.raises(ValueError, match=r"folder .*\.xml or \.txt"):
         read_voc(voc / "none", voc / "images")
     with pytest.raises(ValueError, match=r"must be a folder with \.txt files"):
         read_voc(voc / "xml", voc / "none")

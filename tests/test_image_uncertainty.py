@@ -6,8 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
 from torch_ap.inference import Resampling
@@ -158,11 +156,16 @@ def chance_slowly(case):
     if not case.startswith("voc"):
         target = [{**target[0], "boxes": target[0]["boxes"] - torch.nn.functional.pad(boxes[:, :2], (2, 0))}]
         found["boxes"] = found["boxes"] - torch.nn.functional.pad(found["boxes"][:, :2], (2, 0))
-    values = []
-    for order in itertools.permutations(range(6)):
-        metric = fed(case, [{**found, "scores": torch.tensor(order) / 6}], target)
-        values.append(value(metric))
-    return metric, float(np.mean(values))
+    one = fed(case, [{**found, "scores": torch.arange(6) / 6}], target)
+    orders = torch.tensor(list(itertools.permutations(range(6)))) / 6
+
+    def each(image):
+        """An image for every order, with classes of its own: what they give is averaged over classes, hence orders."""
+        own = torch.zeros_like(image["labels"]) if "micro" in case else image["labels"]
+        return [{**image, "labels": own + 2 * place} for place in range(len(orders))]
+
+    preds = [{**image, "scores": scores} for image, scores in zip(each(found), orders, strict=True)]
+    return one, value(fed(case.removesuffix(" micro"), preds, each(target[0])))
 
 
 @EVERY
@@ -251,7 +254,7 @@ def test_edges_have_a_defined_answer(case):
 def test_other_metrics_and_other_images_are_refused():
     preds, target = scene(1)
     metric = fed("coco", preds, target)
-    with pytest.raises(ValueError, match="`other` must be a MeanAveragePrecision"):
+    with pytest.raises(ValueError, match=r"`other` .*MeanAveragePrecision"):
         metric.compare(fed("voc 2010", *scene(1, "voc")))
     for settings in ({"iou_thresholds": [0.5]}, {"rec_thresholds": [0.0, 1.0]}, {"max_detection_thresholds": [1, 20]}):
         with pytest.raises(ValueError, match="`other` must have the same settings"):
@@ -277,7 +280,7 @@ def test_other_metrics_and_other_images_are_refused():
         "ground_truths_per_image": (preds[:-1], [*target[:-2], joined]),
     }  # fmt: skip
     for name, data in changed.items():
-        with pytest.raises(ValueError, match=f"`other` must .* same ground truths in the same order; `{name}` differs"):
+        with pytest.raises(ValueError, match=f"`other` .* same ground truths .*`{name}`"):
             metric.compare(fed("coco", *data))
 
 
@@ -304,9 +307,7 @@ def test_masks_and_boxes_each_have_their_own():
         assert 0 < float(b.baseline(iou_type=kind, resampling=FEW)) <= 1
 
 
-def check_two_ranks(rank, store):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+def check_two_ranks(rank):
     for case, split in itertools.product(("coco", "voc 2010"), (3, 0)):
         preds, target = scene(2, case)
         other = blurred(preds)
@@ -324,11 +325,10 @@ def check_two_ranks(rank, store):
         assert not one._is_synced
         assert not two._is_synced
         assert sum(map(len, one.detections_per_image)) == len(preds[mine])
-    dist.destroy_process_group()
 
 
-def test_all_ranks_count(tmp_path):
-    mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+def test_all_ranks_count(ranks):
+    ranks(check_two_ranks)
 
 
 @pytest.mark.gpu
@@ -342,12 +342,13 @@ def test_on_cuda(case):
         metric = kind("xyxy" if case.startswith("voc") else "xywh", **settings).cuda().set_dtype(torch.float64)
         metric.update(*([{k: v.cuda() for k, v in image.items()} for image in x] for x in (side, target)))
         there.append(metric)
-    found, wanted = there[0].compare(there[1]), here[0].compare(here[1])
+    many = Resampling(400)  # a standard error of so many is right within 4%, two of them differ by 15% once in 100
+    found, wanted = (a.compare(b, resampling=many) for a, b in (there, here))
     assert (found.value_a, found.value_b) == pytest.approx((wanted.value_a, wanted.value_b), abs=1e-12)
     assert found.standard_error == pytest.approx(wanted.standard_error, rel=0.15)
-    one, two = there[0].summary(), here[0].summary()
+    one, two = (x[0].summary(resampling=many) for x in (there, here))
     assert all(x.device.type == "cuda" for x in one.values())
     assert float(one["ap"]) == pytest.approx(float(two["ap"]), abs=1e-12)
-    assert float(one["ap_chance"]) == pytest.approx(float(two["ap_chance"]), abs=3e-3)
+    assert float(one["ap_chance"]) == pytest.approx(float(two["ap_chance"]), abs=5e-3)
     with pytest.raises(ValueError, match="`other` must lie on the same device"):
         there[0].compare(here[0])

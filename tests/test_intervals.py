@@ -327,7 +327,7 @@ def test_bca_is_scipys():
         return float(binary_average_precision(torch.tensor(np.concatenate([a, b])), y))
 
     wanted = stats.bootstrap(
-        (hits.numpy(), misses.numpy()), ap, method="BCa", n_resamples=2000, rng=np.random.default_rng(0),
+        (hits.numpy(), misses.numpy()), ap, method="BCa", n_resamples=2000, random_state=np.random.default_rng(0),
         vectorized=False,
     ).confidence_interval  # fmt: skip
     assert ends(found)[::2] == pytest.approx([wanted.low, wanted.high], abs=0.015)

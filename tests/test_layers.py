@@ -1,6 +1,7 @@
 """Imports point down: a module imports only from lower floors, or from its own floor without a cycle."""
 
 import ast
+import functools
 import graphlib
 import pathlib
 
@@ -42,6 +43,7 @@ FLOORS = [
 ]
 
 
+@functools.cache
 def modules():
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").removesuffix("."): path

@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 
 from tests.oracles_detection import random_scene
 from torch_ap.inference import Resampling
@@ -130,20 +128,17 @@ def test_edges_have_a_defined_answer():
         metric.confidence_interval(iou_type="segm")
 
 
-def check_two_ranks(rank, store):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+def check_two_ranks(rank):
     preds, target = scene(2)
     mine = slice(0, 3) if rank == 0 else slice(3, 8)
     part = fed(preds[mine], target[mine])
     found, wanted = part.confidence_interval(), fed(preds, target, sync_on_compute=False).confidence_interval()
     assert (found.estimate, found.low, found.high) == (wanted.estimate, wanted.low, wanted.high)
     assert not part._is_synced
-    dist.destroy_process_group()
 
 
-def test_all_ranks_count(tmp_path):
-    mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+def test_all_ranks_count(ranks):
+    ranks(check_two_ranks)
 
 
 @pytest.mark.gpu

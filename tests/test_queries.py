@@ -30,7 +30,9 @@ def test_t_interval_is_scipys():
 def test_bca_interval_is_scipys():
     a = torch.from_numpy(np.random.default_rng(1).random(40) ** 3)
     found = mean_interval(a, method="bootstrap-bca", resampling=Resampling(20000))
-    wanted = stats.bootstrap((a.numpy(),), np.mean, n_resamples=20000, method="BCa", rng=np.random.default_rng(0))
+    wanted = stats.bootstrap(
+        (a.numpy(),), np.mean, n_resamples=20000, method="BCa", random_state=np.random.default_rng(0)
+    )
     interval = wanted.confidence_interval
     assert (float(found.low), float(found.high)) == pytest.approx((interval.low, interval.high), abs=0.004)
     assert float(found.standard_error) == pytest.approx(wanted.standard_error, rel=0.03)
@@ -96,7 +98,7 @@ def test_values_of_0_and_1_have_wilsons_interval(hits, misses):
 
 
 def test_dirichlet_takes_values_of_the_unit_interval_only():
-    with pytest.raises(ValueError, match=r"`values` must lie in \[0, 1\] .*got 1.5 at index 1; methods 't'"):
+    with pytest.raises(ValueError, match=r"`values` .*\[0, 1\] .*got 1.5 at index 1.* 't'"):
         mean_interval(torch.tensor([0.5, 1.5]))
     with pytest.raises(ValueError, match=r"got -0.1\d* at index 0"):
         mean_interval(torch.tensor([-0.1, 0.5]))
@@ -183,8 +185,9 @@ def test_rounding_changes_no_test(counts, dtype):
     """P@5 of two systems: fifths, whose differences tie but for rounding, against the same in whole numbers."""
     whole = torch.tensor(counts)
     fifths = (whole.double() / 5).to(dtype)
-    wanted = compare_queries(whole[:, 0], whole[:, 1], tests=TESTS)
-    found = compare_queries(fifths[:, 0], fifths[:, 1], tests=TESTS)
+    few = Resampling(500)
+    wanted = compare_queries(whole[:, 0], whole[:, 1], tests=TESTS, resampling=few)
+    found = compare_queries(fifths[:, 0], fifths[:, 1], tests=TESTS, resampling=few)
     for test in ("randomization", "wilcoxon", "sign"):
         assert found.p_values[test] == wanted.p_values[test]
     assert found.p_values["t"] == pytest.approx(wanted.p_values["t"], rel=1e-5, nan_ok=True)
@@ -202,7 +205,7 @@ def test_paired_tests_equal_scipys(q):
     assert found.p_values["sign"] == pytest.approx(stats.binomtest(int((gap > 0).sum()), q).pvalue)
     peer = stats.permutation_test(
         (a.numpy(), b.numpy()), lambda x, y, axis: np.mean(x - y, axis), permutation_type="samples",
-        n_resamples=20000, rng=np.random.default_rng(0),
+        n_resamples=20000, random_state=np.random.default_rng(0),
     )  # fmt: skip
     assert found.p_values["randomization"] == pytest.approx(peer.pvalue, abs=1e-12 if q == 8 else 0.01)
     assert found.effect_size == pytest.approx(gap.mean() / gap.std(ddof=1))
@@ -278,14 +281,14 @@ def test_bad_arguments_are_refused_by_name():
     with pytest.raises(ValueError, match="`values_b` must be finite"):
         compare_queries(a, b.index_fill(0, torch.tensor([1]), torch.nan))
     for tests in (("z",), "z", ["t", 1]):
-        with pytest.raises(ValueError, match=r"`tests` must be one of 't', .*got ('z'|1)$"):
+        with pytest.raises(ValueError, match=r"`tests` .*'t', .*got ('z'|1)$"):
             compare_queries(a, b, tests=tests)
-    with pytest.raises(TypeError, match="`tests` must be a name or names, got None"):
+    with pytest.raises(TypeError, match=r"`tests` .*names.* got None"):
         compare_queries(a, b, tests=None)
     for call in (mean_interval, lambda x, **how: compare_queries(x, b, **how)):
-        with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+        with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
             call(a, resampling=100)
-    with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+    with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
         compare_systems(torch.stack([a, b]), resampling=100)
     with pytest.raises(ValueError, match="`level`"):
         mean_interval(a, level=2)

@@ -5,8 +5,6 @@ import math
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from scipy import stats
 from torchmetrics import MetricCollection
 
@@ -116,7 +114,7 @@ def test_undefined_queries_count_as_in_compute(action, wanted):
     assert bool(found.reason) == (action in ("skip", "nan"))
     assert bool(torch.isnan(found.low)) == (action == "nan")
     if action == "nan":
-        with pytest.raises(ValueError, match="this metric has NaN for query 1: `empty_target_action`"):
+        with pytest.raises(ValueError, match=r"NaN .*query 1.* `empty_target_action`"):
             metric.compare(metric)
 
 
@@ -146,11 +144,11 @@ def test_without_queries():
     metric = RetrievalMAP()
     assert all(math.isnan(x) for x in metric.summary().values())
     assert metric.confidence_interval().reason == "no query has a value"
-    with pytest.raises(ValueError, match="this metric has none: `update` it first"):
+    with pytest.raises(ValueError, match=r"none.* `update`"):
         metric.compare(RetrievalMAP())
     skipping = RetrievalMAP("skip")
     skipping.update(torch.rand(2, 3), torch.zeros(2, 3))
-    with pytest.raises(ValueError, match=r"this metric has none.*`empty_target_action`"):
+    with pytest.raises(ValueError, match=r"none.*`empty_target_action`"):
         skipping.compare(skipping)
 
 
@@ -181,7 +179,7 @@ def test_what_has_no_meaning_is_refused_by_name():
     with pytest.raises(ValueError, match="`method`"):
         plain.confidence_interval(method="influence")
     for call in (plain.confidence_interval, lambda **how: plain.compare(plain, **how)):
-        with pytest.raises(TypeError, match="`resampling` must be a Resampling or None, got 100"):
+        with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
             call(resampling=100)
 
 
@@ -212,12 +210,12 @@ def test_systems_told_of_other_relevant_items_are_not_compared():
     assert told(m).compare(told(m)).difference == 0
     assert told([1] * 5).compare(told(None)).difference == 0  # both count what they saw
     for one, other in ((m, None), (None, m), (m, [1, 2, 3, 4, 6])):
-        with pytest.raises(ValueError, match=r"`other` must have been given the same `num_relevant`; query [14] has"):
+        with pytest.raises(ValueError, match=r"`other` .*same `num_relevant`.* query [14] "):
             told(one).compare(told(other))
     a, b = RetrievalMAP(), RetrievalMAP()
     a.update(torch.rand(3), torch.tensor([1, 0, 1]), torch.tensor([7, 7, 3]), num_relevant={3: 4, 9: 2})
     b.update(torch.rand(3), torch.tensor([1, 0, 1]), torch.tensor([3, 3, 7]), num_relevant={3: 4, 9: 1})
-    with pytest.raises(ValueError, match="query 9 has 2 relevant items here, 1 there"):
+    with pytest.raises(ValueError, match=r"query 9 .*2 .*here, 1 there"):
         a.compare(b)
 
 
@@ -233,9 +231,7 @@ def test_in_a_collection_that_shares_state():
     assert collection["map"].summary()["ap"] == collection.compute()["map"]
 
 
-def check_two_ranks(rank, store):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+def check_two_ranks(rank):
     whole, parts = [], []
     for seed in (0, 1):
         given = data(seed)
@@ -249,11 +245,10 @@ def check_two_ranks(rank, store):
     found, wanted = parts[0].compare(parts[1]), whole[0].compare(whole[1])
     assert found.difference == pytest.approx(wanted.difference)
     assert found.queries == wanted.queries == 15
-    dist.destroy_process_group()
 
 
-def test_all_ranks_count(tmp_path):
-    mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+def test_all_ranks_count(ranks):
+    ranks(check_two_ranks)
 
 
 @pytest.mark.gpu

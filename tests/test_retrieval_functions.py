@@ -257,7 +257,7 @@ def test_judged_queries_without_items():
     values = functions.retrieval_average_precision(preds, target, missing_queries="skip", **words)
     assert values[1] == 0.5
     assert torch.isnan(values[[0, 2]]).all()
-    with pytest.raises(ValueError, match=r"`num_relevant` must name only queries that have items .* 1, 9"):
+    with pytest.raises(ValueError, match=r"`num_relevant` .*queries .* 1, 9"):
         functions.retrieval_average_precision(preds, target, missing_queries="error", **words)
 
 

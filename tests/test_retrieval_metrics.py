@@ -216,7 +216,7 @@ def test_a_collection_takes_judgements_alone():
 
 
 def test_unknown_aggregation():
-    with pytest.raises(ValueError, match=r"`aggregation` must be one of .* or a function of the values, got 'sum'"):
+    with pytest.raises(ValueError, match=r"`aggregation` .*function.* got 'sum'"):
         RetrievalMAP(aggregation="sum")
 
 
@@ -265,7 +265,7 @@ def test_merge_refuses_other_layouts():
     rows, flat = RetrievalMAP(), RetrievalMAP()
     rows.update(torch.ones(1, 2), torch.ones(1, 2))
     flat.update(*data())
-    with pytest.raises(ValueError, match="`indexes` must be given in this metric and in `incoming_state`"):
+    with pytest.raises(ValueError, match=r"`indexes` .*`incoming_state`"):
         flat.merge_state(rows)
     with pytest.raises(ValueError, match="same settings"):
         flat.merge_state(RetrievalMAP(relevance_level=2))
@@ -355,7 +355,7 @@ def test_batches_that_contradict_one_another(second, message):
     metric.update(given[0], given[1], given[2] + 1, num_relevant={1: 3})
     metric.update(num_relevant=second)
     for ask in (metric.compute, metric.per_query, metric.baseline):
-        with pytest.raises(ValueError, match=rf"{message}. Call `reset\(\)` before the metric is used on$"):
+        with pytest.raises(ValueError, match=rf"{message}.* `reset\(\)`"):
             ask()
     metric.reset()
     metric.update(*given, num_relevant={1: 4})
@@ -399,14 +399,13 @@ def test_where_all_are_skipped_it_is_nan(name):
 def test_rows_are_judged_always_or_never():
     metric = RetrievalMAP()
     metric.update(torch.ones(2, 2), torch.ones(2, 2), num_relevant=torch.tensor([2, 2]))
-    with pytest.raises(ValueError, match="`num_relevant` of rows must be given in every update or in none"):
+    with pytest.raises(ValueError, match=r"`num_relevant` of rows .*every update or in none"):
         metric.update(torch.ones(2, 2), torch.ones(2, 2))
-    with pytest.raises(ValueError, match="`num_relevant` as a dict needs `indexes`"):
+    with pytest.raises(ValueError, match=r"`num_relevant` .*dict .*`indexes`"):
         metric.update(num_relevant={1: 2})
 
 
-def _rank(rank, port, layout, results):
-    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+def of_two_ranks(rank, layout):
     metric = RetrievalMAP()
     if layout == "flat":
         preds, target, indexes = data()
@@ -418,16 +417,12 @@ def _rank(rank, port, layout, results):
         metric.update(torch.tensor([[2.0, 1], [1, 2]]), torch.tensor([[1, 0], [1, 0]]))
     else:
         metric.update(torch.tensor([[1.0, 2, 3]]), torch.tensor([[1, 0, 0]]))
-    results[rank] = (metric.compute().item(), *(x.tolist() for x in metric.per_query()), metric.compute().item())
-    torch.distributed.destroy_process_group()
+    return metric.compute().item(), *(x.tolist() for x in metric.per_query()), metric.compute().item()
 
 
 @pytest.mark.parametrize("layout", ["flat", "rows"])
-def test_two_ranks(layout, free_port):
-    with torch.multiprocessing.Manager() as manager:
-        results = manager.dict()
-        torch.multiprocessing.spawn(_rank, (free_port, layout, results), nprocs=2)
-        first, second = results[0], results[1]
+def test_two_ranks(layout, ranks):
+    first, second = ranks(of_two_ranks, layout)
     assert first == second
     if layout == "rows":
         assert first[1] == [0, 1, 2]
@@ -437,15 +432,6 @@ def test_two_ranks(layout, free_port):
         alone.update(*data(), num_relevant={1: 5})
         assert first[0] == alone.compute().item()
         assert first[1] == alone.per_query()[0].tolist()
-
-
-@pytest.fixture
-def free_port():
-    import socket
-
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return chosen.getsockname()[1]
 
 
 @pytest.mark.gpu
@@ -470,7 +456,7 @@ def test_accelerator(layout):
 def test_a_broken_rule_on_an_accelerator_is_raised_later():
     metric = RetrievalMAP().cuda()
     metric.update(torch.tensor([[float("nan")]]).cuda(), torch.ones(1, 1).cuda())
-    with pytest.raises(ValueError, match="`preds` must not hold NaN; broken first in update 1"):
+    with pytest.raises(ValueError, match=r"`preds` .*NaN.* update 1"):
         metric.compute()
 
 
@@ -484,5 +470,5 @@ def test_a_batch_that_contradicts_itself_on_an_accelerator_is_raised_later():
         metric.update(*on_device, num_relevant=m)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    with pytest.raises(ValueError, match=r"got 1 for query 1, where there are 2. Call `reset\(\)`"):
+    with pytest.raises(ValueError, match=r"got 1 for query 1.* 2.* `reset\(\)`"):
         metric.compute()

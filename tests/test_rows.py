@@ -33,12 +33,13 @@ def same(one: HitCurve, other: HitCurve) -> bool:
     return all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
-def check(curve: HitCurve, scores: Tensor, relevant: Tensor, lengths: list[int]) -> None:
+def check(scores: Tensor, relevant: Tensor, lengths: list[int], *curves: HitCurve) -> None:
     expected = oracles.entries(scores.tolist(), relevant.tolist(), lengths)
-    assert entries(curve) == expected
-    assert curve.n.tolist() == lengths
-    assert curve.m.tolist() == [int(x.sum()) for x in relevant.split(lengths)]
-    assert curve.score.dtype == scores.dtype
+    for curve in curves:
+        assert entries(curve) == expected
+        assert curve.n.tolist() == lengths
+        assert curve.m.tolist() == [int(x.sum()) for x in relevant.split(lengths)]
+        assert curve.score.dtype == scores.dtype
 
 
 @st.composite
@@ -57,7 +58,7 @@ def rankings(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[int]]:
 @settings(deadline=None)
 def test_end_to_end(case):
     scores, relevant, lengths = case
-    check(builders.from_runs(scores, relevant, segments.from_counts(torch.tensor(lengths).long())), *case)
+    check(*case, builders.from_runs(scores, relevant, segments.from_counts(torch.tensor(lengths).long())))
 
 
 @given(rankings(), st.randoms(use_true_random=False))
@@ -69,7 +70,7 @@ def test_in_any_order(case, random):
     random.shuffle(mixed)
     places = torch.tensor(mixed, dtype=torch.int64)
     curve = builders.from_scores(scores[places], relevant[places], segment=segment[places], segments_count=len(lengths))
-    check(curve, *case)
+    check(*case, curve)
 
 
 @pytest.mark.parametrize("lengths", [[300] * 40, [1, 2000, 3] * 3, list(range(100))])
@@ -81,12 +82,12 @@ def test_large(lengths, share, dtype):
     scores = torch.randint(0, 120, (size,), generator=generator).to(dtype)
     relevant = torch.rand(size, generator=generator) < share
     offsets = segments.from_counts(torch.tensor(lengths))
-    check(builders.from_runs(scores, relevant, offsets), scores, relevant, lengths)
+    rows = builders.from_runs(scores, relevant, offsets)
     places = torch.randperm(size, generator=generator)
     mixed = builders.from_scores(
         scores[places], relevant[places], segment=segments.ids(offsets)[places], segments_count=len(lengths)
     )
-    check(mixed, scores, relevant, lengths)
+    check(scores, relevant, lengths, rows, mixed)
 
 
 @pytest.mark.parametrize("share", [0.005, 0.05, 0.6])
@@ -115,7 +116,7 @@ def test_lengths_that_differ_much_are_left_to_the_general_road():
     scores = torch.arange(1003.0)
     scores[1] = 0  # where none tie they are few enough for one sort of all
     assert rows.from_runs(scores, scores > 500, offsets) is None
-    check(builders.from_runs(scores, scores > 500, offsets), scores, scores > 500, [1000, 1, 1, 1])
+    check(scores, scores > 500, [1000, 1, 1, 1], builders.from_runs(scores, scores > 500, offsets))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
@@ -129,7 +130,7 @@ def test_one_hit_a_ranking_or_none(dtype, relevant_each):
     relevant = torch.zeros(len(scores), dtype=torch.bool)
     if relevant_each:
         relevant[offsets[:-1][::2] + torch.randint(60, (150,), generator=generator)] = True
-    check(builders.from_runs(scores, relevant, offsets), scores, relevant, lengths)
+    check(scores, relevant, lengths, builders.from_runs(scores, relevant, offsets))
 
 
 @pytest.mark.parametrize("share", [0.005, 0.3])

@@ -95,7 +95,7 @@ def test_bad_systems():
             compare_several_rankings(preds, target, **{name: "x"})
     with pytest.raises(ValueError, match="`target` must have shape"):
         compare_several_rankings(preds, target[:5])
-    with pytest.raises(ValueError, match=r"`preds` must not hold NaN; got nan at index \(1, 3\)"):
+    with pytest.raises(ValueError, match=r"`preds` .*NaN.* at index \(1, 3\)"):
         compare_several_rankings(
             preds.index_put((torch.tensor(1), torch.tensor(3)), torch.tensor(torch.nan).double()), target
         )

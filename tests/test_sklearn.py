@@ -102,7 +102,7 @@ def test_more_classes(average):
     assert again == pytest.approx(found)
     with pytest.raises(ValueError, match="`labels` must name the 4 columns"):
         average_precision_score(names[names != "a"], scores[names != "a"])
-    with pytest.raises(ValueError, match="`y_true` must hold the labels of `labels`"):
+    with pytest.raises(ValueError, match=r"`y_true` .*`labels`"):
         average_precision_score(names, scores, labels=["a", "b", "c", "e"])
 
 

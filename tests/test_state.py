@@ -338,14 +338,14 @@ def test_what_cannot_be_read_of_torchmetrics_is_said():
         metric = torch_ap.BinaryAveragePrecision(**settings)
         metric.update(*batch)
         value = metric.compute()
-        with pytest.raises(RuntimeError, match=r"states \['confmat'\] are of torchmetrics' class and cannot be read"):
+        with pytest.raises(RuntimeError, match=r"states \['confmat'\] .*torchmetrics' class .*cannot be read"):
             load(metric, counts)
         assert metric.compute() == value
     items = theirs("BinaryAveragePrecision", {}, [batch]).state_dict()
     binned = torch_ap.BinaryAveragePrecision(thresholds=5)
     load(binned, items)
     assert binned.counts.sum() == 2
-    with pytest.raises(RuntimeError, match="`target` must hold whole numbers from 0 to 1"):
+    with pytest.raises(RuntimeError, match=r"`target` .*from 0 to 1"):
         load(torch_ap.BinaryAveragePrecision(), {**items, "target": [torch.tensor([0, 3])]})
     with pytest.raises(RuntimeError, match=r"states .*'groundtruth_box'.* cannot be read"):
         load(torch_ap.MeanAveragePrecision(), {"detection_box": [], "groundtruth_box": [], "detection_scores": []})
@@ -363,7 +363,7 @@ def test_a_checkpoint_of_torchmetrics_queries_is_read(generator):
 
 def test_a_metric_of_torchmetrics_is_named_with_its_module():
     other = torchmetrics.classification.BinaryAveragePrecision()
-    with pytest.raises(ValueError, match=r"must be a torch_ap\..*BinaryAveragePrecision, got a torchmetrics\."):
+    with pytest.raises(ValueError, match=r"torch_ap\..*BinaryAveragePrecision, got a torchmetrics\."):
         torch_ap.BinaryAveragePrecision().merge_state(other)
 
 

@@ -3,8 +3,6 @@ import math
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torchmetrics import MetricCollection
 
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
@@ -84,7 +82,7 @@ def test_multiclass_says_what_the_functions_say(average):
 
 def test_interpolated_ap_has_no_summary():
     metric = fed(BinaryAveragePrecision(interpolation="11-point"), torch.rand(20), torch.arange(20) % 2)
-    with pytest.raises(ValueError, match=r"`interpolation` has no summary.*`confidence_interval` has intervals"):
+    with pytest.raises(ValueError, match=r"`interpolation` .*summary.*`confidence_interval`"):
         metric.summary()
 
 
@@ -273,7 +271,7 @@ def test_what_has_no_mathematics_is_refused_by_name():
     with pytest.raises(ValueError, match="`denominator="):
         binary(top_k=5, denominator="found").baseline()
     interpolated = binary(interpolation="101-point")
-    with pytest.raises(ValueError, match="`interpolation` must be None for a comparison, got '101-point'"):
+    with pytest.raises(ValueError, match=r"`interpolation` .*None .* got '101-point'"):
         interpolated.compare(binary(interpolation="101-point"), method="bootstrap")
     with pytest.raises(ValueError, match="`interpolation`"):
         interpolated.baseline()
@@ -323,9 +321,7 @@ def test_in_a_collection_that_shares_state():
     assert collection["each"].confidence_interval().low.shape == (4,)
 
 
-def check_two_ranks(rank, store):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+def check_two_ranks(rank):
     preds, target = data()
     mine = slice(0, 210) if rank == 0 else slice(210, 300)
     for make in (lambda: MulticlassAveragePrecision(4), lambda: MulticlassAveragePrecision(4, thresholds=[-1.0, 0.0])):
@@ -346,11 +342,10 @@ def check_two_ranks(rank, store):
             assert sum(map(len, here.scores)) == mine.stop - mine.start, "the local state comes back"
             with here.sync_context():
                 assert torch.equal(here.summary()["ap_low"], wanted["ap_low"])
-    dist.destroy_process_group()
 
 
-def test_all_ranks_count(tmp_path):
-    mp.spawn(check_two_ranks, (str(tmp_path / "store"),), nprocs=2)
+def test_all_ranks_count(ranks):
+    ranks(check_two_ranks)
 
 
 def test_lightning_logs_the_summary(tmp_path):

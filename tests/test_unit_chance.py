@@ -128,7 +128,9 @@ def test_on_cuda(interpolation):
     ranked = made(units=40, items=600)
     there = RankedUnits(**{k: v.cuda() if isinstance(v, torch.Tensor) else v for k, v in vars(ranked).items()})
     found = chance_of_units(
-        there, interpolation=interpolation.cuda() if isinstance(interpolation, torch.Tensor) else interpolation
+        there,
+        interpolation=interpolation.cuda() if isinstance(interpolation, torch.Tensor) else interpolation,
+        resampling=Resampling(300),
     )
     assert found.device.type == "cuda"
     assert float(found) == pytest.approx(float(chance_of_units(ranked, interpolation=interpolation)), abs=2e-3)

@@ -71,9 +71,15 @@ def _run(arguments: Sequence[str] | None) -> int:
         raise ValueError(f"{OUTPUT} is closed")
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: note(str(message))
+        warnings.showwarning = _note_warning
         status: int = import_module(f"torch_ap.commands.{given.command}").run(given)
     return status
+
+
+def _note_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """A line for what is said to users; not for what one library says to the authors of another."""
+    if not isinstance(message, DeprecationWarning):
+        note(str(message))
 
 
 def _status(run: Callable[[], int]) -> int:

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The whole suite on the oldest versions that pyproject.toml allows, or on the newest that pip finds, in an
+# environment of its own under .versions (a few GB). Not in CI: what was run, and when, stands in CONTRIBUTING.md.
+#
+#   tools/versions.sh oldest [PYTHON]   every "name>=x" as name==x
+#   tools/versions.sh newest [PYTHON]   nothing held back
+#
+# PYTHON is an interpreter, by default python3.10 for the oldest and python3 for the newest. What follows a `--` goes to
+# pytest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+which=${1:-}
+case $which in
+oldest) python=python3.10 ;;
+newest) python=python3 ;;
+*)
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
+shift
+if [ $# -gt 0 ] && [ "$1" != -- ]; then
+    python=$1
+    shift
+fi
+[ "${1:-}" != -- ] || shift
+
+environment=.versions/$which-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+"$python" -m venv "$environment"
+. "$environment/bin/activate"
+constraints=$environment/constraints.txt
+: >"$constraints"
+if [ "$which" = oldest ]; then
+    # the floors of everything that this package and its tests need; of extras for development and benchmarks none
+    python - >"$constraints" <<'EOF'
+import pathlib
+import re
+
+text = pathlib.Path("pyproject.toml").read_text()
+text = text[text.index("dependencies = ") : text.index("[tool.")]
+text = "\n".join(line for line in text.splitlines() if not line.startswith(("bench", "dev ")))
+for name, floor in sorted(set(re.findall(r'"([\w-]+)>=([\d.]+)"', text))):
+    print(f"{name}=={floor}")
+EOF
+fi
+pip install --quiet --upgrade --upgrade-strategy eager -c "$constraints" -e '.[test]'
+python --version
+pip list | grep -iE '^(torch|torchmetrics|numpy|scipy|lightning|typing.extensions|matplotlib|scikit-learn|pycocotools|pytest|hypothesis) '
+pytest -n 2 "$@"
