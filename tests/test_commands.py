@@ -199,11 +199,15 @@ COCO_CAUSES = {
         None,
         "read as centre x, centre y, width, height instead of x y width height, 100% would",
     ),
-    "fractions": (lambda x: [v / 600 for v in xywh(x["corners"])], None, "are fractions, as of the image's size"),
+    "fractions": (
+        lambda x: [v / 600 for v in xywh(x["corners"])],
+        None,
+        "as fractions of the image's width and height, 100% would: write `bbox` as [x, y, width, height] in pixels",
+    ),
     "other scale": (
         lambda x: [v * 40 for v in xywh(x["corners"])],
         None,
-        "0% of the detections lie inside their images",
+        "multiplied by 0.025, 100% would",
     ),
     "shifted ids": (None, lambda x: x["category_id"] + 1, "of their own class: are the class ids counted from another"),
     "other class": (
@@ -224,8 +228,8 @@ def test_why_coco_results_match_nothing(cause, coco, capsys):
     box, category, message = COCO_CAUSES[cause]
     box, category = box or COCO_CAUSES["right"][0], category or COCO_CAUSES["right"][1]
     for size in (True, False):
-        if cause == "other scale" and not size:
-            message = "no detection overlaps a ground truth of its image at all"
+        if cause == "fractions" and not size:  # then all that is known is that they are less than pixels
+            message = "would: write `bbox` as [x, y, width, height] in pixels"
         assert coco(lambda x: {**x, "bbox": box(x), "category_id": category(x)}, size=size) == 0
         said = capsys.readouterr().err
         assert said.count("\n") == bool(message)
@@ -387,11 +391,15 @@ def test_the_class_in_the_name_of_a_file(stem, name, voc):
 
 def test_a_sample_of_the_images_is_looked_at():
     """20,000 by 20,000 boxes would be 4 10^8 pairs."""
-    many = {"boxes": torch.full((20_000, 4), 30.0), "labels": torch.zeros(20_000, dtype=torch.int64)}
+    many = {
+        "boxes": torch.full((20_000, 4), 30.0),
+        "labels": torch.zeros(20_000, dtype=torch.int64),
+        "scores": torch.ones(20_000),
+    }
     apart = {**many, "boxes": torch.full((20_000, 4), 90.0)}
     few_first, many_first = torch.tensor([10, 19_990]), torch.tensor([19_990, 10])
     for counts, said in ((few_first, ["no detection of the first 1 images overlaps"]), (many_first, [])):
-        found = list(causes(Evidence(many | {"counts": counts}, apart | {"counts": counts}, {0: "x"}, "xywh", "xywh")))
+        found = list(causes(Evidence(many | {"counts": counts}, apart | {"counts": counts}, {0: "x"}, None, "xywh")))
         assert [x[: len("no detection of the first 1 images overlaps")] for x in found] == said
 
 

@@ -1,9 +1,11 @@
 """The tables of rows leave nothing public out, and what they draw is what their metric takes."""
 
 import inspect
+import re
 import warnings
 
 import pytest
+import torch
 import torchmetrics
 
 import torch_ap
@@ -37,3 +39,92 @@ def test_what_is_drawn_can_be_measured(row):
 def test_what_is_drawn_can_be_passed(table):
     for row in table.values():
         row.value(row.batches(1)[0])
+
+
+def refused(name):
+    return rf"^`{re.escape(name)}` is a sparse tensor \(torch.sparse_coo\); give "
+
+
+def sparse_cases(drawn):
+    """The arguments, each tensor in turn sparse, alone or in lists and dicts; and the name of that tensor."""
+
+    def places(value, name):
+        if isinstance(value, torch.Tensor):
+            if value.ndim:
+                yield name, value.to_sparse()
+        elif isinstance(value, dict):
+            for key, part in value.items():
+                yield from ((x, {**value, key: y}) for x, y in places(part, f"{name}[{key!r}]"))
+        elif isinstance(value, list | tuple):
+            for place, part in enumerate(value):
+                for x, y in places(part, f"{name}[{place}]"):
+                    yield x, [*value[:place], y, *value[place + 1 :]]
+
+    for argument, value in drawn.items():
+        yield from ((name, {**drawn, argument: changed}) for name, changed in places(value, argument))
+
+
+@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
+def test_sparse_tensors_are_refused_by_name(row):
+    metric = row.new()
+    (batch,) = row.batches(1)
+    for name, arguments in list(sparse_cases(batch))[:12]:
+        for call in (metric.update, metric):
+            with pytest.raises(ValueError, match=refused(name)):
+                call(**arguments)
+    assert metric.update_count == 0
+    metric.update(**batch)
+
+
+@pytest.mark.parametrize("table", [FUNCTIONS, INFERENCE])
+def test_sparse_arguments_are_refused_by_name(table):
+    for row in table.values():
+        for name, arguments in list(sparse_cases(row.batches(1)[0]))[:6]:
+            with pytest.raises(ValueError, match=refused(name)):
+                row.value(arguments)
+
+
+def nothing_to_find():
+    """Calls that warn: of absent classes and labels, logits, NaN scores, queries without a value, many detections."""
+    zeros = torch.zeros(4, dtype=torch.int64)
+    scores = torch.eye(3)[[0, 1, 2, 0]]
+    box = {"boxes": torch.ones(101, 4), "labels": torch.zeros(101, dtype=torch.int64)}
+    found = [box | {"scores": torch.rand(101)}]
+    return {
+        "binary": (torch_ap.BinaryAveragePrecision(), (scores[:, 0], zeros), "No positive target"),
+        "multiclass": (torch_ap.MulticlassAveragePrecision(3), (scores, zeros), r"in classes 1, 2\b"),
+        "multilabel": (torch_ap.MultilabelAveragePrecision(3), (scores, scores.long() * 0), r"in labels 0, 1, 2\b"),
+        "logits": (torch_ap.MulticlassAveragePrecision(3), (scores * 9, zeros), "no distributions"),
+        "nan": (
+            torch_ap.BinaryAveragePrecision(nan_strategy="warn"),
+            (torch.tensor([0.5, torch.nan]), torch.tensor([1, 0])),
+            "NaN",
+        ),
+        "queries": (
+            torch_ap.RetrievalMAP(empty_target_action="skip"),
+            (scores[:, 0], zeros, zeros),
+            "No query has a value",
+        ),
+        "detections": (torch_ap.MeanAveragePrecision(), (found, [box]), "only the best 100 count"),
+    }
+
+
+@pytest.mark.parametrize("kind", nothing_to_find())
+def test_warnings_point_at_the_line_of_the_caller(kind):
+    metric, arguments, message = nothing_to_find()[kind]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        metric.update(*arguments)
+        metric.compute()
+        metric(*arguments)
+        metric.reset()
+        torchmetrics.MetricCollection({"x": metric})(*arguments)
+    told = [x for x in said if re.search(message, str(x.message))]
+    assert told
+    assert {x.filename for x in told} == {__file__}
+
+
+def test_functions_warn_at_the_line_of_the_caller():
+    with pytest.warns(UserWarning, match="No positive target") as said:
+        functional.binary_average_precision(torch.rand(3), torch.zeros(3, dtype=torch.int64))
+    assert said[0].filename == __file__

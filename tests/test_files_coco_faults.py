@@ -130,10 +130,10 @@ FAULTS = [
     ("bbox", (*TRUE, "bbox"), [1] * 9999, "'bbox' must hold x, y, width and height, got [1, 1, "),
     ("bbox", (*FOUND, "bbox"), [1, 1, 8], "found.json[1]: 'bbox' must hold x, y, width and height, got [1, 1, 8]"),
     ("both", (*FOUND, "bbox"), [1, 1, 1e999, 8], "found.json[1]: 'bbox' must hold finite numbers, got [1, 1, inf, 8]"),
-    ("both", (*FOUND, "score"), "0.9", "found.json[1]: 'score' must be a number, got '0.9'"),
-    ("both", (*FOUND, "score"), True, "found.json[1]: 'score' must be a number, got True"),
-    ("both", (*FOUND, "score"), None, "found.json[1]: 'score' must be a number, got None"),
-    ("both", (*FOUND, "score"), float("nan"), "found.json[1]: 'score' must be a number, got nan"),
+    ("both", (*FOUND, "score"), "0.9", "found.json[1]: 'score' must be a finite number, got '0.9'"),
+    ("both", (*FOUND, "score"), True, "found.json[1]: 'score' must be a finite number, got True"),
+    ("both", (*FOUND, "score"), None, "found.json[1]: 'score' must be a finite number, got None"),
+    ("both", (*FOUND, "score"), float("nan"), "found.json[1]: 'score' must be a finite number, got nan"),
     ("both", (*FOUND, "score"), ..., "found.json[1]: must have the key 'score', got ['image_id'"),
     ("both", FOUND, [], "found.json[1]: must be an object, got list"),
     (
@@ -244,12 +244,11 @@ def test_a_byte_order_mark_and_any_text_in_utf_8_are_read(said):
 def test_what_may_be_written_in_several_ways(tmp_path):
     truth, found = scene()
     truth["annotations"][0]["iscrowd"], truth["annotations"][1]["iscrowd"] = False, 1.0
-    found[0]["score"] = float("inf")
     (tmp_path / "truth.json").write_text(json.dumps(truth))
     (tmp_path / "found.json").write_text(json.dumps(found))
     data = read_coco(tmp_path / "truth.json", tmp_path / "found.json")
     assert data.target["iscrowd"].tolist() == [1, 0, 0]
-    assert data.preds["scores"].tolist() == [0.9, float("inf"), 0.25]
+    assert data.preds["scores"].tolist() == [0.9, 0.5, 0.25]
     assert data.sizes.tolist() == [[24, 20], [24, 20]]
 
 

@@ -198,7 +198,7 @@ def _entry(where, place, **change):
         (_entry("found", 1, image_id=77), r"found.json\[1\]: unknown image_id 77"),
         (_entry("found", 2, category_id=77), r"found.json\[2\]: unknown category_id 77"),
         (_entry("found", 0, score=None), r"found.json\[0\]: must have the key 'score'"),
-        (_entry("found", 0, score="high"), r"found.json\[0\]: 'score' must be a number, got 'high'"),
+        (_entry("found", 0, score="high"), r"found.json\[0\]: 'score' must be a finite number, got 'high'"),
         (
             _entry("found", 1, bbox=[1, 2, 3]),
             r"found.json\[1\]: 'bbox' must hold x, y",

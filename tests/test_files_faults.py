@@ -293,3 +293,12 @@ def test_complaints_about_arguments_show_their_beginning(arguments, here, capsys
     said = capsys.readouterr().err
     assert "x" * 60 in said
     assert "x" * 81 not in said
+
+
+@pytest.mark.parametrize("tag", ["name", "bndbox", "difficult", "xmin"])
+def test_tags_of_xml_are_given_once(tag, here, capsys):
+    path, command = write(here, "voc xml")
+    text = path.read_text(encoding="utf-8").replace("</name>", "</name><difficult>0</difficult>")
+    end = text.index(f"</{tag}>") + len(tag) + 3
+    path.write_text(text[:end] + text[text.index(f"<{tag}>") : end] + text[end:], encoding="utf-8")
+    assert f"one.xml: object 1: <{tag}> must be given once, and is given twice" in refused(command, path, capsys, False)

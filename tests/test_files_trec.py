@@ -220,7 +220,7 @@ def test_blocks_change_nothing(size, tmp_path, monkeypatch):
     assert told[-1][0] == told[-1][1]
 
 
-NUMBERS = ["0", "-0", "1", "+1", "007", ".5", "5.", "-.25", "1e3", "1E-300", "inf", "-Infinity", "0.1"]
+NUMBERS = ["0", "-0", "1", "+1", "007", ".5", "5.", "-.25", "1e3", "1E-300", "0.1"]
 NUMBERS += ["0.30000000000000004", "123456789.123456789", "9007199254740993", "12345678901234567890123"]
 NUMBERS += ["1.7976931348623157e308", "4.9e-324"]
 NUMBERS += [repr(float(x)) for x in np.random.default_rng(0).standard_normal(200)]
@@ -242,6 +242,9 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
         ("# c\nq Q0 d 1 two t\n", "line 2: 'two' is not a number"),
         ("q Q0 d 1 nan t\n", "line 1: 'nan' is not a number"),
         ("q Q0 d 1 1_0 t\n", "line 1: '1_0' is not a number"),
+        ("q Q0 c 1 1 t\nq Q0 d 1 inf t\n", "line 2: 'inf' is not a finite number"),
+        ("q Q0 d 1 -Infinity t\n", "line 1: '-Infinity' is not a finite number"),
+        ("q Q0 d 1 1e999 t\n", "line 1: '1e999' is not a finite number"),
         ("q Q0 d 1 - t\n", "line 1: '-' is not a number"),
         ("q Q0 d 1 1.2.3 t\n", "line 1: '1.2.3' is not a number"),
         (

@@ -236,3 +236,26 @@ def test_no_detections(scene, capsys):
         found, said = value(capsys, labels, none, "--format", "yolo", "--allow-empty")
         assert found["map"] == 0
         assert said == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("names:\n  1: a\n  2: b\n  1: c\n", "line 4: the key 1 must be given once"),
+        ("names:\n  1: a\n  0x1: c\n", "line 3: the key 1 must be given once"),
+        ("names: [a]\nnc: 1\nnames: [b]\n", "line 3: the key 'names' must be given once"),
+        ("nc: 1\nnc: 2\nnames: [a]\n", "line 2: the key 'nc' must be given once"),
+        (f"names: [a]\nnc: {'9' * 5000}\n", "line 2: a whole number of thousands of digits"),
+    ],
+)
+def test_keys_of_yaml_are_given_once(content, message, tmp_path):
+    pytest.importorskip("yaml")
+    (tmp_path / "names.yaml").write_text(content)
+    with pytest.raises(ValueError, match=rf"^{tmp_path / 'names.yaml'}, {message}"):
+        class_names(tmp_path / "names.yaml")
+
+
+def test_yaml_may_refer_to_itself_and_merge(tmp_path):
+    pytest.importorskip("yaml")
+    (tmp_path / "names.yaml").write_text("a: &a {x: 1}\nb: {<<: *a, x: 2}\nc: &c [*c]\nnames: [cat, dog]\n")
+    assert class_names(tmp_path / "names.yaml") == {0: "cat", 1: "dog"}

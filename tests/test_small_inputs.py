@@ -8,7 +8,8 @@ import torch
 
 import torch_ap
 from torch_ap import functional
-from torch_ap.core import few_items, plans
+from torch_ap.ranking import few_items
+from torch_ap.runtime import cached
 
 QUERY_MEASURES = ("precision", "recall", "f_beta", "fall_out", "hit_rate", "reciprocal_rank")
 TIES = ("grouped", "expected", "optimistic", "pessimistic")
@@ -44,9 +45,10 @@ FUNCTIONS = {
 }
 
 
-def _batches():
+@cache
+def batches():
     """Untied and tied, of every dtype and of many sizes; with no hit, one, some, and nothing else."""
-    generator = torch.Generator().manual_seed(5)
+    found, generator = [], torch.Generator().manual_seed(5)
     for size in (1, 2, 10, 40):
         for share in (0, 0.3, 1):
             target = (torch.rand(size, generator=generator) < share).long()
@@ -54,17 +56,13 @@ def _batches():
             tied = torch.randint(-2, 3, (size,), generator=generator).float()
             for preds in (untied, tied, untied * torch.inf if size == 2 else -untied):
                 preds = preds.nan_to_num(0, torch.inf, -torch.inf)
-                yield preds, target
-            yield untied.double(), target.bool()
-            yield tied.double() / 3, target.to(torch.uint8)
-            yield untied.to(torch.int64), target.to(torch.int32)
-            yield tied.to(torch.bfloat16), target
-    yield torch.randint(0, 30, (300,), generator=generator) / 30, torch.arange(300) % 7 // 6
-
-
-@cache
-def batches():
-    return list(_batches())
+                found.append((preds, target))
+            found.append((untied.double(), target.bool()))
+            found.append((tied.double() / 3, target.to(torch.uint8)))
+            found.append((untied.to(torch.int64), target.to(torch.int32)))
+            found.append((tied.to(torch.bfloat16), target))
+    found.append((torch.randint(0, 30, (300,), generator=generator) / 30, torch.arange(300) % 7 // 6))
+    return found
 
 
 def outcome(call, *args):
@@ -155,7 +153,7 @@ def test_levels_are_read_anew_when_their_owner_wrote_into_them():
 
 
 def test_what_is_kept_is_bounded():
-    made = plans.kept(lambda value: [value])
+    made = cached.kept(lambda value: [value])
     assert made(1) is made(1)
     first = made(0)
     for value in range(1000):

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from torch_ap._version import __version__
-from torch_ap.commands.notes import note
+from torch_ap.commands.notes import OUTPUT, emit, note
 from torch_ap.commands.options import add_coco, add_trec, add_voc
 from torch_ap.core.messages import LONGEST, shown
 
@@ -31,6 +31,10 @@ class _Parser(argparse.ArgumentParser):
         """Complain and exit with status 2."""
         short = re.sub(rf"'[^']{{{LONGEST},}}'|\S{{{LONGEST},}}", lambda found: shown(found[0].strip("'")), message)
         sys.exit(_fail(f"{short}; see {self.prog} --help"))
+
+    def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002
+        """Write help or version on standard output; argparse's own way passes over errors in silence."""
+        emit(message.removesuffix("\n").split("\n"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,9 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return _PIPE_CLOSED
-    except OSError as error:  # of the flush: a full disk
+    except OSError as error:  # a full disk
         _discard_output()
-        return _fail(f"standard output: {error.strerror}")
+        return _fail(f"{OUTPUT}: {error.strerror}")
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -64,7 +68,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         add(subparsers)
     given = parser.parse_args(arguments)
     if sys.stdout is None:
-        raise ValueError("standard output is closed")
+        raise ValueError(f"{OUTPUT} is closed")
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _note_warning
@@ -85,6 +89,8 @@ def _status(run: Callable[[], int]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.filename == OUTPUT:
+            raise
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
     except (ValueError, ModuleNotFoundError) as error:
         return _fail(str(error))

@@ -1,14 +1,14 @@
 """``torch-ap coco``: COCO's numbers of a results file."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 
 from torch_ap.commands import diagnosis, images
-from torch_ap.commands.notes import note
+from torch_ap.commands.encodings import PLAIN, Encoding
+from torch_ap.commands.notes import emit, emit_json, note
 from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
@@ -17,6 +17,7 @@ from torch_ap.functional.coco_settings import settings_of
 from torch_ap.functional.detection import admitted
 from torch_ap.metrics.detection import MeanAveragePrecision
 
+_ENCODING = Encoding(PLAIN["xywh"])
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
 _COLUMNS = ("ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp")
 
@@ -44,15 +45,14 @@ def run(args: argparse.Namespace) -> int:
         summary |= images.plain(interval) | ({"compared": images.plain(compared)} if compared else {})
         if table is not None:
             summary["per_class"] = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in table.items()}
-        print(json.dumps(summary, indent=2))
+        emit_json(summary)
         return 0
-    print("\n".join(_lines(numbers)))
+    lines = _lines(numbers)
     if interval:
-        print(images.interval_line(interval))
+        lines.append(images.interval_line(interval))
     if compared:
-        print(images.compared_line(args.compare, args.results, compared))
-    if table is not None:
-        print("\n".join(_rows(table)))
+        lines.append(images.compared_line(args.compare, args.results, compared))
+    emit(lines + (_rows(table) if table is not None else []))
     return 0
 
 
@@ -61,9 +61,13 @@ def _read(args: argparse.Namespace, annotations: CocoAnnotations, results: str) 
     data = with_results(annotations, results)
     detections = len(data.preds["labels"]) if isinstance(data.preds, Mapping) else sum(map(_detections, data.preds))
     images.refuse_empty(detections, results, args.allow_empty)
-    for cause in diagnosis.causes(
-        diagnosis.Evidence(data.preds, data.target, data.class_names, "xywh", "xywh", data.sizes)
-    ):
+    evidence = diagnosis.Evidence(
+        *(data.preds, data.target, data.class_names, data.sizes, "xywh"),
+        given=_ENCODING,
+        form="`bbox` as [x, y, width, height] in pixels of the image",
+        true=_ENCODING,
+    )
+    for cause in diagnosis.causes(evidence):
         note(f"{results}: {cause}")
     return data
 

@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
+from torch_ap.core.messages import printable
+
 _WORTH_TELLING = 1 << 25
 
 
@@ -11,7 +13,7 @@ class Bar:
     """Tell how much of a file is done, if the file is long and somebody is watching; wipe the line at the end."""
 
     def __init__(self, path: str) -> None:
-        self._name = Path(path).name
+        self._name = printable(Path(path).name)
         self._shown = -1
 
     def __enter__(self) -> "Bar":

@@ -3,19 +3,18 @@
 import argparse
 import csv
 import io
-import json
 import math
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
 from torch_ap.commands import compare_runs
 from torch_ap.commands.compare_runs import Comparisons
-from torch_ap.commands.notes import note
+from torch_ap.commands.notes import emit, emit_json, note
 from torch_ap.commands.options import DEFAULT_MEASURES
 from torch_ap.commands.progress import Bar
+from torch_ap.core.messages import printable
 from torch_ap.files import report
 from torch_ap.files.judged import Judged, judge, why_none
 from torch_ap.files.report import Result
@@ -47,11 +46,14 @@ def run(args: argparse.Namespace) -> int:
         results[_column(tag, path, results)] = report.evaluate(judged, names)
     for said in _notes(args, qrels, results, blind):
         note(said)
-    forms: dict[str | None, Callable[[Results, bool, Comparisons], str]] = {"json": _json, "csv": _csv, None: _table}
     comparisons = compare_runs.comparisons(results) if args.compare else {}
     if comparisons and args.form and _differ(results):
         note(f"{_OTHER_QUERIES} (see -c).")
-    sys.stdout.write(forms[args.form](results, args.per_query, comparisons))
+    if args.form == "json":
+        emit_json(_json(results, args.per_query, comparisons))
+    else:
+        form = _csv if args.form == "csv" else _table
+        emit(form(results, args.per_query, comparisons).removesuffix("\n").split("\n"))
     return 0
 
 
@@ -99,6 +101,7 @@ def _notes(args: argparse.Namespace, qrels: Qrels, results: Results, blind: list
 
 def _column(tag: str, path: str, taken: Results) -> str:
     """A run's tag; its path, where the tag is empty or another run has it; numbered, where that is taken too."""
+    path = printable(path)
     names = [tag, path, *(f"{path} ({number})" for number in range(2, len(taken) + 3))]
     return next(name for name in names if name and name not in taken)
 
@@ -165,7 +168,7 @@ def _csv(results: Results, per_query: bool, comparisons: Comparisons) -> str:
     return out.getvalue()
 
 
-def _json(results: Results, per_query: bool, comparisons: Comparisons) -> str:
+def _json(results: Results, per_query: bool, comparisons: Comparisons) -> dict[str, Any]:
     """{run: {measure: {"all": aggregate, "queries": {query: value}, "compared": {name: number}}}}.
 
     A number that is not finite is null: of a comparison, or an aggregate over no queries.
@@ -178,7 +181,7 @@ def _json(results: Results, per_query: bool, comparisons: Comparisons) -> str:
         for name, found in comparisons.get(column, {}).items():
             numbers = found.numbers.items()
             out[column][name]["compared"] = {x: _plain(value) for x, value in numbers}
-    return json.dumps(out, indent=2, ensure_ascii=False) + "\n"
+    return out
 
 
 def _plain(value: float) -> float | None:

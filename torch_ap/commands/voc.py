@@ -1,14 +1,19 @@
 """``torch-ap voc``: PASCAL VOC's average precision of folders of ground truths and detections."""
 
 import argparse
-import json
 import math
+from dataclasses import replace
+from pathlib import Path
 
 from torch_ap.commands import diagnosis, images
-from torch_ap.commands.notes import note
+from torch_ap.commands.encodings import CORNERS, PLAIN, Encoding
+from torch_ap.commands.notes import emit, emit_json, note
 from torch_ap.files.voc import VocData, read_voc
+from torch_ap.files.yolo import DETECTED as YOLO_FORM
 from torch_ap.files.yolo import read_yolo
 from torch_ap.metrics.detection import VOCMeanAveragePrecision
+
+_YOLO = Encoding(PLAIN["cxcywh"], unit="fractions", score="last")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,13 +35,13 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         # a class without ground truths that count is null
         mean = images.plain({"map": found["map"].item()} | interval)
-        print(json.dumps(mean | {"per_class": images.plain(each)}, indent=2))
+        emit_json(mean | {"per_class": images.plain(each)})
         return 0
     width = max(map(len, (*each, "mean")))
-    for name, value in (*each.items(), ("mean", found["map"].item())):
-        print(f"{name.ljust(width)}  {'-' if math.isnan(value) else f'{value:.4f}'}")
+    rows = (*each.items(), ("mean", found["map"].item()))
+    emit([f"{name.ljust(width)}  {'-' if math.isnan(value) else f'{value:.4f}'}" for name, value in rows])
     if interval:
-        print(images.interval_line(interval))
+        emit([images.interval_line(interval)])
     return 0
 
 
@@ -58,8 +63,14 @@ def _read(args: argparse.Namespace) -> VocData:
             f"{args.ground_truths}: all boxes lie in [0, 1], and a size counts both its first and its last pixel: "
             "give --exclusive-pixels for boxes in fractions of the image's size, or --format yolo for YOLO's"
         )
-    names = dict(enumerate(data.class_names))
-    evidence = diagnosis.Evidence(data.preds, data.target, names, given=None if yolo else given, sizes=data.sizes)
+    xml = not yolo and any(Path(args.ground_truths).glob("*.xml"))
+    evidence = diagnosis.Evidence(
+        *(data.preds, data.target, dict(enumerate(data.class_names)), data.sizes),
+        given=_YOLO if yolo else Encoding(PLAIN[given], score="first"),
+        form=f"lines of {YOLO_FORM}, in fractions" if yolo else f"lines of class, score, {PLAIN[given]}, in pixels",
+        true=replace(_YOLO, score="") if yolo else CORNERS if xml else Encoding(PLAIN[given]),
+        option="--box-format" if xml else "",
+    )
     for cause in diagnosis.causes(evidence):
         note(f"{args.detections}: {cause}")
     return data

@@ -4,17 +4,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics.utilities import rank_zero_warn
 
 from torch_ap.core import arrays, segments
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.messages import warn_caller
 
 ACTIONS = ("nan", "neg", "pos", "skip", "error")
 _COUNTS_AS = {"neg": 0.0, "pos": 1.0}
 _SAID = {"nan": "NaN", "neg": "0", "pos": "1", "skip": "left out"}
 
 
-def settle(values: Tensor, curve: HitCurve, action: str, *, warn: bool = False) -> Tensor:
+def settle(values: Tensor, curve: HitCurve, action: str, *, warn: bool = False, what: str = "ranking") -> Tensor:
     """What the value of a ranking without relevant items counts as.
 
     A ranking without any item stays NaN, whatever the action: nothing was measured.
@@ -24,6 +24,7 @@ def settle(values: Tensor, curve: HitCurve, action: str, *, warn: bool = False) 
         curve: the rankings.
         action: "neg" counts 0, "pos" 1, "nan" NaN; "skip" NaN that averages leave out; "error" raises.
         warn: whether to warn of what was settled.
+        what: a ranking is called in messages: "class", "label", ...
 
     Raises:
         ValueError: for "error" where a ranking has items and none is relevant.
@@ -34,9 +35,9 @@ def settle(values: Tensor, curve: HitCurve, action: str, *, warn: bool = False) 
         return values
     empty = nothing & (curve.n > 0)
     if action == "error" and bool(empty.any()):
-        raise ValueError(f"`target` must hold a positive in every ranking, got none in {_which(empty)}")
+        raise ValueError(f"`target` must hold a positive in every ranking, got none in {_which(empty, what)}")
     if warn:
-        _warn_of(empty, curve.n == 0, action)
+        _warn_of(empty, curve.n == 0, action, what)
     return torch.where(arrays.tensor(empty), _COUNTS_AS[action], values) if action in _COUNTS_AS else values
 
 
@@ -62,23 +63,24 @@ def average(values: Tensor, curve: HitCurve, how: str | None, action: str) -> Te
     return arrays.tensor(each).mean()
 
 
-def _which(flags: Any) -> str:
+def _which(flags: Any, what: str) -> str:
     places = arrays.places(flags).tolist()
     if len(flags) == 1:
         return "the ranking"
     shown = ", ".join(map(str, places[:10]))
-    return f"column{'s' if len(places) > 1 else ''} {shown}" + (", …" if len(places) > 10 else "")
+    plural = "es" if what.endswith("s") else "s"
+    return f"{what}{plural if len(places) > 1 else ''} {shown}" + (", …" if len(places) > 10 else "")
 
 
-def _warn_of(no_positive: Any, no_item: Any, action: str) -> None:
+def _warn_of(no_positive: Any, no_item: Any, action: str, what: str) -> None:
     if bool(no_item.any()):
-        rank_zero_warn(
-            f"No items count in {_which(no_item)} (none, all ignored, or of weight 0): average precision is NaN.",
+        warn_caller(
+            f"No items count in {_which(no_item, what)} (none, all ignored, or of weight 0): average precision is NaN.",
             UserWarning,
         )
     if bool(no_positive.any()):
-        rank_zero_warn(
-            f"No positive target counts in {_which(no_positive)}: average precision is undefined and {_SAID[action]}. "
-            "Say what you want with `empty_target_action`.",
+        warn_caller(
+            f"No positive target counts in {_which(no_positive, what)}: average precision is undefined and "
+            f"{_SAID[action]}. Say what you want with `empty_target_action`.",
             UserWarning,
         )

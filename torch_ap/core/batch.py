@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torchmetrics.utilities import rank_zero_warn
 
 from torch_ap.core import bins, builders, checks, few_items, hit_curve, segments
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.messages import warn_caller
 
 NORMALIZATIONS = (None, "none", "sigmoid", "softmax")
 NAN_STRATEGIES = ("error", "ignore", "warn")
@@ -139,7 +139,7 @@ class Door:
         missing = preds.isnan().any(1) if self.classes else preds.isnan()
         missing = missing if ignored is None else missing & ~ignored
         if on_cpu and self.nan_strategy == "warn" and bool(missing.any()):
-            rank_zero_warn(f"`preds` hold NaN; {self._left_out}: {int(missing.sum())}", UserWarning)
+            warn_caller(f"`preds` hold NaN; {self._left_out}: {int(missing.sum())}", UserWarning)
         return missing
 
     @property
@@ -157,7 +157,7 @@ class Door:
 
     def warn_of_nan(self) -> None:
         """Warn of NaN scores that were left out on an accelerator, where nobody has counted them."""
-        rank_zero_warn(f"`preds` held NaN; {self._left_out}", UserWarning)
+        warn_caller(f"`preds` held NaN; {self._left_out}", UserWarning)
 
     def _check_form(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> None:
         checks.scores("preds", preds)

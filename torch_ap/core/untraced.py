@@ -6,8 +6,8 @@ The sorting is NumPy's, and torch traces NumPy's calls on writable views to some
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Collection
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -25,11 +25,48 @@ def untraced(function: Callable[P, R]) -> Callable[P, R]:
 
             value: R = run(function, *args, **kwargs)
             return value
+        refuse_sparse(function, args, kwargs)
         return function(*args, **kwargs)
 
     # code of its own: the compiler counts how often it sees one code, and gives up on it
     call.__code__ = call.__code__.replace(co_name=function.__name__)  # type: ignore[attr-defined]
     return call
+
+
+def refuse_sparse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Raise for tensors that are not dense, alone or in lists and dicts: NumPy reads no others.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    for value in args:
+        if not _dense(value):
+            break
+    else:
+        if all(map(_dense, kwargs.values())):
+            return
+    signature = inspect.signature(function)
+    given = signature.bind_partial(*args, **kwargs).arguments
+    for name in [name for name, one in signature.parameters.items() if one.kind is inspect.Parameter.VAR_KEYWORD]:
+        given |= given.pop(name, {})
+    pending = list(given.items())[::-1]
+    while pending:
+        name, value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += [(f"{name}[{key!r}]", part) for key, part in value.items()][::-1]
+        elif isinstance(value, list | tuple):
+            pending += [(f"{name}[{place}]", part) for place, part in enumerate(value)][::-1]
+        elif not _dense(value):
+            raise ValueError(f"`{name}` is a sparse tensor ({value.layout}); give `{name}.to_dense()`")
+
+
+def _dense(value: Any) -> bool:
+    """Whether no tensor in a value is of another layout than the dense one."""
+    if isinstance(value, torch.Tensor):
+        return value.layout is torch.strided
+    if isinstance(value, Mapping):
+        return all(map(_dense, value.values()))
+    return not isinstance(value, list | tuple) or all(map(_dense, value))
 
 
 def untraced_package(package: str) -> None:

@@ -53,7 +53,8 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
 
     Raises:
         ValueError: for a file that is no such JSON or not UTF-8; a missing key; a value of the wrong type, as a number
-            written as text; an unknown image or category; an image or category id given twice; a ``bbox`` that is not
+            written as text; an unknown image or category; an image or category id given twice; a key that one
+            object has twice; a ``bbox`` that is not
             four finite numbers, or among annotations one of negative size; a run-length code whose runs are not whole
             numbers of at least 0 that add up to height times width; a mask of another size than its image; a polygon
             of less than three points, or far outside its image. The message names file and entry.
@@ -124,7 +125,7 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     if not isinstance(found, list):
         raise ValueError(f"{results}: must be a JSON list of detections, got {type(found).__name__}")
     detections, counts = _by_image(Entries.of(found, str(results)), data.images, data.class_names)
-    preds = _labels(detections) | {"scores": detections.numbers("score", entries.number)}
+    preds = _labels(detections) | {"scores": detections.numbers("score", entries.finite)}
     sizes = _extents(data.entries)
     if data.codes is None:
         preds |= {"counts": counts, "boxes": detections.boxes("bbox", entries.box)}

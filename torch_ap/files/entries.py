@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ Value = TypeVar("Value")
 
 _NUMBERS = {int, float}
 _INT64 = 1 << 63
+_MANY_DIGITS, _HUGE = 4000, 10**5000
 _HINTS = {"bbox": " (for masks alone: iou_type 'segm', `--iou-type segm`)"}
 
 
@@ -27,15 +28,53 @@ def load(path: str | Path) -> Any:
     """What a JSON file holds; UTF-8, with or without a byte-order mark.
 
     Raises:
-        ValueError: for another encoding, or what is no JSON, naming the file and where in it.
+        ValueError: for another encoding, what is no JSON, or an object that has one key twice, naming the file and
+            where in it. Whole numbers of thousands of digits become one that no rule takes.
     """
     content = text_files.read(path)
+    repeated: list[Entry] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> Entry:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            repeated.append({"found": found, "key": _twice(key for key, _ in pairs)})
+        return found
+
     try:
-        return json.loads(content)
+        loaded = json.loads(content, object_pairs_hook=once, parse_int=_whole)
     except RecursionError:
         raise ValueError(f"{path}: must be JSON of less depth, lists or objects lie too deep in one another") from None
     except ValueError as reason:
         raise ValueError(f"{path}: must be JSON: {reason}") from None
+    if repeated:
+        _refuse_repeated(path, loaded, repeated)
+    return loaded
+
+
+def _whole(digits: str) -> int:
+    """A whole number. Of thousands of digits Python says not where they are; the rule of their key does."""
+    return int(digits) if len(digits) < _MANY_DIGITS else _HUGE
+
+
+def _twice(keys: Iterable[str]) -> str:
+    """The first of the keys that is there a second time."""
+    seen: set[str] = set()
+    return next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+
+
+def _refuse_repeated(path: str | Path, loaded: Any, repeated: list[Entry]) -> None:
+    """Name the object of a key that is given twice: which of the two values is meant, nobody knows."""
+    keys = {id(one["found"]): one["key"] for one in repeated}
+    pending = [("", loaded)]
+    while pending:
+        where, value = pending.pop()
+        if id(value) in keys:
+            entry = where if not where or where.startswith("[") else f": {where}"
+            raise ValueError(f"{path}{entry}: the key {shown(keys[id(value)])} must be given once, and is given twice")
+        if isinstance(value, dict):
+            pending += [(f"{where}.{key}".removeprefix("."), part) for key, part in reversed(value.items())]
+        elif isinstance(value, list) and value and not isinstance(value[0], int | float | str):
+            pending += [(f"{where}[{place}]", part) for place, part in reversed([*enumerate(value)])]
 
 
 @dataclass(frozen=True)
@@ -160,20 +199,12 @@ def flag(value: Any) -> int:
     return int(value)
 
 
-def number(value: Any) -> float:
-    """A number that is not NaN, written as one."""
-    if type(value) in _NUMBERS:
-        with suppress(OverflowError):
-            if not math.isnan(value):
-                return float(value)
-    raise ValueError(f"must be a number, got {shown(value)}")
-
-
 def finite(value: Any) -> float:
     """A finite number, written as one."""
-    with suppress(ValueError):
-        if math.isfinite(number(value)):
-            return float(value)
+    if type(value) in _NUMBERS:
+        with suppress(OverflowError):
+            if math.isfinite(value):
+                return float(value)
     raise ValueError(f"must be a finite number, got {shown(value)}")
 
 

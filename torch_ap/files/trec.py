@@ -97,8 +97,8 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: naming file and line, for a line of fewer than six columns, a score that is no number, or a document
-            that occurs twice for a query.
+        ValueError: naming file and line, for a line of fewer than six columns, a score that is no finite number, or a
+            document that occurs twice for a query.
     """
     gathered, tag = _Gathered(), ""
     for block in columns.read(path, RUN_FORM, more=True, progress=progress):

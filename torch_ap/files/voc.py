@@ -27,6 +27,7 @@ from torch_ap.files import text
 
 _LARGEST = 1e15  # areas of larger boxes would not be exact, and those of far larger ones infinite
 _FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
 
 
@@ -178,10 +179,12 @@ def _of_xml(path: Path, root: ElementTree.Element) -> list[Row]:
     rows = []
     for place, item in enumerate(root.iter("object")):
         where = f"{path}: object {place + 1}"
+        _once(item, ("name", "bndbox", "difficult"), where)
+        _once(item.find("bndbox"), _CORNERS, where)
         name = " ".join((item.findtext("name") or "").split())
         if not name:
             raise ValueError(f"{where}: must have a 'name'")
-        corners = [item.findtext(f"bndbox/{corner}") or "" for corner in ("xmin", "ymin", "xmax", "ymax")]
+        corners = [item.findtext(f"bndbox/{corner}") or "" for corner in _CORNERS]
         box = _box([corner.strip() for corner in corners], where, "bndbox")
         if box[2] < box[0] or box[3] < box[1]:
             raise ValueError(f"{where}: bndbox must have xmin <= xmax and ymin <= ymax, got {shown(box)}")
@@ -190,6 +193,12 @@ def _of_xml(path: Path, root: ElementTree.Element) -> list[Row]:
             raise ValueError(f"{where}: 'difficult' must be 0 or 1, got {shown(difficult)}")
         rows.append(Row(path.stem, name, box, float(difficult)))
     return rows
+
+
+def _once(element: ElementTree.Element | None, tags: Sequence[str], where: str) -> None:
+    for tag in tags:
+        if element is not None and len(element.findall(tag)) > 1:
+            raise ValueError(f"{where}: <{tag}> must be given once, and is given twice")
 
 
 def _size_in(root: ElementTree.Element) -> tuple[float, float]:

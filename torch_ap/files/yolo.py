@@ -21,7 +21,9 @@ from torch_ap.files.voc import Row, VocData, packed, text_files
 _CLASSES = "classes"
 _TRUTH_RANGE = (-0.01, 1.01)  # labels that are rounded to a few digits may lie a little outside
 _FOUND_RANGE = (-1.0, 2.0)  # detectors may place boxes over the image's edge
+_MANY_DIGITS = 4000
 _FORM = "class cx cy w h"
+DETECTED = f"{_FORM} confidence"
 
 
 def read_yolo(
@@ -88,7 +90,7 @@ def class_names(path: str | Path) -> dict[int, str]:
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: naming file and entry, for names that are no text, or are given twice.
+        ValueError: naming file and entry, for names that are no text, or are given twice, and for repeated keys.
         ModuleNotFoundError: for YAML without PyYAML.
     """
     path = Path(path)
@@ -114,12 +116,17 @@ def _of_yaml(content: str, path: Path) -> dict[int, str]:
     except ModuleNotFoundError:
         raise ModuleNotFoundError(f"{path}: YAML needs PyYAML: pip install pyyaml (extra `detection`)") from None
     try:
-        loaded: Any = yaml.safe_load(content)
+        loader = yaml.SafeLoader(content)
+        node = loader.get_single_node()
+        fault = _fault_of(node, loader)
+        loaded: Any = None if node is None or fault else loader.construct_document(node)
     except (yaml.YAMLError, ValueError, RecursionError) as reason:
         mark = getattr(reason, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(reason, "problem", None) or str(reason)
         raise ValueError(f"{path}{line}: must be YAML: {shown(problem)}") from None
+    if fault:
+        raise ValueError(f"{path}, {fault}")
     names = loaded.get("names") if isinstance(loaded, dict) else None
     if isinstance(names, list):
         names = dict(enumerate(names))
@@ -131,6 +138,29 @@ def _of_yaml(content: str, path: Path) -> dict[int, str]:
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise ValueError(f"{path}: class {one}: the name must be text (in quotes), got {shown(name)}")
     return {one: " ".join(str(name).split()) for one, name in names.items()}
+
+
+def _fault_of(node: Any, loader: Any) -> str:
+    """A key that is given twice in one mapping, of which the last would win, or a whole number that has no end."""
+    pending, seen = [node], set()
+    while pending:
+        one = pending.pop()
+        if one is None or id(one) in seen:  # nodes may hold themselves
+            continue
+        seen.add(id(one))
+        if one.id == "scalar" and len(one.value) > _MANY_DIGITS and one.tag.endswith(":int"):
+            return f"line {one.start_mark.line + 1}: a whole number of thousands of digits"
+        keys: set[Any] = set()
+        for key, value in one.value if one.id == "mapping" else ():
+            pending += [key, value]
+            plain = key.id == "scalar" and len(key.value) < _MANY_DIGITS and not key.tag.endswith(":merge")
+            name = loader.construct_object(key) if plain else id(key)
+            if name in keys:
+                return f"line {key.start_mark.line + 1}: the key {shown(name)} must be given once, and is given twice"
+            keys.add(name)
+        if one.id == "sequence":
+            pending += one.value
+    return ""
 
 
 def _images_of(ground_truths: str | Path) -> Path:
@@ -153,7 +183,7 @@ def _rows(
     if path.stem not in sizes:
         raise ValueError(f"{path}: no image in {source} has the name {shown(path.stem)}")
     width, height = sizes[path.stem]
-    columns, form = (6, f"{_FORM} confidence") if detected else (5, _FORM)
+    columns, form = (6, DETECTED) if detected else (5, _FORM)
     rows = []
     for where, words in text.lines(path):
         one = text.whole_number(words[0])

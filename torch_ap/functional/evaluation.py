@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
-from torchmetrics.utilities import rank_zero_warn
 
 from torch_ap.core import arrays, averaging, batch, bins, checks, few_items, hit_curve, plans
 from torch_ap.core.batch import Batch, Door
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.messages import warn_caller
 
 _ROWS_LOOKED_AT = 64
 _FAR_FROM_ONE = 0.02  # what 1,000 rounded bfloat16 numbers can be off
@@ -90,7 +90,8 @@ class Evaluation:
     def averaged(self, each: Tensor, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """A measure of each ranking, settled and averaged as AP is: 0-d, or (C,) for no average."""
         action = self.action or ("skip" if self.door.classes else "neg")
-        each = averaging.settle(each, curve, action, warn=warn and self.action is None)
+        what = "class" if self.door.classes else "label"
+        each = averaging.settle(each, curve, action, warn=warn and self.action is None, what=what)
         if self.door.width is None or self.average == "micro":
             return each[0].to(dtype)
         return averaging.average(each, curve, self.average, action).to(dtype)
@@ -138,7 +139,7 @@ def warn_of_logits(door: Door, admitted: Batch) -> None:
     rows = arrays.native(admitted.scores[:_ROWS_LOOKED_AT].double())
     rows = rows[arrays.native(batch.counted(admitted.target[:_ROWS_LOOKED_AT]))]
     if bool(((rows < 0).any(1) | (abs(rows.sum(1) - 1) > _FAR_FROM_ONE)).any()):
-        rank_zero_warn(
+        warn_caller(
             "The rows of `preds` are no distributions over the classes. If they are logits, give "
             "`normalization='softmax'`: the ranking of a class compares items with one another, and the logits of two "
             "items have no common zero. If they can be compared as they are, say so by `normalization='none'`.",

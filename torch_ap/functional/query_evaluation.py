@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torchmetrics.utilities import rank_zero_warn
 
 from torch_ap.core import arrays, averaging, checks, segments
 from torch_ap.core.convention import Convention
 from torch_ap.core.hit_curve import HitCurve
+from torch_ap.core.messages import warn_caller
 from torch_ap.core.queries.door import QueryDoor
 from torch_ap.core.queries.rankings import Rankings
 
@@ -113,7 +113,7 @@ class QueryEvaluation:
             return _aggregated(self.aggregation, values.to(dtype))
         if not values.shape[0]:
             if warn:
-                rank_zero_warn("No query has a value: the aggregate is NaN.", UserWarning)
+                warn_caller("No query has a value: the aggregate is NaN.", UserWarning)
             return values.new_full((), torch.nan).to(dtype)
         if self.aggregation == "gm":
             return floored_logs(values).mean().exp().to(dtype)

@@ -161,7 +161,9 @@ def _replicates(
 def _average(evaluation: Evaluation, curves: list[HitCurve]) -> Tensor:
     """(b,) the average over rankings, of curves that hold b resamples each."""
     action = evaluation.action or ("skip" if evaluation.door.classes else "neg")
-    values = torch.stack([averaging.settle(evaluation.convention(curve), curve, action) for curve in curves])
+    values = torch.stack(
+        [averaging.settle(evaluation.convention(curve), curve, action, what="resample") for curve in curves]
+    )
     if evaluation.average == "weighted":
         m = segments.real(torch.stack([curve.m for curve in curves]))
         return (values.nan_to_num() * m).sum(0) / m.sum(0)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.core import checks
-from torch_ap.core.untraced import leave_methods_to_python, untraced
+from torch_ap.core.untraced import leave_methods_to_python, refuse_sparse, untraced
 from torch_ap.metrics.stateful import StatefulMetric
 
 _NEVER = 1 << 62
@@ -105,6 +105,7 @@ class RankingMetric(StatefulMetric):
 
         @functools.wraps(update)
         def counting(*args: Any, **kwargs: Any) -> None:
+            refuse_sparse(update, args, kwargs)
             computed, count = self._computed, self._update_count
             try:
                 if torch.is_inference_mode_enabled():  # its tensors count no writes, which `shared.once` asks for

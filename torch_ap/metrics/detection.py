@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from torch import Tensor
-from torchmetrics.utilities import rank_zero_warn
 
 from torch_ap.core import checks
 from torch_ap.core.detection import rules
 from torch_ap.core.detection.curve import Matches
 from torch_ap.core.detection.door import Columns, Images
 from torch_ap.core.hit_curve import HitCurve, between
+from torch_ap.core.messages import warn_caller
 from torch_ap.files import coco_conversion
 from torch_ap.functional import coco_evaluation
 from torch_ap.functional.coco_numbers import CocoNumbers
@@ -128,7 +128,7 @@ class MeanAveragePrecision(UncertainImages):
         columns, broken = self._door(preds, target)
         counts, most = columns["detections_per_image"], self.max_detection_thresholds[-1]
         if self.warn_on_many_detections and counts.device.type == "cpu" and len(counts) and int(counts.max()) > most:
-            rank_zero_warn(
+            warn_caller(
                 f"An image has {int(counts.max())} detections; of each class only the best {most} count. Raise "
                 "`max_detection_thresholds`, or set `warn_on_many_detections = False`",
                 UserWarning,
