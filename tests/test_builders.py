@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests import oracles
 from tests.strategies import FLOATS, SCORES, rankings, tables
-from torch_ap.core import builders, hit_curve, order
-from torch_ap.core.builders import from_columns, from_scores
-from torch_ap.core.convention import Convention
+from torch_ap.curve.convention import Convention
+from torch_ap.ranking import builders, hit_curve, order
+from torch_ap.ranking.builders import from_columns, from_scores
 
 FIELDS = ["hits", "items", "hits_above", "items_above", "score", "offsets", "n", "m"]
 

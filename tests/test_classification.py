@@ -13,7 +13,7 @@ from torchmetrics import classification as their_classes
 
 import torch_ap
 from torch_ap import functional as ours
-from torch_ap.functional.evaluation import Evaluation, door_and_thresholds
+from torch_ap.evaluation.average_precision import Evaluation, door_and_thresholds
 
 SIZES = [10, 100, 3000]
 OLD_TORCHMETRICS = torchmetrics.__version__ < "1.8"  # it gave 0 for 0 / 0 at thresholds

@@ -9,7 +9,7 @@ import torch
 from torchmetrics import SumMetric
 
 from tests.cases import CASES
-from torch_ap.core import batch as door
+from torch_ap.inputs import classification as door
 
 BATCHES = [(40,), (1, 39), (13, 0, 20, 7), (1,) * 40]
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

@@ -6,12 +6,12 @@ import torch
 from torchmetrics import MetricCollection
 
 from tests.oracles_detection import packed, random_scene, to_voc
-from torch_ap.core import hit_curve, order, segments
-from torch_ap.core.average_precision import average_precision
-from torch_ap.core.detection import detections
-from torch_ap.core.detection.matching import Cells
+from torch_ap.curve.average_precision import average_precision
 from torch_ap.functional.detection import coco_mean_average_precision
+from torch_ap.matching import candidate_pairs
+from torch_ap.matching.assignment import Cells
 from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.ranking import hit_curve, order, segments
 
 
 @pytest.mark.parametrize("bound", [1, 2, 7, 1 << 20, 1 << 62])
@@ -31,7 +31,7 @@ def test_between_is_a_slice_of_rankings():
     r = np.random.default_rng(0)
     ranking, scores = torch.from_numpy(r.integers(0, 5, 80)), torch.from_numpy(r.integers(0, 9, 80) / 8)
     relevant = torch.from_numpy(r.integers(0, 2, 80)).bool()
-    from torch_ap.core.builders import from_scores
+    from torch_ap.ranking.builders import from_scores
 
     curve = from_scores(scores, relevant, segment=ranking, segments_count=5)
     for first in range(5):
@@ -64,7 +64,7 @@ def test_rank_is_the_stable_order(most, dtype):
     r = np.random.default_rng(5)
     scores = torch.from_numpy(r.integers(0, 4, 60)).to(dtype)
     category, image = torch.from_numpy(r.integers(0, 3, 60)), torch.from_numpy(np.sort(r.integers(0, 4, 60)))
-    ranked = detections.rank(scores, category, image, categories=3, images=4, most=most)
+    ranked = candidate_pairs.rank(scores, category, image, categories=3, images=4, most=most)
     rows = sorted(range(60), key=lambda i: (int(category[i]), -int(scores[i])))
     seen, kept = {}, []
     for i in rows:

@@ -21,10 +21,10 @@ from torch_ap.inference import (
     recall_at_k_interval,
 )
 from torch_ap.inference.comparison import METHODS as TESTS
+from torch_ap.inference.images.bootstrap import METHODS as UNIT_METHODS
+from torch_ap.inference.images.bootstrap import unit_interval
 from torch_ap.inference.methods import METHODS
 from torch_ap.inference.query_mean import METHODS as QUERY_METHODS
-from torch_ap.inference.units.bootstrap import METHODS as UNIT_METHODS
-from torch_ap.inference.units.bootstrap import unit_interval
 from torch_ap.metrics.image_uncertainty import UncertainImages
 from torch_ap.metrics.query_uncertainty import UncertainQueries
 from torch_ap.metrics.uncertainty import UncertainMetric

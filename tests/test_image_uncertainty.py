@@ -9,8 +9,8 @@ import torch
 
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
 from torch_ap.inference import Resampling
-from torch_ap.inference.units.bootstrap import unit_replicates
-from torch_ap.inference.units.plan import UnitPlan
+from torch_ap.inference.images.bootstrap import unit_replicates
+from torch_ap.inference.images.replicates import UnitPlan
 from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 
 FEW = Resampling(60)

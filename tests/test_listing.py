@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import oracles_inference as oracles
-from torch_ap.inference import Resampling, chance_test, listing, random_average_precision
-from torch_ap.inference.listing import every_average_precision, is_feasible
+from torch_ap.inference import Resampling, chance_test, enumeration, random_average_precision
+from torch_ap.inference.enumeration import every_average_precision, is_feasible
 from torch_ap.inference.tied_moments import tied_moments
 
 tie_groups = st.lists(st.integers(1, 4), min_size=1, max_size=5).filter(lambda sizes: sum(sizes) > 1)
@@ -56,7 +56,10 @@ def test_lists_every_allocation(drawn):
 def test_both_roads_list_the_same(drawn):
     sizes, m = drawn
     n = sum(sizes)
-    roads = [split((s / m, w)) for s, w in (road(array(sizes), n, m) for road in (listing._by_item, listing._by_group))]
+    roads = [
+        split((s / m, w))
+        for s, w in (road(array(sizes), n, m) for road in (enumeration._by_item, enumeration._by_group))
+    ]
     assert roads[0] == pytest.approx(roads[1], rel=1e-14)
 
 
@@ -84,8 +87,8 @@ def test_counts_the_ways(drawn):
     ways = len(oracles.allocations(sizes, m))
     for most in (ways - 1, ways):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(listing, "MOST", most)
-            patch.setattr(listing, "_MOST_CHOSEN", 0)
+            patch.setattr(enumeration, "MOST", most)
+            patch.setattr(enumeration, "_MOST_CHOSEN", 0)
             assert is_feasible(array(sizes), m) == (most == ways)
 
 

@@ -5,7 +5,7 @@ import weakref
 
 import torch
 
-from torch_ap.metrics.shared import once
+from torch_ap.metrics.memoize import once
 
 
 def test_the_same_tensors_unchanged():

@@ -11,8 +11,8 @@ from torchmetrics import MetricCollection
 import torch_ap
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from tests.modes import life, quiet, same
+from torch_ap.metrics.memoize import once
 from torch_ap.metrics.queries import QueryMetric
-from torch_ap.metrics.shared import once
 
 
 @contextlib.contextmanager

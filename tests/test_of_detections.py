@@ -8,8 +8,8 @@ import torch
 
 from tests.oracles_detection import random_scene
 from torch_ap.inference import Resampling
-from torch_ap.inference.units.of_detections import ranked_images
-from torch_ap.inference.units.plan import UnitPlan
+from torch_ap.inference.images.from_detections import ranked_images
+from torch_ap.inference.images.replicates import UnitPlan
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 SETTINGS = pytest.mark.parametrize(

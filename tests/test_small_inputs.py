@@ -8,7 +8,8 @@ import torch
 
 import torch_ap
 from torch_ap import functional
-from torch_ap.core import few_items, plans
+from torch_ap.ranking import few_items
+from torch_ap.runtime import cached
 
 QUERY_MEASURES = ("precision", "recall", "f_beta", "fall_out", "hit_rate", "reciprocal_rank")
 TIES = ("grouped", "expected", "optimistic", "pessimistic")
@@ -152,7 +153,7 @@ def test_levels_are_read_anew_when_their_owner_wrote_into_them():
 
 
 def test_what_is_kept_is_bounded():
-    made = plans.kept(lambda value: [value])
+    made = cached.kept(lambda value: [value])
     assert made(1) is made(1)
     first = made(0)
     for value in range(1000):

@@ -6,8 +6,7 @@ import torch
 from torchmetrics import MetricCollection
 
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
-from torch_ap.core import builders, tied
-from torch_ap.core.convention import Convention
+from torch_ap.curve.convention import Convention
 from torch_ap.inference import (
     Resampling,
     average_precision_interval,
@@ -15,6 +14,7 @@ from torch_ap.inference import (
     compare_rankings,
     random_average_precision,
 )
+from torch_ap.ranking import builders, tied
 
 KEYS = {"ap", "ap_low", "ap_high", "ap_chance"}
 

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 import torch
 
-from torch_ap.core import hit_curve, interpolation
-from torch_ap.core.average_precision import average_precision
+from torch_ap.curve import interpolation
+from torch_ap.curve.average_precision import average_precision
 from torch_ap.inference import Resampling
-from torch_ap.inference.units.bootstrap import RankedUnits, unit_interval, unit_replicates
-from torch_ap.inference.units.plan import UnitPlan
+from torch_ap.inference.images.bootstrap import RankedUnits, unit_interval, unit_replicates
+from torch_ap.inference.images.replicates import UnitPlan
+from torch_ap.ranking import hit_curve
 
 LEVELS = interpolation.levels_of("101-point")
 

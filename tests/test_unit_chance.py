@@ -10,8 +10,8 @@ import torch
 
 from tests.test_unit_bootstrap import LEVELS, made, slowly
 from torch_ap.inference import Resampling, random_average_precision
-from torch_ap.inference.units.chance import Shuffles, chance_of_units
-from torch_ap.inference.units.ranked_units import RankedUnits
+from torch_ap.inference.images.chance import Shuffles, chance_of_units
+from torch_ap.inference.images.resampled_rankings import RankedUnits
 
 INTERPOLATIONS = pytest.mark.parametrize(
     "interpolation",

@@ -9,10 +9,10 @@ import torch
 
 from tests.test_unit_bootstrap import LEVELS, made, slowly
 from torch_ap.inference import Resampling
+from torch_ap.inference.images.bootstrap import unit_interval, unit_replicates
+from torch_ap.inference.images.comparison import compare_units
+from torch_ap.inference.images.resampled_rankings import RankedUnits
 from torch_ap.inference.resampling import generators, multinomial
-from torch_ap.inference.units.bootstrap import unit_interval, unit_replicates
-from torch_ap.inference.units.comparison import compare_units
-from torch_ap.inference.units.ranked_units import RankedUnits
 
 
 def pair(units=12, items=60, seed=0):

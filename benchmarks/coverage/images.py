@@ -13,7 +13,7 @@ from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from benchmarks.detection_scenes import like_coco
 from torch_ap.inference import Resampling
-from torch_ap.inference.units.bootstrap import METHODS, ends, unit_replicates
+from torch_ap.inference.images.bootstrap import METHODS, ends, unit_replicates
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 _IMAGES = ((50,), (200,), (800,))

@@ -6,11 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, segments
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.order import Array
 from torch_ap.files.trec import Qrels, Run
 from torch_ap.files.trec_names import CONVENTIONS
+from torch_ap.ranking import builders, segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
+from torch_ap.rules import checks
 
 _TABLE_BITS = 20
 

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.messages import shown
-from torch_ap.core.queries.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
-from torch_ap.core.queries.rankings import Rankings
+from torch_ap.curve.convention import Convention
+from torch_ap.curve.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
+from torch_ap.evaluation.queries import QueryEvaluation
 from torch_ap.files.judged import Judged
 from torch_ap.files.trec_names import AT_RANK, KNOWN, PLAIN, TREC_NAMES
-from torch_ap.functional.query_evaluation import QueryEvaluation
+from torch_ap.inputs.query_rankings import Rankings
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules.messages import shown
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.messages import shown
-from torch_ap.core.order import Array, sort_in_place
 from torch_ap.files import columns
 from torch_ap.files.columns import Block, Progress
 from torch_ap.files.trec_names import QRELS_FORM, RUN_FORM
+from torch_ap.ranking.order import Array, sort_in_place
+from torch_ap.rules.messages import shown
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)

@@ -5,8 +5,8 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core.convention import convention
-from torch_ap.functional.evaluation import door_and_thresholds, evaluate, evaluation_of
+from torch_ap.curve.convention import convention
+from torch_ap.evaluation.average_precision import door_and_thresholds, evaluate, evaluation_of
 
 Thresholds: TypeAlias = int | list[float] | Tensor | None
 Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None

@@ -5,12 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, counts, segments
-from torch_ap.core.batch import curve_of
-from torch_ap.core.convention import TIES
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.curve import counts
+from torch_ap.curve.convention import TIES
+from torch_ap.evaluation.average_precision import door_and_thresholds, raise_broken
 from torch_ap.functional.classification import Ties
-from torch_ap.functional.evaluation import door_and_thresholds, raise_broken
+from torch_ap.inputs.classification import curve_of
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
 
 
 class HitCurvePoints(NamedTuple):

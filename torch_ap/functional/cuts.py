@@ -6,13 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import bins, builders, checks, counts, order, segments
-from torch_ap.core.batch import Door
-from torch_ap.core.convention import TIES
-from torch_ap.core.counts import Counts
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.curve import counts
+from torch_ap.curve.convention import TIES
+from torch_ap.curve.counts import Counts
+from torch_ap.evaluation.average_precision import raise_broken, result_dtype
 from torch_ap.functional.classification import Ties
-from torch_ap.functional.evaluation import raise_broken, result_dtype
+from torch_ap.inputs.classification import Door
+from torch_ap.ranking import bins, builders, order, segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
 
 
 def precision_at_k(

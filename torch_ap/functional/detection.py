@@ -5,12 +5,12 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core.detection.door import Columns, DetectionDoor, Images
-from torch_ap.core.detection.rules import VALUE_RULES
-from torch_ap.functional.coco_report import ClassNames, Report
-from torch_ap.functional.coco_settings import AreaRanges, OwnIoU, settings_of
-from torch_ap.functional.evaluation import result_dtype
-from torch_ap.functional.voc_evaluation import voc_evaluation_of
+from torch_ap.evaluation.average_precision import result_dtype
+from torch_ap.inputs.detections import Columns, DetectionDoor, Images
+from torch_ap.matching.coco_report import ClassNames, Report
+from torch_ap.matching.coco_settings import AreaRanges, OwnIoU, settings_of
+from torch_ap.matching.voc import voc_evaluation_of
+from torch_ap.rules.detection_inputs import VALUE_RULES
 
 BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
 IoUType: TypeAlias = Literal["bbox", "segm", "precomputed"]

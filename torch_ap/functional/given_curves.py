@@ -5,8 +5,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, interpolation, segments
+from torch_ap.curve import interpolation
 from torch_ap.functional.classification import Interpolation
+from torch_ap.ranking import segments
+from torch_ap.rules import checks
 
 _INTERPOLATIONS = (None, "11-point", "101-point", "all-points", "trapezoid")
 

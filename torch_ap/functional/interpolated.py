@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, interpolation, segments
-from torch_ap.functional.evaluation import curve_of_one, result_dtype
+from torch_ap.curve import interpolation
+from torch_ap.evaluation.average_precision import curve_of_one, result_dtype
+from torch_ap.ranking import segments
+from torch_ap.rules import checks
 
 _LEVELS = (None, "11-point", "101-point")
 

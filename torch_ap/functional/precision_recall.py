@@ -6,11 +6,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, counts, segments
-from torch_ap.core.batch import Batch, bins_of, counted, curve_of
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.curve import counts
+from torch_ap.evaluation.average_precision import door_and_thresholds, raise_broken, result_dtype, warn_of_logits
 from torch_ap.functional.classification import Normalization, Thresholds
-from torch_ap.functional.evaluation import door_and_thresholds, raise_broken, result_dtype, warn_of_logits
+from torch_ap.inputs.classification import Batch, bins_of, counted, curve_of
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
 
 CurveAverage: TypeAlias = Literal["micro", "macro"] | None
 

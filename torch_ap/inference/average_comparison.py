@@ -4,14 +4,14 @@ import math
 
 import torch
 
-from torch_ap.core import checks
-from torch_ap.core.batch import Batch
-from torch_ap.functional.evaluation import Evaluation
+from torch_ap.evaluation.average_precision import Evaluation
 from torch_ap.inference import rules
+from torch_ap.inference.average_interval import degrees_of_freedom, shares_of
 from torch_ap.inference.comparison import Comparison, described
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
-from torch_ap.inference.of_average import degrees_of_freedom, shares_of
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs.classification import Batch
+from torch_ap.rules import checks
 
 
 def compare_averages(

@@ -3,13 +3,15 @@
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, interpolation
-from torch_ap.core.batch import Door
-from torch_ap.functional.evaluation import raise_broken
+from torch_ap.curve import interpolation
+from torch_ap.evaluation.average_precision import raise_broken
 from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs.classification import Door
+from torch_ap.ranking import builders
+from torch_ap.rules import checks
 
 
 def precision_band(

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
-from torch_ap.core.hit_curve import HitCurve
 from torch_ap.inference.interval import Ends
 from torch_ap.inference.item_values import misses_of
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.inference.student import normal_quantile
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 def replicates(curve: HitCurve, measure: Callable[[HitCurve], Tensor], design: str, resampling: Resampling) -> Tensor:

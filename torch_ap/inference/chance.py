@@ -8,15 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, segments
-from torch_ap.core.average_precision import average_precision
-from torch_ap.core.batch import Door
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.evaluation import raise_broken
-from torch_ap.inference import listing, rules
+from torch_ap.curve.average_precision import average_precision
+from torch_ap.evaluation.average_precision import raise_broken
+from torch_ap.inference import enumeration, rules
 from torch_ap.inference.exact_distribution import CLOSE, Distribution, exact_distribution
 from torch_ap.inference.hits import RandomHits, joint_rank_probability, rank_probability
-from torch_ap.inference.normal_laws import NormalLaw, normal_average_precision, normal_precision, normal_recall
+from torch_ap.inference.published.normal_laws import (
+    NormalLaw,
+    normal_average_precision,
+    normal_precision,
+    normal_recall,
+)
 from torch_ap.inference.random_ranking import (
     RandomAveragePrecision,
     expected_average_precision,
@@ -24,6 +26,10 @@ from torch_ap.inference.random_ranking import (
 )
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.tied_moments import tied_moments
+from torch_ap.inputs.classification import Door
+from torch_ap.ranking import builders, segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
 
 __all__ = [
     "ChanceTest",
@@ -146,10 +152,10 @@ def _choose(method: str, curve: HitCurve) -> str:
         raise ValueError("`method='lognormal'` is for scores without ties; use 'permutation', which keeps them")
     if method not in ("auto", "exact"):
         return method
-    feasible = listing.is_feasible(curve.items.cpu().numpy(), m)
+    feasible = enumeration.is_feasible(curve.items.cpu().numpy(), m)
     if method == "exact" and not feasible:
         raise ValueError(
-            f"`method='exact'` lists at most {listing.MOST:,} ways to give the hits to the tie groups, got n={n}, "
+            f"`method='exact'` lists at most {enumeration.MOST:,} ways to give the hits to the tie groups, got n={n}, "
             f"m={m} and {len(curve.items)} different scores; use 'permutation'"
         )
     return "exact" if feasible else "permutation"
@@ -157,7 +163,7 @@ def _choose(method: str, curve: HitCurve) -> str:
 
 def _listed_tail(curve: HitCurve, ap: float) -> float:
     """P(AP* >= ap) by listing."""
-    values, weights = listing.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
+    values, weights = enumeration.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
     return float(weights[values >= ap - CLOSE].sum()) / float(weights.sum())
 
 

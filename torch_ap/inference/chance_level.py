@@ -15,14 +15,15 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from torch_ap.core import batch, order, segments, tied
-from torch_ap.core.batch import Batch, counted
-from torch_ap.core.convention import Convention
-from torch_ap.core.harmonic import harmonic_difference
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.tied import Ties
-from torch_ap.functional.evaluation import Evaluation
+from torch_ap.curve.convention import Convention
+from torch_ap.curve.harmonic import harmonic_difference
+from torch_ap.evaluation.average_precision import Evaluation
 from torch_ap.inference.random_ranking import expected_average_precision
+from torch_ap.inputs import classification
+from torch_ap.inputs.classification import Batch, counted
+from torch_ap.ranking import order, segments, tied
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.tied import Ties
 
 _ITEMS_A_BLOCK = 1 << 24
 
@@ -79,7 +80,7 @@ def tie_groups(evaluation: Evaluation, admitted: Batch) -> Iterator[HitCurve | T
             yield tied.ties_of(scores[:, span])
         else:  # all items are hits, so that every group is an entry
             mark = torch.where(kept[:, span], 1, torch.iinfo(torch.uint8).max).to(torch.uint8)
-            yield batch.curve_of(Batch(scores[:, span], mark), ignoring=True)
+            yield classification.curve_of(Batch(scores[:, span], mark), ignoring=True)
 
 
 def _total_of_groups(groups: Iterable[HitCurve | Ties], n: Tensor, hits: Tensor, k: int | None) -> Tensor:

@@ -14,10 +14,10 @@ with ties, and cost two cumulative sums over the hits after the sort.
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
-from torch_ap.core.hit_curve import HitCurve
 from torch_ap.inference import influence_blocks
 from torch_ap.inference.item_values import ItemValues, sum_from_below
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 def influence(curve: HitCurve) -> ItemValues:

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import order
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.order import Array
+from torch_ap.ranking import order
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
 
 _BLOCK = 1 << 13  # below the length from which BLAS starts threads of its own
 _THREADED = 1 << 20

@@ -7,17 +7,17 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.batch import Batch, Door
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.curve.convention import Convention
+from torch_ap.evaluation.average_precision import Evaluation, raise_broken
 from torch_ap.functional.classification import Average, Interpolation
-from torch_ap.functional.evaluation import Evaluation, raise_broken
 from torch_ap.inference import rules
+from torch_ap.inference.average_interval import average_interval
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS, METHODS, curve_interval, refuse
-from torch_ap.inference.of_average import average_interval
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs.classification import Batch, Door
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
 
 
 def average_precision_interval(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 @dataclass(frozen=True, eq=False)

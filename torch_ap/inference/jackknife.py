@@ -7,9 +7,9 @@ and leaves m - 1 hits to average over.
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
-from torch_ap.core.hit_curve import HitCurve
 from torch_ap.inference.item_values import ItemValues, sum_from_below
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 def leave_one_out(curve: HitCurve) -> ItemValues:

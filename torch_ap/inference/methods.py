@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from torch_ap.core import hit_curve, segments
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.inference import bootstrap, influence, interval, jackknife, published
+from torch_ap.curve.convention import Convention
+from torch_ap.inference import bootstrap, influence, interval, jackknife
 from torch_ap.inference.interval import Ends, Interval
+from torch_ap.inference.published import variances
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.student import normal_quantile, student_quantile
+from torch_ap.ranking import hit_curve, segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 DESIGNS = ("iid", "stratified")
 
@@ -36,15 +37,15 @@ def _jackknife(curve: HitCurve, _: Tensor, design: str) -> Tensor:
 
 
 def _boyd(curve: HitCurve, estimate: Tensor, _: str) -> Tensor:
-    return published.boyd(curve, estimate)
+    return variances.boyd(curve, estimate)
 
 
 def _survival(curve: HitCurve, _: Tensor, __: str) -> Tensor:
-    return published.survival(curve)
+    return variances.survival(curve)
 
 
 def _sigma_ap(curve: HitCurve, _: Tensor, __: str) -> Tensor:
-    return published.sigma_ap(curve)
+    return variances.sigma_ap(curve)
 
 
 _ANALYTIC = {

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
 from torch_ap.inference import rules
 from torch_ap.inference.interval import of_difference
 from torch_ap.inference.query_mean import student_interval
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.rounding import deviation, rounding
 from torch_ap.inference.student import student_tail
+from torch_ap.rules import checks
 
 TESTS = ("t", "randomization", "wilcoxon", "sign")
 _EXACT = 20

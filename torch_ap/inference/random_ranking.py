@@ -12,10 +12,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, segments
-from torch_ap.core.harmonic import harmonic_difference
+from torch_ap.curve.harmonic import harmonic_difference
 from torch_ap.inference import rules
 from torch_ap.inference.exact_distribution import Distribution, exact_distribution, is_feasible
+from torch_ap.ranking import segments
+from torch_ap.rules import checks
 
 _DIGITS = 60
 _TERMS = 64

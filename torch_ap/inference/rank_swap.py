@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import order
-from torch_ap.core.order import Array
 from torch_ap.inference.resampling import Resampling, generators, rows
+from torch_ap.ranking import order
+from torch_ap.ranking.order import Array
 
 _TIE_BITS = 31
 

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, order
-from torch_ap.core.order import Array
+from torch_ap.ranking import order
+from torch_ap.ranking.order import Array
+from torch_ap.rules import checks
 
 _DRAWS_A_CELL = 16
 

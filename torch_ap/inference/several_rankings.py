@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
 from torch_ap.inference import rules
 from torch_ap.inference.comparison import Method, compare_rankings
+from torch_ap.inference.multiple_comparisons import PairwiseComparison, holm, square
 from torch_ap.inference.rank_swap import average_precision_of_ranks, random_ranks
 from torch_ap.inference.resampling import Resampling, generators, rows
-from torch_ap.inference.several import PairwiseComparison, holm, square
+from torch_ap.rules import checks
 
 _SAME = 1e-12
 

@@ -10,7 +10,7 @@ import math
 
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.ranking import segments
 
 
 def tied_moments(sizes: Tensor, m: int) -> tuple[float, float]:

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from torch_ap.core import checks
-from torch_ap.core.untraced import leave_methods_to_python, refuse_sparse, untraced
 from torch_ap.metrics.stateful import StatefulMetric
+from torch_ap.rules import checks
+from torch_ap.runtime.untraced import leave_methods_to_python, refuse_sparse, untraced
 
 _NEVER = 1 << 62
 _WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does

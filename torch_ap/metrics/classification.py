@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from torch_ap.core import checks, memory
-from torch_ap.core.batch import Batch, counted
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.curve.convention import Convention
+from torch_ap.evaluation.average_precision import Evaluation, door_and_thresholds, raise_broken, warn_of_logits
 from torch_ap.functional.classification import (
     Action,
     Average,
@@ -24,10 +22,13 @@ from torch_ap.functional.classification import (
     Thresholds,
     Ties,
 )
-from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, raise_broken, warn_of_logits
+from torch_ap.inputs.classification import Batch, counted
 from torch_ap.metrics import representation
 from torch_ap.metrics.states import Form
 from torch_ap.metrics.uncertainty import UncertainMetric
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.runtime import memory
 
 
 class ClassificationAveragePrecision(UncertainMetric):

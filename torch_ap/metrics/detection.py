@@ -8,22 +8,21 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.detection import rules
-from torch_ap.core.detection.curve import Matches
-from torch_ap.core.detection.door import Columns, Images
-from torch_ap.core.hit_curve import HitCurve, between
-from torch_ap.core.messages import warn_caller
 from torch_ap.files import coco_conversion
-from torch_ap.functional import coco_evaluation
-from torch_ap.functional.coco_numbers import CocoNumbers
-from torch_ap.functional.coco_report import ClassNames, Report, per_class
-from torch_ap.functional.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
 from torch_ap.functional.detection import BoxFormat, IoUType
-from torch_ap.functional.voc_evaluation import VocEvaluation, voc_evaluation_of
-from torch_ap.inference.units.ranked_units import Interpolation
+from torch_ap.inference.images.resampled_rankings import Interpolation
+from torch_ap.inputs.detections import Columns, Images
+from torch_ap.matching import coco
+from torch_ap.matching.coco_numbers import CocoNumbers
+from torch_ap.matching.coco_report import ClassNames, Report, per_class
+from torch_ap.matching.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
+from torch_ap.matching.matched import Matches
+from torch_ap.matching.voc import VocEvaluation, voc_evaluation_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.image_uncertainty import UncertainImages
+from torch_ap.ranking.hit_curve import HitCurve, between
+from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules.messages import warn_caller
 
 
 class MeanAveragePrecision(UncertainImages):
@@ -180,10 +179,10 @@ class MeanAveragePrecision(UncertainImages):
         checks.one_of("area", area, areas)
         limit = len(limits) - 1
         if max_detections is not None:
-            limit = rules.place_among("max_detections", max_detections, limits)
+            limit = detection_inputs.place_among("max_detections", max_detections, limits)
         if iou_threshold is not None:
             thresholds = self._settings.thresholds
-            iou_threshold = thresholds[rules.place_among("iou_threshold", iou_threshold, thresholds)]
+            iou_threshold = thresholds[detection_inputs.place_among("iou_threshold", iou_threshold, thresholds)]
         with self._synced_columns() as columns:
             numbers = self._numbers(columns, iou_type)
         return numbers.curve_at(areas.index(area), limit, iou_threshold)
@@ -264,7 +263,7 @@ class MeanAveragePrecision(UncertainImages):
 
     def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
         self._check_iou_type(iou_type)
-        return coco_evaluation.match(self._settings, columns, iou_type or self.iou_type[0], micro=micro)
+        return coco.match(self._settings, columns, iou_type or self.iou_type[0], micro=micro)
 
 
 class VOCMeanAveragePrecision(UncertainImages):
@@ -358,7 +357,7 @@ class VOCMeanAveragePrecision(UncertainImages):
         """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
         thresholds, place = self._evaluation.thresholds, 0
         if iou_threshold is not None:
-            place = rules.place_among("iou_threshold", iou_threshold, thresholds)
+            place = detection_inputs.place_among("iou_threshold", iou_threshold, thresholds)
         with self._synced_columns() as columns:
             curve = self._evaluation.curve(columns)[1]
         if iou_threshold is None:

@@ -12,21 +12,21 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.detection.curve import Matches
-from torch_ap.core.detection.door import Columns
-from torch_ap.functional.coco_settings import CocoSettings
-from torch_ap.functional.voc_evaluation import VocEvaluation
 from torch_ap.inference.comparison import Comparison
+from torch_ap.inference.images.bootstrap import unit_interval
+from torch_ap.inference.images.chance import chance_of_units
+from torch_ap.inference.images.comparison import compare_units
+from torch_ap.inference.images.from_detections import ranked_images
+from torch_ap.inference.images.resampled_rankings import Interpolation, RankedUnits
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.units.bootstrap import unit_interval
-from torch_ap.inference.units.chance import chance_of_units
-from torch_ap.inference.units.comparison import compare_units
-from torch_ap.inference.units.of_detections import ranked_images
-from torch_ap.inference.units.ranked_units import Interpolation, RankedUnits
+from torch_ap.inputs.detections import Columns
+from torch_ap.matching.coco_settings import CocoSettings
+from torch_ap.matching.matched import Matches
+from torch_ap.matching.voc import VocEvaluation
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.metrics.representation import check_class, check_settings
+from torch_ap.rules import checks
 
 # fields of the settings whose arguments have other names
 _ARGUMENTS = {
@@ -110,7 +110,7 @@ class UncertainImages(DetectionMetric):
         estimand is the limit that ``map`` tends to as images are added, not its mean over sets of so many.
 
         Every method covers less than it says for few images or rare classes, "bootstrap-basic" comes closest; measured
-        figures are in :func:`torch_ap.inference.units.bootstrap.unit_interval`.
+        figures are in :func:`torch_ap.inference.images.bootstrap.unit_interval`.
 
         Args:
             level: nominal coverage, in (0, 1).

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.core import checks, memory
-from torch_ap.core.detection import rules
-from torch_ap.core.detection.door import Columns, DetectionDoor
+from torch_ap.inputs.detections import Columns, DetectionDoor
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.states import Form
+from torch_ap.rules import checks, detection_inputs
+from torch_ap.runtime import memory
 
 
 class DetectionMetric(RankingMetric):
@@ -20,7 +20,7 @@ class DetectionMetric(RankingMetric):
     so that a sync over ranks is one collective a column.
     """
 
-    value_rules = rules.VALUE_RULES
+    value_rules = detection_inputs.VALUE_RULES
     settings_of_update = "box format, geometry, `validate_args`"
     peer_states = ("groundtruth_box", "groundtruth_labels")
 

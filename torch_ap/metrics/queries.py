@@ -6,17 +6,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, memory
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries import judgements
-from torch_ap.core.queries.door import NOT_COUNTED, QueryBatch, QueryDoor
-from torch_ap.core.queries.rankings import Rankings, check_batch, rankings_of
-from torch_ap.functional.each_query import Missing
-from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
+from torch_ap.evaluation.per_query import Missing
+from torch_ap.evaluation.queries import PerQuery, QueryEvaluation
+from torch_ap.inputs import judgements
+from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryDoor
+from torch_ap.inputs.query_rankings import Rankings, check_batch, rankings_of
 from torch_ap.metrics import representation
+from torch_ap.metrics.memoize import once
 from torch_ap.metrics.query_uncertainty import UncertainQueries
-from torch_ap.metrics.shared import once
 from torch_ap.metrics.states import Form
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.runtime import memory
 
 _FLAT, _ROWS = "query_indexes", "row_lengths"
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.curve.convention import Convention
 from torch_ap.inference.chance_level import chance_level
 from torch_ap.metrics.queries import QueryMetric
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 class ChanceQueries(QueryMetric):

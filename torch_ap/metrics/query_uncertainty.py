@@ -11,16 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.queries.rankings import Rankings
-from torch_ap.functional.query_evaluation import GM_FLOOR, PerQuery, QueryEvaluation
+from torch_ap.evaluation.queries import GM_FLOOR, PerQuery, QueryEvaluation
 from torch_ap.inference import rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import METHODS, Method, mean_interval
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.representation import check_class, check_settings
+from torch_ap.rules import checks
 
 
 class UncertainQueries(RankingMetric):

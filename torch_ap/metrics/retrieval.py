@@ -6,10 +6,10 @@ All of them take ``update(preds, target, indexes)`` in batches, and say every qu
 from collections.abc import Callable
 from typing import Any
 
-from torch_ap.core.convention import Convention
-from torch_ap.core.queries.measures import AtRank, RPrecision
+from torch_ap.curve.convention import Convention
+from torch_ap.curve.measures import AtRank, RPrecision
+from torch_ap.evaluation.per_query import QueryInterpolation
 from torch_ap.functional.classification import Action, Denominator, Ties
-from torch_ap.functional.each_query import QueryInterpolation
 from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.metrics.query_chance import ChanceQueries

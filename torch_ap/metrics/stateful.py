@@ -13,10 +13,11 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from torch_ap.core import checks, memory
-from torch_ap.core.untraced import leave_methods_to_python
 from torch_ap.metrics import representation, states
 from torch_ap.metrics.states import Form, Held
+from torch_ap.rules import checks
+from torch_ap.runtime import memory
+from torch_ap.runtime.untraced import leave_methods_to_python
 
 
 class StatefulMetric(Metric):

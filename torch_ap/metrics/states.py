@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, memory
+from torch_ap.rules import checks
+from torch_ap.runtime import memory
 
 Held: TypeAlias = Mapping[str, Sequence[Tensor]]
 

@@ -10,10 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
-from torch_ap.core.batch import NAN_SCORE, Batch, counted
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.evaluation import Evaluation
+from torch_ap.evaluation.average_precision import Evaluation
 from torch_ap.inference import rules
 from torch_ap.inference.average_comparison import compare_averages
 from torch_ap.inference.chance_level import chance_level, tie_groups
@@ -21,8 +18,11 @@ from torch_ap.inference.comparison import Comparison, compare_checked
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import interval_of_curve
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs.classification import NAN_SCORE, Batch, counted
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.representation import check_class, check_settings
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 class UncertainMetric(RankingMetric):
