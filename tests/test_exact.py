@@ -16,7 +16,7 @@ from torch_ap import (
 from torch_ap.curve import interpolation
 from torch_ap.functional import binary_average_precision, counts_at_threshold, retrieval_average_precision
 from torch_ap.inputs.classification import ignored_of
-from torch_ap.inputs.queries import QueryDoor
+from torch_ap.inputs.queries import QueryInputs
 from torch_ap.ranking import bins
 from torch_ap.ranking.hit_curve import from_ordered
 from torch_ap.rules import checks
@@ -127,7 +127,7 @@ def test_relevance_levels_do_not_wrap(level):
             if dtype == torch.bool
             else torch.cat([extremes(dtype), torch.arange(3).to(dtype)])
         )
-        found = QueryDoor(relevance_level=level)._relevance(target).tolist()
+        found = QueryInputs(relevance_level=level)._relevance(target).tolist()
         # a fraction is read in the dtype of floats, as comparison reads it; whole numbers are what they are
         read = torch.tensor(level, dtype=dtype).item() if dtype.is_floating_point and level % 1 else level
         assert found == [int(x >= read) for x in target.tolist()], dtype

@@ -298,11 +298,11 @@ def numbers_of_pycocotools(truth, found, kind):
                 annotation["area"] = (
                     np.prod(annotation["bbox"][2:]) if boxes else mask.area(images.annToRLE(annotation))
                 )
-        evaluation = COCOeval(images, images.loadRes(copy.deepcopy(found)), kind)
-        evaluation.evaluate()
-        evaluation.accumulate()
-        evaluation.summarize()
-    return evaluation.stats.tolist()
+        settings = COCOeval(images, images.loadRes(copy.deepcopy(found)), kind)
+        settings.evaluate()
+        settings.accumulate()
+        settings.summarize()
+    return settings.stats.tolist()
 
 
 def compressed(found):

@@ -5,7 +5,7 @@ import weakref
 
 import torch
 
-from torch_ap.metrics.memoize import once
+from torch_ap.metrics.memoize import memoize
 
 
 def test_the_same_tensors_unchanged():
@@ -16,36 +16,36 @@ def test_the_same_tensors_unchanged():
         made.append(1)
         return sum(x.sum().item() for x in tensors)
 
-    assert once(make, make, tensors) == once(make, make, tensors) == 2
+    assert memoize(make, make, tensors) == memoize(make, make, tensors) == 2
     assert len(made) == 1
     tensors[0].add_(1)
-    assert once(make, make, tensors) == 5
+    assert memoize(make, make, tensors) == 5
     tensors.append(torch.ones(1))
-    assert once(make, make, tensors) == 6
+    assert memoize(make, make, tensors) == 6
     tensors[1] = torch.zeros(2)
-    assert once(make, make, tensors) == 4
+    assert memoize(make, make, tensors) == 4
 
 
 def test_other_things_of_the_same_tensors():
     tensors = [torch.zeros(3)]
-    assert once(lambda: "a", max, tensors) == "a"
-    assert once(lambda: "b", min, tensors) == "b"
-    assert once(lambda: "c", max, tensors) == "a"
+    assert memoize(lambda: "a", max, tensors) == "a"
+    assert memoize(lambda: "b", min, tensors) == "b"
+    assert memoize(lambda: "c", max, tensors) == "a"
 
 
 def test_what_is_forgotten_is_told_apart_by_identity():
     kept, dying = [torch.zeros(3), torch.zeros(1)], [torch.zeros(2), torch.zeros(1)]
-    assert once(lambda: "a", max, kept) == "a"
-    assert once(lambda: "b", max, dying) == "b"
+    assert memoize(lambda: "a", max, kept) == "a"
+    assert memoize(lambda: "b", max, dying) == "b"
     del dying[1]
     gc.collect()
-    assert once(lambda: "c", min, kept) == "c"
-    assert once(lambda: "d", max, kept) == "a"
+    assert memoize(lambda: "c", min, kept) == "c"
+    assert memoize(lambda: "d", max, kept) == "a"
 
 
 def test_nothing_to_hold_on_to():
-    assert once(lambda: 1, max, []) == 1
-    assert once(lambda: 2, max, []) == 2
+    assert memoize(lambda: 1, max, []) == 1
+    assert memoize(lambda: 2, max, []) == 2
 
 
 def test_results_go_with_their_tensors():
@@ -53,9 +53,9 @@ def test_results_go_with_their_tensors():
         pass
 
     tensors = [torch.zeros(3)]
-    result = weakref.ref(once(Result, max, tensors))
+    result = weakref.ref(memoize(Result, max, tensors))
     assert result() is not None
     del tensors
-    once(Result, max, [torch.zeros(1)])
+    memoize(Result, max, [torch.zeros(1)])
     gc.collect()
     assert result() is None

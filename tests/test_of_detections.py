@@ -9,7 +9,7 @@ import torch
 from tests.oracles_detection import random_scene
 from torch_ap.inference import Resampling
 from torch_ap.inference.images.from_detections import ranked_images
-from torch_ap.inference.images.replicates import UnitPlan
+from torch_ap.inference.images.replicates import ResampledAP
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 SETTINGS = pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_weights_are_images_written_out(area, name, settings, seed):
     wanted = torch.tensor([written_out(preds, target, row, name, **settings) for row in weights], dtype=torch.float64)
     found = ranked.average_precision(torch.from_numpy(weights), levels).nanmean(1)
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12, equal_nan=True)
-    plan = UnitPlan(ranked, levels)
+    plan = ResampledAP(ranked, levels)
     planned = torch.stack([torch.from_numpy(plan(row)).nanmean() for row in weights])
     torch.testing.assert_close(planned, wanted, rtol=0, atol=1e-12, equal_nan=True)
 
@@ -71,7 +71,7 @@ def test_scenes_have_what_could_go_wrong():
     """Ignored ground truths that are matched, and images that the next test would miss if they were left out."""
     dropped = [ranked_of(fed(*scene(seed)))[0] for seed in range(8)]
     assert any(bool((~ranked.event_counts).any()) for ranked in dropped)
-    assert any(len(ranked.unit.unique()) < ranked.units for ranked in dropped)
+    assert any(len(ranked.image.unique()) < ranked.images for ranked in dropped)
 
 
 def test_interval_is_that_of_images_written_out():

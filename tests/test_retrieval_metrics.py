@@ -225,7 +225,7 @@ def test_other_levels_and_measures_do_not_share():
         {"one": RetrievalMAP(), "two": RetrievalMAP(relevance_level=2), "ap": torchmetrics.MeanMetric()}
     )
     collection["one"].update(torch.tensor([2.0, 1]), torch.tensor([1, 2]), torch.tensor([0, 0]))
-    assert collection["one"].ledger.tolist() != collection["two"].ledger.tolist()
+    assert collection["one"].first_violation.tolist() != collection["two"].first_violation.tolist()
 
 
 def test_what_is_written_to_after_the_update_is_not_seen():

@@ -10,7 +10,7 @@ from torch_ap.cli import diagnosis, images
 from torch_ap.cli.encodings import PLAIN, Encoding
 from torch_ap.cli.notes import emit, emit_json, note
 from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
-from torch_ap.functional.detection import admitted
+from torch_ap.functional.detection import validated
 from torch_ap.matching import coco
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_report import per_class
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         iou=None,
         area_as_given=True,
     )
-    numbers = coco.match(settings, admitted(settings.door, data.preds, data.target), args.iou_type)
+    numbers = coco.match(settings, validated(settings.inputs, data.preds, data.target), args.iou_type)
     table = per_class(numbers, data.class_names, 0.5, float("-inf")) if args.per_class else None
     interval, compared = _stated(args, annotations, data)
     if args.json:

@@ -49,7 +49,7 @@ def average_precision(
         (S,) float64 in [0, 1].
     """
     values = curve.native
-    m = segments.real(values.m)
+    m = segments.as_float64(values.m)
     if values.single and ties == "expected" and denominator != "found" and len(values.hits) <= _FEW_GROUPS:
         total = segments.total(np.array(_expected_of_few(values, top_k), np.float64), values.offsets)
         ratio = None
@@ -93,7 +93,7 @@ def places_within(items: Any, above: Any, k: Any) -> Any:
 def _groups(curve: Any, top_k: int | None) -> _Groups:
     """r, g, h0, t0 and L of each entry, as floats."""
     hits, items, hits_above, items_above = (
-        segments.real(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
+        segments.as_float64(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
     )
     places = items if top_k is None else places_within(items, items_above, top_k)
     return hits, items, hits_above, items_above, places

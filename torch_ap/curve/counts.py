@@ -119,8 +119,8 @@ def counts_at_rank(curve: HitCurve, k: Any, *, ties: str = "grouped") -> Counts:
     """
     values, k = curve.native, arrays.native(k)
     tp = hits_in_top(values, k, ties)
-    n, m = segments.real(values.n), segments.real(values.m)
-    misses, retrieved = n - segments.real(values.hits_seen), arrays.at_most(n, k)
+    n, m = segments.as_float64(values.n), segments.as_float64(values.m)
+    misses, retrieved = n - segments.as_float64(values.hits_seen), arrays.at_most(n, k)
     found = Counts(tp=tp, fp=k - tp, fn=m - tp, tn=misses - (retrieved - tp))
     return found if values is curve else found.map(arrays.tensor)
 
@@ -134,13 +134,13 @@ def hits_in_top(curve: Any, k: Any, ties: str) -> Any:
     if curve.single:
         return np.array([hits_of_one(curve, k if isinstance(k, int) else int(k[0]), ties)])
     if not len(curve.items_above):
-        return segments.real(curve.m) * 0
+        return segments.as_float64(curve.m) * 0
     where = arrays.namespace(curve.items_above).where
     cut = k if isinstance(k, int) else segments.each_entry(k, curve.offsets)
     reached = segments.total(where(curve.items_above < cut, 1, 0), curve.offsets)
     last = arrays.at_least(curve.offsets[:-1] + reached - 1, 0)
     hits, items, hits_above, above = (
-        segments.real(x[last]) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
+        segments.as_float64(x[last]) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
     )
     return where(reached > 0, hits_above + hits_within(hits, items, places_within(items, above, k), ties), 0)
 
@@ -171,8 +171,8 @@ def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
     Returns:
         Counts of shape (S, B - 1), one threshold a column, highest first.
     """
-    tp, retrieved = (segments.real(x.cumsum(1))[:, :-1] for x in (hits, items))
-    m, n = (segments.real(x.sum(1, keepdim=True)) for x in (hits, items))
+    tp, retrieved = (segments.as_float64(x.cumsum(1))[:, :-1] for x in (hits, items))
+    m, n = (segments.as_float64(x.sum(1, keepdim=True)) for x in (hits, items))
     fp = retrieved - tp
     return Counts(tp=tp, fp=fp, fn=m - tp, tn=n - m - fp)
 
@@ -183,7 +183,7 @@ def r_precision(curve: HitCurve, *, ties: str = "grouped") -> Tensor:
     if curve.single:
         most = curve.native.m.item(0)
         return arrays.tensor(np.array([hits_of_one(curve, most, ties) / most if most else np.nan]))
-    m = segments.real(curve.native.m)
+    m = segments.as_float64(curve.native.m)
     return arrays.tensor(hits_in_top(curve.native, m, ties) / m)
 
 
@@ -200,12 +200,12 @@ def hits_at(curve: HitCurve, t: Tensor, *, ties: str = "grouped") -> Tensor:
     Returns:
         (T,) float64.
     """
-    t = segments.real(t)
+    t = segments.as_float64(t)
     if not len(curve.hits):
         return torch.zeros_like(t)
-    entry = (torch.searchsorted(segments.real(curve.items_above), t, right=False) - 1).clamp(min=0)
+    entry = (torch.searchsorted(segments.as_float64(curve.items_above), t, right=False) - 1).clamp(min=0)
     hits, items, hits_above, items_above = (
-        segments.real(x[entry]) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
+        segments.as_float64(x[entry]) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
     )
     places = torch.minimum(items, (t - items_above).clamp(min=0))
     found: Tensor = hits_above + hits_within(hits, items, places, ties)

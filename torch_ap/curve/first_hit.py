@@ -53,7 +53,7 @@ def _each(curve: HitCurve, measure: Callable[..., Any], ties: str, top_k: int | 
     found = measure(hits, items, above, ties, torch.inf if top_k is None else float(top_k))
     if len(ranking) == len(curve.m):
         return arrays.tensor(found)
-    value = segments.real(curve.m) * 0
+    value = segments.as_float64(curve.m) * 0
     value[ranking] = found
     return arrays.tensor(arrays.namespace(value).where(curve.m > 0, value, torch.nan))
 
@@ -68,7 +68,7 @@ def _reciprocal_ranks(hits: Any, items: Any, above: Any, ties: str, k: float) ->
 def _hit_rates(hits: Any, items: Any, above: Any, ties: str, k: float) -> Any:
     if ties == "expected":
         return _chance_of_hit(hits, items, above, k)
-    return segments.real(above + _place(hits, items, ties) <= k)
+    return segments.as_float64(above + _place(hits, items, ties) <= k)
 
 
 def _first(curve: Any) -> tuple[Any, Any, Any, Any]:
@@ -83,7 +83,7 @@ def _first(curve: Any) -> tuple[Any, Any, Any, Any]:
         new = arrays.namespace(owner).ones_like(owner, dtype=bool)
         new[1:] = owner[1:] != owner[:-1]
         ranking, entries = owner[new], entries[new]
-    hits, items, above = (segments.real(x[entries]) for x in (curve.hits, curve.items, curve.items_above))
+    hits, items, above = (segments.as_float64(x[entries]) for x in (curve.hits, curve.items, curve.items_above))
     return ranking, hits, items, above
 
 
@@ -127,7 +127,7 @@ def _mean_reciprocal_rank(hits: Any, items: Any, above: Any, k: float) -> Any:
 
 def _chance_of_hit(hits: Any, items: Any, above: Any, k: float) -> Any:
     """The chance that t0 + X <= k of each group, which is 0 or 1 but where a group of misses and hits straddles k."""
-    value = segments.real(above < k)
+    value = segments.as_float64(above < k)
     cut = arrays.places((above < k) & (k <= above + (items - hits)))
     if len(cut):
         value[cut] = arrays.at_most(_mean(hits[cut], items[cut], above[cut], k, reciprocal=False), 1)

@@ -25,10 +25,10 @@ def levels_of(name: str, device: torch.device | str = "cpu") -> Tensor:
     have it.
     """
     if name == "11-point":
-        return segments.real(torch.arange(11, device=device)) / 10
+        return segments.as_float64(torch.arange(11, device=device)) / 10
     if name == "11-point-arange":
-        return segments.real(torch.from_numpy(np.arange(0, 1.1, 0.1)).to(device))
-    return segments.real(torch.from_numpy(np.linspace(0, 1, 101)).to(device))
+        return segments.as_float64(torch.from_numpy(np.arange(0, 1.1, 0.1)).to(device))
+    return segments.as_float64(torch.from_numpy(np.linspace(0, 1, 101)).to(device))
 
 
 def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
     Returns:
         (S, L) float64; 0 at levels that are not reached, NaN where nothing is relevant.
     """
-    m = segments.real(curve.m)
+    m = segments.as_float64(curve.m)
     size = len(curve.m)
     precision = torch.cat([envelope(curve), m.new_zeros(1)])
     recall, levels = _comparable(curve, levels)
@@ -76,10 +76,10 @@ def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
 
 def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
     """(E,) recall of each entry and the levels, float64, rounded alike."""
-    recall = segments.real(curve.hits_through) / segments.real(curve.m)[curve.segment]
+    recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)[curve.segment]
     if curve.weighted and bool((curve.hits != curve.hits.floor()).any()):
         recall = recall * (1 + 1e-12)  # sums of fractions carry rounding, and a recall that equals a level reaches it
-    return segments.real(recall.to(levels.dtype)), segments.real(levels)
+    return segments.as_float64(recall.to(levels.dtype)), segments.as_float64(levels)
 
 
 def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
@@ -92,9 +92,9 @@ def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
     Returns:
         (S, L) float64; 0 where so many are not found, NaN where nothing is relevant.
     """
-    precision = torch.cat([envelope(curve), segments.real(curve.m).new_zeros(1)])
-    most = int(torch.cat([curve.hits_through, curve.m.new_zeros(1)]).max())
-    line = curve.segment * (most + 2) + curve.hits_through
+    precision = torch.cat([envelope(curve), segments.as_float64(curve.m).new_zeros(1)])
+    most = int(torch.cat([curve.cumulative_hits, curve.m.new_zeros(1)]).max())
+    line = curve.segment * (most + 2) + curve.cumulative_hits
     rankings = torch.arange(len(curve.m), device=line.device)[:, None]
     entry = torch.searchsorted(line, rankings * (most + 2) + counts.clamp(1, most + 1))  # one more is never found
     entry = torch.where(entry < curve.offsets[1:, None], entry, len(line))
@@ -106,7 +106,7 @@ def trec_cuts(m: Tensor, levels: Tensor, version: int) -> Tensor:
 
     Version 9 and before cut at int(l m + 0.9), which is below l m at times; version 10 rounds l m, halves up.
     """
-    wanted = segments.real(m)[:, None] * segments.real(levels.to(m.device))
+    wanted = segments.as_float64(m)[:, None] * segments.as_float64(levels.to(m.device))
     wanted = wanted.clamp(max=_MOST_HITS)  # beyond which int64 would wrap
     if version == 9:
         return (wanted + 0.9).to(torch.int64)
@@ -124,8 +124,8 @@ def over_all_points(curve: HitCurve) -> Tensor:
 
     (1 / m) * sum over hits of the highest precision at that recall or beyond.
     """
-    m = segments.real(curve.m)
-    area = segments.total(segments.real(curve.hits) * envelope(curve), curve.offsets)
+    m = segments.as_float64(curve.m)
+    area = segments.total(segments.as_float64(curve.hits) * envelope(curve), curve.offsets)
     return torch.where(m > 0, area / m, torch.nan)
 
 
@@ -135,11 +135,11 @@ def trapezoid(curve: HitCurve) -> Tensor:
     Lines between points of a precision-recall curve are too high (Davis & Goadrich 2006); the area is here because
     others publish it.
     """
-    m = segments.real(curve.m)
+    m = segments.as_float64(curve.m)
     end = curve.precision
-    above = segments.real(curve.items_above)
-    start = torch.where(above > 0, segments.real(curve.hits_above) / above, end)
-    area = segments.total(segments.real(curve.hits) * ((start + end) / 2), curve.offsets)
+    above = segments.as_float64(curve.items_above)
+    start = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, end)
+    area = segments.total(segments.as_float64(curve.hits) * ((start + end) / 2), curve.offsets)
     return torch.where(m > 0, area / m, torch.nan)
 
 
@@ -167,5 +167,5 @@ def untied(curve: HitCurve, ties: str) -> HitCurve:
 
 def envelope(curve: HitCurve) -> Tensor:
     """(E,) float64, the highest precision from this entry to the end of its ranking."""
-    precision = torch.where(curve.hits_through > 0, curve.precision, 0)
+    precision = torch.where(curve.cumulative_hits > 0, curve.precision, 0)
     return segments.maximum_from_right(precision, curve.offsets)

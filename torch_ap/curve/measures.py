@@ -56,7 +56,7 @@ class AtRank:
     def _of_each(self, curve: Any) -> Any:
         k: Any = self.top_k
         if k is None or self.adaptive_k or self.ratio == "fall_out":
-            k = segments.real(curve.n if k is None else arrays.at_most(curve.n, k))
+            k = segments.as_float64(curve.n if k is None else arrays.at_most(curve.n, k))
         if self.ratio == "f_beta":
             value = counts.counts_at_rank(curve, k, ties=self.ties).f_beta(self.beta)
             return arrays.namespace(value).where(curve.m > 0, value, torch.nan)
@@ -69,9 +69,9 @@ class AtRank:
         """
         where = arrays.namespace(tp).where
         if self.ratio == "recall":
-            return tp / segments.real(curve.m)
+            return tp / segments.as_float64(curve.m)
         if self.ratio == "fall_out":
-            return where(curve.n > 0, (k - tp) / segments.real(curve.n - curve.hits_seen), 0)
+            return where(curve.n > 0, (k - tp) / segments.as_float64(curve.n - curve.hits_seen), 0)
         return where(curve.m > 0, where(curve.n > 0, tp / k, 0), torch.nan)
 
     def _of_one(self, curve: Any) -> float:

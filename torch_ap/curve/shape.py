@@ -30,7 +30,7 @@ def area(curve: HitCurve, *, ties: str = "grouped") -> Tensor:
     places = {"optimistic": hits, "pessimistic": 2 * items - hits}.get(ties, items)
     n = curve.n[curve.segment]
     doubled = segments.total(hits * (2 * (n - curve.items_above) - places), curve.offsets)
-    return segments.real(doubled) / 2 / segments.real(curve.n) / segments.real(curve.n)
+    return segments.as_float64(doubled) / 2 / segments.as_float64(curve.n) / segments.as_float64(curve.n)
 
 
 def hull_corners(curve: HitCurve) -> Tensor:
@@ -44,14 +44,14 @@ def hull_corners(curve: HitCurve) -> Tensor:
     """
     from scipy.optimize import isotonic_regression
 
-    through = curve.items_through
+    through = curve.cumulative_items
     if not len(through):
         return through
     width = torch.diff(through, prepend=through.new_zeros(1)).cpu().numpy()
     found: Any = isotonic_regression(curve.hits.cpu().numpy() / width, weights=width, increasing=False)
     corners = torch.from_numpy(np.asarray(found.blocks[1:], np.int64) - 1).to(through.device)
     # slopes that only rounding tells apart are one line, which has no corner
-    run, rise = (torch.diff(x[corners], prepend=x.new_zeros(1)) for x in (through, curve.hits_through))
+    run, rise = (torch.diff(x[corners], prepend=x.new_zeros(1)) for x in (through, curve.cumulative_hits))
     bends = rise[:-1] * run[1:] > rise[1:] * run[:-1]
     return corners[torch.cat([bends, bends.new_ones(1)])]
 
@@ -73,12 +73,14 @@ class Gap:
 
 def gap(a: HitCurve, b: HitCurve) -> Gap:
     """How far one ranking's curve lies above another's, of as many items; both without weights."""
-    ends = [x for curve in (a, b) for x in (curve.items_above, curve.items_through)]
+    ends = [x for curve in (a, b) for x in (curve.items_above, curve.cumulative_items)]
     t, _ = order.dense_ranks(torch.cat([a.n.new_zeros(1), *ends, a.n]))
     (whole_a, part_a, size_a), (whole_b, part_b, size_b) = (_at(curve, t) for curve in (a, b))
     # whole numbers and the difference of two proper fractions, which lies between -1 and 1: no product exceeds n^2
     whole, part = whole_a - whole_b, part_a * size_b - part_b * size_a
-    value = segments.real(whole) + segments.real(part) / (segments.real(size_a) * segments.real(size_b))
+    value = segments.as_float64(whole) + segments.as_float64(part) / (
+        segments.as_float64(size_a) * segments.as_float64(size_b)
+    )
     return Gap(t, value, torch.where(whole == 0, part.sign(), whole.sign()))
 
 
@@ -103,5 +105,5 @@ def crossings(gap: Gap) -> Tensor:
     first = apart[turns + 1]  # the first corner at which the other curve leads; it took the lead just before
     before = first - 1
     start, end = gap.value[before].abs(), gap.value[first].abs()
-    t = segments.real(gap.t)
+    t = segments.as_float64(gap.t)
     return t[before] + (t[first] - t[before]) * (start / (start + end))

@@ -9,9 +9,9 @@ from typing_extensions import Unpack
 
 from torch_ap.curve import averaging
 from torch_ap.evaluation.average_precision import result_dtype
-from torch_ap.evaluation.queries import PerQuery, QueryEvaluation, scalar
+from torch_ap.evaluation.queries import MeasureSettings, PerQuery, scalar
 from torch_ap.functional.classification import Action
-from torch_ap.inputs.queries import QueryDoor
+from torch_ap.inputs.queries import QueryInputs
 from torch_ap.inputs.query_rankings import rankings_of
 from torch_ap.ranking import few_items
 from torch_ap.ranking.hit_curve import HitCurve
@@ -67,11 +67,11 @@ def _each_query(
 ) -> Tensor:
     checks.floating_dtype("dtype", dtype)
     single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
-    door, settle = _plan(ignore_index, relevance_level, single, empty_target_action, missing_queries)
-    batch = door(preds, target, indexes, mask, num_relevant)
-    door.raise_broken(batch)
+    inputs, fill_undefined = _plan(ignore_index, relevance_level, single, empty_target_action, missing_queries)
+    batch = inputs.validate(preds, target, indexes, mask, num_relevant)
+    inputs.raise_broken(batch)
     rankings = rankings_of(batch, single=single)
-    values = settle(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
+    values = fill_undefined(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
     return values.reshape(()) if single else values
 
 
@@ -93,8 +93,8 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
 
 @cached.kept
 def _plan(
-    ignore_index: int | None, relevance_level: float | None, single: bool, action: str, missing: str
-) -> tuple[QueryDoor, Callable[..., PerQuery]]:
+    ignore_index: int | None, relevance_level: float | None, single: bool, empty_target_action: str, missing: str
+) -> tuple[QueryInputs, Callable[..., PerQuery]]:
     """How a batch comes in, and from rankings and a measure to the value of each query."""
-    door = QueryDoor(ignore_index, relevance_level, copies=False, single=single)
-    return door, QueryEvaluation(door=door, action=action, missing=missing).each
+    inputs = QueryInputs(ignore_index, relevance_level, copies=False, single=single)
+    return inputs, MeasureSettings(inputs=inputs, empty_target_action=empty_target_action, missing=missing).each

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torch_ap.curve import averaging
 from torch_ap.curve.convention import Convention
-from torch_ap.inputs.queries import QueryDoor
+from torch_ap.inputs.queries import QueryInputs
 from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -40,25 +40,25 @@ class PerQuery(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class QueryEvaluation:
+class MeasureSettings:
     """All settings of one measure over queries.
 
     Attributes:
         measure: a curve in, (S,) values out, NaN where undefined.
-        door: how batches come in.
-        action: what a query whose measure is undefined counts as.
+        inputs: how batches come in.
+        empty_target_action: what a query whose measure is undefined counts as.
         missing: what a query that was judged and has no items counts as.
         aggregation: over queries: "mean", "median", "min", "max", "gm", or a function of (Q,) values.
     """
 
     measure: Callable[[HitCurve], Tensor] = field(default_factory=Convention)
-    door: QueryDoor = field(default_factory=QueryDoor)
-    action: str = "neg"
+    inputs: QueryInputs = field(default_factory=QueryInputs)
+    empty_target_action: str = "neg"
     missing: str = "neg"
     aggregation: str | Callable[..., Any] = "mean"
 
     def __post_init__(self) -> None:
-        checks.one_of("empty_target_action", self.action, averaging.ACTIONS)
+        checks.one_of("empty_target_action", self.empty_target_action, averaging.ACTIONS)
         checks.one_of("missing_queries", self.missing, MISSING)
         if not callable(self.aggregation):
             checks.one_of("aggregation", self.aggregation, AGGREGATIONS, or_else="a function of the values")
@@ -76,7 +76,7 @@ class QueryEvaluation:
         values = (measure or self.measure)(rankings.curve)
         each, kept = arrays.native(values), rankings.curve.native.n > 0
         if arrays.some(~kept | (each != each)):
-            each, kept = self._settled(each, ~kept, rankings)
+            each, kept = self._filled(each, ~kept, rankings)
             values = arrays.tensor(each)
         found = PerQuery(rankings.queries, values, arrays.tensor(kept))
         if rankings.queries.shape[0] == 1:
@@ -87,7 +87,7 @@ class QueryEvaluation:
         order = torch.argsort(rankings.queries)
         return PerQuery(*(segments.pick(x, order) for x in found))
 
-    def _settled(self, values: Any, no_item: Any, rankings: Rankings) -> tuple[Any, Any]:
+    def _filled(self, values: Any, no_item: Any, rankings: Rankings) -> tuple[Any, Any]:
         """What the values count as, NaN where nothing; and which have a part in the aggregate."""
         where, judged, m = arrays.namespace(values).where, arrays.native(rankings.judged), rankings.curve.native.m
         missing, silent = no_item & judged, no_item & ~judged
@@ -97,15 +97,15 @@ class QueryEvaluation:
             values = where(missing & (m > 0), 0, values)
         dropped = silent | missing if self.missing == "skip" else silent
         undefined = (values != values) & ~dropped
-        if self.action == "error":
+        if self.empty_target_action == "error":
             _refuse(
                 undefined,
                 rankings.queries,
                 "`target` must define the measure of every query (a relevant item; for fall-out one that is not)",
             )
-        if self.action in ("neg", "pos"):
-            values = where(undefined, float(self.action == "pos"), values)
-        elif self.action == "skip":
+        if self.empty_target_action in ("neg", "pos"):
+            values = where(undefined, float(self.empty_target_action == "pos"), values)
+        elif self.empty_target_action == "skip":
             dropped = dropped | undefined
         return where(dropped, torch.nan, values), ~dropped
 

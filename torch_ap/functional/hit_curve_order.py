@@ -69,8 +69,8 @@ def compare_hit_curves(
     leads = [bool((gap.sign > 0).any()), bool((gap.sign < 0).any())]
     above: Literal["a", "b", "equal", "neither"]
     above = "neither" if all(leads) else "equal" if not any(leads) else "a" if leads[0] else "b"
-    unit = segments.real(a.n) if fraction else torch.ones(1, dtype=torch.float64, device=a.n.device)
-    return HitCurveComparison(above, shape.crossings(gap) / unit, segments.real(gap.t) / unit, gap.value / unit)
+    unit = segments.as_float64(a.n) if fraction else torch.ones(1, dtype=torch.float64, device=a.n.device)
+    return HitCurveComparison(above, shape.crossings(gap) / unit, segments.as_float64(gap.t) / unit, gap.value / unit)
 
 
 def _curve(name: str, preds: Tensor, target: Tensor) -> HitCurve:

@@ -163,7 +163,7 @@ def survival_function(preds: Tensor, target: Tensor, t: Tensor | None = None) ->
     """
     points = hit_curve(preds, target, t)
     share = 1 - points.recall
-    return SurvivalPoints(points.t, share, share * (1 - share) / segments.real(target.sum()))
+    return SurvivalPoints(points.t, share, share * (1 - share) / segments.as_float64(target.sum()))
 
 
 def hit_curve_hull(preds: Tensor, target: Tensor, *, fraction: bool = False) -> HitCurveHull:
@@ -201,9 +201,9 @@ def hit_curve_hull(preds: Tensor, target: Tensor, *, fraction: bool = False) -> 
     """
     curve = curve_of_one(preds, target)
     corners = shape.hull_corners(curve)
-    n, m = segments.real(curve.n), segments.real(curve.m)
-    t, hits = segments.real(curve.items_through[corners]), segments.real(curve.hits_through[corners])
-    score = segments.real(preds.new_zeros(0) if curve.score is None else curve.score[corners])
+    n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
+    t, hits = segments.as_float64(curve.cumulative_items[corners]), segments.as_float64(curve.cumulative_hits[corners])
+    score = segments.as_float64(preds.new_zeros(0) if curve.score is None else curve.score[corners])
     tail = (t[-1:] < n) if len(t) else n > 0
     start, rest = n.new_zeros(1), n[tail]
     t, hits = torch.cat([start, t, rest]), torch.cat([start, hits, m[tail]])
@@ -221,7 +221,7 @@ def _depths(n: int, m: int, t: Tensor | None, fraction: bool) -> Tensor:
     if t is None:
         return torch.arange(1, n + 1, dtype=torch.float64)
     checks.depths("t", t, 1.0 if fraction else float(n))
-    return segments.real(t.detach()) * (n if fraction else 1)
+    return segments.as_float64(t.detach()) * (n if fraction else 1)
 
 
 def _points(n: int, m: int, depth: Tensor, hits: Tensor, fraction: bool) -> HitCurvePoints:

@@ -171,14 +171,14 @@ def match_coco(
     cells = assignment.Cells(torch.tensor(thresholds, dtype=torch.float64).to(device), 1)
     kept = (iou >= cells.least).nonzero().squeeze(1)
     order = kept[_by_rank(scores, detection[kept], truth[kept], group)]
-    ordered = Pairs(detection[order], truth[order], segments.real(iou[order]))
+    ordered = Pairs(detection[order], truth[order], segments.as_float64(iou[order]))
     of_truth = torch.zeros(ground_truths, dtype=torch.int64, device=device)
     if group is not None:
-        of_truth[ordered.truth] = group[ordered.visitor].to(torch.int64)
-    won = cells.of_range(assignment.greedy(ordered, of_truth, skipped, crowd, cells), 0)
+        of_truth[ordered.truth] = group[ordered.detection].to(torch.int64)
+    matched = cells.of_range(assignment.greedy(ordered, of_truth, skipped, crowd, cells), 0)
     out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int64, device=device)
-    threshold, place = won.nonzero(as_tuple=True)
-    out[threshold, ordered.visitor[place]] = ordered.truth[place]
+    threshold, place = matched.nonzero(as_tuple=True)
+    out[threshold, ordered.detection[place]] = ordered.truth[place]
     return out
 
 
@@ -222,13 +222,13 @@ def match_voc(
     thresholds = [0.5] if iou_thresholds is None else iou_thresholds
     detection_inputs.numbers("iou_thresholds", thresholds, low=0, high=1)
     order = _by_rank(scores, pairs[0], pairs[1], None)
-    ordered = Pairs(pairs[0][order], pairs[1][order], segments.real(pairs[2].detach()[order]))
-    limits = segments.real(torch.tensor(thresholds, dtype=torch.float64).to(scores.device))
-    visitor, truth, state = assignment.argmax(ordered, limits, strict=strict)
+    ordered = Pairs(pairs[0][order], pairs[1][order], segments.as_float64(pairs[2].detach()[order]))
+    limits = segments.as_float64(torch.tensor(thresholds, dtype=torch.float64).to(scores.device))
+    detection, truth, state = assignment.argmax(ordered, limits, strict=strict)
     owner = torch.full((len(scores),), -1, dtype=torch.int64, device=scores.device)
-    owner[visitor] = truth
+    owner[detection] = truth
     out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int8, device=scores.device)
-    out[:, visitor] = state
+    out[:, detection] = state
     return VOCMatch(owner, out)
 
 

@@ -20,7 +20,7 @@ PairIoU: TypeAlias = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor, Ten
 
 def to_xywh(boxes: Tensor, box_format: str) -> Tensor:
     """Boxes of a format as float64 (x, y, width, height): (N, 4) to (N, 4)."""
-    boxes = segments.real(boxes)
+    boxes = segments.as_float64(boxes)
     if box_format == "xywh":
         return boxes
     start, end = boxes[:, :2], boxes[:, 2:]
@@ -31,7 +31,7 @@ def to_xywh(boxes: Tensor, box_format: str) -> Tensor:
 
 def to_xyxy(boxes: Tensor, box_format: str) -> Tensor:
     """Boxes of a format as float64 (x1, y1, x2, y2): (N, 4) to (N, 4)."""
-    boxes = segments.real(boxes)
+    boxes = segments.as_float64(boxes)
     if box_format == "xyxy":
         return boxes
     start, size = boxes[:, :2], boxes[:, 2:]

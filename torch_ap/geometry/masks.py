@@ -193,7 +193,7 @@ def coco_pairs(
         inter = _intersections(d, g, detections, start[0], below)
         one = areas[0][d]
         union = torch.where(crowd[g], one, one + areas[1][g] - inter)
-        value = segments.real(inter) / segments.real(torch.where(inter > 0, union, 1))
+        value = segments.as_float64(inter) / segments.as_float64(torch.where(inter > 0, union, 1))
         kept = (value >= least).nonzero().squeeze(1)
         return d[kept], g[kept], value[kept]
 

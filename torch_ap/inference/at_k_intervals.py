@@ -12,7 +12,7 @@ from torch_ap.inference import rules
 from torch_ap.inference.interval import Ends, Interval, wilson
 from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.student import normal_quantile
-from torch_ap.inputs.classification import Door
+from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import builders, segments
 from torch_ap.rules import checks
 
@@ -202,11 +202,11 @@ def _checked(preds: Tensor, target: Tensor, k: int, level: float, design: str) -
     """One ranking cut at rank k, and why its recall has no interval."""
     rules.level(level)
     checks.one_of("design", design, DESIGNS)
-    admitted = Door()(preds, target)
-    raise_broken(admitted.broken, 1)
-    rules.rank("k", k, len(admitted.scores))
-    curve = builders.from_scores(admitted.scores, admitted.target)
-    n, m, (low, high) = int(curve.n), segments.real(curve.m)[0], window(int(curve.n), k)
+    validated = ClassificationInputs().validate(preds, target)
+    raise_broken(validated.broken, 1)
+    rules.rank("k", k, len(validated.scores))
+    curve = builders.from_scores(validated.scores, validated.target)
+    n, m, (low, high) = int(curve.n), segments.as_float64(curve.m)[0], window(int(curve.n), k)
     hits, below, above = hits_at(curve, m.new_tensor([k, low, high]))
     reason = f"no {'misses' if m else 'hits'}: the ends are NaN" if m in (0, n) else ""
     return Cut(n, k, m, hits, (above - below) / (high - low)), reason

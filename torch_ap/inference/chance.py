@@ -26,7 +26,7 @@ from torch_ap.inference.random_ranking import (
 )
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.tied_moments import tied_moments
-from torch_ap.inputs.classification import Door
+from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import builders, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
@@ -117,9 +117,9 @@ def chance_test(
     """
     checks.one_of("method", method, _METHODS)
     how = rules.resampling(resampling)
-    admitted = Door()(preds, target)
-    raise_broken(admitted.broken, 1)
-    curve = builders.from_scores(admitted.scores, admitted.target, every_group=True)
+    validated = ClassificationInputs().validate(preds, target)
+    raise_broken(validated.broken, 1)
+    curve = builders.from_scores(validated.scores, validated.target, keep_all_groups=True)
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
     if not m or m == n:
         return _void(ap, "no hits" if not m else "no misses: AP is 1 in any order")
@@ -169,12 +169,12 @@ def _listed_tail(curve: HitCurve, ap: float) -> float:
 
 def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
     """(B,) float64 AP of random orders of the labels over the tie groups of ``curve``, which holds all of them."""
-    ends = torch.repeat_interleave(curve.items_through, curve.items)
+    ends = torch.repeat_interleave(curve.cumulative_items, curve.items)
     n, m = int(curve.n), int(curve.m)
     tied = len(curve.items) < n
     if ends.device.type != "cpu":
         generator = resampling.on(ends.device)
-        parts = [_on_device(ends, m, len(span), generator) for span in resampling.spans(3 * n)]
+        parts = [_on_device(ends, m, len(span), generator) for span in resampling.batches(3 * n)]
         return torch.cat(parts)
     end_of, found = ends.numpy(), np.arange(1, m + 1)
 
@@ -187,11 +187,11 @@ def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
         return float((np.searchsorted(t, t, "right") / t).sum()) / m
 
     seed = resampling.seed()
-    drawn = [x for span in resampling.spans(n) for x in rows(one, generators(seed, span), m)]
+    drawn = [x for span in resampling.batches(n) for x in rows(one, generators(seed, span), m)]
     return torch.tensor(drawn, dtype=torch.float64)
 
 
 def _on_device(ends: Tensor, m: int, count: int, generator: torch.Generator) -> Tensor:
     keys = torch.rand(count, len(ends), generator=generator, device=ends.device)
     t = ends[keys.topk(m, dim=1, sorted=False).indices.sort(dim=1).values]
-    return (torch.searchsorted(t, t, right=True) / segments.real(t)).sum(1) / m
+    return (torch.searchsorted(t, t, right=True) / segments.as_float64(t)).sum(1) / m

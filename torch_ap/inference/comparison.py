@@ -17,7 +17,7 @@ from torch_ap.inference.paired_items import PairedItems, p_of_logits
 from torch_ap.inference.rank_swap import swapped_differences
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.student import normal_quantile, student_quantile, student_tail
-from torch_ap.inputs.classification import Door
+from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import builders, order
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
@@ -145,9 +145,9 @@ def compare_rankings(
     scores = []
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
         rules.ranks(name, preds, target)
-        admitted = Door()(preds, target)
-        raise_broken(admitted.broken, 1)
-        scores.append(admitted.scores)
+        validated = ClassificationInputs().validate(preds, target)
+        raise_broken(validated.broken, 1)
+        scores.append(validated.scores)
     return compare_checked(
         scores[0],
         scores[1],

@@ -53,7 +53,7 @@ def replicates(
     on_device = device.type != "cpu"
     generator, seed = (resampling.on(device), 0) if on_device else (None, resampling.seed())
     parts = []
-    for span in resampling.spans(4 * items):
+    for span in resampling.batches(4 * items):
         if generator is not None:
             weights = _drawn_on_device(generator, strata, items, len(span))
         else:

@@ -41,11 +41,11 @@ def centred(values: Tensor, relevant: Tensor) -> Tensor:
     return out
 
 
-def contributions(admitted: Batch, curve: HitCurve, design: str, *, ignoring: bool, weights: Tensor) -> Tensor:
+def contributions(validated: Batch, curve: HitCurve, design: str, *, ignoring: bool, weights: Tensor) -> Tensor:
     """What each item contributes to a weighted sum of the rankings' APs; the squares add up to its variance.
 
     Args:
-        admitted: (N, C) scores.
+        validated: (N, C) scores.
         curve: its C rankings.
         design: "iid" or "stratified".
         ignoring: whether single items or scores may be marked as ignored.
@@ -54,7 +54,7 @@ def contributions(admitted: Batch, curve: HitCurve, design: str, *, ignoring: bo
     Returns:
         (N,) float64.
     """
-    scores, target = admitted.scores, admitted.target
+    scores, target = validated.scores, validated.target
     singles = hit_curve.split(curve)
 
     def of_columns(columns: list[int]) -> Tensor:
@@ -91,7 +91,7 @@ def _scaled(values: ItemValues, design: str) -> ItemValues:
     scale = [torch.sqrt(x.count * (x.count - 1)) for x in (hits, misses)]
     added = [torch.zeros_like(hits.mean)] * 2
     if design == "iid":
-        n, m = segments.real(curve.n), segments.real(curve.m)
+        n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
         slope = influence.prevalence_slope(curve) / n
         added = [(1 - m / n) * slope, -m / n * slope]
     return ItemValues(

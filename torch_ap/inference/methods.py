@@ -81,7 +81,7 @@ def curve_interval(
 
 def rarer(curve: HitCurve) -> Tensor:
     """The number of hits of each ranking, or of misses where there are fewer: (S,) floating."""
-    return segments.real(torch.minimum(curve.m, curve.n - curve.m))
+    return segments.as_float64(torch.minimum(curve.m, curve.n - curve.m))
 
 
 def _bootstrapped(
@@ -151,7 +151,7 @@ def refuse_comparison(convention: Convention, method: str, curve: HitCurve | Non
 
 def _at_the_edge(found: Interval, curve: HitCurve) -> Interval:
     """The answers where AP is 1 or too little was seen, and the reason."""
-    m, misses = segments.real(curve.m), curve.n - curve.m
+    m, misses = segments.as_float64(curve.m), curve.n - curve.m
     void = (curve.m < 2) | (misses < 1)
     perfect = ~void & (found.estimate == 1) & ~(found.standard_error > 0)
     if not bool((void | perfect | torch.isnan(found.low)).any()):

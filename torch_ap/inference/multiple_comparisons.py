@@ -133,8 +133,8 @@ def _tukey(values: Tensor, apart: Tensor, resampling: Resampling) -> Tensor:
         return float(means.max() - means.min())
 
     seed = resampling.seed()
-    spans = resampling.spans(4 * table.size)
-    found = [x for span in spans for x in rows(spread, generators(seed, span), table.size)]
+    batches = resampling.batches(4 * table.size)
+    found = [x for span in batches for x in rows(spread, generators(seed, span), table.size)]
     drawn = torch.tensor(found, dtype=torch.float64).sort().values
     reached = len(drawn) - torch.searchsorted(drawn, apart)
     return (reached + 1) / torch.tensor(len(drawn) + 1.0, dtype=torch.float64)

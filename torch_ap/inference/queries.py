@@ -207,7 +207,7 @@ def _randomization(pairs: Pairs, resampling: Resampling) -> float:
 
     seed = resampling.seed()
     drawn = [
-        x for span in resampling.spans(4 * len(values)) for x in rows(flipped, generators(seed, span), len(values))
+        x for span in resampling.batches(4 * len(values)) for x in rows(flipped, generators(seed, span), len(values))
     ]
     return float((np.abs(drawn) >= observed).sum() + 1) / (len(drawn) + 1)
 

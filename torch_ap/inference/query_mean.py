@@ -131,5 +131,5 @@ def _replicates(values: Tensor, resampling: Resampling) -> Tensor:
         return float(multinomial(rng, ones, len(x)) @ x) / len(x)
 
     seed = resampling.seed()
-    drawn = [v for span in resampling.spans(4 * len(x)) for v in rows(one, generators(seed, span), len(x))]
+    drawn = [v for span in resampling.batches(4 * len(x)) for v in rows(one, generators(seed, span), len(x))]
     return torch.tensor(drawn, dtype=torch.float64)

@@ -65,7 +65,7 @@ class Resampling:
         """A generator on ``device``, seeded by one draw."""
         return torch.Generator(device).manual_seed(self.seed())
 
-    def spans(self, width: int) -> Iterator[range]:
+    def batches(self, width: int) -> Iterator[range]:
         """The replicates in turn, so many at a time that ``width`` numbers each fit a chunk."""
         step = max(1, self.chunk // max(width, 1))
         starts: Any = range(0, self.replicates, step)

@@ -114,8 +114,8 @@ def _tukey(preds: Tensor, target: Tensor, first: Tensor, second: Tensor, resampl
         drawn = [average_precision_of_ranks(np.ascontiguousarray(column), hit, rng) for column in dealt.T]
         return max(drawn) - min(drawn)
 
-    spans = resampling.spans(4 * table.size)
-    found = [x for span in spans for x in rows(spread, generators(seed, span), table.size)]
+    batches = resampling.batches(4 * table.size)
+    found = [x for span in batches for x in rows(spread, generators(seed, span), table.size)]
     ordered = torch.tensor(found, dtype=torch.float64).sort().values
     apart = (values[first] - values[second]).abs() - _SAME
     reached = len(ordered) - torch.searchsorted(ordered, apart)

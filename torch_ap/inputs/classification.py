@@ -38,11 +38,11 @@ class Batch(NamedTuple):
     broken: Tensor | None = None
 
 
-_FEW_APART = 4  # one in so many items may be apart, and ranking them along costs less than picking the others
+_FEW_IGNORED = 4  # one in so many items may be apart, and ranking them along costs less than picking the others
 
 
 @dataclass(frozen=True)
-class Door:
+class ClassificationInputs:
     """How batches of one metric come in. The same door for every batch: nothing is decided by a batch's values.
 
     Attributes:
@@ -51,7 +51,7 @@ class Door:
         ignore_index: target value of items that do not count.
         normalization: "sigmoid" or "softmax", applied to every batch; None or "none" for nothing.
         unit_range: whether scores must then lie in [0, 1].
-        validate: whether values are checked. Shapes and dtypes always are.
+        check_values: whether values are checked. Shapes and dtypes always are.
         nan_strategy: what a NaN score is: "error", or left out as if its item were ignored, "ignore", with a "warn"ing.
     """
 
@@ -60,12 +60,12 @@ class Door:
     ignore_index: int | None = None
     normalization: str | None = None
     unit_range: bool = False
-    validate: bool = True
+    check_values: bool = True
     nan_strategy: str = "error"
 
     def __post_init__(self) -> None:
         checks.integer("ignore_index", self.ignore_index)
-        checks.boolean("validate_args", self.validate)
+        checks.boolean("validate_args", self.check_values)
         checks.one_of("normalization", self.normalization, NORMALIZATIONS if self.classes else NORMALIZATIONS[:3])
         checks.one_of("nan_strategy", self.nan_strategy, NAN_STRATEGIES)
 
@@ -94,7 +94,7 @@ class Door:
         """The narrowest integers that hold every target and, one above, the mark of an ignored one."""
         return next(t for t in (torch.uint8, torch.int16, torch.int32) if torch.iinfo(t).max > self.top)
 
-    def __call__(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
+    def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Check a batch and lay it out; the tensors given are never written to."""
         if weights is None and self.plain:
             small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.unit_range)
@@ -111,7 +111,7 @@ class Door:
             ignored = missing if ignored is None else ignored | missing
         if ignored is not None and weights is not None and weights.shape == ignored.shape:
             weights = weights.masked_fill(ignored, 0)
-        broken = self._check_values(preds, target, weights, ignored) if self.validate else None
+        broken = self._check_values(preds, target, weights, ignored) if self.check_values else None
         target = target.to(self.target_dtype)
         if ignored is not None:
             target = target.masked_fill(ignored, torch.iinfo(self.target_dtype).max)
@@ -128,7 +128,7 @@ class Door:
     def look_at(self, batch: Batch) -> Tensor | None:
         """The rules about values, for a batch that was laid out elsewhere; returns and raises what they do."""
         ignored = ~counted(batch.target) if self.ignoring else None
-        return self._check_values(*batch[:3], ignored) if self.validate else None
+        return self._check_values(*batch[:3], ignored) if self.check_values else None
 
     def _missing(self, preds: Tensor, ignored: Tensor | None) -> Tensor | None:
         """Which items, of labels which cells, have a NaN score that is to be left out; on CPU None where none has."""
@@ -186,7 +186,7 @@ class Door:
         wide = self.width is not None
         if weights is not None:
             weights = rows(weights.detach(), wide and weights.ndim == preds.ndim)
-            weights = segments.real(weights) if weights.dtype == torch.int64 else weights  # as floats may follow
+            weights = segments.as_float64(weights) if weights.dtype == torch.int64 else weights  # as floats may follow
         return rows(preds, wide), rows(target, wide and not self.classes), weights
 
     def _check_values(
@@ -220,24 +220,24 @@ def counted(target: Tensor) -> Tensor:
     return target != torch.iinfo(target.dtype).max
 
 
-def curve_of(batch: Batch, *, ignoring: bool, every_group: bool = False) -> HitCurve:
+def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> HitCurve:
     """The hit curve of each ranking of a batch: one, or one a column.
 
     Args:
         batch: as a door made it.
         ignoring: whether items may be marked as ignored.
-        every_group: keep tie groups without a hit as entries too.
+        keep_all_groups: keep tie groups without a hit as entries too.
     """
     scores, target, weights = batch.scores, batch.target, batch.weights
     if ignoring:
         kept = counted(target)
         if scores.ndim == target.ndim == 2 and not bool(kept.all()):
-            return _curve_of_ragged(batch, kept, every_group)
+            return _curve_of_ragged(batch, kept, keep_all_groups)
         scores, target = (scores, target) if target.ndim == 2 else (scores[kept], target[kept])
         weights = weights if weights is None or target.ndim == 2 else weights[kept]
     if scores.ndim == 1:
-        return builders.from_scores(scores, target, weight=weights, every_group=every_group)
-    return builders.from_columns(scores, target, weight=weights, every_group=every_group)
+        return builders.from_scores(scores, target, weight=weights, keep_all_groups=keep_all_groups)
+    return builders.from_columns(scores, target, weight=weights, keep_all_groups=keep_all_groups)
 
 
 def bins_of(batch: Batch, thresholds: Tensor, *, ignoring: bool) -> Tensor:
@@ -246,14 +246,18 @@ def bins_of(batch: Batch, thresholds: Tensor, *, ignoring: bool) -> Tensor:
     return bins.count(batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
 
 
-def _curve_of_ragged(batch: Batch, kept: Tensor, every_group: bool) -> HitCurve:
+def _curve_of_ragged(batch: Batch, kept: Tensor, keep_all_groups: bool) -> HitCurve:
     """Columns of which some items do not count are rankings of unequal length.
 
     Where only the hits matter, and little does not count, that is ranked last, and then cut off.
     """
     items, columns = batch.scores.shape
     counts = kept.sum(0)
-    if batch.weights is None and not every_group and int(counts.sum()) * _FEW_APART >= kept.numel() * (_FEW_APART - 1):
+    if (
+        batch.weights is None
+        and not keep_all_groups
+        and int(counts.sum()) * _FEW_IGNORED >= kept.numel() * (_FEW_IGNORED - 1)
+    ):
         scores, target = (
             batch.scores.masked_fill(~kept, _lowest(batch.scores.dtype)),
             batch.target.masked_fill(~kept, 0),
@@ -269,7 +273,7 @@ def _curve_of_ragged(batch: Batch, kept: Tensor, every_group: bool) -> HitCurve:
         segment=place // items,
         segments_count=columns,
         weight=weights,
-        every_group=every_group,
+        keep_all_groups=keep_all_groups,
     )
 
 

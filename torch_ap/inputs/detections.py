@@ -25,7 +25,7 @@ _INTEGER_FLAGS = ("iscrowd", "difficult")
 
 
 @dataclass(frozen=True)
-class DetectionDoor:
+class DetectionInputs:
     """How images of one metric come in.
 
     Attributes:
@@ -34,7 +34,7 @@ class DetectionDoor:
         box_format: of ``boxes``; None where their numbers may mean anything.
         of_truths: further columns of ground truths: "iscrowd", "area", "difficult"; zeros where not given.
         of_detections: further columns of detections: "area".
-        validate: whether values are checked. Form always is.
+        check_values: whether values are checked. Form always is.
         areas_required: whether every image must have its "area", where that is a column.
     """
 
@@ -43,7 +43,7 @@ class DetectionDoor:
     box_format: str | None = None
     of_truths: tuple[str, ...] = ("iscrowd", "area")
     of_detections: tuple[str, ...] = ()
-    validate: bool = True
+    check_values: bool = True
     areas_required: bool = False
 
     @property
@@ -57,7 +57,7 @@ class DetectionDoor:
         names += ["image_sizes"] if "segm" in self.geometry else []
         return (*names, "pair_ious") if "precomputed" in self.geometry else tuple(names)
 
-    def __call__(self, preds: Images, target: Images) -> tuple[Columns, Tensor | None]:
+    def validate(self, preds: Images, target: Images) -> tuple[Columns, Tensor | None]:
         """Check images and lay them out; the tensors given are neither kept nor written to.
 
         Returns:
@@ -84,10 +84,10 @@ class DetectionDoor:
         devices = {str(column.device) for column in columns.values()}
         if len(devices) > 1:
             raise ValueError(f"all tensors in `preds` and `target` must lie on one device, got {sorted(devices)}")
-        return columns, self._broken(columns) if self.validate else None
+        return columns, self._broken(columns) if self.check_values else None
 
     def look_at(self, columns: Columns) -> Tensor | None:
-        """Check columns that were laid out elsewhere, as :meth:`__call__` does those that it lays out.
+        """Check columns that were laid out elsewhere, as :meth:`validate` does those that it lays out.
 
         Returns:
             As its second.
@@ -113,7 +113,7 @@ class DetectionDoor:
         given = len(columns["pair_ious"]) if "precomputed" in self.geometry else pairs
         if given != pairs:
             raise ValueError(f"`pair_ious` must have {pairs} entries, one a pair of an image, got {given}")
-        return self._broken(columns) if self.validate else None
+        return self._broken(columns) if self.check_values else None
 
     def _rows(self, side: "_Side", further: tuple[str, ...]) -> Columns:
         """Labels, counts, boxes and the further columns of one side."""
@@ -126,7 +126,9 @@ class DetectionDoor:
             else:
                 if key == "area" and self.areas_required:
                     checks.missing(side.name, side.images, key)
-                columns[f"{side.prefix}_{key}"] = side.optional(key, len(labels), labels.device, validate=self.validate)
+                columns[f"{side.prefix}_{key}"] = side.optional(
+                    key, len(labels), labels.device, check_values=self.check_values
+                )
         if "bbox" in self.geometry:
             columns[f"{side.prefix}_boxes"] = side.column("boxes", self.width)
         return columns
@@ -197,7 +199,7 @@ class _Side:
             return memory.joined(filled, f"{key} in {self.name}").detach()
         return torch.cat(filled).detach()
 
-    def optional(self, key: str, rows: int, device: torch.device, *, validate: bool) -> Tensor:
+    def optional(self, key: str, rows: int, device: torch.device, *, check_values: bool) -> Tensor:
         """One key that images may lack; zeros for those that do. uint8 flags, float64 areas."""
         dtype = torch.uint8 if key in _INTEGER_FLAGS else torch.float64
         if not any(key in image for image in self.images):
@@ -214,7 +216,7 @@ class _Side:
         joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
-            if validate and joined.device.type == "cpu":
+            if check_values and joined.device.type == "cpu":
                 checks.broken_values(self.name, key, joined, image_of(self.counts))
             joined = torch.where((joined == 0) | (joined == 1), joined, 255)
         return joined.to(dtype)

@@ -46,7 +46,7 @@ class QueryBatch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QueryDoor:
+class QueryInputs:
     """How batches of queries come in.
 
     Attributes:
@@ -71,7 +71,7 @@ class QueryDoor:
         """Whether every item counts, relevant from 1 on, and is kept."""
         return self.ignore_index is None and self.relevance_level in (None, 1) and self.copies
 
-    def __call__(
+    def validate(
         self,
         preds: Tensor,
         target: Tensor,
@@ -96,12 +96,14 @@ class QueryDoor:
         given = num_relevant if isinstance(num_relevant, Tensor) else None
         checks.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given)
         queries, counts = judgements.given(num_relevant, preds, indexes)
-        apart = self._apart(target, mask)
-        broken = _check_values(preds, target, apart, counts, grades=self.relevance_level is None)
+        ignored = self._ignored(target, mask)
+        broken = _check_values(preds, target, ignored, counts, grades=self.relevance_level is None)
         relevance = self._relevance(target)
         return QueryBatch(
             scores=self._own(preds),
-            relevance=self._own(relevance) if apart is None else relevance.masked_fill(apart, NOT_COUNTED).flatten(),
+            relevance=self._own(relevance)
+            if ignored is None
+            else relevance.masked_fill(ignored, NOT_COUNTED).flatten(),
             indexes=None if indexes is None else self._own(indexes).to(torch.int64),
             lengths=_lengths(preds) if indexes is None else None,
             judged_queries=queries,
@@ -110,7 +112,7 @@ class QueryDoor:
         )
 
     def look_at(self, batch: QueryBatch) -> None:
-        """Check a batch that was laid out elsewhere, as :meth:`__call__` does those that it lays out.
+        """Check a batch that was laid out elsewhere, as :meth:`validate` does those that it lays out.
 
         Raises:
             ValueError: for columns that do not go together, and for the first rule that is broken.
@@ -129,10 +131,10 @@ class QueryDoor:
             raise ValueError(f"numbers of relevant items must be one a query, got {judged[1]} of {judged[0]}")
         if items and int(batch.relevance.max()) > NOT_COUNTED:
             raise ValueError(f"relevance must be 0, 1 or {NOT_COUNTED}, got {int(batch.relevance.max())}")
-        apart = batch.relevance == NOT_COUNTED
+        ignored = batch.relevance == NOT_COUNTED
         self.raise_broken(
             batch._replace(
-                broken=_check_values(batch.scores, batch.relevance, apart, batch.judged_counts, grades=False)
+                broken=_check_values(batch.scores, batch.relevance, ignored, batch.judged_counts, grades=False)
             )
         )
 
@@ -165,10 +167,10 @@ class QueryDoor:
             level = near
         return (target >= level).view(torch.uint8)
 
-    def _apart(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
+    def _ignored(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
         """Which items do not count; None for all do."""
-        apart = ignored_of(target, self.ignore_index)
-        return apart if mask is None else (~mask if apart is None else apart | ~mask)
+        ignored = ignored_of(target, self.ignore_index)
+        return ignored if mask is None else (~mask if ignored is None else ignored | ~mask)
 
 
 def _lengths(preds: Tensor) -> Tensor:
@@ -177,8 +179,8 @@ def _lengths(preds: Tensor) -> Tensor:
 
 
 def _check_values(
-    preds: Tensor, target: Tensor, apart: Tensor | None, counts: Tensor | None, *, grades: bool
+    preds: Tensor, target: Tensor, ignored: Tensor | None, counts: Tensor | None, *, grades: bool
 ) -> Tensor | None:
-    if apart is not None:
-        preds, target = preds.masked_fill(apart, 0), target.masked_fill(apart, 0)
+    if ignored is not None:
+        preds, target = preds.masked_fill(ignored, 0), target.masked_fill(ignored, 0)
     return query_inputs.values(preds, target, counts, grades=grades)

@@ -103,8 +103,8 @@ def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, cells: C
         passed, skipped = cells.passed(iou, word), cells.spread(ignored, word)[truth]
         used_up = torch.where(crowd, 0, -1)[truth]
         taken = torch.zeros(len(crowd), dtype=torch.int64, device=truth.device)
-        won = _play(plan, truth, passed & ~skipped, passed & skipped, used_up, taken)
-        out[word].scatter_(0, plan.pairs, won)
+        matched = _play(plan, truth, passed & ~skipped, passed & skipped, used_up, taken)
+        out[word].scatter_(0, plan.pairs, matched)
     return out
 
 
@@ -125,7 +125,7 @@ class _Plan:
         total = len(pairs.iou)
         if not total:
             return cls(pairs.truth, [])
-        first = run_starts(pairs.visitor)
+        first = run_starts(pairs.detection)
         count = first.diff(append=first.new_tensor([total]))
         detection = segments.repeat(torch.arange(len(first), device=first.device), count)
         opening = run_starts(group[pairs.truth[first]])
@@ -165,11 +165,11 @@ def _play(plan: _Plan, truth: Any, real: Any, other: Any, used_up: Any, taken: A
     The steps are short, so on CPU they run on NumPy's views of the same memory, which start faster.
     """
     result = torch.zeros_like(truth)
-    won: Any = result
+    matched: Any = result
     nothing: Any = torch.zeros_like(truth)
     if truth.device.type == "cpu":
-        truth, real, other, used_up, taken, won, nothing = (
-            x.numpy() for x in (truth, real, other, used_up, taken, won, nothing)
+        truth, real, other, used_up, taken, matched, nothing = (
+            x.numpy() for x in (truth, real, other, used_up, taken, matched, nothing)
         )
     for first, *ends in plan.steps:
         if len(ends) == 1:
@@ -178,7 +178,7 @@ def _play(plan: _Plan, truth: Any, real: Any, other: Any, used_up: Any, taken: A
             before = taken[g]
             match = (real[span] | other[span]) & ~before
             taken[g] = before | (match & used_up[span])
-            won[span] = match
+            matched[span] = match
             continue
         spans = [slice(low, high) for low, high in zip([first, *ends[:-1]], ends, strict=True)]
         need = ~nothing[: ends[0] - first]
@@ -190,7 +190,7 @@ def _play(plan: _Plan, truth: Any, real: Any, other: Any, used_up: Any, taken: A
                 match = open_ & cells[span] & ~before
                 taken[g] = before | (match & used_up[span])
                 open_ ^= match
-                won[span] |= match
+                matched[span] |= match
     return result
 
 
@@ -206,13 +206,13 @@ def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Tensor, T
         visitor (V,), truth (V,) of each detection that has a ground truth; and (T, V) int8: 1 where it has it, 0 where
         another had it before, -1 where its IoU is too low.
     """
-    first = run_starts(pairs.visitor)
-    offsets = torch.cat([first, first.new_tensor([len(pairs.visitor)])])
+    first = run_starts(pairs.detection)
+    offsets = torch.cat([first, first.new_tensor([len(pairs.detection)])])
     best = segments.maximum(pairs.iou, offsets)
     detection = segments.ids(offsets)
     hits = (pairs.iou == best[detection]).nonzero().squeeze(1)
     chosen = hits[run_starts(detection[hits])]
-    visitor, truth, iou = pairs.visitor[chosen], pairs.truth[chosen], pairs.iou[chosen]
+    detection, truth, iou = pairs.detection[chosen], pairs.truth[chosen], pairs.iou[chosen]
     over = iou > thresholds[:, None] if strict else iou >= thresholds[:, None]
     by_truth = torch.argsort(truth, stable=True)
     passed = over[:, by_truth].to(torch.int32)
@@ -222,4 +222,4 @@ def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Tensor, T
     before -= before[:, segments.repeat(start, length)]
     state = torch.empty_like(over, dtype=torch.int8)
     state[:, by_truth] = torch.where(passed == 0, -1, (before == 0).to(torch.int8)).to(torch.int8)
-    return visitor, truth, state
+    return detection, truth, state

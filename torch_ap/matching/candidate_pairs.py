@@ -37,7 +37,7 @@ class Ranked(NamedTuple):
     by_group: Tensor
 
 
-class Meeting(NamedTuple):
+class Candidates(NamedTuple):
     """The detections that share a group with some ground truth, in order of group and place.
 
     Attributes:
@@ -59,12 +59,12 @@ class Pairs(NamedTuple):
     """Candidate pairs in order of group, then of place.
 
     Attributes:
-        visitor: (P,) int64, non-decreasing, a row of a :class:`Meeting`.
+        detection: (P,) int64, non-decreasing, a row of a :class:`Candidates`.
         truth: (P,) int64, a place among its ``truths``.
         iou: (P,) float64.
     """
 
-    visitor: Tensor
+    detection: Tensor
     truth: Tensor
     iou: Tensor
 
@@ -102,7 +102,7 @@ def rank(
     return Ranked(rows, category, scores[rows], group, place, by_group)
 
 
-def meet(ranked: Ranked, truth_group: Tensor, groups: int) -> Meeting:
+def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candidates:
     """Find the detections that have ground truths in their group.
 
     Args:
@@ -114,21 +114,21 @@ def meet(ranked: Ranked, truth_group: Tensor, groups: int) -> Meeting:
     ordered = truth_group[truths]
     start = run_starts(ordered)
     count = start.diff(append=start.new_tensor([len(ordered)]))
-    visited = ranked.group[ranked.by_group]
-    low = torch.searchsorted(visited, ordered[start])
-    visitors = torch.searchsorted(visited, ordered[start], right=True) - low
-    offsets = segments.from_counts(visitors)
+    detection_group = ranked.group[ranked.by_group]
+    low = torch.searchsorted(detection_group, ordered[start])
+    detections = torch.searchsorted(detection_group, ordered[start], right=True) - low
+    offsets = segments.from_counts(detections)
     run = segments.ids(offsets)
     inside = torch.arange(len(run), device=run.device) - offsets[run]
-    return Meeting(ranked.by_group[low[run] + inside], start[run], count[run], truths, ordered)
+    return Candidates(ranked.by_group[low[run] + inside], start[run], count[run], truths, ordered)
 
 
-def candidates(meeting: Meeting, pair_iou: PairIoU, least: float) -> Pairs:
+def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pairs:
     """All pairs of one group whose IoU is at least ``least``; a chunk of pairs at a time, so that memory is bounded."""
-    chunks = [pair_iou(visitor, truth, least) for visitor, truth in _chunks(meeting)]
+    chunks = [pair_iou(detection, truth, least) for detection, truth in _chunks(candidates)]
     if not chunks:
-        nothing = meeting.first[:0]
-        return Pairs(nothing, nothing, segments.real(nothing))
+        nothing = candidates.first[:0]
+        return Pairs(nothing, nothing, segments.as_float64(nothing))
     return Pairs(*(torch.cat(column) for column in zip(*chunks, strict=True)))
 
 
@@ -139,20 +139,20 @@ def run_starts(values: Tensor) -> Tensor:
     return new.nonzero().squeeze(1)
 
 
-def _chunks(meeting: Meeting) -> Iterator[tuple[Tensor, Tensor]]:
+def _chunks(candidates: Candidates) -> Iterator[tuple[Tensor, Tensor]]:
     """Visitor and ground truth of every pair of one group, so many pairs at a time."""
-    through = meeting.width.cumsum(0)
+    through = candidates.width.cumsum(0)
     size = _PAIRS_A_CHUNK.get(through.device.type, _PAIRS_A_CHUNK_ON_DEVICE)
     total = int(through[-1]) if len(through) else 0
     edges = torch.searchsorted(through, torch.arange(0, total, size, device=through.device), right=True).tolist()
     edges = sorted({*edges, len(through)} - {0})
     last = 0
     for edge in edges:
-        count = meeting.width[last:edge]
-        visitor = segments.repeat(torch.arange(last, edge, device=count.device), count)
-        begin = (through[last:edge] - count - (through[last - 1] if last else 0)).sub_(meeting.first[last:edge])
-        truth = torch.arange(len(visitor), device=count.device).sub_(segments.repeat(begin, count))
-        yield visitor, truth
+        count = candidates.width[last:edge]
+        detection = segments.repeat(torch.arange(last, edge, device=count.device), count)
+        begin = (through[last:edge] - count - (through[last - 1] if last else 0)).sub_(candidates.first[last:edge])
+        truth = torch.arange(len(detection), device=count.device).sub_(segments.repeat(begin, count))
+        yield detection, truth
         last = edge
 
 

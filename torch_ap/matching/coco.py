@@ -5,7 +5,7 @@ from torch import Tensor
 
 from torch_ap.inputs.detections import Columns, distinct_labels, image_of
 from torch_ap.matching import assignment, candidate_pairs
-from torch_ap.matching.candidate_pairs import Meeting, Pairs
+from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings
 from torch_ap.matching.matched import Matches
@@ -28,23 +28,23 @@ def match(settings: CocoSettings, columns: Columns, iou_type: str, *, micro: boo
         iou_type: one of the settings' ``iou_types``.
         micro: whether all labels are one category.
     """
-    labels, ranked, meeting, categories = _lay_out(settings, columns, micro)
+    labels, ranked, candidates, categories = _lay_out(settings, columns, micro)
     shapes = Shapes(settings, columns, iou_type)
-    return CocoNumbers(settings, _matches(settings, ranked, meeting, shapes, categories), labels)
+    return CocoNumbers(settings, _matches(settings, ranked, candidates, shapes, categories), labels)
 
 
 def all_pairs(
     settings: CocoSettings, columns: Columns, iou_type: str, *, micro: bool = False
-) -> tuple[Meeting, Pairs, int]:
+) -> tuple[Candidates, Pairs, int]:
     """Every pair of one image and category with its IoU, whatever that is; and the number of categories."""
-    _, ranked, meeting, categories = _lay_out(settings, columns, micro)
-    pair_iou = Shapes(settings, columns, iou_type).pair_iou(ranked.rows[meeting.ranked], meeting.truths)
-    return meeting, candidate_pairs.candidates(meeting, pair_iou, 0.0), categories
+    _, ranked, candidates, categories = _lay_out(settings, columns, micro)
+    pair_iou = Shapes(settings, columns, iou_type).pair_iou(ranked.rows[candidates.ranked], candidates.truths)
+    return candidates, candidate_pairs.overlapping(candidates, pair_iou, 0.0), categories
 
 
 def _lay_out(
     settings: CocoSettings, columns: Columns, micro: bool
-) -> tuple[Tensor, candidate_pairs.Ranked, Meeting, int]:
+) -> tuple[Tensor, candidate_pairs.Ranked, Candidates, int]:
     """Labels, ranked detections, those that meet ground truths, number of categories."""
     labels, detected, true = classes_of(columns)
     if micro:
@@ -60,32 +60,32 @@ def _lay_out(
         images=images,
         most=settings.limits[-1],
     )
-    meeting = candidate_pairs.meet(ranked, image[1] * categories + true, images * categories)
-    return labels, ranked, meeting, categories
+    candidates = candidate_pairs.find_candidates(ranked, image[1] * categories + true, images * categories)
+    return labels, ranked, candidates, categories
 
 
 def _matches(
-    settings: CocoSettings, ranked: candidate_pairs.Ranked, meeting: Meeting, shapes: Shapes, categories: int
+    settings: CocoSettings, ranked: candidate_pairs.Ranked, candidates: Candidates, shapes: Shapes, categories: int
 ) -> Matches:
     """Find the candidate pairs, play, and keep the pairs that matched."""
-    crowd = shapes.crowd[meeting.truths]
+    crowd = shapes.crowd[candidates.truths]
     cells = settings.cells(crowd.device)
-    pair_iou = shapes.pair_iou(ranked.rows[meeting.ranked], meeting.truths)
-    pairs = candidate_pairs.candidates(meeting, pair_iou, cells.least)
-    ignored = ~settings.inside(shapes.truth_area[meeting.truths]) | crowd
-    won = assignment.greedy(pairs, meeting.group, ignored, crowd, cells)
-    kept = (won != 0).any(0).nonzero().squeeze(1)
-    kept = kept[torch.argsort(meeting.ranked[pairs.visitor[kept]])]
-    truth, won = pairs.truth[kept], won[:, kept]
+    pair_iou = shapes.pair_iou(ranked.rows[candidates.ranked], candidates.truths)
+    pairs = candidate_pairs.overlapping(candidates, pair_iou, cells.least)
+    ignored = ~settings.inside(shapes.truth_area[candidates.truths]) | crowd
+    matched = assignment.greedy(pairs, candidates.group, ignored, crowd, cells)
+    kept = (matched != 0).any(0).nonzero().squeeze(1)
+    kept = kept[torch.argsort(candidates.ranked[pairs.detection[kept]])]
+    truth, matched = pairs.truth[kept], matched[:, kept]
     skipped = torch.stack([cells.spread(ignored, word)[truth] for word in range(cells.words)])
     return Matches(
         ranked=ranked,
-        at=meeting.ranked[pairs.visitor[kept]],
-        won=won,
-        real=won & ~skipped,
+        at=candidates.ranked[pairs.detection[kept]],
+        matched=matched,
+        real=matched & ~skipped,
         inside=settings.inside(shapes.detection_area[ranked.rows]),
-        truth_group=meeting.group,
-        sought=~ignored,
+        truth_group=candidates.group,
+        valid=~ignored,
         categories=categories,
         cells=cells,
     )

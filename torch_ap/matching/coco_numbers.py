@@ -62,7 +62,7 @@ class CocoNumbers:
         else:
             hits = self._until(limit).hits(area)
         m = self.matches.relevant[area]
-        return torch.where(m > 0, segments.real(hits) / segments.real(m), -1)
+        return torch.where(m > 0, segments.as_float64(hits) / segments.as_float64(m), -1)
 
     def every(self, name: str) -> Tensor:
         """All area ranges and limits of "precision", "scores" or "recall": (T, [R,] K, A, M)."""
@@ -73,7 +73,7 @@ class CocoNumbers:
     @property
     def levels(self) -> Tensor:
         """(R,) recall levels."""
-        return segments.real(torch.tensor(self.settings.levels, dtype=torch.float64).to(self.labels.device))
+        return segments.as_float64(torch.tensor(self.settings.levels, dtype=torch.float64).to(self.labels.device))
 
     def _array(self, name: str, area: int, limit: int, make: Callable[[], Tensor]) -> Tensor:
         key = (name, area, limit)

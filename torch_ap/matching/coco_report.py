@@ -151,14 +151,14 @@ def _ious(settings: CocoSettings, columns: Columns, iou_type: str, micro: bool) 
 
     Where an image has no detection or no ground truth of a class it is an empty list, as pycocotools has it.
     """
-    meeting, pairs, categories = coco.all_pairs(settings, columns, iou_type, micro=micro)
+    candidates, pairs, categories = coco.all_pairs(settings, columns, iou_type, micro=micro)
     labels = [0] if micro else coco.classes_of(columns)[0].tolist()
     images = len(columns["detections_per_image"])
     out: dict[tuple[int, int], Any] = {(image, label): [] for image in range(images) for label in labels}
-    group = meeting.group[pairs.truth]
+    group = candidates.group[pairs.truth]
     group, sizes = torch.unique_consecutive(group, return_counts=True)
     parts = torch.split(pairs.iou.to(torch.float32), sizes.tolist())
-    widths = torch.unique_consecutive(meeting.group, return_counts=True)
+    widths = torch.unique_consecutive(candidates.group, return_counts=True)
     width = dict(zip(widths[0].tolist(), widths[1].tolist(), strict=True))
     for number, part in zip(group.tolist(), parts, strict=True):
         out[number // categories, labels[number % categories]] = part.reshape(-1, width[number])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.geometry import boxes
-from torch_ap.inputs.detections import DetectionDoor
+from torch_ap.inputs.detections import DetectionInputs
 from torch_ap.matching import assignment
 from torch_ap.ranking import segments
 from torch_ap.rules import checks, detection_inputs
@@ -41,7 +41,7 @@ class CocoSettings:
         average: "macro" or "micro".
         own_iou: IoU of pairs of boxes, in place of COCO's.
         box_width: numbers a box.
-        validate: whether values are checked.
+        check_values: whether values are checked.
         area_as_given: whether ``area`` is required and taken as it is, an area of 0 or less too.
     """
 
@@ -54,26 +54,26 @@ class CocoSettings:
     average: str = "macro"
     own_iou: OwnIoU | None = None
     box_width: int = 4
-    validate: bool = True
+    check_values: bool = True
     area_as_given: bool = False
 
     @cached_property
-    def door(self) -> DetectionDoor:
+    def inputs(self) -> DetectionInputs:
         """How images come in. Where the geometry is not ours, or theirs are asked for, detections bring areas too."""
         own = self.own_iou is not None or "precomputed" in self.iou_types
         own = own or (self.area_as_given and "segm" in self.iou_types)
-        return DetectionDoor(
+        return DetectionInputs(
             self.iou_types,
             self.box_width,
             None if self.own_iou is not None else self.box_format,
             of_detections=("area",) if own else (),
-            validate=self.validate,
+            check_values=self.check_values,
             areas_required=self.area_as_given,
         )
 
     def cells(self, device: torch.device) -> assignment.Cells:
         """The cells, on a device."""
-        thresholds = segments.real(torch.tensor(self.thresholds, dtype=torch.float64).to(device))
+        thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(device))
         return assignment.Cells(thresholds, len(self.areas))
 
     def inside(self, area: Tensor) -> Tensor:

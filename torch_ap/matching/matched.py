@@ -25,22 +25,22 @@ class Matches:
     Attributes:
         ranked: the detections, N of them.
         at: (E,) int64, non-decreasing: the detection of each matched pair.
-        won: (W, E) int64, the cells in which the pair is matched.
+        matched: (W, E) int64, the cells in which the pair is matched.
         real: (W, E) int64, those of them in which the ground truth is not ignored.
         inside: (A, N) bool, whether each detection, if unmatched, counts in each area range.
         truth_group: (G,) int64, the group of each ground truth, as of ``ranked``.
-        sought: (A, G) bool, whether each ground truth is not ignored.
+        valid: (A, G) bool, whether each ground truth is not ignored.
         categories: K.
         cells: thresholds and area ranges.
     """
 
     ranked: Ranked
     at: Tensor
-    won: Tensor
+    matched: Tensor
     real: Tensor
     inside: Tensor
     truth_group: Tensor
-    sought: Tensor
+    valid: Tensor
     categories: int
     cells: Cells
 
@@ -48,14 +48,14 @@ class Matches:
     def relevant(self) -> Tensor:
         """(A, K) int64, ground truths that are not ignored."""
         category = self.truth_group % self.categories
-        return torch.stack([segments.count(category[flags], self.categories) for flags in self.sought])
+        return torch.stack([segments.count(category[flags], self.categories) for flags in self.valid])
 
     def until(self, most: int) -> "Matches":
         """The same of only the first ``most`` detections of each group, as if there were no others."""
         early = self.ranked.place < most
         kept = early[self.at].nonzero().squeeze(1)
         return replace(
-            self, at=self.at[kept], won=self.won[:, kept], real=self.real[:, kept], inside=self.inside & early
+            self, at=self.at[kept], matched=self.matched[:, kept], real=self.real[:, kept], inside=self.inside & early
         )
 
     def hits(self, area: int) -> Tensor:
@@ -68,7 +68,7 @@ class Matches:
     def curve(self, area: int) -> HitCurve:
         """The hit curves of one area range: T * K rankings, those of the first threshold first."""
         counted = self.inside[area]
-        found, real = (self.cells.of_range(words, area) for words in (self.won, self.real))
+        found, real = (self.cells.of_range(words, area) for words in (self.matched, self.real))
         size, edges = self.categories, torch.arange(self.categories + 1, device=self.at.device)
         # detections that count, and matched ones of them, up to any place; both start anew with each category
         counts = _from_zero(counted.to(torch.int32))
@@ -99,7 +99,7 @@ class Matches:
         """(K,) true and (K,) false positives of at least a score, at one threshold in one area range."""
         kept = self.ranked.score >= score
         event = kept[self.at]
-        found, real = (self.cells.of_range(words, area)[threshold] & event for words in (self.won, self.real))
+        found, real = (self.cells.of_range(words, area)[threshold] & event for words in (self.matched, self.real))
         counted = kept & self.inside[area]
 
         def each(detections: Tensor) -> Tensor:
@@ -125,8 +125,8 @@ def precision_at(curve: HitCurve, levels: Tensor) -> Tensor:
 
     The highest of tp / (fp + tp + 2^-52) at any recall of at least the level.
     """
-    through = segments.real(curve.hits_through)
-    precision = through / (segments.real(curve.items_through - curve.hits_through) + through + _SPACING)
+    through = segments.as_float64(curve.cumulative_hits)
+    precision = through / (segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + through + _SPACING)
     return _spread(curve, precision, levels, start=0.0)
 
 
@@ -139,7 +139,7 @@ def score_at(curve: HitCurve, levels: Tensor, best: Tensor) -> Tensor:
         best: (S,) score at levels that need no hit.
     """
     assert curve.score is not None
-    score = _spread(curve, segments.real(curve.score), levels, start=-torch.inf)
+    score = _spread(curve, segments.as_float64(curve.score), levels, start=-torch.inf)
     score = torch.where(torch.isneginf(score), 0, score)
     free = (levels <= 0) & (curve.m > 0)[:, None]
     return torch.where(free, best[:, None], score)
@@ -149,7 +149,7 @@ def _spread(curve: HitCurve, values: Tensor, levels: Tensor, start: float) -> Te
     """(S, R) the highest value of any entry that reaches the level; ``start`` where none does."""
     ranking, size = curve.segment, len(curve.m)
     ordered, places = levels.sort()
-    recall = segments.real(curve.hits_through) / segments.real(curve.m)[ranking]
+    recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)[ranking]
     reached = torch.searchsorted(ordered, recall, right=True)
     # along a ranking the number of levels reached never falls, so equal cells of this table lie together
     line = ranking * (len(levels) + 1) + reached

@@ -15,7 +15,7 @@ class Shapes:
     def __init__(self, settings: CocoSettings, columns: Columns, iou_type: str) -> None:
         self.settings, self.columns, self.iou_type = settings, columns, iou_type
         self.crowd = columns["ground_truth_iscrowd"].bool()
-        given = segments.real(columns["ground_truth_area"])
+        given = segments.as_float64(columns["ground_truth_area"])
         if settings.area_as_given:
             masks_have = iou_type == "segm"
             self.detection_area = columns["detection_area"] if masks_have else self._area("detection", iou_type)
@@ -28,10 +28,12 @@ class Shapes:
 
     def _area(self, side: str, kind: str) -> Tensor:
         if kind == "segm":
-            return segments.real(masks.area(self.columns[f"{side}_mask_edges"], self.columns[f"{side}_edges_per_mask"]))
+            return segments.as_float64(
+                masks.area(self.columns[f"{side}_mask_edges"], self.columns[f"{side}_edges_per_mask"])
+            )
         if kind == "bbox" and self.settings.own_iou is None:
             return boxes.area(boxes.to_xywh(self.columns[f"{side}_boxes"], self.settings.box_format))
-        return segments.real(self.columns[f"{side}_area"])
+        return segments.as_float64(self.columns[f"{side}_area"])
 
     def pair_iou(self, rows: Tensor, truths: Tensor) -> boxes.PairIoU:
         """IoU of pairs of ``rows`` of the detections and ``truths`` of the ground truths."""
@@ -64,7 +66,7 @@ def _looked_up(columns: Columns, rows: Tensor, truths: Tensor) -> boxes.PairIoU:
     row = start[2][image] + (rows - start[0][image]) * counts[1][image] - start[1][image]
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-        return _reaching(d, g, segments.real(columns["pair_ious"][row[d] + truths[g]]), least)
+        return _reaching(d, g, segments.as_float64(columns["pair_ious"][row[d] + truths[g]]), least)
 
     return overlapping
 
@@ -77,7 +79,7 @@ def _asked(own: OwnIoU, one: Tensor, two: Tensor, crowd: Tensor) -> boxes.PairIo
         if not isinstance(value, Tensor) or value.shape != d.shape:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise ValueError(f"`iou` must return a tensor of shape ({len(d)},) for {len(d)} pairs, got {got}")
-        return _reaching(d, g, segments.real(value), least)
+        return _reaching(d, g, segments.as_float64(value), least)
 
     return overlapping
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.interpolation import levels_of
 from torch_ap.geometry import boxes
-from torch_ap.inputs.detections import Columns, DetectionDoor, distinct_labels, image_of, int32_if_held
+from torch_ap.inputs.detections import Columns, DetectionInputs, distinct_labels, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.coco_report import zero_dimensional
 from torch_ap.matching.matched import Matches
@@ -23,7 +23,7 @@ INTERPOLATIONS = ("11-point", "11-point-arange", "all-points", "101-point")
 
 
 @dataclass(frozen=True, eq=False)
-class VocEvaluation:
+class VocSettings:
     """All settings of VOC's mean average precision, and the steps from images to its numbers.
 
     Attributes:
@@ -32,7 +32,7 @@ class VocEvaluation:
         interpolation: "11-point" or "11-point-arange" (VOC 2007), "all-points" (VOC 2010 on) or "101-point".
         inclusive_pixels: whether corners name pixels that they include, so that sizes are one more than differences.
         strict: whether an IoU must exceed the threshold.
-        validate: whether values are checked.
+        check_values: whether values are checked.
     """
 
     box_format: str
@@ -40,12 +40,12 @@ class VocEvaluation:
     interpolation: str
     inclusive_pixels: bool = True
     strict: bool = False
-    validate: bool = True
+    check_values: bool = True
 
     @cached_property
-    def door(self) -> DetectionDoor:
+    def inputs(self) -> DetectionInputs:
         """How images come in."""
-        return DetectionDoor(box_format=self.box_format, of_truths=("difficult",), validate=self.validate)
+        return DetectionInputs(box_format=self.box_format, of_truths=("difficult",), check_values=self.check_values)
 
     def curve(self, columns: Columns) -> tuple[Tensor, HitCurve]:
         """(K,) the labels that occur; T * K rankings, one a threshold and class, those of the first threshold first."""
@@ -61,31 +61,31 @@ class VocEvaluation:
         ranked = candidate_pairs.rank(
             columns["detection_scores"], detected, image[0], categories=categories, images=images
         )
-        meeting = candidate_pairs.meet(ranked, image[1] * categories + true, images * categories)
-        return labels, self._matches(ranked, meeting, columns, categories)
+        candidates = candidate_pairs.find_candidates(ranked, image[1] * categories + true, images * categories)
+        return labels, self._matches(ranked, candidates, columns, categories)
 
     def _matches(
-        self, ranked: candidate_pairs.Ranked, meeting: candidate_pairs.Meeting, columns: Columns, categories: int
+        self, ranked: candidate_pairs.Ranked, candidates: candidate_pairs.Candidates, columns: Columns, categories: int
     ) -> Matches:
-        rows = ranked.rows[meeting.ranked]
+        rows = ranked.rows[candidates.ranked]
         one = boxes.to_xyxy(columns["detection_boxes"][rows], self.box_format)
-        two = boxes.to_xyxy(columns["ground_truth_boxes"][meeting.truths], self.box_format)
-        pairs = candidate_pairs.candidates(meeting, boxes.voc_pairs(one, two, float(self.inclusive_pixels)), 0.0)
-        thresholds = segments.real(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
-        visitor, truth, state = assignment.argmax(pairs, thresholds, strict=self.strict)
-        hard = columns["ground_truth_difficult"][meeting.truths].bool()
+        two = boxes.to_xyxy(columns["ground_truth_boxes"][candidates.truths], self.box_format)
+        pairs = candidate_pairs.overlapping(candidates, boxes.voc_pairs(one, two, float(self.inclusive_pixels)), 0.0)
+        thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
+        detection, truth, state = assignment.argmax(pairs, thresholds, strict=self.strict)
+        hard = columns["ground_truth_difficult"][candidates.truths].bool()
         # a detection of a difficult ground truth is no item: matched, but not real
         found = (state == 1) | ((state == 0) & hard[truth])
-        order = torch.argsort(meeting.ranked[visitor])
+        order = torch.argsort(candidates.ranked[detection])
         cells = assignment.Cells(thresholds, 1)
         return Matches(
             ranked=ranked,
-            at=meeting.ranked[visitor[order]],
-            won=cells.pack(found[:, order]),
+            at=candidates.ranked[detection[order]],
+            matched=cells.pack(found[:, order]),
             real=cells.pack((found & ~hard[truth])[:, order]),
             inside=torch.ones((1, len(ranked.rows)), dtype=torch.bool, device=rows.device),
-            truth_group=meeting.group,
-            sought=~hard[None],
+            truth_group=candidates.group,
+            valid=~hard[None],
             categories=categories,
             cells=cells,
         )
@@ -113,7 +113,7 @@ class VocEvaluation:
         return zero_dimensional(found)
 
 
-def voc_evaluation_of(
+def voc_settings_of(
     *,
     box_format: str,
     iou_threshold: float | Sequence[float],
@@ -121,7 +121,7 @@ def voc_evaluation_of(
     inclusive_pixels: bool,
     strict: bool,
     validate_args: bool = True,
-) -> VocEvaluation:
+) -> VocSettings:
     """Settings as given, checked."""
     if isinstance(iou_threshold, int | float):
         checks.fraction("iou_threshold", iou_threshold)
@@ -131,6 +131,6 @@ def voc_evaluation_of(
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)
     for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict), ("validate_args", validate_args)):
         checks.boolean(name, value)
-    return VocEvaluation(
+    return VocSettings(
         box_format, tuple(map(float, iou_threshold)), interpolation, inclusive_pixels, strict, validate_args
     )

@@ -13,7 +13,7 @@ _KEPT = 4
 _latest: deque[tuple[list[tuple[weakref.ref[Tensor], int]], Callable[..., Any], Any]] = deque(maxlen=_KEPT)
 
 
-def once(make: Callable[[], Made], key: Callable[..., Any], tensors: Sequence[Tensor]) -> Made:
+def memoize(make: Callable[[], Made], key: Callable[..., Any], tensors: Sequence[Tensor]) -> Made:
     """``make()``, or what it gave the last time for the very same tensors, if nothing has been written to them since.
 
     The last few results are kept as long as their tensors live; none of inference tensors, for torch does not count

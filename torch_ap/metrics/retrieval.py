@@ -90,8 +90,8 @@ class RetrievalMAP(ChanceQueries):
     @property
     def convention(self) -> Convention:
         """Which average precision is computed: ``top_k``, ``denominator``, ``interpolation``, ``ties``."""
-        assert isinstance(self._evaluation.measure, Convention)
-        return self._evaluation.measure
+        assert isinstance(self._settings.measure, Convention)
+        return self._settings.measure
 
     def _usual(self) -> dict[str, Any]:
         ties = Convention.of_queries(None, "min", self.convention.interpolation, None).ties

@@ -37,7 +37,7 @@ def bin_of(scores: Tensor, thresholds: Tensor) -> Tensor:
     if scores.is_floating_point() and not thresholds.is_floating_point():
         thresholds = _rounded_up(thresholds)
     elif thresholds.is_floating_point() and not scores.is_floating_point():
-        up = segments.real(thresholds).ceil()
+        up = segments.as_float64(thresholds).ceil()
         reachable = (up < _BEYOND).sum()
         thresholds = up.clamp(-_BEYOND, _BEYOND - _STEP).to(torch.int64)
     dtype = torch.promote_types(scores.dtype, thresholds.dtype)
@@ -49,7 +49,7 @@ def bin_of(scores: Tensor, thresholds: Tensor) -> Tensor:
 
 def _rounded_up(whole: Tensor) -> Tensor:
     """The least float64 that is at least each whole number."""
-    near = segments.real(whole)
+    near = segments.as_float64(whole)
     short = (near < _BEYOND) & (near.clamp(max=_BEYOND - _STEP).to(torch.int64) < whole)
     return torch.where(short, torch.nextafter(near, torch.full_like(near, torch.inf)), near)
 
@@ -76,7 +76,7 @@ def count(
     place = ((column * cells + bin_of(table, thresholds)) * 2 + hit).flatten()
     if weight is None and counted is None:
         return segments.count(place, columns * cells * 2).reshape(columns, cells, 2)
-    amount = torch.ones_like(place) if weight is None else segments.real(spread(weight, table).flatten())
+    amount = torch.ones_like(place) if weight is None else segments.as_float64(spread(weight, table).flatten())
     if counted is not None:
         amount = amount * spread(counted, table).flatten()
     totals = amount.new_zeros(columns * cells * 2).index_add_(0, place, amount)

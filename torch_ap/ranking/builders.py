@@ -1,6 +1,6 @@
-"""Scores and relevance to hit curves, by whichever road is fastest; all roads give the same curve.
+"""Scores and relevance to hit curves, by whichever algorithm is fastest; all algorithms give the same curve.
 
-| input | road |
+| input | algorithm |
 |---|---|
 | one ranking or long columns, no weights, CPU | *count*: sort the values, search the distinct hit scores among them |
 | many rankings, no weights, CPU | those of :mod:`torch_ap.ranking.rows` and, in any order, :mod:`torch_ap.ranking.shuffled` |
@@ -35,7 +35,7 @@ def from_scores(
     lengths: Tensor | None = None,
     weight: Tensor | None = None,
     m: Tensor | None = None,
-    every_group: bool = False,
+    keep_all_groups: bool = False,
 ) -> HitCurve:
     """The hit curves of rankings by descending score.
 
@@ -47,10 +47,10 @@ def from_scores(
         lengths: (S,) items of each ranking, if that is known, and then their items may come in any order.
         weight: (N,) non-negative weights.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
-        every_group: keep tie groups without a hit as entries too.
+        keep_all_groups: keep tie groups without a hit as entries too.
     """
     relevant = order.as_flags(relevant)
-    simple = weight is None and not every_group and scores.is_cpu
+    simple = weight is None and not keep_all_groups and scores.is_cpu
     if segment is None and simple:
         return _counted(scores, relevant, m)
     if segment is None:
@@ -58,7 +58,7 @@ def from_scores(
     elif simple:
         return _many_on_cpu(scores, relevant, segment, segments_count, lengths, m)
     offsets = segments.from_counts(segments.count(segment, segments_count) if lengths is None else lengths)
-    return _packed(scores, relevant, segment, offsets, m, weight, every_group)
+    return _packed(scores, relevant, segment, offsets, m, weight, keep_all_groups)
 
 
 def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | None = None) -> HitCurve:
@@ -80,7 +80,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
 
 
 def from_columns(
-    scores: Tensor, relevant: Tensor, *, weight: Tensor | None = None, every_group: bool = False
+    scores: Tensor, relevant: Tensor, *, weight: Tensor | None = None, keep_all_groups: bool = False
 ) -> HitCurve:
     """One ranking a column.
 
@@ -88,10 +88,10 @@ def from_columns(
         scores: (N, C) any real dtype, no NaN.
         relevant: (N, C) bool or 0/1 integers; or (N,) integer class ids, where column c counts class c as relevant.
         weight: (N,) or (N, C) non-negative weights.
-        every_group: keep tie groups without a hit as entries too.
+        keep_all_groups: keep tie groups without a hit as entries too.
     """
     items, columns = scores.shape
-    simple = weight is None and not every_group and scores.is_cpu
+    simple = weight is None and not keep_all_groups and scores.is_cpu
     if simple and items >= _SHORT_COLUMN:
         return _counted_columns(scores, relevant)
     width = max(1, _ITEMS_A_BLOCK // max(items, 1))
@@ -114,7 +114,7 @@ def from_columns(
             segment=(across - first).repeat_interleave(items),
             segments_count=len(block),
             weight=weights,
-            every_group=every_group,
+            keep_all_groups=keep_all_groups,
         )
         blocks.append(curve)
     return hit_curve.join(blocks)
@@ -141,7 +141,7 @@ def _packed(
     offsets: Tensor,
     m: Tensor | None,
     weight: Tensor | None = None,
-    every_group: bool = False,
+    keep_all_groups: bool = False,
 ) -> HitCurve:
     """Any rankings on any device, by one sort of all items."""
     group_keys, levels = packing.group_keys(scores, segment)
@@ -150,11 +150,11 @@ def _packed(
         group_keys, relevant = packed >> 1, (packed & 1).bool()
     else:
         places = order.argsort(group_keys)
-        group_keys, relevant, weight = group_keys[places], relevant[places], segments.real(weight[places])
+        group_keys, relevant, weight = group_keys[places], relevant[places], segments.as_float64(weight[places])
     last = torch.ones_like(relevant)
     torch.ne(group_keys[1:], group_keys[:-1], out=last[:-1])
     curve = hit_curve.from_ordered(
-        relevant, last, offsets, score=group_keys, weight=weight, m=m, every_group=every_group
+        relevant, last, offsets, score=group_keys, weight=weight, m=m, keep_all_groups=keep_all_groups
     )
     assert curve.score is not None
     return replace(curve, score=packing.scores_of(curve.score, levels, scores.dtype))
@@ -183,15 +183,15 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
 
 def _count_in_threads(given: Array, flags: Array, threads: int) -> tuple[tuple[Array, ...], Array]:
     """The tie groups, and the sorted scores of the hits."""
-    spans = order.spans(len(given), threads)
-    with order.crew(threads) as share:
-        hit_scores = np.concatenate(share(lambda span: given[span][flags[span]], spans))
+    slices = order.slices(len(given), threads)
+    with order.thread_pool(threads) as pool_map:
+        hit_scores = np.concatenate(pool_map(lambda span: given[span][flags[span]], slices))
         if len(hit_scores) * _MANY_HITS > len(given):
-            spans = [slice(None)]
-        chunks = share(
-            lambda span: order.sort_in_place(hit_scores if span is None else given[span].copy()), [*spans, None]
+            slices = [slice(None)]
+        chunks = pool_map(
+            lambda span: order.sort_in_place(hit_scores if span is None else given[span].copy()), [*slices, None]
         )
-        return _count_groups(chunks[:-1], hit_scores, share, threads), hit_scores
+        return _count_groups(chunks[:-1], hit_scores, pool_map, threads), hit_scores
 
 
 def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
@@ -224,14 +224,14 @@ def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
 
 
 def _count_groups(
-    chunks: Sequence[Array], hit_scores: Array, share: Callable[..., Any] = map, threads: int = 1
+    chunks: Sequence[Array], hit_scores: Array, pool_map: Callable[..., Any] = map, threads: int = 1
 ) -> tuple[Array, ...]:
     """The tie groups that hold a hit, best first.
 
     Args:
         chunks: sorted arrays that hold all scores between them.
         hit_scores: (H,) sorted scores of the hits.
-        share: runs a function over parts, on threads.
+        pool_map: runs a function over parts, on threads.
         threads: how many parts.
 
     Returns:
@@ -257,7 +257,7 @@ def _count_groups(
         np.subtract(size, at_or_below, out=items_above[place][::-1])
         score[place] = ascending[part][::-1]
 
-    list(share(fill, order.spans(groups, threads)))
+    list(pool_map(fill, order.slices(groups, threads)))
     return hits, items, hits_above, items_above, score
 
 

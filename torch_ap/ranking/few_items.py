@@ -1,6 +1,6 @@
 """Hit curves of few items, in as few passes as there can be: a dozen calls of NumPy cost more than the work they do.
 
-| input | road |
+| input | algorithm |
 |---|---|
 | one ranking | *searched*: the distinct hit scores among all, sorted by themselves |
 | several, none of which ties two scores, of 32 bits | *keyed*: one sort of (ranking, score, relevance) |

@@ -89,12 +89,12 @@ class HitCurve:
         return self.hits.is_floating_point()
 
     @property
-    def hits_through(self) -> Tensor:
+    def cumulative_hits(self) -> Tensor:
         """(E,) h at the end of the group."""
         return self.hits_above + self.hits
 
     @property
-    def items_through(self) -> Tensor:
+    def cumulative_items(self) -> Tensor:
         """(E,) rank t of the group's last item."""
         return self.items_above + self.items
 
@@ -104,7 +104,7 @@ class HitCurve:
         """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
         if isinstance(self.hits, Tensor) and self.hits.is_cpu:
             return arrays.tensor(self.native.precision)
-        return segments.real(self.hits_through) / segments.real(self.items_through)
+        return segments.as_float64(self.cumulative_hits) / segments.as_float64(self.cumulative_items)
 
     @property
     def hits_seen(self) -> Tensor:
@@ -209,7 +209,7 @@ def from_ordered(
     score: Tensor | None = None,
     weight: Tensor | None = None,
     m: Tensor | None = None,
-    every_group: bool = False,
+    keep_all_groups: bool = False,
 ) -> HitCurve:
     """The curve of items that are already in order: rankings end to end, best item first.
 
@@ -220,7 +220,7 @@ def from_ordered(
         score: (N,) the items' scores, for ``HitCurve.score``.
         weight: (N,) float64 item weights.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
-        every_group: keep the tie groups without a hit as well.
+        keep_all_groups: keep the tie groups without a hit as well.
     """
     ends = last.nonzero().squeeze(1)
     ones = torch.ones_like(relevant, dtype=torch.int64) if weight is None else weight
@@ -229,7 +229,7 @@ def from_ordered(
     first = torch.searchsorted(ends, offsets[:-1])
     above = [_before(x[ends], first) for x in through]
     hits, items = (x[ends] - before for x, before in zip(through, above, strict=True))
-    if not every_group:
+    if not keep_all_groups:
         kept = (hits > 0).nonzero().squeeze(1)
         ends, hits, items, *above = (x[kept] for x in (ends, hits, items, *above))
     return HitCurve(

@@ -168,7 +168,7 @@ def workers(size: int) -> int:
     return min(torch.get_num_threads(), os.cpu_count() or 1) if size >= _THREADING_PAYS else 1
 
 
-def spans(size: int, parts: int) -> list[slice]:
+def slices(size: int, parts: int) -> list[slice]:
     """``range(size)`` in so many slices of nearly equal length."""
     cuts = [size * part // parts for part in range(parts + 1)]
     return [slice(first, last) for first, last in itertools.pairwise(cuts)]
@@ -180,8 +180,8 @@ def blocks(span: slice, size: int) -> list[slice]:
 
 
 @contextmanager
-def crew(threads: int) -> Iterator[Callable[[Callable[[Task], Answer], Iterable[Task]], list[Answer]]]:
-    """``share(work, tasks)`` as often as wanted on the same threads; the answers come in the order of the tasks."""
+def thread_pool(threads: int) -> Iterator[Callable[[Callable[[Task], Answer], Iterable[Task]], list[Answer]]]:
+    """``pool_map(work, tasks)`` as often as wanted on the same threads; the answers come in the order of the tasks."""
     if threads <= 1:
         yield lambda work, tasks: [work(task) for task in tasks]
         return
@@ -191,14 +191,14 @@ def crew(threads: int) -> Iterator[Callable[[Callable[[Task], Answer], Iterable[
 
 def in_threads(work: Callable[[Task], Answer], tasks: Iterable[Task], threads: int) -> list[Answer]:
     """``[work(task) for task in tasks]`` on ``threads`` threads; the answers come in the order of the tasks."""
-    with crew(threads) as share:
-        return share(work, tasks)
+    with thread_pool(threads) as pool_map:
+        return pool_map(work, tasks)
 
 
 def extremes(values: Array) -> tuple[int, int]:
     """The least and the greatest of whole numbers, one at least."""
     threads = workers(len(values))
-    ends = in_threads(lambda part: (values[part].min(), values[part].max()), spans(len(values), threads), threads)
+    ends = in_threads(lambda part: (values[part].min(), values[part].max()), slices(len(values), threads), threads)
     lows, highs = zip(*ends, strict=True)
     return int(min(lows)), int(max(highs))
 
@@ -206,6 +206,6 @@ def extremes(values: Array) -> tuple[int, int]:
 def bincount(values: Array, bins: int) -> Array:
     """How often each of 0 to ``bins`` - 1 occurs: (bins,) int64."""
     threads = workers(len(values))
-    counts = in_threads(lambda part: np.bincount(values[part], minlength=bins), spans(len(values), threads), threads)
+    counts = in_threads(lambda part: np.bincount(values[part], minlength=bins), slices(len(values), threads), threads)
     total: Array = np.stack(counts).sum(0)
     return total

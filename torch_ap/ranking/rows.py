@@ -1,12 +1,12 @@
 """Rankings that lie end to end on CPU, as the rows of a table: a value sort of each row, and no index.
 
-| rankings | road |
+| rankings | algorithm |
 |---|---|
 | more hits than rows, scores of 32 bits and fewer | *packed*: sorted as hit keys |
 | else, with one hit score a row at most | *compared*: every score with it, no sort |
 | else | *searched*: scores sorted alone, and one binary search for all hits |
 
-Only counts leave this module, so each road gives the same curve, to the last bit.
+Only counts leave this module, so each algorithm gives the same curve, to the last bit.
 """
 
 import numpy as np

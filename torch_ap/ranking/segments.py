@@ -18,7 +18,7 @@ Values = TypeVar("Values", Tensor, Array)
 _FIRST = np.zeros(1, np.int64)
 
 
-def real(values: Values, *, copy: bool = False) -> Values:
+def as_float64(values: Values, *, copy: bool = False) -> Values:
     """``values`` as float64, or as float32 on the devices that have no float64 (MPS); ``copy`` for new memory."""
     if not isinstance(values, Tensor):
         return values.astype(np.float64, copy=copy)

@@ -1,11 +1,11 @@
 """Rankings whose items come in any order, on CPU: (ranking, reversed score) in one int64, and a value sort.
 
-| hits | road |
+| hits | algorithm |
 |---|---|
 | many | *packed*: relevance rides along in the lowest bit; each thread sorts rankings of its own |
 | few | *searched*: chunks are sorted unmerged, and every hit is looked up in each: counts from chunks add up |
 
-Only counts leave this module, so each road gives the same curve, to the last bit.
+Only counts leave this module, so each algorithm gives the same curve, to the last bit.
 """
 
 import numpy as np
@@ -78,7 +78,7 @@ def _searched(scores: Tensor, ranking: Tensor, wanted: Array) -> tuple[Array, Ar
         return order.equal_range(order.sort_in_place(keys), wanted)
 
     threads = order.workers(len(scores))
-    chunks = order.spans(len(scores), max(threads, -(-len(scores) // _KEYS_A_CHUNK)))
+    chunks = order.slices(len(scores), max(threads, -(-len(scores) // _KEYS_A_CHUNK)))
     ranges = order.in_threads(locate, chunks, threads)
     below, at_or_below = (np.sum(side, axis=0) for side in zip(*ranges, strict=True))
     return below, at_or_below

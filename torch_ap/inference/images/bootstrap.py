@@ -1,4 +1,4 @@
-"""The bootstrap over units that hold many items of many rankings: over images, for the mAP of detectors."""
+"""The bootstrap over images that hold many items of many rankings: over images, for the mAP of detectors."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,60 +8,60 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference import bootstrap, rules
-from torch_ap.inference.images.replicates import UnitPlan
-from torch_ap.inference.images.resampled_rankings import Interpolation, RankedUnits
+from torch_ap.inference.images.replicates import ResampledAP
+from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings
 from torch_ap.inference.interval import Ends, Interval, logit
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.inference.student import normal_quantile
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
-__all__ = ["METHODS", "RankedUnits", "unit_interval", "unit_replicates"]
+__all__ = ["METHODS", "ResampledRankings", "image_interval", "image_replicates"]
 
 METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 
 
-def unit_replicates(
-    systems: Sequence[RankedUnits], resampling: Resampling, interpolation: Interpolation = None
+def image_replicates(
+    systems: Sequence[ResampledRankings], resampling: Resampling, interpolation: Interpolation = None
 ) -> Tensor:
-    """The mean AP over the rankings that have something to find, of each system in B resamples of the units.
+    """The mean AP over the rankings that have something to find, of each system in B resamples of the images.
 
     Args:
-        systems: X of the same units, which all see the same resamples.
+        systems: X of the same images, which all see the same resamples.
         resampling: how many, from which generator, in how much memory.
-        interpolation: as for :meth:`RankedUnits.average_precision`.
+        interpolation: as for :meth:`ResampledRankings.average_precision`.
 
     Returns:
         (B, X) float64; NaN for a resample in which nothing is relevant.
     """
-    device, units = systems[0].unit.device, systems[0].units
+    device, images = systems[0].image.device, systems[0].images
     if device.type == "cpu":
         return _on_cpu(systems, resampling, interpolation)
     width = max(size_of(ranked, interpolation) for ranked in systems)
     generator, parts = resampling.on(device), []
-    ones = torch.ones(units, dtype=torch.int64, device=device)
-    for span in resampling.spans(width):
-        weights = multinomial_on_device(generator, ones, (ones * units)[:1].expand(len(span)))
+    ones = torch.ones(images, dtype=torch.int64, device=device)
+    for span in resampling.batches(width):
+        weights = multinomial_on_device(generator, ones, (ones * images)[:1].expand(len(span)))
         each = [ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems]
         parts.append(torch.stack(each, 1))
     return torch.cat(parts)
 
 
-def size_of(ranked: RankedUnits, interpolation: Interpolation) -> int:
+def size_of(ranked: ResampledRankings, interpolation: Interpolation) -> int:
     """About how many numbers one replicate holds."""
     levels = len(interpolation) if isinstance(interpolation, Tensor) else 0
-    return 2 * len(ranked.unit) + 8 * len(ranked.event_item) + 4 * len(ranked.ranking_list) * levels
+    return 2 * len(ranked.image) + 8 * len(ranked.event_item) + 4 * len(ranked.ranking_list) * levels
 
 
-def _on_cpu(systems: Sequence[RankedUnits], resampling: Resampling, interpolation: Interpolation) -> Tensor:
-    plans, ones = [UnitPlan(ranked, interpolation) for ranked in systems], np.ones(systems[0].units, np.int64)
+def _on_cpu(systems: Sequence[ResampledRankings], resampling: Resampling, interpolation: Interpolation) -> Tensor:
+    plans, ones = [ResampledAP(ranked, interpolation) for ranked in systems], np.ones(systems[0].images, np.int64)
 
     def one(rng: np.random.Generator) -> list[float]:
         weights = multinomial(rng, ones, len(ones))
         return [_mean_of_known(plan(weights)) for plan in plans]
 
-    seed, size = resampling.seed(), sum(len(ranked.unit) + 8 * len(ranked.event_item) for ranked in systems)
-    drawn = [x for span in resampling.spans(size) for x in rows(one, generators(seed, span), size)]
+    seed, size = resampling.seed(), sum(len(ranked.image) + 8 * len(ranked.event_item) for ranked in systems)
+    drawn = [x for span in resampling.batches(size) for x in rows(one, generators(seed, span), size)]
     return torch.tensor(drawn, dtype=torch.float64)
 
 
@@ -70,28 +70,28 @@ def _mean_of_known(values: Array) -> float:
     return float(known.mean()) if len(known) else np.nan
 
 
-def unit_interval(
-    ranked: RankedUnits,
+def image_interval(
+    ranked: ResampledRankings,
     *,
     level: float = 0.95,
     method: str = "bootstrap-basic",
     interpolation: Interpolation = None,
     resampling: Resampling | None = None,
 ) -> Interval:
-    """A confidence interval for mean AP by the bootstrap over units.
+    """A confidence interval for mean AP by the bootstrap over images.
 
-    The estimand is the limit that mean AP tends to as units are added, not its mean over samples of so many.
+    The estimand is the limit that mean AP tends to as images are added, not its mean over samples of so many.
 
     Args:
         ranked: the rankings.
         level: nominal coverage, in (0, 1).
         method: one of those above; "bootstrap-basic" is cut at 0 and 1.
-        interpolation: as for :meth:`RankedUnits.average_precision`.
+        interpolation: as for :meth:`ResampledRankings.average_precision`.
         resampling: None for 1,000 replicates that repeat.
 
     Returns:
         :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors; NaN where nothing is relevant, or all
-        stands in one unit.
+        stands in one image.
 
     Raises:
         TypeError, ValueError: for a level outside (0, 1), an unknown method, or a ``resampling`` that is none.
@@ -111,33 +111,33 @@ def unit_interval(
     rows), because interpolation takes maxima. A resample has fewer different images still and lies above it again:
     "bootstrap-percentile" doubles the bias, "bootstrap-basic", which mirrors the replicates, takes it off.
 
-    Source: Efron (1979); Davison & Hinkley (1997), section 5.2; units are drawn with all that they hold.
+    Source: Efron (1979); Davison & Hinkley (1997), section 5.2; images are drawn with all that they hold.
 
     Example:
         >>> import torch
-        >>> from torch_ap.inference.images.bootstrap import RankedUnits, unit_interval
+        >>> from torch_ap.inference.images.bootstrap import ResampledRankings, image_interval
         >>> hits, one = torch.tensor([True, False, True, True, False, False]), torch.tensor([0, 6])
-        >>> ranked = RankedUnits(
-        ...     unit=torch.arange(6), counted=torch.ones(6, dtype=torch.bool), offsets=one,
+        >>> ranked = ResampledRankings(
+        ...     image=torch.arange(6), counted=torch.ones(6, dtype=torch.bool), offsets=one,
         ...     event_item=hits.nonzero()[:, 0], event_hit=hits[hits], event_counts=hits[hits],
         ...     event_offsets=torch.tensor([0, 3]), ranking_list=torch.tensor([0]),
-        ...     relevant_unit=hits.nonzero()[:, 0], relevant_list=torch.zeros(3, dtype=torch.int64), units=6,
+        ...     relevant_image=hits.nonzero()[:, 0], relevant_list=torch.zeros(3, dtype=torch.int64), images=6,
         ... )
-        >>> round(float(unit_interval(ranked).estimate), 4)
+        >>> round(float(image_interval(ranked).estimate), 4)
         0.8056
     """
     rules.level(level)
     how = rules.resampling(resampling)
     checks.one_of("method", method, METHODS)
-    every = torch.ones(1, ranked.units, dtype=torch.int64, device=ranked.unit.device)
+    every = torch.ones(1, ranked.images, dtype=torch.int64, device=ranked.image.device)
     estimate = ranked.average_precision(every, interpolation).nanmean()
     nan = torch.full_like(estimate, torch.nan)
     empty = Interval(estimate, nan, nan, nan, level, method, "iid")
     if bool(torch.isnan(estimate)):
         return replace(empty, reason="nothing is relevant")
-    if ranked.units < 2:
-        return replace(empty, reason="one unit, which has no spread: the ends are NaN")
-    values = unit_replicates([ranked], how, interpolation)[:, 0]
+    if ranked.images < 2:
+        return replace(empty, reason="one image, which has no spread: the ends are NaN")
+    values = image_replicates([ranked], how, interpolation)[:, 0]
     error = bootstrap.standard_error(values)
     if bool(torch.isnan(error)):
         return replace(empty, reason="fewer than two resamples have anything to find")

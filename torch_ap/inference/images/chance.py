@@ -1,4 +1,4 @@
-"""What chance gives the rankings of a :class:`RankedUnits`: the items of each list in random order.
+"""What chance gives the rankings of a :class:`ResampledRankings`: the items of each list in random order.
 
 Hits stay hits, and what drops out of a ranking stays out. Interpolated AP of a random order has no closed form of its
 mean. That of the plain sum has one, so only what interpolation adds to it is simulated, which spreads two to seven
@@ -13,14 +13,20 @@ from torch import Tensor
 
 from torch_ap.inference import rules
 from torch_ap.inference.images.bootstrap import size_of
-from torch_ap.inference.images.resampled_rankings import Interpolation, RankedUnits, envelope, from_zero, needed_hits
+from torch_ap.inference.images.resampled_rankings import (
+    Interpolation,
+    ResampledRankings,
+    envelope,
+    from_zero,
+    needed_hits,
+)
 from torch_ap.inference.random_ranking import expected_average_precision
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.ranking import order, segments
 
 
-def chance_of_units(
-    ranked: RankedUnits, *, interpolation: Interpolation = None, resampling: Resampling | None = None
+def chance_of_images(
+    ranked: ResampledRankings, *, interpolation: Interpolation = None, resampling: Resampling | None = None
 ) -> Tensor:
     r"""The mean over all orders of the items of each list, of mean AP over the rankings that have something to find.
 
@@ -31,7 +37,7 @@ def chance_of_units(
 
     Args:
         ranked: the rankings.
-        interpolation: as for :meth:`RankedUnits.average_precision`; None, for the plain sum, needs no replicates.
+        interpolation: as for :meth:`ResampledRankings.average_precision`; None, for the plain sum, needs no replicates.
         resampling: how many orders, from which generator; None for 1,000 that repeat.
 
     Returns:
@@ -51,7 +57,7 @@ class Shuffles:
 
     Args:
         ranked: the rankings.
-        interpolation: as for :meth:`RankedUnits.average_precision`.
+        interpolation: as for :meth:`ResampledRankings.average_precision`.
 
     Attributes:
         ranked, interpolation: as given.
@@ -61,21 +67,21 @@ class Shuffles:
         expected: 0-d float64, the mean of the mean plain AP over all orders.
     """
 
-    def __init__(self, ranked: RankedUnits, interpolation: Interpolation) -> None:
+    def __init__(self, ranked: ResampledRankings, interpolation: Interpolation) -> None:
         self.ranked, self.interpolation = ranked, interpolation
-        self.items, lists = len(ranked.unit), len(ranked.offsets) - 1
+        self.items, lists = len(ranked.image), len(ranked.offsets) - 1
         self.bits = 63 - self.items.bit_length() - lists.bit_length()
         self._counted, self._all_count = ranked.counted.to(torch.int64), bool(ranked.counted.all())
-        place = torch.arange(self.items, device=ranked.unit.device)
+        place = torch.arange(self.items, device=ranked.image.device)
         self._line = (segments.ids(ranked.offsets) << (63 - lists.bit_length())) | place
         ranking = segments.ids(ranked.event_offsets)
         self.ranking, self._hit_item = ranking[ranked.event_hit], ranked.event_item[ranked.event_hit]
         self._count_changes(ranking)
-        every = torch.ones(1, ranked.units, dtype=torch.int64, device=place.device)
+        every = torch.ones(1, ranked.images, dtype=torch.int64, device=place.device)
         self._m = ranked.relevant(every)[0]
         self._known = (self._m > 0).nonzero().squeeze(1)
         self._edges = segments.from_counts(segments.count(self.ranking, len(self._m)))
-        self._through = torch.arange(1, len(self.ranking) + 1, device=place.device) - self._edges[self.ranking]
+        self._cumulative = torch.arange(1, len(self.ranking) + 1, device=place.device) - self._edges[self.ranking]
         self.expected = self._mean(self._plain())
 
     def _count_changes(self, ranking: Tensor) -> None:
@@ -104,7 +110,7 @@ class Shuffles:
         Args:
             random: (b, N) int64 in [0, 2^bits), by which the items of each list are sorted.
         """
-        precision = self._through / segments.real(self._counted_through(self._shuffled(random)))
+        precision = self._cumulative / segments.as_float64(self._cumulative_counted(self._shuffled(random)))
         height = envelope(precision, self._edges)
         gain = -self._area(precision)
         if self._reaches is None:
@@ -130,7 +136,7 @@ class Shuffles:
         item = order.sort(self._line | (random << width)) & ((1 << width) - 1)
         return torch.empty_like(item).scatter_(1, item, torch.arange(self.items, device=item.device).expand_as(item))
 
-    def _counted_through(self, place: Tensor) -> Tensor:
+    def _cumulative_counted(self, place: Tensor) -> Tensor:
         """(b, H) items that count through each hit; the hits of each ranking in their new order."""
         start, size = self.ranked.offsets[self.ranked.ranking_list], self.items
         line = order.sort(place[:, self._hit_item] + self.ranking * size)
@@ -152,11 +158,11 @@ class Shuffles:
 def _gains(shuffles: Shuffles, resampling: Resampling) -> Tensor:
     """(B,) what interpolation adds, in random orders."""
     ranked, interpolation = shuffles.ranked, shuffles.interpolation
-    size, device, parts = size_of(ranked, interpolation) + 4 * shuffles.items, ranked.unit.device, []
+    size, device, parts = size_of(ranked, interpolation) + 4 * shuffles.items, ranked.image.device, []
     bound = 1 << shuffles.bits
     if device.type != "cpu":
         generator = resampling.on(device)
-        for span in resampling.spans(size):
+        for span in resampling.batches(size):
             shape = (len(span), shuffles.items)
             parts.append(shuffles(torch.randint(bound, shape, generator=generator, device=device)))
         return torch.cat(parts)
@@ -165,6 +171,6 @@ def _gains(shuffles: Shuffles, resampling: Resampling) -> Tensor:
         return shuffles(torch.from_numpy(rng.integers(bound, size=(1, shuffles.items))))
 
     seed = resampling.seed()
-    for span in resampling.spans(size):
+    for span in resampling.batches(size):
         parts += rows(one, generators(seed, span), size)
     return torch.cat(parts)

@@ -5,12 +5,12 @@ The matching inside an image does not depend on how often the image was drawn, s
 
 import torch
 
-from torch_ap.inference.images.resampled_rankings import RankedUnits
+from torch_ap.inference.images.resampled_rankings import ResampledRankings
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
 
 
-def ranked_images(matches: Matches, images: int, area: int = 0) -> RankedUnits:
+def ranked_images(matches: Matches, images: int, area: int = 0) -> ResampledRankings:
     """The T * K rankings of one area range, those of the first threshold first, over the K categories' detections.
 
     A matched detection is a hit, or drops out where its ground truth is ignored; any other is a miss, or is no item
@@ -23,14 +23,14 @@ def ranked_images(matches: Matches, images: int, area: int = 0) -> RankedUnits:
     """
     size, ranked = matches.categories, matches.ranked
     counted = matches.inside[area]
-    found, real = (matches.cells.of_range(words, area) for words in (matches.won, matches.real))
+    found, real = (matches.cells.of_range(words, area) for words in (matches.matched, matches.real))
     t, pair = found.nonzero(as_tuple=True)
     item, hit = matches.at[pair], real[t, pair]
-    sought = matches.truth_group[matches.sought[area]]
+    valid = matches.truth_group[matches.valid[area]]
     ranking = t * size + ranked.category[item]
     lists = torch.arange(size, device=item.device)
-    return RankedUnits(
-        unit=ranked.group // size,
+    return ResampledRankings(
+        image=ranked.group // size,
         counted=counted,
         offsets=segments.from_counts(segments.count(ranked.category, size)),
         event_item=item,
@@ -38,7 +38,7 @@ def ranked_images(matches: Matches, images: int, area: int = 0) -> RankedUnits:
         event_counts=hit,
         event_offsets=segments.from_counts(segments.count(ranking, len(found) * size)),
         ranking_list=lists.repeat(len(found)),
-        relevant_unit=sought // size,
-        relevant_list=sought % size,
-        units=images,
+        relevant_image=valid // size,
+        relevant_list=valid % size,
+        images=images,
     )

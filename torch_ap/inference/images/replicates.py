@@ -1,4 +1,4 @@
-"""One replicate of the bootstrap over units on CPU: what does not depend on the weights is laid out once.
+"""One replicate of the bootstrap over images on CPU: what does not depend on the weights is laid out once.
 
 Only hits have places in the running sums. What drops out of a ranking, or comes into it, is rare and kept apart.
 """
@@ -8,23 +8,23 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
-from torch_ap.inference.images.resampled_rankings import Interpolation, RankedUnits
+from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings
 from torch_ap.ranking.order import Array
 
 
-class UnitPlan:
-    """The layout of ranked units for many vectors of weights; a call gives the AP of each ranking under one.
+class ResampledAP:
+    """The layout of ranked images for many vectors of weights; a call gives the AP of each ranking under one.
 
     Args:
         ranked: the rankings, on CPU.
-        interpolation: as for :meth:`RankedUnits.average_precision`.
+        interpolation: as for :meth:`ResampledRankings.average_precision`.
     """
 
-    def __init__(self, ranked: RankedUnits, interpolation: Interpolation) -> None:
+    def __init__(self, ranked: ResampledRankings, interpolation: Interpolation) -> None:
         self._ranked = ranked
         self._interpolated = interpolation is not None
         self._levels = interpolation.double().numpy() if isinstance(interpolation, Tensor) else None
-        self._unit, self._counted = ranked.unit.numpy(), ranked.counted.numpy()
+        self._image, self._counted = ranked.image.numpy(), ranked.counted.numpy()
         self._all_count = bool(self._counted.all())
         self._lists, self._list_edges = ranked.ranking_list.numpy(), ranked.offsets.numpy()[:-1]
         self._rankings = len(self._lists)
@@ -36,12 +36,12 @@ class UnitPlan:
         offsets = ranked.event_offsets.numpy()
         before = np.concatenate([np.zeros(1, np.int64), hit.cumsum()])
         self._hit_item = item[hit]
-        self._hit_unit = self._unit[self._hit_item]
+        self._hit_image = self._image[self._hit_item]
         self._edges = before[offsets]
         self._sizes = np.diff(self._edges)
         delta = ranked.event_counts.numpy().astype(np.int64) - self._counted[item]
         changed = np.flatnonzero(delta)
-        self._change_unit, self._delta = self._unit[item[changed]], delta[changed]
+        self._change_image, self._delta = self._image[item[changed]], delta[changed]
         # how many changes there are up to each hit, and before each ranking
         self._changes = np.searchsorted(changed, np.flatnonzero(hit), "right")
         self._changes_before = np.searchsorted(changed, offsets[:-1])
@@ -55,13 +55,13 @@ class UnitPlan:
         """(S,) float64 AP of each ranking, NaN where nothing is relevant.
 
         Args:
-            weights: (U,) int64, how often each unit occurs.
+            weights: (U,) int64, how often each image occurs.
         """
         ranked = self._ranked
         m = np.bincount(
-            ranked.relevant_list.numpy(), weights[ranked.relevant_unit.numpy()], minlength=len(self._list_edges)
+            ranked.relevant_list.numpy(), weights[ranked.relevant_image.numpy()], minlength=len(self._list_edges)
         ).astype(np.int64)[self._lists]
-        times = weights[self._hit_unit]
+        times = weights[self._hit_image]
         running = _from_zero(times)
         through = running[1:] - np.repeat(running[self._edges[:-1]], self._sizes)
         items = self._items(weights)
@@ -76,12 +76,12 @@ class UnitPlan:
 
     def _items(self, weights: Array) -> Array:
         """Items through each hit."""
-        each = weights[self._unit]
+        each = weights[self._image]
         running = _from_zero(each if self._all_count else each * self._counted)
         items: Array = running[self._hit_item + 1]
         start = running[self._list_edges[self._lists]]
         if len(self._delta):
-            change = _from_zero(weights[self._change_unit] * self._delta)
+            change = _from_zero(weights[self._change_image] * self._delta)
             items += change[self._changes]
             start = start + change[self._changes_before]
         items -= np.repeat(start, self._sizes)

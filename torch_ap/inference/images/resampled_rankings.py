@@ -1,4 +1,4 @@
-"""Rankings of items that belong to units: detections, which belong to images.
+"""Rankings of items that belong to images: detections, which belong to images.
 
 Drawing images with repetition only changes how often each detection and each ground truth counts. The detections stay
 matched and sorted as they are, so a resample is a weight an image, and costs a few running sums.
@@ -17,14 +17,14 @@ Interpolation: TypeAlias = Tensor | Literal["all-points"] | None
 
 
 @dataclass(frozen=True, eq=False)
-class RankedUnits:
-    """Rankings of items that belong to units; S rankings over K lists, of which several may share one.
+class ResampledRankings:
+    """Rankings of items that belong to images; S rankings over K lists, of which several may share one.
 
     A list holds items, best first: the detections of a category. A ranking says what some of them are in it: at one IoU
     threshold, which are true positives, and which drop out or come in. All others of its list are misses.
 
     Attributes:
-        unit: (N,) int64 in [0, U), the unit of each item; lists end to end.
+        image: (N,) int64 in [0, U), the image of each item; lists end to end.
         counted: (N,) bool, whether the item counts in the rankings of its list that say nothing else.
         offsets: (K + 1,) int64, where the items of each list begin and end.
         event_item: (E,) int64, the items that a ranking says something of, ascending in each ranking.
@@ -32,12 +32,12 @@ class RankedUnits:
         event_counts: (E,) bool, whether it counts as an item there; a hit does.
         event_offsets: (S + 1,) int64, where the events of each ranking begin and end.
         ranking_list: (S,) int64, the list of each ranking.
-        relevant_unit: (G,) int64, the unit of each relevant thing.
+        relevant_image: (G,) int64, the image of each relevant thing.
         relevant_list: (G,) int64, the list in whose rankings it is to be found.
-        units: U.
+        images: U.
     """
 
-    unit: Tensor
+    image: Tensor
     counted: Tensor
     offsets: Tensor
     event_item: Tensor
@@ -45,12 +45,12 @@ class RankedUnits:
     event_counts: Tensor
     event_offsets: Tensor
     ranking_list: Tensor
-    relevant_unit: Tensor
+    relevant_image: Tensor
     relevant_list: Tensor
-    units: int
+    images: int
 
     def average_precision(self, weights: Tensor, interpolation: Interpolation = None) -> Tensor:
-        """AP of each ranking when each unit occurs so many times.
+        """AP of each ranking when each image occurs so many times.
 
         Args:
             weights: (b, U) int64, at least 0.
@@ -60,7 +60,7 @@ class RankedUnits:
         Returns:
             (b, S) float64; NaN where nothing is relevant.
         """
-        hits, through, items = self._through(weights)
+        hits, through, items = self._cumulative(weights)
         m = self.relevant(weights)
         precision = torch.where(through > 0, through.to(torch.float64) / items, 0)
         if isinstance(interpolation, Tensor):
@@ -69,12 +69,12 @@ class RankedUnits:
         total = torch.stack([segments.total(row, self.event_offsets) for row in hits * height])
         return torch.where(m > 0, total / m, torch.nan)
 
-    def _through(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _cumulative(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(b, E) hits of each event, hits through it, and items through it."""
         ranking = segments.ids(self.event_offsets)
-        items = from_zero(weights[:, self.unit] * self.counted)
+        items = from_zero(weights[:, self.image] * self.counted)
         start = items[:, self.offsets[self.ranking_list]][:, ranking]
-        times = weights[:, self.unit[self.event_item]]
+        times = weights[:, self.image[self.event_item]]
         change = self.event_counts.to(torch.int64) - self.counted[self.event_item].to(torch.int64)
         hits = times * self.event_hit
         through, changed = (from_zero(x) for x in (hits, times * change))
@@ -85,7 +85,7 @@ class RankedUnits:
     def relevant(self, weights: Tensor) -> Tensor:
         """(b, S) int64 relevant things of each ranking."""
         m = weights.new_zeros(len(weights), len(self.offsets) - 1)
-        return m.index_add_(1, self.relevant_list, weights[:, self.relevant_unit])[:, self.ranking_list]
+        return m.index_add_(1, self.relevant_list, weights[:, self.relevant_image])[:, self.ranking_list]
 
     def _at_levels(self, through: Tensor, precision: Tensor, m: Tensor, levels: Tensor) -> Tensor:
         """Mean over the levels of the highest precision at any recall of at least each: (b, S)."""

@@ -15,7 +15,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 
 def boyd(curve: HitCurve, estimate: Tensor) -> Tensor:
     """AP (1 - AP) / m, of each ranking: (S,) float64 (Boyd, Eng & Page 2013, section 4)."""
-    return estimate * (1 - estimate) / segments.real(curve.m)
+    return estimate * (1 - estimate) / segments.as_float64(curve.m)
 
 
 def survival(curve: HitCurve) -> Tensor:
@@ -27,8 +27,8 @@ def survival(curve: HitCurve) -> Tensor:
     AP ± z SE covers .725 / .885 / 1 at 80% and .908 / .984 / 1 at 95%: mostly too wide. Tied hits count as one
     event each at the rank of their group's end. Returns (S,) float64.
     """
-    t, r = segments.real(curve.items_through), segments.real(curve.hits_through)
-    hits, m = segments.real(curve.hits), segments.real(curve.m)
+    t, r = segments.as_float64(curve.cumulative_items), segments.as_float64(curve.cumulative_hits)
+    hits, m = segments.as_float64(curve.hits), segments.as_float64(curve.m)
     r = r / m[curve.segment]
     pull = hits * (1 - r) / t
     later = 2 * sum_from_below(pull, curve.offsets) - pull
@@ -46,9 +46,9 @@ def sigma_ap(curve: HitCurve) -> Tensor:
     Tied hits take the lowest ranks of their group. Returns (S,) float64.
     """
     single = untied(curve, "pessimistic")
-    n, m = segments.real(curve.n), segments.real(curve.m)
+    n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
     share = m / n
-    t, j = segments.real(single.items_through), segments.real(single.hits_through)
+    t, j = segments.as_float64(single.cumulative_items), segments.as_float64(single.cumulative_hits)
     segment = single.segment
     spread = (n[segment] - t) / (t * (n[segment] - 1).clamp(min=1))
     return share * (1 - share) * segments.total((2 * j - 1) * spread, single.offsets) / (m * m)
