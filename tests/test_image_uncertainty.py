@@ -226,13 +226,13 @@ def test_edges_have_a_defined_answer(case):
     preds, target = scene(1, case)
     kept = next(i for i, image in enumerate(target) if len(image["labels"]))
     one = fed(case, preds[kept : kept + 1], target[kept : kept + 1])
-    assert "one unit" in one.confidence_interval().reason
+    assert "one image" in one.confidence_interval().reason
     found = one.compare(one)
     assert (found.difference, found.p_value) == (0, 1)
     assert "tells the systems apart" in found.reason
     nothing = [{key: column[:0] for key, column in preds[kept].items()}]
     found = one.compare(fed(case, nothing, target[kept : kept + 1]))
-    assert found.difference == 0 or (math.isnan(found.standard_error) and "one unit" in found.reason)
+    assert found.difference == 0 or (math.isnan(found.standard_error) and "one image" in found.reason)
     nothing = [{key: column[:0] for key, column in image.items()} for image in preds]
     blind = fed(case, nothing, target)
     summary = blind.summary(resampling=FEW)

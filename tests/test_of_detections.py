@@ -117,7 +117,7 @@ def test_edges_have_a_defined_answer():
     assert MeanAveragePrecision().confidence_interval().reason == "nothing is relevant"
     preds, target = scene(1)
     one = fed(preds[:1], target[:1]).confidence_interval()
-    assert "one unit" in one.reason
+    assert "one image" in one.reason
     assert math.isnan(one.low)
     metric = fed(preds, target)
     with pytest.raises(ValueError, match="`level`"):

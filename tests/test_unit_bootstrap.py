@@ -109,7 +109,7 @@ def test_basic_ends_are_the_percentiles_mirrored_and_cut():
         assert float(basic.high + plain.low) == pytest.approx(2 * float(basic.estimate))
         assert image_interval(ranked, level=0.8).low == basic.low
     ranked = made(images=5, items=12)
-    ranked = ResampledRankings(**{**vars(ranked), "relevant_unit": ranked.relevant_image % 3})
+    ranked = ResampledRankings(**{**vars(ranked), "relevant_image": ranked.relevant_image % 3})
     cut = image_interval(ranked, level=0.999)
     assert 0 <= cut.low < cut.estimate < cut.high <= 1
     assert cut.low == 0 or cut.high == 1
@@ -125,10 +125,10 @@ def test_replicates_repeat_for_every_chunk():
 
 def test_edges_have_a_defined_answer():
     one = image_interval(made(images=1))
-    assert "one unit" in one.reason
+    assert "one image" in one.reason
     assert math.isnan(one.low)
     none = torch.empty(0, dtype=torch.int64)
-    empty = ResampledRankings(**{**vars(made()), "relevant_unit": none, "relevant_list": none})
+    empty = ResampledRankings(**{**vars(made()), "relevant_image": none, "relevant_list": none})
     assert image_interval(empty).reason == "nothing is relevant"
     with pytest.raises(ValueError, match="`level`"):
         image_interval(made(), level=1)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.test_image_bootstrap import LEVELS, made, slowly
 
-from tests.test_unit_bootstrap import LEVELS, made, slowly
 from torch_ap.inference import Resampling
 from torch_ap.inference.images.bootstrap import image_interval, image_replicates
 from torch_ap.inference.images.comparison import compare_images
@@ -101,7 +101,7 @@ def test_nothing_tells_equal_systems_apart(method, interpolation, change):
 def test_edges_have_a_defined_answer():
     first, second = pair(images=1)
     found = compare_images(first, second)
-    assert found.reason == "one unit, which has no spread"
+    assert found.reason == "one image, which has no spread"
     assert math.isnan(found.p_value)
     assert found.difference != 0
     none = torch.empty(0, dtype=torch.int64)
@@ -109,7 +109,7 @@ def test_edges_have_a_defined_answer():
     found = compare_images(first, second)
     assert found.reason == "nothing is relevant"
     assert math.isnan(found.difference)
-    # one unit holds all that is relevant, and three of four resamples of two images hold it
+    # one image holds all that is relevant, and three of four resamples of two images hold it
     first = made(images=2)
     first = replace(first, relevant_image=torch.zeros_like(first.relevant_image))
     seeds = (torch.Generator().manual_seed(seed) for seed in range(60))

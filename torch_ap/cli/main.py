@@ -72,7 +72,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _note_warning
-        status: int = import_module(f"torch_ap.commands.{given.command}").run(given)
+        status: int = import_module(f"torch_ap.cli.{given.command}").run(given)
     return status
 
 

@@ -55,7 +55,8 @@ def average(values: Tensor, curve: HitCurve, how: str | None, empty_target_actio
         values: (S,) settled values.
         curve: the rankings.
         how: "macro" for the mean, "weighted" for the mean weighted by m, "none" or None for the values themselves.
-        empty_target_action: as for :func:`fill_undefined`; NaN of rankings without relevant items are left out unless it is "nan".
+        empty_target_action: as for :func:`fill_undefined`; NaN of rankings without relevant items are left
+            out unless it is "nan".
 
     Returns:
         0-d, or (S,) for "none"; NaN where no ranking has a value.

@@ -28,7 +28,8 @@ class APSettings:
         convention: which AP is meant.
         thresholds: (T,) ascending, for counts per bin; None for every score.
         average: over the rankings: "macro", "weighted", "micro", "none" or None. One ranking needs none.
-        empty_target_action: what a ranking without relevant items counts as; None for the task's default, with a warning.
+        empty_target_action: what a ranking without relevant items counts as; None for the task's default, with a
+            warning.
     """
 
     inputs: ClassificationInputs

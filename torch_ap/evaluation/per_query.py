@@ -10,12 +10,12 @@ from typing_extensions import Unpack
 from torch_ap.curve import averaging
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.evaluation.queries import MeasureSettings, PerQuery, scalar
-from torch_ap.functional.classification import Action
 from torch_ap.inputs.queries import QueryInputs
 from torch_ap.inputs.query_rankings import rankings_of
 from torch_ap.ranking import few_items
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, query_inputs
+from torch_ap.rules.options import Action
 from torch_ap.runtime import cached
 
 QueryInterpolation: TypeAlias = (

@@ -1,23 +1,22 @@
 """Average precision of classifiers: tensors in, tensors out, no state."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import convention
 from torch_ap.evaluation.average_precision import evaluate, inputs_and_thresholds, settings_of
-
-Thresholds: TypeAlias = int | list[float] | Tensor | None
-Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None
-Normalization: TypeAlias = Literal["none", "sigmoid", "softmax"] | None
-Denominator: TypeAlias = Literal["min", "relevant", "found"]
-Interpolation: TypeAlias = (
-    Literal["11-point", "11-point-arange", "101-point", "all-points", "trapezoid"] | Tensor | None
+from torch_ap.rules.options import (
+    Action,
+    Average,
+    Denominator,
+    Interpolation,
+    NanStrategy,
+    Normalization,
+    Thresholds,
+    Ties,
 )
-Ties: TypeAlias = Literal["grouped", "expected", "optimistic", "pessimistic"]
-Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
-NanStrategy: TypeAlias = Literal["error", "ignore", "warn"]
 
 
 def binary_average_precision(

@@ -8,11 +8,11 @@ from torch import Tensor
 from torch_ap.curve import counts
 from torch_ap.curve.convention import TIES
 from torch_ap.evaluation.average_precision import inputs_and_thresholds, raise_broken
-from torch_ap.functional.classification import Ties
 from torch_ap.inputs.classification import curve_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+from torch_ap.rules.options import Ties
 
 
 class HitCurvePoints(NamedTuple):

@@ -10,11 +10,11 @@ from torch_ap.curve import counts
 from torch_ap.curve.convention import TIES
 from torch_ap.curve.counts import Counts
 from torch_ap.evaluation.average_precision import raise_broken, result_dtype
-from torch_ap.functional.classification import Ties
 from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import bins, builders, order, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+from torch_ap.rules.options import Ties
 
 
 def precision_at_k(

@@ -5,7 +5,7 @@ from typing_extensions import Unpack
 
 from torch_ap.curve.measures import FirstHit
 from torch_ap.evaluation.per_query import QuerySettings, each_query
-from torch_ap.functional.classification import Ties
+from torch_ap.rules.options import Ties
 from torch_ap.runtime import cached
 
 _first_hit = cached.kept(FirstHit)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve import interpolation
-from torch_ap.functional.classification import Interpolation
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
+from torch_ap.rules.options import Interpolation
 
 _INTERPOLATIONS = (None, "11-point", "101-point", "all-points", "trapezoid")
 

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from torch_ap.curve import shape
 from torch_ap.evaluation.average_precision import curve_of_one, result_dtype
-from torch_ap.functional.classification import Ties
 from torch_ap.functional.curves import HitCurvePoints, hit_curve
 from torch_ap.functional.cuts import curve_of_rows
 from torch_ap.functional.given_curves import area_of_precision
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
+from torch_ap.rules.options import Ties
 
 
 class HitCurveHull(NamedTuple):

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from torch_ap.curve import counts
 from torch_ap.evaluation.average_precision import inputs_and_thresholds, raise_broken, result_dtype, warn_of_logits
-from torch_ap.functional.classification import Normalization, Thresholds
 from torch_ap.inputs.classification import Batch, bins_of, counted, curve_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+from torch_ap.rules.options import Normalization, Thresholds
 
 CurveAverage: TypeAlias = Literal["micro", "macro"] | None
 

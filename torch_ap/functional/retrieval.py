@@ -6,8 +6,8 @@ from typing_extensions import Unpack
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.measures import AtRank, RPrecision
 from torch_ap.evaluation.per_query import QueryInterpolation, QuerySettings, each_query
-from torch_ap.functional.classification import Denominator, Ties
 from torch_ap.functional.first_hit import retrieval_hit_rate, retrieval_reciprocal_rank
+from torch_ap.rules.options import Denominator, Ties
 from torch_ap.runtime import cached
 
 __all__ = [

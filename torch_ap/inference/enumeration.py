@@ -1,9 +1,9 @@
 """All ways to give the hits of a ranking to its tie groups: the AP of each, and how many orders of the labels it stands
 for.
 
-Two algorithms list them. *By item* places the rarer of hits and misses one after the other, each in the group of the one
-before or a later one; *by group* gives each group its hits in turn. Both need one step an item, or a group, and no more
-room than the list: a way that has begun can always be ended.
+Two algorithms list them. *By item* places the rarer of hits and misses one after the other, each in the group of the
+one before or a later one; *by group* gives each group its hits in turn. Both need one step an item, or a group, and no
+more room than the list: a way that has begun can always be ended.
 """
 
 import math

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.evaluation.average_precision import APSettings, raise_broken
-from torch_ap.functional.classification import Average, Interpolation
 from torch_ap.inference import rules
 from torch_ap.inference.average_interval import average_interval
 from torch_ap.inference.interval import Interval
@@ -18,6 +17,7 @@ from torch_ap.inference.resampling import Resampling
 from torch_ap.inputs.classification import Batch, ClassificationInputs
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+from torch_ap.rules.options import Average, Interpolation
 
 
 def average_precision_interval(

@@ -12,7 +12,13 @@ from torchmetrics import Metric
 
 from torch_ap.curve.convention import Convention
 from torch_ap.evaluation.average_precision import APSettings, inputs_and_thresholds, raise_broken, warn_of_logits
-from torch_ap.functional.classification import (
+from torch_ap.inputs.classification import Batch, counted
+from torch_ap.metrics import representation
+from torch_ap.metrics.states import Form
+from torch_ap.metrics.uncertainty import UncertainMetric
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.rules.options import (
     Action,
     Average,
     Denominator,
@@ -22,12 +28,6 @@ from torch_ap.functional.classification import (
     Thresholds,
     Ties,
 )
-from torch_ap.inputs.classification import Batch, counted
-from torch_ap.metrics import representation
-from torch_ap.metrics.states import Form
-from torch_ap.metrics.uncertainty import UncertainMetric
-from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
 from torch_ap.runtime import memory
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.measures import AtRank, RPrecision
 from torch_ap.evaluation.per_query import QueryInterpolation
-from torch_ap.functional.classification import Action, Denominator, Ties
 from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.metrics.query_chance import ChanceQueries
+from torch_ap.rules.options import Action, Denominator, Ties
 
 __all__ = [
     "RetrievalFBeta",

@@ -3,7 +3,7 @@
 | input | algorithm |
 |---|---|
 | one ranking or long columns, no weights, CPU | *count*: sort the values, search the distinct hit scores among them |
-| many rankings, no weights, CPU | those of :mod:`torch_ap.ranking.rows` and, in any order, :mod:`torch_ap.ranking.shuffled` |
+| many rankings, no weights, CPU | :mod:`torch_ap.ranking.rows` or, in any order, :mod:`torch_ap.ranking.shuffled` |
 | an accelerator, or rankings of very unequal length | *packed*: (ranking, reversed score, relevance) in one int64 |
 | weights | *indexed*: (ranking, reversed score) in one int64, sorted with indices |
 """

@@ -156,13 +156,6 @@ def as_flags(values: Tensor) -> Tensor:
     return torch.from_numpy(values.numpy().astype(bool))
 
 
-def greatest(values: Tensor) -> Tensor:
-    """The greatest value, 0-d; NaN where there is one. On CPU by NumPy, for the reason that :func:`as_flags` gives."""
-    if values.device.type != "cpu" or values.dtype == torch.bfloat16:
-        return values.max()
-    return torch.as_tensor(values.detach().numpy().max())
-
-
 def workers(size: int) -> int:
     """How many threads work on ``size`` values pays for: one for small inputs, else torch's own setting."""
     return min(torch.get_num_threads(), os.cpu_count() or 1) if size >= _THREADING_PAYS else 1

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import order
 from torch_ap.rules import checks
 
 _NOT_COMPARED = (torch.uint16, torch.uint32, torch.uint64)
@@ -160,7 +159,7 @@ def _extreme_for(rule: int, tensor: Tensor) -> Tensor:
     """A 0-d value that breaks the rule if any value of the tensor does."""
     if rule == _NO_GRADE and tensor.is_floating_point():
         return torch.where(_no_grade(tensor), -1.0, 0.0).min()
-    return tensor.min() if rule in (_NO_GRADE, _NEGATIVE_COUNT) else order.greatest(tensor)  # with NaN, NaN
+    return tensor.min() if rule in (_NO_GRADE, _NEGATIVE_COUNT) else _greatest(tensor)  # with NaN, NaN
 
 
 def _no_grade(value: Tensor) -> Tensor:
@@ -169,3 +168,12 @@ def _no_grade(value: Tensor) -> Tensor:
 
 def _negative(value: Tensor) -> Tensor:
     return value < 0
+
+
+def _greatest(values: Tensor) -> Tensor:
+    """The greatest value, 0-d; NaN where there is one. On CPU by NumPy, which has
+    vectorised reductions of small integers.
+    """
+    if values.device.type != "cpu" or values.dtype == torch.bfloat16:
+        return values.max()
+    return torch.as_tensor(values.detach().numpy().max())
