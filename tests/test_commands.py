@@ -32,7 +32,7 @@ PROGRAM = [sys.executable, "-m", "torch_ap.cli.main"]
 )
 def test_help_and_complaints_import_nothing_heavy(arguments):
     code = (
-        "import sys\nfrom torch_ap import cli\ntry:\n    main.main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "import sys\nfrom torch_ap.cli import main\ntry:\n    main.main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True, text=True)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.test_image_bootstrap import LEVELS, made, slowly
 
+from tests.test_image_bootstrap import LEVELS, made, slowly
 from torch_ap.inference import Resampling, random_average_precision
 from torch_ap.inference.images.chance import Shuffles, chance_of_images
 from torch_ap.inference.images.resampled_rankings import ResampledRankings

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.test_image_bootstrap import LEVELS, made, slowly
 
+from tests.test_image_bootstrap import LEVELS, made, slowly
 from torch_ap.inference import Resampling
 from torch_ap.inference.images.bootstrap import image_interval, image_replicates
 from torch_ap.inference.images.comparison import compare_images
