@@ -56,13 +56,13 @@ def peer(name: str, scenes: Scenes, limits: list[int] | None = None) -> Callable
 
     def run() -> None:
         with contextlib.redirect_stdout(io.StringIO()):
-            evaluation = evaluate(truth, results, "bbox")
+            settings = evaluate(truth, results, "bbox")
             if limits is not None:
-                evaluation.params.maxDets = limits
-            evaluation.evaluate()
-            evaluation.accumulate()
+                settings.params.maxDets = limits
+            settings.evaluate()
+            settings.accumulate()
             if limits is None:  # its summary knows one set of limits only
-                evaluation.summarize()
+                settings.summarize()
 
     return run
 

@@ -184,9 +184,9 @@ def computes(metric: Any, args: tuple[Tensor, ...]) -> Call:
 
 def forget() -> None:
     """Empty what our metrics keep of rankings that were made before."""
-    from torch_ap.metrics import shared
+    from torch_ap.metrics import memoize
 
-    shared._latest.clear()
+    memoize._latest.clear()
 
 
 def loop(call: Call, times: int, device: str) -> Call:

@@ -69,7 +69,7 @@ def picture(metric: MeanAveragePrecision, path: str) -> None:
     figure, axis = pyplot.subplots()
     for place, name in enumerate(NAMES):
         entries = slice(int(curve.offsets[place]), int(curve.offsets[place + 1]))
-        recall = curve.hits_through[entries] / curve.m[place]
+        recall = curve.cumulative_hits[entries] / curve.m[place]
         axis.plot(recall.numpy(), curve.precision[entries].numpy(), label=name)
     axis.set(xlabel="recall", ylabel="precision", title="IoU 0.5")
     axis.legend()

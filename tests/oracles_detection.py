@@ -84,19 +84,19 @@ def pycocotools_eval(preds, target, *, kind="bbox", thresholds=None, levels=None
             results = COCO()
             results.dataset = {**truth.dataset, "annotations": []}
             results.createIndex()
-        evaluation = COCOeval(truth, results, kind)
+        settings = COCOeval(truth, results, kind)
         if thresholds is not None:
-            evaluation.params.iouThrs = np.array(thresholds)
+            settings.params.iouThrs = np.array(thresholds)
         if levels is not None:
-            evaluation.params.recThrs = np.array(levels)
+            settings.params.recThrs = np.array(levels)
         if limits is not None:
-            evaluation.params.maxDets = list(limits)
+            settings.params.maxDets = list(limits)
         if areas is not None:
-            evaluation.params.areaRng = [list(bounds) for bounds in areas]
-            evaluation.params.areaRngLbl = [str(i) for i in range(len(areas))]
-        evaluation.evaluate()
-        evaluation.accumulate()
-    return evaluation
+            settings.params.areaRng = [list(bounds) for bounds in areas]
+            settings.params.areaRngLbl = [str(i) for i in range(len(areas))]
+        settings.evaluate()
+        settings.accumulate()
+    return settings
 
 
 def voc_ap(preds, target, label, threshold, *, pixel, strict, eleven):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests import oracles
 from tests.strategies import FLOATS, rankings
 from torch_ap import functional
-from torch_ap.core import builders
-from torch_ap.core.average_precision import average_precision
-from torch_ap.core.convention import DENOMINATORS, TIES
-from torch_ap.core.hit_curve import from_bins
+from torch_ap.curve.average_precision import average_precision
+from torch_ap.curve.convention import DENOMINATORS, TIES
+from torch_ap.ranking import builders
+from torch_ap.ranking.hit_curve import from_bins
 
 
 def ap(scores, relevant, **settings):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 
 from tests.strategies import tables
-from torch_ap.core import bins
+from torch_ap.ranking import bins
 
 THRESHOLDS = torch.tensor([-1.0, 0.0, 0.5])
 

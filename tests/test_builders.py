@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests import oracles
 from tests.strategies import FLOATS, SCORES, rankings, tables
-from torch_ap.core import builders, hit_curve, order
-from torch_ap.core.builders import from_columns, from_scores
-from torch_ap.core.convention import Convention
+from torch_ap.curve.convention import Convention
+from torch_ap.ranking import builders, hit_curve, order
+from torch_ap.ranking.builders import from_columns, from_scores
 
 FIELDS = ["hits", "items", "hits_above", "items_above", "score", "offsets", "n", "m"]
 
@@ -144,7 +144,7 @@ def test_bins_of_every_score_are_the_curve(ranking):
 @given(rankings())
 def test_every_group_adds_only_groups_without_hits(ranking):
     scores, relevant = (torch.tensor(x) for x in ranking)
-    every = from_scores(scores, relevant, every_group=True)
+    every = from_scores(scores, relevant, keep_all_groups=True)
     assert len(every.hits) == len(set(ranking[0]))
     assert [entry for entry in entries(every) if entry[0]] == entries(from_scores(scores, relevant))
 

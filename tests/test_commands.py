@@ -14,16 +14,16 @@ import pytest
 import torch
 
 import torch_ap
-from torch_ap import cli
-from torch_ap.commands.diagnosis import Evidence, causes
-from torch_ap.core.convention import TIES
-from torch_ap.core.messages import shown
+from torch_ap.cli import main
+from torch_ap.cli.diagnosis import Evidence, causes
+from torch_ap.curve.convention import TIES
 from torch_ap.files import entries, trec_names
 from torch_ap.files.trec import read_run
 from torch_ap.files.voc import read_voc
+from torch_ap.rules.messages import shown
 
 HEAVY = ("torch", "numpy", "torchmetrics", "scipy")
-PROGRAM = [sys.executable, "-m", "torch_ap.cli"]
+PROGRAM = [sys.executable, "-m", "torch_ap.cli.main"]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ PROGRAM = [sys.executable, "-m", "torch_ap.cli"]
 )
 def test_help_and_complaints_import_nothing_heavy(arguments):
     code = (
-        "import sys\nfrom torch_ap import cli\ntry:\n    cli.main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "import sys\nfrom torch_ap.cli import main\ntry:\n    main.main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True, text=True)
@@ -82,8 +82,8 @@ def test_what_libraries_say_to_programmers_is_not_noted(monkeypatch, capsys):
         warnings.warn("of the data", stacklevel=2)
         return 0
 
-    monkeypatch.setattr("torch_ap.commands.trec.run", run)
-    assert cli.main(["trec", "a", "b"]) == 0
+    monkeypatch.setattr("torch_ap.cli.trec.run", run)
+    assert main.main(["trec", "a", "b"]) == 0
     assert capsys.readouterr().err == "torch-ap: of the data\n"
 
 
@@ -91,7 +91,7 @@ def test_what_libraries_say_to_programmers_is_not_noted(monkeypatch, capsys):
 def test_a_full_disk_is_one_line(trec, monkeypatch, capsys):
     with open("/dev/full", "w") as full:  # noqa: PTH123
         monkeypatch.setattr(sys, "stdout", full)
-        assert cli.main(trec[len(PROGRAM) :]) == 2
+        assert main.main(trec[len(PROGRAM) :]) == 2
         monkeypatch.undo()
     assert capsys.readouterr().err.splitlines()[-1].endswith("No space left on device")
 
@@ -110,7 +110,7 @@ def test_a_line_without_end_takes_no_time(pack, tmp_path, capsys):
     else:
         path.write_bytes(gzip.compress(b"q Q0 d 1 2 t\n" + bytes(1 << 25), 1))
     started = time.process_time()
-    assert cli.main(["trec", str(path), str(path)]) == 2
+    assert main.main(["trec", str(path), str(path)]) == 2
     assert time.process_time() - started < 5
     assert capsys.readouterr().err.startswith(f"torch-ap: {path}, line ")
 
@@ -129,7 +129,7 @@ def test_lines_up_to_a_mebibyte_are_read_wherever_they_stand(tmp_path):
 def test_ranks_for_scores_are_noted(tmp_path, capsys):
     (tmp_path / "qrels").write_text("q 0 a 1\n")
     (tmp_path / "run").write_text("".join(f"q Q0 {d} x {rank} t\n" for rank, d in enumerate("bacd", 1)))
-    assert cli.main(["trec", str(tmp_path / "qrels"), str(tmp_path / "run"), "-m", "map"]) == 0
+    assert main.main(["trec", str(tmp_path / "qrels"), str(tmp_path / "run"), "-m", "map"]) == 0
     assert "the scores of its first query rise by one a line, as ranks do" in capsys.readouterr().err
 
 
@@ -138,11 +138,11 @@ def test_an_empty_run_among_others(tmp_path, capsys):
     (tmp_path / "run").write_text("q Q0 a 1 2 t\n")
     (tmp_path / "none").write_text("# nothing\n")
     command = ["trec", *(str(tmp_path / name) for name in ("qrels", "run", "none")), "-m", "map"]
-    assert cli.main([*command, "-c"]) == 2
+    assert main.main([*command, "-c"]) == 2
     assert capsys.readouterr().out == ""
-    assert cli.main([*command, "-c", "--allow-empty"]) == 0
+    assert main.main([*command, "-c", "--allow-empty"]) == 0
     assert capsys.readouterr().out.split()[-2:] == ["0.5000", "0.0000"]
-    assert cli.main([*command, "--allow-empty", "--json"]) == 0
+    assert main.main([*command, "--allow-empty", "--json"]) == 0
     found = json.loads(capsys.readouterr().out, parse_constant=lambda x: pytest.fail(f"{x} is no JSON"))
     assert [measures["map"]["all"] for measures in found.values()] == [1, None]
 
@@ -177,7 +177,7 @@ def coco(tmp_path):
             truth["images"] = [{"id": one} for one in range(20)]
         (tmp_path / "truth.json").write_text(json.dumps(truth))
         (tmp_path / "found.json").write_text(json.dumps([change(one) for one in found]))
-        return cli.main(["coco", str(tmp_path / "truth.json"), str(tmp_path / "found.json"), *further])
+        return main.main(["coco", str(tmp_path / "truth.json"), str(tmp_path / "found.json"), *further])
 
     return run
 
@@ -242,7 +242,7 @@ def test_nothing_is_said_of_real_results(kind, public_data, capsys):
     if kind == "segm":
         pytest.importorskip("pycocotools")
     found = folder / f"instances_val2014_fake{kind}100_results.json"
-    assert cli.main(["coco", str(folder / "instances_val2014_100.json"), str(found), "--iou-type", kind]) == 0
+    assert main.main(["coco", str(folder / "instances_val2014_100.json"), str(found), "--iou-type", kind]) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -252,7 +252,7 @@ def test_no_results_are_an_error_but_for_allow_empty(coco, tmp_path, capsys):
     said = capsys.readouterr()
     assert said.err == f"torch-ap: {tmp_path / 'none.json'}: holds no detections (--allow-empty lets it pass)\n"
     assert said.out == ""
-    assert cli.main(["coco", str(tmp_path / "truth.json"), str(tmp_path / "none.json"), "--allow-empty"]) == 0
+    assert main.main(["coco", str(tmp_path / "truth.json"), str(tmp_path / "none.json"), "--allow-empty"]) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -296,7 +296,7 @@ def as_format(corners, box_format):
 
 
 def value(capsys, *arguments):
-    status = cli.main(["voc", *map(str, arguments), "--json"])
+    status = main.main(["voc", *map(str, arguments), "--json"])
     said = capsys.readouterr()
     return (json.loads(said.out)["map"] if status == 0 else None), said.err
 
@@ -446,16 +446,16 @@ def test_a_class_without_truths_is_a_dash_in_tables_and_as_peers_have_it_in_json
     found = [{**box, "score": 0.9}, {**box, "category_id": 2, "score": 0.8}]
     (tmp_path / "found.json").write_text(json.dumps(found))
     files = [str(tmp_path / name) for name in ("truth.json", "found.json")]
-    assert cli.main(["coco", *files, "--per-class"]) == 0
+    assert main.main(["coco", *files, "--per-class"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split() == ["dog", "-", "-", "-", "-", "0", "1", "0", "1"]
-    assert cli.main(["coco", *files, "--per-class", "--json"]) == 0
+    assert main.main(["coco", *files, "--per-class", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["per_class"]["ap"] == [pytest.approx(1), -1]
     for folder, line in (("truth", "cat"), ("found", "cat 0.9"), ("found", "dog 0.8")):
         (tmp_path / folder).mkdir(exist_ok=True)
         with (tmp_path / folder / "1.txt").open("a") as file:
             file.write(f"{line} 10 10 30 30\n")
     folders = [str(tmp_path / name) for name in ("truth", "found")]
-    assert cli.main(["voc", *folders]) == 0
+    assert main.main(["voc", *folders]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == ["dog", "-"]
-    assert cli.main(["voc", *folders, "--json"]) == 0
+    assert main.main(["voc", *folders, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["per_class"] == {"cat": 1, "dog": None}

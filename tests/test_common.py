@@ -9,7 +9,7 @@ import torch
 from torchmetrics import SumMetric
 
 from tests.cases import CASES
-from torch_ap.core import batch as door
+from torch_ap.inputs import classification as inputs
 
 BATCHES = [(40,), (1, 39), (13, 0, 20, 7), (1,) * 40]
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -344,4 +344,4 @@ def test_values_on_a_device_are_checked_at_compute(case, data):
 
 
 def test_the_table_marks_what_is_ignored():
-    assert door.counted(torch.tensor([0, 1, 255], dtype=torch.uint8)).tolist() == [True, True, False]
+    assert inputs.counted(torch.tensor([0, 1, 255], dtype=torch.uint8)).tolist() == [True, True, False]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy import stats
 
-from torch_ap.cli import main
-from torch_ap.commands.compare_runs import DIFFERENCES, RATIOS, compared, comparisons, tables
+from torch_ap.cli.compare_runs import DIFFERENCES, RATIOS, compared, comparisons, tables
+from torch_ap.cli.main import main
 from torch_ap.files.report import Result
 
 

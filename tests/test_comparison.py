@@ -13,7 +13,7 @@ from scipy import stats
 from benchmarks.coverage import many_systems, systems
 from tests import oracles_inference as oracles
 from torch_ap import BinaryAveragePrecision, RetrievalMAP, inference
-from torch_ap.commands.compare_runs import compared
+from torch_ap.cli.compare_runs import compared
 from torch_ap.files.report import Result
 from torch_ap.functional import binary_average_precision
 from torch_ap.inference import Resampling, compare_rankings

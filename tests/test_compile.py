@@ -13,7 +13,7 @@ from torchmetrics import MetricCollection
 import torch_ap
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from tests.modes import life, quiet, same
-from torch_ap.core import untraced
+from torch_ap.runtime import untraced
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -19,9 +19,10 @@ from sklearn.metrics import (
 from tests import oracles
 from tests.strategies import rankings
 from torch_ap import functional
-from torch_ap.core import bins, builders, counts
-from torch_ap.core.convention import TIES
-from torch_ap.core.counts import Counts
+from torch_ap.curve import counts
+from torch_ap.curve.convention import TIES
+from torch_ap.curve.counts import Counts
+from torch_ap.ranking import bins, builders
 
 
 def curve_of(ranking):

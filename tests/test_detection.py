@@ -144,7 +144,7 @@ def test_packed_form_and_box_formats_agree(seed):
 
 
 def test_own_iou_as_function_and_as_matrices():
-    from torch_ap.core.detection.boxes import all_pairs, coco_pairs
+    from torch_ap.geometry.boxes import all_pairs, coco_pairs
 
     def own(one, two, crowd):
         rows = torch.arange(len(one))

@@ -7,7 +7,7 @@ import torch.distributed as dist
 import torch_ap
 from tests.cases import CASES
 from tests.two_ranks import RankError
-from torch_ap.core import checks
+from torch_ap.rules import checks
 
 SHARES = {"unequal": (27, 13), "empty_rank": (40, 0)}
 

@@ -21,10 +21,10 @@ from torch_ap.inference import (
     recall_at_k_interval,
 )
 from torch_ap.inference.comparison import METHODS as TESTS
+from torch_ap.inference.images.bootstrap import METHODS as UNIT_METHODS
+from torch_ap.inference.images.bootstrap import image_interval
 from torch_ap.inference.methods import METHODS
 from torch_ap.inference.query_mean import METHODS as QUERY_METHODS
-from torch_ap.inference.units.bootstrap import METHODS as UNIT_METHODS
-from torch_ap.inference.units.bootstrap import unit_interval
 from torch_ap.metrics.image_uncertainty import UncertainImages
 from torch_ap.metrics.query_uncertainty import UncertainQueries
 from torch_ap.metrics.uncertainty import UncertainMetric
@@ -140,7 +140,7 @@ def test_intervals_of_detectors_cover_what_their_docstring_says():
     found = [[row[5] for row in measured(scenes, str(images)) if row[4] == "95%"] for images in (50, 200, 800)]
     found.append([row[3] for row in measured(rare, "40", "300") if row[2].startswith("bootstrap")][: len(UNIT_METHODS)])
     named = [row[3] for row in measured(scenes, "50") if row[4] == "95%"]
-    lines = [x.split()[-3:] for x in unit_interval.__doc__.splitlines() if " images  " in x]
+    lines = [x.split()[-3:] for x in image_interval.__doc__.splitlines() if " images  " in x]
     assert (named, found) == (list(UNIT_METHODS), lines)
 
 

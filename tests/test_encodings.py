@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from torch_ap import cli
+from torch_ap.cli import main
 
 PLAIN = {"xyxy": "x1 y1 x2 y2", "xywh": "x y width height", "cxcywh": "centre x, centre y, width, height"}
 
@@ -193,7 +193,7 @@ SIZED = ("coco", "voc")
 
 
 def said(capsys, command):
-    assert cli.main(command) == 0
+    assert main.main(command) == 0
     return capsys.readouterr().err
 
 

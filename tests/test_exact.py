@@ -13,11 +13,14 @@ from torch_ap import (
     RetrievalMAP,
     VOCMeanAveragePrecision,
 )
-from torch_ap.core import bins, checks, interpolation, memory
-from torch_ap.core.batch import ignored_of
-from torch_ap.core.hit_curve import from_ordered
-from torch_ap.core.queries.door import QueryDoor
+from torch_ap.curve import interpolation
 from torch_ap.functional import binary_average_precision, counts_at_threshold, retrieval_average_precision
+from torch_ap.inputs.classification import ignored_of
+from torch_ap.inputs.queries import QueryInputs
+from torch_ap.ranking import bins
+from torch_ap.ranking.hit_curve import from_ordered
+from torch_ap.rules import checks
+from torch_ap.runtime import memory
 
 WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 REAL = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -124,7 +127,7 @@ def test_relevance_levels_do_not_wrap(level):
             if dtype == torch.bool
             else torch.cat([extremes(dtype), torch.arange(3).to(dtype)])
         )
-        found = QueryDoor(relevance_level=level)._relevance(target).tolist()
+        found = QueryInputs(relevance_level=level)._relevance(target).tolist()
         # a fraction is read in the dtype of floats, as comparison reads it; whole numbers are what they are
         read = torch.tensor(level, dtype=dtype).item() if dtype.is_floating_point and level % 1 else level
         assert found == [int(x >= read) for x in target.tolist()], dtype

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 
-from torch_ap import cli
+from torch_ap.cli import main
 from torch_ap.files.coco import read_coco
 from torch_ap.functional.detection import coco_mean_average_precision
 from torch_ap.metrics.detection import MeanAveragePrecision
@@ -47,7 +47,7 @@ def said(tmp_path, capsys):
             content = content if isinstance(content, bytes) else json.dumps(content).encode()
             (tmp_path / f"{name}.json").write_bytes(content)
         paths = [str(tmp_path / f"{name}.json") for name in ("truth", "found")]
-        status = cli.main(["coco", *paths, "--iou-type", kind, "--json"])
+        status = main.main(["coco", *paths, "--iou-type", kind, "--json"])
         return status, *capsys.readouterr()
 
     return run
@@ -298,11 +298,11 @@ def numbers_of_pycocotools(truth, found, kind):
                 annotation["area"] = (
                     np.prod(annotation["bbox"][2:]) if boxes else mask.area(images.annToRLE(annotation))
                 )
-        evaluation = COCOeval(images, images.loadRes(copy.deepcopy(found)), kind)
-        evaluation.evaluate()
-        evaluation.accumulate()
-        evaluation.summarize()
-    return evaluation.stats.tolist()
+        settings = COCOeval(images, images.loadRes(copy.deepcopy(found)), kind)
+        settings.evaluate()
+        settings.accumulate()
+        settings.summarize()
+    return settings.stats.tolist()
 
 
 def compressed(found):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from torch_ap import cli
+from torch_ap.cli import main
 from torch_ap.files.coco import read_coco
 from torch_ap.files.voc import read_voc
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
@@ -89,14 +89,14 @@ def test_masks_of_real_images_and_the_metric_on_lists():
 @needs_data
 def test_the_command_prints_coco_s_lines(capsys):
     truth, found = real("bbox")
-    assert cli.main(["coco", str(truth), str(found), "--per-class"]) == 0
+    assert main.main(["coco", str(truth), str(found), "--per-class"]) == 0
     lines = capsys.readouterr().out.splitlines()
     published = (pathlib.Path(FOLDER) / "coco_val2014_100" / "val2014_fake_eval_res.txt").read_text()
     wanted = published[published.index("type=bbox") :].splitlines()[3:15]
     assert [line.replace(" ", "") for line in lines[:12]] == [line.replace(" ", "") for line in wanted]
     assert lines[12].split() == ["class", "ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp"]
     assert lines[13].split()[0] == "person"
-    assert cli.main(["coco", str(truth), str(found), "--json"]) == 0
+    assert main.main(["coco", str(truth), str(found), "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out).values()) == BOXES
 
 
@@ -107,17 +107,17 @@ def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path, monkeypatch):
     fewer, nothing = tmp_path / "fewer.json", tmp_path / "nothing.json"
     fewer.write_text(json.dumps(json.loads(found.read_text())[::2]))
     nothing.write_text("[]")
-    assert cli.main(["coco", str(truth), str(found), "--interval", "--compare", str(fewer), "--json"]) == 0
+    assert main.main(["coco", str(truth), str(found), "--interval", "--compare", str(fewer), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["map_low"] < said["map"] < said["map_high"]
     # the scores of these made-up detections are random
     assert said["map_chance"] == pytest.approx(said["map"], abs=0.01)
     assert said["compared"]["low"] < said["compared"]["difference"] < said["compared"]["high"] < 0
     assert said["compared"]["p_value"] < 0.05
-    assert cli.main(["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing)]) == 2
+    assert main.main(["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing)]) == 2
     assert capsys.readouterr().err == f"torch-ap: {nothing}: holds no detections (--allow-empty lets it pass)\n"
     command = ["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing), "--allow-empty"]
-    assert cli.main(command) == 0
+    assert main.main(command) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[12:] == [
         "95% interval of the mean 0.0000 to 0.0000; chance, the scores shuffled, 0.0000",
@@ -222,7 +222,7 @@ def test_broken_entries_are_named(files, spoil, message, capsys):
     paths = write()
     with pytest.raises(ValueError, match=message):
         read_coco(*paths)
-    assert cli.main(["coco", *map(str, paths)]) == 2
+    assert main.main(["coco", *map(str, paths)]) == 2
     assert capsys.readouterr().err.startswith("torch-ap: ")
 
 
@@ -258,15 +258,15 @@ def test_voc_folders(voc, truths, detections, capsys):
     assert data.images == ["one", "two"]
     assert data.target["difficult"].tolist() == [0, 1]
     assert float(voc_mean_average_precision(data.preds, data.target)["map"]) == 0.5
-    assert cli.main(["voc", str(voc / truths), str(voc / detections)]) == 0
+    assert main.main(["voc", str(voc / truths), str(voc / detections)]) == 0
     assert capsys.readouterr().out.split() == ["cat", "0.5000", "mean", "0.5000"]
-    assert cli.main(["voc", str(voc / truths), str(voc / detections), "--json", "--interpolation", "11-point"]) == 0
+    assert main.main(["voc", str(voc / truths), str(voc / detections), "--json", "--interpolation", "11-point"]) == 0
     assert json.loads(capsys.readouterr().out)["map"] == pytest.approx(0.5)
-    assert cli.main(["voc", str(voc / truths), str(voc / detections), "--interval"]) == 0
+    assert main.main(["voc", str(voc / truths), str(voc / detections), "--interval"]) == 0
     lines = capsys.readouterr().out.splitlines()
     # a class with one object, and two detections in random order: (1 + 1/2) / 2
     assert lines[2] == "95% interval of the mean 0.5000 to 0.5000; chance, the scores shuffled, 0.7500"
-    assert cli.main(["voc", str(voc / truths), str(voc / detections), "--interval", "--json"]) == 0
+    assert main.main(["voc", str(voc / truths), str(voc / detections), "--interval", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "map": 0.5, "map_low": 0.5, "map_high": 0.5, "map_chance": 0.75, "per_class": {"cat": 0.5},
     }  # fmt: skip

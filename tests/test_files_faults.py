@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from torch_ap import cli
+from torch_ap.cli import main
 from torch_ap.files.coco import read_coco
 from torch_ap.files.trec import read_qrels, read_run
 from torch_ap.files.voc import read_voc
@@ -79,7 +79,7 @@ def here(tmp_path, monkeypatch):
 
 def refused(command, path, capsys, line=True):
     """The one line that the command ends with: it names the file and, where ``line``, a line of it."""
-    status = cli.main(command)
+    status = main.main(command)
     said = capsys.readouterr()
     assert status == 2
     assert said.out == ""
@@ -116,13 +116,13 @@ ENCODINGS = {
 @pytest.mark.parametrize("reader", READERS)
 def test_a_mark_and_line_ends_of_windows_change_nothing(reader, here, capsys):
     path, command = write(here, reader)
-    assert cli.main(command) == 0
+    assert main.main(command) == 0
     wanted = capsys.readouterr()
     assert wanted.err == ""
     data = path.read_bytes()
     for spoil in HARMLESS.values():
         path.write_bytes(spoil(data))
-        assert cli.main(command) == 0
+        assert main.main(command) == 0
         assert capsys.readouterr() == wanted
 
 
@@ -144,7 +144,7 @@ def test_what_xml_declares_must_be_true_of_its_characters(declared, here, capsys
     (here / "found" / "one.txt").write_text("chat 0.5 1 2 30 44")
     head = f"<?xml version='1.0' encoding='{declared}'?>"
     path.write_text(head + XML.format(1).replace("\u00e4", "a"), encoding="ascii")
-    assert cli.main(command) == 0
+    assert main.main(command) == 0
     assert capsys.readouterr().out.split()[:2] == ["chat", "1.0000"]
     path.write_text(head + XML.format(1), encoding="utf-8")
     if declared.lower() == "utf-8":
@@ -286,7 +286,7 @@ def test_errors_show_the_beginning_of_long_values(reader, old, here, capsys):
 def test_complaints_about_arguments_show_their_beginning(arguments, here, capsys):
     write(here, "run")
     try:
-        status = cli.main([*arguments, "x" * 3000])
+        status = main.main([*arguments, "x" * 3000])
     except SystemExit as error:
         status = error.code
     assert status == 2

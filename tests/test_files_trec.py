@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from torch_ap import cli
-from torch_ap.commands.progress import Bar
+from torch_ap.cli import main
+from torch_ap.cli.progress import Bar
 from torch_ap.files import columns, report
 from torch_ap.files.judged import judge
 from torch_ap.files.trec import read_qrels, read_run
@@ -70,7 +70,7 @@ def test_published_values_by_the_command(name, folder, capsys):
     expected = published(folder / name)
     measures = [x for measure in dict.fromkeys(measure for measure, _ in expected) for x in ("-m", measure)]
     files = [str(folder / qrels_name), str(folder / run_name)]
-    assert cli.main(["trec", *files, "--convention", "trec10", *flags, *measures]) == 0
+    assert main.main(["trec", *files, "--convention", "trec10", *flags, *measures]) == 0
     printed = {tuple(line.split()[:2]): line.split()[2] for line in capsys.readouterr().out.splitlines()[1:]}
     assert {pair: printed[pair] for pair in expected} == expected
 
@@ -202,7 +202,7 @@ def test_pipes_are_read_alike(pack, tmp_path, pipe):
 def test_the_command_reads_pipes(two_runs, pipe, capsys):
     files = [str(pipe(f"pipe {place}", Path(path).read_bytes())) for place, path in enumerate(two_runs[:2])]
     for paths in (two_runs[:2], files):
-        assert cli.main(["trec", *paths, "-m", "map"]) == 0
+        assert main.main(["trec", *paths, "-m", "map"]) == 0
         assert capsys.readouterr().out.splitlines()[1].split() == ["map", "all", "0.5000"]
 
 
@@ -288,11 +288,11 @@ def test_empty_files(tmp_path):
 def test_an_empty_file_is_named(text, empty, two_runs, capsys, tmp_path):
     paths = two_runs[:2]
     paths[empty] = str(write(tmp_path, text, "empty"))
-    assert cli.main(["trec", *paths]) == 2
+    assert main.main(["trec", *paths]) == 2
     also = " (--allow-empty lets it pass)" if empty else ""
     said = f"torch-ap: {paths[empty]}: the file holds no lines, but for blank ones and comments{also}\n"
     assert capsys.readouterr().err == said
-    assert cli.main(["trec", *paths, "-c"]) == 2
+    assert main.main(["trec", *paths, "-c"]) == 2
     assert capsys.readouterr().err == said
 
 
@@ -344,7 +344,7 @@ def two_runs(tmp_path):
 
 
 def test_two_runs_are_two_columns(two_runs, capsys):
-    assert cli.main(["trec", *two_runs, "-m", "map", "-m", "P@1", "--per-query"]) == 0
+    assert main.main(["trec", *two_runs, "-m", "map", "-m", "P@1", "--per-query"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["measure", "query", "A", two_runs[2]],
         ["map", "1", "0.5000", "1.0000"],
@@ -369,7 +369,7 @@ def test_means_over_other_queries_are_noted(two_runs, capsys):
         ),
         ([two_runs[0], two_runs[2], "-c"], ""),
     ):
-        assert cli.main(["trec", *arguments]) == 0
+        assert main.main(["trec", *arguments]) == 0
         assert capsys.readouterr().err == note
 
 
@@ -380,42 +380,42 @@ def test_a_query_named_as_the_mean_is(tmp_path, capsys):
     ]
     command = ["trec", *files, "-m", "map"]
     for form in ([], ["--csv"]):
-        assert cli.main([*command, "-q", *form]) == 2
+        assert main.main([*command, "-q", *form]) == 2
         assert capsys.readouterr().err.startswith(f"torch-ap: {files[1]}: query 'all' has the name that --per-query")
-        assert cli.main([*command, *form]) == 0
+        assert main.main([*command, *form]) == 0
         capsys.readouterr()
-    assert cli.main([*command, "-q", "--json"]) == 0
+    assert main.main([*command, "-q", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"A": {"map": {"all": 0.5, "queries": {"all": 0.5}}}}
 
 
 def test_help_says_what_interpolation_needs(capsys):
     with pytest.raises(SystemExit):
-        cli.main(["trec", "--help"])
+        main.main(["trec", "--help"])
     assert "neither iprec nor 11pt_avg" in " ".join(capsys.readouterr().out.split())
 
 
 def test_json_and_csv(two_runs, capsys):
-    assert cli.main(["trec", *two_runs[:2], "-m", "map", "--json", "--per-query"]) == 0
+    assert main.main(["trec", *two_runs[:2], "-m", "map", "--json", "--per-query"]) == 0
     assert json.loads(capsys.readouterr().out) == {"A": {"map": {"all": 0.5, "queries": {"1": 0.5, "2": 0.5}}}}
-    assert cli.main(["trec", *two_runs[:2], "-m", "map", "--csv", "--relevance-level", "2", "-c"]) == 0
+    assert main.main(["trec", *two_runs[:2], "-m", "map", "--csv", "--relevance-level", "2", "-c"]) == 0
     assert capsys.readouterr().out == "measure,query,A\nmap,all,0.5\n"
 
 
 def test_measures_in_one_name_as_trec_eval_takes_them(two_runs, capsys):
-    assert cli.main(["trec", *two_runs[:2], "-m", "P.5,1", "-m", "map_cut.10", "-m", "iprec_at_recall.0.5,1"]) == 0
+    assert main.main(["trec", *two_runs[:2], "-m", "P.5,1", "-m", "map_cut.10", "-m", "iprec_at_recall.0.5,1"]) == 0
     said = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
     assert said == ["P_5", "P_1", "map_cut_10", "iprec_at_recall_0.5", "iprec_at_recall_1"]
     for wrong in ("P.5,", "P.", "P.0", "P.5, 10", "map.5", "iprec_at_recall.2"):
-        assert cli.main(["trec", *two_runs[:2], "-m", wrong, "-m", "map"]) == 2
+        assert main.main(["trec", *two_runs[:2], "-m", wrong, "-m", "map"]) == 2
         assert capsys.readouterr().err.startswith(f"torch-ap: unknown measure {wrong!r}; known are")
 
 
 def test_a_level_that_no_grade_reaches_is_noted(two_runs, capsys):
-    assert cli.main(["trec", *two_runs[:2], "-m", "map", "-l", "9"]) == 0
+    assert main.main(["trec", *two_runs[:2], "-m", "map", "-l", "9"]) == 0
     said = capsys.readouterr()
     assert said.err == f"torch-ap: {two_runs[0]}: no grade is 9 or more, so nothing is relevant\n"
     assert said.out.split()[-1] == "0.0000"
-    assert cli.main(["trec", *two_runs[:2], "-m", "map", "-l", "0"]) == 2
+    assert main.main(["trec", *two_runs[:2], "-m", "map", "-l", "0"]) == 2
     assert capsys.readouterr().err == "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"
 
 
@@ -423,7 +423,7 @@ def test_a_run_of_other_documents_is_noted(two_runs, capsys, tmp_path):
     other = tmp_path / "other"
     lines = [line.split() for line in Path(two_runs[1]).read_text().splitlines()]
     other.write_text("".join(" ".join([*x[:2], "no" + x[2], *x[3:]]) + "\n" for x in lines))
-    assert cli.main(["trec", two_runs[0], two_runs[1], str(other), "-m", "map"]) == 0
+    assert main.main(["trec", two_runs[0], two_runs[1], str(other), "-m", "map"]) == 0
     assert capsys.readouterr().err == f"torch-ap: {other}: none of its documents is relevant by {two_runs[0]}\n"
 
 
@@ -439,7 +439,7 @@ def from_standard_input(monkeypatch, capsys):
             stdin = reader
         with open(stdin) as stream:  # noqa: PTH123
             monkeypatch.setattr(sys, "stdin", stream)
-            done = cli.main(["trec", *map(str, arguments), "-m", "map", "--csv"])
+            done = main.main(["trec", *map(str, arguments), "-m", "map", "--csv"])
         return done, *capsys.readouterr()
 
     return run
@@ -461,7 +461,7 @@ def test_what_was_read_of_standard_input_is_gone(two_runs, tmp_path):
     qrels, run = (Path(path) for path in two_runs[:2])
     longer = tmp_path / "longer"
     longer.write_bytes(b"not a line of a run\n" + run.read_bytes())
-    command = [sys.executable, "-m", "torch_ap.cli", "trec", qrels, "-", "-m", "map", "--csv"]
+    command = [sys.executable, "-m", "torch_ap.cli.main", "trec", qrels, "-", "-m", "map", "--csv"]
     with longer.open("rb", buffering=0) as file:
         assert file.readline() == b"not a line of a run\n"
         done = subprocess.run(command, stdin=file, capture_output=True, check=True, text=True)
@@ -469,17 +469,17 @@ def test_what_was_read_of_standard_input_is_gone(two_runs, tmp_path):
 
 
 def test_standard_input_has_one_reader(two_runs, capsys, monkeypatch, from_standard_input):
-    assert cli.main(["trec", two_runs[0], "-", "-"]) == 2
+    assert main.main(["trec", two_runs[0], "-", "-"]) == 2
     assert capsys.readouterr().err == "torch-ap: - can be given once, since standard input can be read once\n"
     done = from_standard_input(b"q Q0 d 1 x t\n", two_runs[0], "-")
     assert done == (2, "", "torch-ap: -, line 1: 'x' is not a number\n")
     monkeypatch.setattr(sys, "stdin", None)
-    assert cli.main(["trec", two_runs[0], "-"]) == 2
+    assert main.main(["trec", two_runs[0], "-"]) == 2
     assert capsys.readouterr().err == "torch-ap: -: standard input cannot be read\n"
 
 
 def test_default_measures(two_runs, capsys):
-    assert cli.main(["trec", *two_runs]) == 0
+    assert main.main(["trec", *two_runs]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 8
 
 
@@ -497,7 +497,7 @@ def test_default_measures(two_runs, capsys):
 def test_errors_are_one_line(arguments, message, two_runs, capsys, tmp_path):
     other = str(write(tmp_path, "9 0 a 1\n", "other"))
     names = {"QRELS": two_runs[0], "RUN": two_runs[1], "RUN2": other}
-    assert cli.main(["trec", *(names.get(x, x) for x in arguments)]) == 2
+    assert main.main(["trec", *(names.get(x, x) for x in arguments)]) == 2
     said = capsys.readouterr().err
     for name, path in sorted(names.items(), key=lambda pair: -len(pair[0])):
         message = message.replace(name, path)
@@ -508,7 +508,7 @@ def test_errors_are_one_line(arguments, message, two_runs, capsys, tmp_path):
 @pytest.mark.parametrize("arguments", [[], ["trec"], ["trec", "a", "b", "--convention", "best"], ["other"]])
 def test_wrong_usage_is_one_line_too(arguments, capsys):
     with pytest.raises(SystemExit) as exit_:
-        cli.main(arguments)
+        main.main(arguments)
     assert exit_.value.code == 2
     said = capsys.readouterr().err
     assert said.startswith("torch-ap: ")

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from torch_ap import cli
+from torch_ap.cli import main
 from torch_ap.files.image_sizes import image_size, image_sizes
 from torch_ap.files.voc import read_voc
 from torch_ap.files.yolo import class_names, read_yolo
@@ -75,7 +75,7 @@ def scene(tmp_path):
 
 def value(capsys, *arguments):
     """The map that the command gives, and what it says beside it."""
-    assert cli.main(["voc", *map(str, arguments), "--json"]) == 0
+    assert main.main(["voc", *map(str, arguments), "--json"]) == 0
     said = capsys.readouterr()
     return json.loads(said.out), said.err
 
@@ -188,7 +188,7 @@ def test_yolo_files_are_not_scored_as_others(scene, capsys):
     labels, found, xml = scene / "labels" / "val", scene / "yolo", scene / "xml"
     for box_format in ("xyxy", "xywh", "cxcywh"):
         for truths in (labels, xml):
-            assert cli.main(["voc", str(truths), str(found), "--box-format", box_format]) == 2
+            assert main.main(["voc", str(truths), str(found), "--box-format", box_format]) == 2
             said = capsys.readouterr()
             assert said.out == ""
             assert "--format yolo" in said.err or "must have no negative size" in said.err
@@ -200,7 +200,7 @@ def test_scores_behind_the_box_are_not_read_as_coordinates(scene, capsys):
     for path in (scene / "voc").iterdir():
         words = [line.rsplit(" ", 5) for line in path.read_text().splitlines()]
         path.write_text("\n".join(" ".join([name, *numbers[1:], numbers[0]]) for name, *numbers in words))
-    assert cli.main(["voc", str(scene / "xml"), str(scene / "voc")]) == 2
+    assert main.main(["voc", str(scene / "xml"), str(scene / "voc")]) == 2
     assert "the score must stand before the box" in capsys.readouterr().err
 
 
@@ -210,14 +210,14 @@ def test_options_of_the_other_format(scene, capsys):
         (["--names", "x"], "--names has no meaning with --format voc"),
         (["--images", "x"], "--images has no meaning with --format voc"),
     ):
-        assert cli.main(["voc", str(scene / "xml"), str(scene / "voc"), *given]) == 2
+        assert main.main(["voc", str(scene / "xml"), str(scene / "voc"), *given]) == 2
         assert capsys.readouterr().err == f"torch-ap: {said}\n"
 
 
 def test_where_the_images_are(scene, capsys):
     labels, elsewhere = scene / "labels" / "val", scene / "elsewhere"
     labels.rename(elsewhere)
-    assert cli.main(["voc", str(elsewhere), str(scene / "yolo"), "--format", "yolo"]) == 2
+    assert main.main(["voc", str(elsewhere), str(scene / "yolo"), "--format", "yolo"]) == 2
     assert capsys.readouterr().err.startswith(f"torch-ap: {elsewhere}: give the folder of its images, or a file of")
 
 
@@ -228,7 +228,7 @@ def test_no_detections(scene, capsys):
     for further in ([], ["im.0.txt"]):
         for name in further:
             (none / name).write_text("\n")
-        assert cli.main(["voc", str(labels), str(none), "--format", "yolo"]) == 2
+        assert main.main(["voc", str(labels), str(none), "--format", "yolo"]) == 2
         said = capsys.readouterr()
         assert said.out == ""
         assert said.err.startswith(f"torch-ap: {none}: ")

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from torch_ap import RetrievalHitRate, RetrievalMRR
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries import first_hit
+from torch_ap.curve import first_hit
 from torch_ap.functional import retrieval_hit_rate, retrieval_reciprocal_rank
+from torch_ap.ranking.hit_curve import HitCurve
 
 MEASURES = {"reciprocal_rank": first_hit.reciprocal_rank, "hit_rate": first_hit.hit_rate}
 MILLION = 10**6

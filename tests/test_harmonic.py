@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 import torch
 
-from torch_ap.core import harmonic
-from torch_ap.core.harmonic import harmonic_difference, harmonic_step
+from torch_ap.curve import harmonic
+from torch_ap.curve.harmonic import harmonic_difference, harmonic_step
 
 
 def difference(start, length):

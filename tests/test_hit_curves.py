@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from tests import oracles
 from tests.strategies import rankings
 from torch_ap import functional
-from torch_ap.core.convention import TIES
+from torch_ap.curve.convention import TIES
 from torch_ap.inference.chance import RandomHits
 
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torch_ap.core import hit_keys, order
+from torch_ap.ranking import hit_keys, order
 
 INF = float("inf")
 TINY = 2.0**-48

@@ -9,8 +9,8 @@ import torch
 
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
 from torch_ap.inference import Resampling
-from torch_ap.inference.units.bootstrap import unit_replicates
-from torch_ap.inference.units.plan import UnitPlan
+from torch_ap.inference.images.bootstrap import image_replicates
+from torch_ap.inference.images.replicates import ResampledAP
 from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 
 FEW = Resampling(60)
@@ -77,7 +77,7 @@ def test_weights_are_images_written_out(case, seed):
     wanted = [value(fed(case, [preds[i] for i in row], [target[i] for i in row])) for row in drawn]
     found = ranked.average_precision(torch.from_numpy(weights), interpolation).nanmean(1)
     assert found.tolist() == pytest.approx(wanted, abs=1e-12, nan_ok=True)
-    plan = UnitPlan(ranked, interpolation)
+    plan = ResampledAP(ranked, interpolation)
     planned = [float(torch.from_numpy(plan(row)).nanmean()) for row in weights]
     assert planned == pytest.approx(wanted, abs=1e-12, nan_ok=True)
 
@@ -90,14 +90,14 @@ def test_voc_by_the_devkits_rules():
         for row in np.random.default_rng(1).multinomial(8, np.ones(8) / 8, 3):
             drawn = [[side[i] for i in np.repeat(np.arange(8), row)] for side in (preds, target)]
             each = [voc_ap(*drawn, label, 0.5, pixel=1, strict=False, eleven=eleven) for label in range(3)]
-            assert float(np.nanmean(UnitPlan(ranked, interpolation)(row))) == pytest.approx(np.nanmean(each))
+            assert float(np.nanmean(ResampledAP(ranked, interpolation)(row))) == pytest.approx(np.nanmean(each))
 
 
 def test_scenes_have_what_could_go_wrong():
     """Detections of difficult objects, which drop out, and images that hold nothing."""
     dropped = [rankings(fed("voc 2010", *scene(seed, "voc")))[0] for seed in range(8)]
     assert any(bool((~ranked.event_counts).any()) for ranked in dropped)
-    assert any(len(ranked.unit.unique()) < ranked.units for ranked in dropped)
+    assert any(len(ranked.image.unique()) < ranked.images for ranked in dropped)
 
 
 @EVERY
@@ -107,7 +107,7 @@ def test_a_replicate_is_its_images_written_out(case):
     systems = [fed(case, x, target) for x in (preds, other)]
     found = systems[0].compare(systems[1], resampling=Resampling(200))
     (first, interpolation), (second, _) = map(rankings, systems)
-    gaps = unit_replicates((first, second), Resampling(200), interpolation).diff(dim=1)
+    gaps = image_replicates((first, second), Resampling(200), interpolation).diff(dim=1)
     assert found.standard_error == pytest.approx(float(gaps.std()))
     r, slow = np.random.default_rng(1), []
     for _ in range(60):
@@ -226,13 +226,13 @@ def test_edges_have_a_defined_answer(case):
     preds, target = scene(1, case)
     kept = next(i for i, image in enumerate(target) if len(image["labels"]))
     one = fed(case, preds[kept : kept + 1], target[kept : kept + 1])
-    assert "one unit" in one.confidence_interval().reason
+    assert "one image" in one.confidence_interval().reason
     found = one.compare(one)
     assert (found.difference, found.p_value) == (0, 1)
     assert "tells the systems apart" in found.reason
     nothing = [{key: column[:0] for key, column in preds[kept].items()}]
     found = one.compare(fed(case, nothing, target[kept : kept + 1]))
-    assert found.difference == 0 or (math.isnan(found.standard_error) and "one unit" in found.reason)
+    assert found.difference == 0 or (math.isnan(found.standard_error) and "one image" in found.reason)
     nothing = [{key: column[:0] for key, column in image.items()} for image in preds]
     blind = fed(case, nothing, target)
     summary = blind.summary(resampling=FEW)

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import oracles_inference as oracles
-from torch_ap.core import builders, hit_curve
-from torch_ap.core.average_precision import average_precision
+from torch_ap.curve.average_precision import average_precision
 from torch_ap.inference import (
-    at_items,
     average_precision_interval,
     influence,
     influence_blocks,
     interval,
+    item_influence,
     jackknife,
-    published,
 )
 from torch_ap.inference.item_values import misses_of
+from torch_ap.inference.published import variances
 from torch_ap.inference.student import normal_quantile
+from torch_ap.ranking import builders, hit_curve
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "inference_reference.json").read_text())
 
@@ -55,7 +55,7 @@ def test_reference_values(row):
     }
     for name, value in found.items():
         assert float(value) == pytest.approx(row[name], abs=1e-12), name
-    z, boyd = normal_quantile(0.95), published.boyd(curve, ap).sqrt()
+    z, boyd = normal_quantile(0.95), variances.boyd(curve, ap).sqrt()
     ends = {
         "ci95_IF_logit": interval.logit(ap, found["se_IF"], z),
         "ci95_boyd_logit": interval.logit(ap, boyd, z),
@@ -71,7 +71,7 @@ def test_influence_is_the_derivative_in_the_weights(items):
     scores, target = split(items)
     curve = curve_of(scores, target)
     y = torch.tensor(target).bool()
-    phi = at_items.spread(influence.influence(curve), torch.tensor(scores, dtype=torch.float64), y).numpy()
+    phi = item_influence.spread(influence.influence(curve), torch.tensor(scores, dtype=torch.float64), y).numpy()
     slope = oracles.influence_by_difference(scores, target)
     for kind in (y.numpy(), ~y.numpy()):
         # inside a class, weight on one item is taken from the others: only the centred derivative is defined
@@ -85,7 +85,7 @@ def test_leaving_one_out_is_what_it_says(items):
     scores, target = split(items)
     y = torch.tensor(target).bool()
     values = jackknife.leave_one_out(curve_of(scores, target))
-    found = at_items.spread(values, torch.tensor(scores, dtype=torch.float64), y)
+    found = item_influence.spread(values, torch.tensor(scores, dtype=torch.float64), y)
     wanted = [float(x) for x in oracles.without_each(scores, target)]
     np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-14)
     n = len(wanted)
@@ -99,14 +99,14 @@ def test_moments_over_groups_equal_those_over_items(items):
     scores, target = split(items)
     y = torch.tensor(target).bool()
     values = influence.influence(curve_of(scores, target))
-    each = at_items.spread(values, torch.tensor(scores, dtype=torch.float64), y)
+    each = item_influence.spread(values, torch.tensor(scores, dtype=torch.float64), y)
     for found, some in ((values.of_hits(), each[y]), (values.of_misses(), each[~y])):
         deviation = some - some.mean()
         assert float(found.count) == len(some)
         assert float(found.mean) == pytest.approx(float(some.mean()), abs=1e-13)
         assert float(found.squares) == pytest.approx(float((deviation**2).sum()), abs=1e-13)
         assert float(found.cubes) == pytest.approx(float((deviation**3).sum()), abs=1e-13)
-    shares = at_items.centred(each, y)
+    shares = item_influence.centred(each, y)
     assert float(shares.square().sum()) == pytest.approx(
         float(influence.variance(values.curve, "stratified")), abs=1e-13
     )
@@ -121,8 +121,8 @@ def test_rankings_end_to_end_are_each_alone(many):
         *(lambda c, d=design: influence.variance(c, d) for design in ("iid", "stratified")),
         *(lambda c, d=design: jackknife.variance(jackknife.leave_one_out(c), d) for design in ("iid", "stratified")),
         lambda c: influence.acceleration(influence.influence(c)),
-        published.survival,
-        published.sigma_ap,
+        variances.survival,
+        variances.sigma_ap,
     ]
     for measure in measures:
         torch.testing.assert_close(measure(joined), torch.cat([measure(c) for c in curves]), rtol=0, atol=1e-13)
@@ -143,8 +143,8 @@ def test_published_variances_are_their_double_sums():
     v = [share * (1 - share) * (n - x) / ((n - 1) * x) for x in t]
     sigma = sum(v[max(i, j)] for i in range(m) for j in range(m)) / m**2
     curve = curve_of([float(-i) for i in range(n)], target)
-    assert float(published.survival(curve)) == pytest.approx(survival, rel=1e-13)
-    assert float(published.sigma_ap(curve)) == pytest.approx(sigma, rel=1e-13)
+    assert float(variances.survival(curve)) == pytest.approx(survival, rel=1e-13)
+    assert float(variances.sigma_ap(curve)) == pytest.approx(sigma, rel=1e-13)
 
 
 # (hit ranks of 8 items, variance by the survival function, sigma_ap^2), by hand from the slides' formulas
@@ -184,7 +184,7 @@ def test_sigma_ap_of_evenly_spaced_hits_is_near_the_printed_one():
     target = torch.zeros(n, dtype=torch.int64)
     target[[round(j * (n + 1) / (m + 1)) - 1 for j in range(1, m + 1)]] = 1
     curve = builders.from_scores(torch.arange(n, 0, -1.0), target)
-    assert float(published.sigma_ap(curve).sqrt()) == pytest.approx(0.004957, abs=2e-6)
+    assert float(variances.sigma_ap(curve).sqrt()) == pytest.approx(0.004957, abs=2e-6)
 
 
 def test_too_little_to_vary_is_nan():

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import oracles_inference as oracles
-from torch_ap.core import builders
-from torch_ap.core.convention import Convention
+from torch_ap.curve.convention import Convention
 from torch_ap.functional import binary_average_precision, multiclass_average_precision, multilabel_average_precision
 from torch_ap.inference import Resampling, average_precision_interval, bootstrap, item_bootstrap
+from torch_ap.inference.average_interval import METHODS as METHODS_OF_AVERAGES
 from torch_ap.inference.item_values import misses_of
 from torch_ap.inference.methods import METHODS
-from torch_ap.inference.of_average import METHODS as METHODS_OF_AVERAGES
 from torch_ap.inference.resampling import generators, multinomial, multinomial_on_device
+from torch_ap.ranking import builders
 
 F = torch.float64
 

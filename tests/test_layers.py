@@ -1,49 +1,18 @@
-"""Imports point down: a module imports only from lower floors, or from its own floor without a cycle."""
+"""Imports point down: a module imports only from its own room and from rooms below it, without a cycle."""
 
 import ast
-import functools
 import graphlib
 import pathlib
 
 import torch_ap
 
 ROOT = pathlib.Path(torch_ap.__file__).parent
-FLOORS = [
-    {
-        "core.messages",
-        "core.checks",
-        "core.queries.rules",
-        "core.detection.rules",
-        "core.order",
-        "core.harmonic",
-        "core.memory",
-        "core.arrays",
-        "core.plans",
-    },
-    {"core.segments", "core.packing", "core.hit_keys"},
-    {
-        *(
-            "core.hit_curve",
-            "core.tie_groups",
-            "core.few_items",
-            "core.rows",
-            "core.shuffled",
-            "core.builders",
-            "core.bins",
-        ),
-        *("core.detection.boxes", "core.detection.masks", "core.detection.detections", "core.detection.door"),
-        "core.detection.run_lengths",
-    },
-    {"core"},
-    {"functional"},
-    {"inference"},
-    {"metrics", "files", "sklearn"},
-    {"commands"},
-    {"", "cli"},
-]
+FLOORS = (
+    *("_version", "rules", "runtime", "ranking", "curve", "geometry", "inputs", "matching", "evaluation"),
+    *("functional", "inference", "files", "metrics", "sklearn", "cli", ""),
+)
 
 
-@functools.cache
 def modules():
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").removesuffix("."): path
@@ -67,18 +36,14 @@ def imports(path):
 
 
 def floor_of(module):
-    """Of a module that is named, or else of its folder; the version stands below everything."""
-    if module == "_version":
-        return 0
-    exact = [level for level, names in enumerate(FLOORS) if module in names]
-    return exact[0] if exact else next(level for level, names in enumerate(FLOORS) if module.split(".")[0] in names)
+    """The place of its room."""
+    return FLOORS.index(module.split(".")[0])
 
 
 def test_imports_point_down():
     broken = [
         f"{module} imports {other}"
         for module, path in modules().items()
-        if module != "core"
         for other in imports(path)
         if floor_of(other) > floor_of(module)
     ]
@@ -103,6 +68,6 @@ def test_scipy_is_imported_where_it_is_used():
 
 def test_a_wrong_import_would_be_found(tmp_path):
     wrong = tmp_path / "wrong.py"
-    wrong.write_text("def f():\n    import torch_ap.metrics.base\n    from torch_ap.core import segments\n")
-    assert set(imports(wrong)) == {"metrics.base", "core.segments"}
-    assert floor_of("metrics.base") > floor_of("functional.curves") > floor_of("core.segments") > floor_of("core.order")
+    wrong.write_text("def f():\n    import torch_ap.metrics.base\n    from torch_ap.ranking import segments\n")
+    assert set(imports(wrong)) == {"metrics.base", "ranking.segments"}
+    assert floor_of("metrics.base") > floor_of("functional.curves") > floor_of("ranking.segments") > floor_of("rules")

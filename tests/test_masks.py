@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tests.oracles_detection import pycocotools_eval, random_scene
-from torch_ap.core.detection import masks, run_lengths
 from torch_ap.functional.detection import coco_mean_average_precision
+from torch_ap.geometry import masks, run_lengths
 
 rle = pytest.importorskip("pycocotools.mask")
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from torch_ap.core import memory
+from torch_ap.runtime import memory
 
 DTYPES = (
     torch.float32,

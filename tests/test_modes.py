@@ -11,8 +11,8 @@ from torchmetrics import MetricCollection
 import torch_ap
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from tests.modes import life, quiet, same
+from torch_ap.metrics.memoize import memoize
 from torch_ap.metrics.queries import QueryMetric
-from torch_ap.metrics.shared import once
 
 
 @contextlib.contextmanager
@@ -101,7 +101,7 @@ class Written:
             self.made += 1
             return sum(x.sum().item() for x in self.tensors)
 
-        return once(make, Written, self.tensors)
+        return memoize(make, Written, self.tensors)
 
     def follows(self):
         assert self.sum() == sum(x.sum().item() for x in self.tensors)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import FLOATS
-from torch_ap.core import order
+from torch_ap.ranking import order
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 
@@ -85,7 +85,7 @@ def test_equal_range_over_many_blocks_of_queries(generator):
 
 def test_threads_answer_in_the_order_of_the_tasks():
     assert order.in_threads(lambda x: x * x, range(20), 2) == [x * x for x in range(20)]
-    assert [(span.start, span.stop) for span in order.spans(10, 3)] == [(0, 3), (3, 6), (6, 10)]
+    assert [(span.start, span.stop) for span in order.slices(10, 3)] == [(0, 3), (3, 6), (6, 10)]
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from torch_ap import cli
-from torch_ap.core.messages import printable
+from torch_ap.cli import main
+from torch_ap.rules.messages import printable
 
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
 STRANGE = "ch\u00e4t\u2028\x7f\x9b2J\u202e"  # what text files may hold: an end of a line, and what terminals obey
@@ -47,7 +47,7 @@ def printed(command, encoding, monkeypatch):
     raw = io.BytesIO()
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
-        assert cli.main(command) == 0
+        assert main.main(command) == 0
         sys.stdout.flush()
         return raw.getvalue().decode(encoding)
 
@@ -89,7 +89,7 @@ def test_a_terminal_gets_nothing_of_json_to_obey(name, commands, monkeypatch):
 
 def test_a_note_is_a_line_without_escapes(commands, capsys):
     commands("x")
-    assert cli.main(["trec", "qrels", "no\x1b[31m\nfile"]) == 2
+    assert main.main(["trec", "qrels", "no\x1b[31m\nfile"]) == 2
     assert capsys.readouterr().err == "torch-ap: no\\x1b[31m file: No such file or directory\n"
 
 
@@ -105,7 +105,7 @@ def test_output_that_cannot_be_written_is_an_error_of_one_line(buffering, comman
     for command in [*texts, *documents, ["--version"], ["--help"], ["coco", "--help"]]:
         with open("/dev/full", "w", buffering=buffering) as full, monkeypatch.context() as patch:  # noqa: PTH123
             patch.setattr(sys, "stdout", full)
-            assert cli.main(command) == 2
+            assert main.main(command) == 2
         assert capsys.readouterr().err == "torch-ap: standard output: No space left on device\n"
 
 
@@ -120,7 +120,7 @@ def test_help_for_a_reader_that_went_away_ends_quietly(write, monkeypatch, capsy
     for command in (["--version"], ["--help"], ["trec", "--help"]):
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", closed)
-            assert cli.main(command) == 141
+            assert main.main(command) == 141
         assert capsys.readouterr().err == ""
 
 
@@ -128,7 +128,7 @@ def test_help_for_a_reader_that_went_away_ends_quietly(write, monkeypatch, capsy
 def test_help_without_standard_output_is_an_error(command, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", None)
-        assert cli.main(command) == 2
+        assert main.main(command) == 2
     assert capsys.readouterr().err == "torch-ap: standard output is closed\n"
 
 
@@ -161,7 +161,7 @@ def test_json_names_file_and_entry(fault, commands, tmp_path, capsys):
     images = '{"images": [{"id": 1}], "categories": [{"id": 1, "name": "x"}], "annotations": ['
     (tmp_path / "truth.json").write_text(f"{images}{good}, {true or good}]}}")
     (tmp_path / "found.json").write_text(f"[{scored}, {found or scored}]")
-    assert cli.main(command) == 2
+    assert main.main(command) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert message in said.err
@@ -171,8 +171,8 @@ def test_json_names_file_and_entry(fault, commands, tmp_path, capsys):
 
 def test_numbers_without_end_that_nobody_reads_do_no_harm(commands, tmp_path, capsys):
     _, (_, command, _) = commands("x")
-    assert cli.main(command) == 0
+    assert main.main(command) == 0
     wanted = capsys.readouterr().out
     (tmp_path / "found.json").write_text(f'[{ENTRY}, "score": 0.5, "note": {DIGITS}}}]')
-    assert cli.main(command) == 0
+    assert main.main(command) == 0
     assert capsys.readouterr().out == wanted

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from torchmetrics import MetricCollection
 
 from tests import oracles_retrieval as oracles
-from torch_ap.core import builders
-from torch_ap.core.queries import judgements
 from torch_ap.functional import retrieval as functions
+from torch_ap.inputs import judgements
 from torch_ap.metrics import retrieval as metrics
 from torch_ap.metrics.retrieval import RetrievalMAP
+from torch_ap.ranking import builders
 
 PAIRS = {
     "map": (metrics.RetrievalMAP, functions.retrieval_average_precision, {"top_k": 3}),
@@ -225,7 +225,7 @@ def test_other_levels_and_measures_do_not_share():
         {"one": RetrievalMAP(), "two": RetrievalMAP(relevance_level=2), "ap": torchmetrics.MeanMetric()}
     )
     collection["one"].update(torch.tensor([2.0, 1]), torch.tensor([1, 2]), torch.tensor([0, 0]))
-    assert collection["one"].ledger.tolist() != collection["two"].ledger.tolist()
+    assert collection["one"].first_violation.tolist() != collection["two"].first_violation.tolist()
 
 
 def test_what_is_written_to_after_the_update_is_not_seen():

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests import oracles_retrieval as oracles
-from torch_ap.core import builders, few_items, order, rows, segments, shuffled
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.ranking import builders, few_items, order, rows, segments, shuffled
+from torch_ap.ranking.hit_curve import HitCurve
 
 VALUES = (-float("inf"), -2.5, -0.0, 0.0, 1.0, float("inf"))
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torch_ap.core import segments
+from torch_ap.ranking import segments
 
 LENGTHS = st.lists(st.integers(0, 4), min_size=1, max_size=6)
 

@@ -11,7 +11,7 @@ import torch_ap
 from tests import cases
 from tests.every_metric import flat, graded_rows, images, inner_product, judged_queries, pair, voc_images
 from tests.modes import same
-from torch_ap.core.convention import DENOMINATORS
+from torch_ap.curve.convention import DENOMINATORS
 
 BINARY, CLASSES, LABELS = pair(cases.binary), pair(cases.multiclass), pair(cases.multilabel)
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from torch_ap.core import tied
+from torch_ap.ranking import tied
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int64)
 

@@ -13,8 +13,8 @@ from torchmetrics.utilities.exceptions import TorchMetricsUserError
 from torchmetrics.wrappers import BootStrapper
 
 import torch_ap
-from torch_ap.core import checks
 from torch_ap.functional import binary_average_precision, multiclass_average_precision
+from torch_ap.rules import checks
 
 matplotlib.use("Agg")
 

@@ -6,8 +6,7 @@ import torch
 from torchmetrics import MetricCollection
 
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
-from torch_ap.core import builders, tied
-from torch_ap.core.convention import Convention
+from torch_ap.curve.convention import Convention
 from torch_ap.inference import (
     Resampling,
     average_precision_interval,
@@ -15,6 +14,7 @@ from torch_ap.inference import (
     compare_rankings,
     random_average_precision,
 )
+from torch_ap.ranking import builders, tied
 
 KEYS = {"ap", "ap_low", "ap_high", "ap_chance"}
 
@@ -154,7 +154,7 @@ def test_ties_alone_say_what_all_groups_say(top_k, levels):
     scores = torch.randint(levels, (20_000, 2), generator=generator).double()
     hits = torch.rand(20_000, 2, generator=generator) < 0.1
     ties, rule = tied.ties_of(scores), Convention(top_k)
-    groups = builders.from_columns(scores, torch.ones_like(hits), every_group=True)
+    groups = builders.from_columns(scores, torch.ones_like(hits), keep_all_groups=True)
     curve = builders.from_columns(scores, hits)
     found, wanted = (chance_level.chance_level(curve, rule, groups=[x]) for x in (ties, groups))
     assert found.tolist() == pytest.approx(wanted.tolist(), rel=1e-12)

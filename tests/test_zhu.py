@@ -5,7 +5,7 @@ import torch
 from hypothesis import assume, given
 
 from tests.strategies import rankings
-from torch_ap.core.convention import TIES
+from torch_ap.curve.convention import TIES
 from torch_ap.functional import binary_average_precision, hit_curve
 
 

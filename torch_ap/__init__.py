@@ -71,7 +71,7 @@ __all__ = [
     "inference",
 ]
 
-_PACKAGES = ("core", "files", "functional", "inference", "metrics")
+_PACKAGES = ("files", "functional", "inference", "metrics")
 _MODULES_OF_CLASSES = ("classification", "retrieval", "detection")
 
 

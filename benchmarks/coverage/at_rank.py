@@ -9,7 +9,7 @@ from torch import Tensor
 from benchmarks.coverage import expected, report
 from benchmarks.coverage.rankings import LEVELS, labels
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
-from torch_ap.inference.at_rank import Cut, window
+from torch_ap.inference.at_k_intervals import Cut, window
 from torch_ap.inference.interval import wilson
 from torch_ap.inference.student import normal_quantile
 

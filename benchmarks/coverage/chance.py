@@ -9,11 +9,12 @@ from torch import Tensor
 from benchmarks.coverage import expected, report
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.inference import Resampling, chance_test, published, random_average_precision
+from torch_ap.curve.convention import Convention
+from torch_ap.inference import Resampling, chance_test, random_average_precision
 from torch_ap.inference.chance import NormalLaw, RandomHits
+from torch_ap.inference.published import variances
 from torch_ap.inference.student import normal_quantile
+from torch_ap.ranking.hit_curve import HitCurve
 
 _LAWS = ((3000, 245), (100, 10))
 _NOMINAL = (0.05, 0.01, 0.001)
@@ -82,7 +83,7 @@ def slides(n: int, m: int, *, repetitions: int, generator: torch.Generator) -> T
         r = (places <= t).sum(1) / m
         _estimates(found, (t,), r.double(), torch.sqrt(r * (1 - r) / m).double(), float(RandomHits(n, m, t).mean) / m)
     value = Convention()(curve)
-    for name, variance in (("survival", published.survival), ("sigma_ap", published.sigma_ap)):
+    for name, variance in (("survival", variances.survival), ("sigma_ap", variances.sigma_ap)):
         for about, truth in (("E(AP)", chance.mean), ("m / (n + 1)", m / (n + 1))):
             _estimates(found, (name, about), value, variance(curve).sqrt(), truth)
     return found

@@ -13,7 +13,7 @@ from torch import Tensor
 from benchmarks.coverage import report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.inference import Resampling, bootstrap
-from torch_ap.inference.units.bootstrap import METHODS, ends, unit_replicates
+from torch_ap.inference.images.bootstrap import METHODS, ends, image_replicates
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 _SIZES = ((5, 50), (5, 200), (40, 300))
@@ -84,7 +84,7 @@ def pairs(classes: int, images: int, *, repetitions: int, generator: torch.Gener
         scenes = Scenes(images, classes, generator)
         with scenes.detected()._all_ranks(None) as one, scenes.detected()._all_ranks(None) as other:
             systems, interpolation = (one[1], other[1]), one[2]
-        values = unit_replicates(systems, Resampling(_REPLICATES, generator), interpolation)
+        values = image_replicates(systems, Resampling(_REPLICATES, generator), interpolation)
         every = torch.ones(1, images, dtype=torch.int64)
         a, b = (ranked.average_precision(every, interpolation).nanmean() for ranked in systems)
         for method in METHODS:

@@ -8,7 +8,7 @@ import torch
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS, curve_of, labels, limit
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.core.convention import Convention
+from torch_ap.curve.convention import Convention
 from torch_ap.inference import Resampling, interval
 from torch_ap.inference.methods import curve_interval
 from torch_ap.inference.student import student_quantile

@@ -13,7 +13,7 @@ from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from benchmarks.detection_scenes import like_coco
 from torch_ap.inference import Resampling
-from torch_ap.inference.units.bootstrap import METHODS, ends, unit_replicates
+from torch_ap.inference.images.bootstrap import METHODS, ends, image_replicates
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 _IMAGES = ((50,), (200,), (800,))
@@ -45,7 +45,7 @@ def intervals(images: int, *, repetitions: int, generator: torch.Generator) -> T
     for _ in range(repetitions):
         metric = fed(images, int(torch.randint(1 << 62, (), generator=generator)))
         with metric._all_ranks(None) as (_, ranked, interpolation, _dtype):
-            values = unit_replicates([ranked], Resampling(_REPLICATES, generator), interpolation)[:, 0]
+            values = image_replicates([ranked], Resampling(_REPLICATES, generator), interpolation)[:, 0]
         estimate = metric.compute()["map"]
         tally(found, ("bias",), estimate - value)
         tally(found, ("square",), (estimate - value) ** 2)

@@ -8,7 +8,7 @@ import torch
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import curve_of, labels, limit
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.core.convention import Convention
+from torch_ap.curve.convention import Convention
 from torch_ap.inference import Resampling
 from torch_ap.inference.methods import curve_interval
 

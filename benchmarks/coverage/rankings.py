@@ -9,11 +9,11 @@ from torch import Tensor
 
 from benchmarks.coverage import expected, report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.core import builders, hit_curve
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.curve.convention import Convention
 from torch_ap.inference import Resampling, average_precision_interval, bootstrap
 from torch_ap.inference.methods import BOOTSTRAPS, METHODS, bootstrap_ends, curve_interval
+from torch_ap.ranking import builders, hit_curve
+from torch_ap.ranking.hit_curve import HitCurve
 
 LEVELS = (0.8, 0.95)
 SIZES = list(itertools.product((3000, 10_000), (50, 245, 1000), (0.0, 1.0, 2.0, 3.0)))

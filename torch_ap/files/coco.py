@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.detection import boxes, masks
-from torch_ap.core.detection.door import Images
-from torch_ap.core.detection.run_lengths import DecodedMasks
 from torch_ap.files import entries, segmentations
 from torch_ap.files.entries import Entries
+from torch_ap.geometry import boxes, masks
+from torch_ap.geometry.run_lengths import DecodedMasks
+from torch_ap.inputs.detections import Images
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core.detection import boxes, masks
-from torch_ap.core.detection.door import Columns
-from torch_ap.core.detection.door import Images as PackedOrList
 from torch_ap.files.coco import read_coco
+from torch_ap.geometry import boxes, masks
+from torch_ap.inputs.detections import Columns
+from torch_ap.inputs.detections import Images as PackedOrList
 
 Images = list[dict[str, Any]]
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_ap.core.messages import shown
-from torch_ap.core.order import Array
 from torch_ap.files import text as texts
+from torch_ap.ranking.order import Array
+from torch_ap.rules.messages import shown
 
 Progress = Callable[[int, int], None]
 

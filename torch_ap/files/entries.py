@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.messages import shown
 from torch_ap.files import text as text_files
+from torch_ap.rules.messages import shown
 
 Entry: TypeAlias = Mapping[str, Any]
 Value = TypeVar("Value")

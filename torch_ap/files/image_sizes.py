@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from torch_ap.core.messages import shown
 from torch_ap.files import text
+from torch_ap.rules.messages import shown
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _OTHERS = (".bmp", ".gif", ".tif", ".tiff", ".webp", ".heic", ".avif", ".dng", ".mpo", ".pfm")

@@ -6,11 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, segments
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.order import Array
 from torch_ap.files.trec import Qrels, Run
 from torch_ap.files.trec_names import CONVENTIONS
+from torch_ap.ranking import builders, segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
+from torch_ap.rules import checks
 
 _TABLE_BITS = 20
 
@@ -83,10 +84,10 @@ def judge(
 
 def why_none(qrels: Qrels, run: Run) -> str:
     """Why no query of a run was judged: what is wrong, and with which file."""
-    for listing in (qrels, run):
-        if not listing.queries:
-            also = "" if listing is qrels else " (--allow-empty lets it pass)"
-            return f"{listing.path}: the file holds no lines, but for blank ones and comments{also}"
+    for table in (qrels, run):
+        if not table.queries:
+            also = "" if table is qrels else " (--allow-empty lets it pass)"
+            return f"{table.path}: the file holds no lines, but for blank ones and comments{also}"
     return f"{run.path}: no query of the run has judgements in {qrels.path}"
 
 

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.messages import shown
-from torch_ap.core.queries.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
-from torch_ap.core.queries.rankings import Rankings
+from torch_ap.curve.convention import Convention
+from torch_ap.curve.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
+from torch_ap.evaluation.queries import MeasureSettings
 from torch_ap.files.judged import Judged
 from torch_ap.files.trec_names import AT_RANK, KNOWN, PLAIN, TREC_NAMES
-from torch_ap.functional.query_evaluation import QueryEvaluation
+from torch_ap.inputs.query_rankings import Rankings
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules.messages import shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +66,9 @@ def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
     results = {}
     for name, measure in measures.items():
         geometric = name == "gm_map"
-        evaluation = QueryEvaluation(measure, aggregation="gm" if geometric else "mean")
-        each = evaluation.each(rankings)
-        aggregate = evaluation.value(each, torch.float64, warn=False).item()
+        settings = MeasureSettings(measure, aggregation="gm" if geometric else "mean")
+        each = settings.each(rankings)
+        aggregate = settings.value(each, torch.float64, warn=False).item()
         results[name] = Result(judged.queries, each.values, aggregate, geometric)
     return results
 

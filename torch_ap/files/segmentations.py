@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from torch_ap.core.detection import run_lengths
-from torch_ap.core.detection.run_lengths import DecodedMasks, Size
-from torch_ap.core.messages import shown
 from torch_ap.files.entries import Entries, Entry
+from torch_ap.geometry import run_lengths
+from torch_ap.geometry.run_lengths import DecodedMasks, Size
+from torch_ap.rules.messages import shown
 
 _KEY = "segmentation"
 _MOST_PIXELS = 1 << 32  # pycocotools counts the pixels of polygons in 32 bits

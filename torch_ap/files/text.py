@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_ap.core.messages import shown
+from torch_ap.rules.messages import shown
 
 MARK = b"\xef\xbb\xbf"
 _OTHER_MARKS = {  # the longer ones first: those of UTF-32 begin as those of UTF-16

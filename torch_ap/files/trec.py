@@ -11,18 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.messages import shown
-from torch_ap.core.order import Array, sort_in_place
 from torch_ap.files import columns
 from torch_ap.files.columns import Block, Progress
 from torch_ap.files.trec_names import QRELS_FORM, RUN_FORM
+from torch_ap.ranking.order import Array, sort_in_place
+from torch_ap.rules.messages import shown
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
 @dataclass(frozen=True, eq=False)
-class Listing:
+class Table:
     """Documents listed for queries.
 
     Attributes:
@@ -41,7 +41,7 @@ class Listing:
 
 
 @dataclass(frozen=True, eq=False)
-class Qrels(Listing):
+class Qrels(Table):
     """Judgements.
 
     Attributes:
@@ -52,7 +52,7 @@ class Qrels(Listing):
 
 
 @dataclass(frozen=True, eq=False)
-class Run(Listing):
+class Run(Table):
     """What a system retrieved.
 
     Attributes:
@@ -82,7 +82,7 @@ def read_qrels(path: Path | str, *, progress: Progress | None = None) -> Qrels:
     gathered = _Gathered()
     for block in columns.read(path, QRELS_FORM, more=False, progress=progress):
         gathered.add(block, block.integers(3))
-    return Qrels(*gathered.listing(Path(path)), relevance=torch.from_numpy(gathered.joined(np.int64)))
+    return Qrels(*gathered.table(Path(path)), relevance=torch.from_numpy(gathered.joined(np.int64)))
 
 
 def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
@@ -105,7 +105,7 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
         gathered.add(block, block.numbers(4))
         if len(block.lines):
             tag = bytes(block.text[block.starts[-1, 5] : block.ends[-1, 5]]).decode()
-    return Run(*gathered.listing(Path(path)), scores=torch.from_numpy(gathered.joined(np.float64)), tag=tag)
+    return Run(*gathered.table(Path(path)), scores=torch.from_numpy(gathered.joined(np.float64)), tag=tag)
 
 
 class _Gathered:
@@ -135,7 +135,7 @@ class _Gathered:
         self.lines.append(block.lines)
         self.values.append(values)
 
-    def listing(self, path: Path) -> tuple[Path, list[str], Tensor, Array, Array]:
+    def table(self, path: Path) -> tuple[Path, list[str], Tensor, Array, Array]:
         """All of it, checked for documents that occur twice."""
         names = [name.decode() for name in self.numbers]
         query, key = _joined(self.query, np.int64), _joined(self.key, np.uint64)

@@ -20,10 +20,10 @@ from xml.etree import ElementTree
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.detection import boxes
-from torch_ap.core.messages import LONGEST, shown
 from torch_ap.files import text
+from torch_ap.geometry import boxes
+from torch_ap.rules import checks
+from torch_ap.rules.messages import LONGEST, shown
 
 _LARGEST = 1e15  # areas of larger boxes would not be exact, and those of far larger ones infinite
 _FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch_ap.core.messages import shown
 from torch_ap.files import text
 from torch_ap.files.image_sizes import Size, image_sizes
 from torch_ap.files.voc import Row, VocData, packed, text_files
+from torch_ap.rules.messages import shown
 
 _CLASSES = "classes"
 _TRUTH_RANGE = (-0.01, 1.01)  # labels that are rounded to a few digits may lie a little outside

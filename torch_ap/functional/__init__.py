@@ -1,7 +1,6 @@
 """The measures as functions: tensors in, tensors out, no state."""
 
-from torch_ap.core import untraced
-from torch_ap.core.counts import Counts
+from torch_ap.curve.counts import Counts
 from torch_ap.functional.classification import (
     average_precision,
     binary_average_precision,
@@ -18,10 +17,7 @@ from torch_ap.functional.cuts import (
     recall_at_k,
 )
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
-from torch_ap.functional.given_curves import (
-    average_precision_from_hit_curve,
-    average_precision_from_precision_recall,
-)
+from torch_ap.functional.given_curves import average_precision_from_hit_curve, average_precision_from_precision_recall
 from torch_ap.functional.hit_curve_order import HitCurveComparison, compare_hit_curves
 from torch_ap.functional.hit_curves import (
     HitCurveHull,
@@ -56,6 +52,7 @@ from torch_ap.functional.retrieval import (
     retrieval_recall,
     retrieval_reciprocal_rank,
 )
+from torch_ap.runtime import untraced
 
 __all__ = [
     "Counts",

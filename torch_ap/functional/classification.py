@@ -1,23 +1,22 @@
 """Average precision of classifiers: tensors in, tensors out, no state."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from torch_ap.core.convention import convention
-from torch_ap.functional.evaluation import door_and_thresholds, evaluate, evaluation_of
-
-Thresholds: TypeAlias = int | list[float] | Tensor | None
-Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None
-Normalization: TypeAlias = Literal["none", "sigmoid", "softmax"] | None
-Denominator: TypeAlias = Literal["min", "relevant", "found"]
-Interpolation: TypeAlias = (
-    Literal["11-point", "11-point-arange", "101-point", "all-points", "trapezoid"] | Tensor | None
+from torch_ap.curve.convention import convention
+from torch_ap.evaluation.average_precision import evaluate, inputs_and_thresholds, settings_of
+from torch_ap.rules.options import (
+    Action,
+    Average,
+    Denominator,
+    Interpolation,
+    NanStrategy,
+    Normalization,
+    Thresholds,
+    Ties,
 )
-Ties: TypeAlias = Literal["grouped", "expected", "optimistic", "pessimistic"]
-Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
-NanStrategy: TypeAlias = Literal["error", "ignore", "warn"]
 
 
 def binary_average_precision(
@@ -99,7 +98,7 @@ def binary_average_precision(
         >>> binary_average_precision(preds, target, top_k=2)
         tensor(1.)
     """
-    door, levels = door_and_thresholds(
+    inputs, levels = inputs_and_thresholds(
         thresholds,
         ignore_index=ignore_index,
         normalization=normalization,
@@ -107,8 +106,8 @@ def binary_average_precision(
         nan_strategy=nan_strategy,
     )
     meant = convention(top_k, denominator, interpolation, ties)
-    evaluation = evaluation_of(door, meant, levels, "none", empty_target_action)
-    return evaluate(evaluation, preds, target, weights, dtype)
+    settings = settings_of(inputs, meant, levels, "none", empty_target_action)
+    return evaluate(settings, preds, target, weights, dtype)
 
 
 def multiclass_average_precision(
@@ -169,7 +168,7 @@ def multiclass_average_precision(
         >>> multiclass_average_precision(logits, target, num_classes=3, average=None, normalization="softmax")
         tensor([1.0000, 1.0000, 0.5000])
     """
-    door, levels = door_and_thresholds(
+    inputs, levels = inputs_and_thresholds(
         thresholds,
         name="num_classes",
         width=num_classes,
@@ -179,8 +178,8 @@ def multiclass_average_precision(
         nan_strategy=nan_strategy,
     )
     meant = convention(top_k, denominator, interpolation, ties)
-    evaluation = evaluation_of(door, meant, levels, average, empty_target_action)
-    return evaluate(evaluation, preds, target, weights, dtype)
+    settings = settings_of(inputs, meant, levels, average, empty_target_action)
+    return evaluate(settings, preds, target, weights, dtype)
 
 
 def multilabel_average_precision(
@@ -241,7 +240,7 @@ def multilabel_average_precision(
         >>> multilabel_average_precision(preds, target, num_labels=2, average=None)
         tensor([0.8333, 0.5000])
     """
-    door, levels = door_and_thresholds(
+    inputs, levels = inputs_and_thresholds(
         thresholds,
         name="num_labels",
         width=num_labels,
@@ -251,8 +250,8 @@ def multilabel_average_precision(
         nan_strategy=nan_strategy,
     )
     meant = convention(top_k, denominator, interpolation, ties)
-    evaluation = evaluation_of(door, meant, levels, average, empty_target_action)
-    return evaluate(evaluation, preds, target, weights, dtype)
+    settings = settings_of(inputs, meant, levels, average, empty_target_action)
+    return evaluate(settings, preds, target, weights, dtype)
 
 
 def average_precision(

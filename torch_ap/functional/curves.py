@@ -5,12 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, counts, segments
-from torch_ap.core.batch import curve_of
-from torch_ap.core.convention import TIES
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.classification import Ties
-from torch_ap.functional.evaluation import door_and_thresholds, raise_broken
+from torch_ap.curve import counts
+from torch_ap.curve.convention import TIES
+from torch_ap.evaluation.average_precision import inputs_and_thresholds, raise_broken
+from torch_ap.inputs.classification import curve_of
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.rules.options import Ties
 
 
 class HitCurvePoints(NamedTuple):
@@ -77,7 +79,7 @@ def hit_curve(
     checks.boolean("fraction", fraction)
     checks.one_of("ties", ties, TIES)
     curve = _one_curve(preds, target, ignore_index, validate_args)
-    n, m = segments.real(curve.n), segments.real(curve.m)
+    n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
     depth = torch.arange(1, int(n) + 1, device=n.device, dtype=n.dtype)
     if t is not None:
         checks.depths("t", t, 1.0 if fraction else float(n))
@@ -88,7 +90,7 @@ def hit_curve(
 
 
 def _one_curve(preds: Tensor, target: Tensor, ignore_index: int | None, validate_args: bool) -> HitCurve:
-    door, _ = door_and_thresholds(None, ignore_index=ignore_index, validate_args=validate_args)
-    batch = door(preds, target)
-    raise_broken(batch.broken, door.top)
+    inputs, _ = inputs_and_thresholds(None, ignore_index=ignore_index, validate_args=validate_args)
+    batch = inputs.validate(preds, target)
+    raise_broken(batch.broken, inputs.top)
     return curve_of(batch, ignoring=ignore_index is not None)

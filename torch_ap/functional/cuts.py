@@ -6,13 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import bins, builders, checks, counts, order, segments
-from torch_ap.core.batch import Door
-from torch_ap.core.convention import TIES
-from torch_ap.core.counts import Counts
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.classification import Ties
-from torch_ap.functional.evaluation import raise_broken, result_dtype
+from torch_ap.curve import counts
+from torch_ap.curve.convention import TIES
+from torch_ap.curve.counts import Counts
+from torch_ap.evaluation.average_precision import raise_broken, result_dtype
+from torch_ap.inputs.classification import ClassificationInputs
+from torch_ap.ranking import bins, builders, order, segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.rules.options import Ties
 
 
 def precision_at_k(
@@ -196,9 +198,9 @@ def counts_at_threshold(
         if isinstance(threshold, Tensor)
         else torch.tensor([threshold], dtype=own, device=preds.device)
     )
-    door = Door()
-    batch = door(preds, target, weights)
-    raise_broken(batch.broken, door.top)
+    inputs = ClassificationInputs()
+    batch = inputs.validate(preds, target, weights)
+    raise_broken(batch.broken, inputs.top)
     ascending, order = levels.to(batch.scores.device).sort()
     binned = bins.count(batch.scores, batch.target, ascending, weight=batch.weights)
     at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
@@ -230,7 +232,7 @@ def r_precision(preds: Tensor, target: Tensor, *, ties: Ties = "grouped", predic
     if returned is None:
         found = counts.r_precision(curve, ties=ties)
     else:
-        m = segments.real(curve.m)
+        m = segments.as_float64(curve.m)
         found = counts.counts_at_rank(curve, torch.minimum(m, returned), ties=ties).tp / m
     return found.reshape(preds.shape[:-1]).to(result_dtype(preds.dtype))
 
@@ -245,14 +247,14 @@ def curve_of_rows(
     checks.one_of("ties", ties, TIES)
     checks.scores("preds", preds)
     checks.rows("preds", preds)
-    door = Door()
-    batch = door(preds, target)
-    raise_broken(batch.broken, door.top)
+    inputs = ClassificationInputs()
+    batch = inputs.validate(preds, target)
+    raise_broken(batch.broken, inputs.top)
     scores, returned = batch.scores, None
     if predicted is not None:
         _check_predicted(predicted, preds)
         scores = torch.where(predicted.flatten(), order.dense_ranks(scores)[1] + 1, 0)
-        returned = segments.real(predicted.sum(-1).reshape(-1))
+        returned = segments.as_float64(predicted.sum(-1).reshape(-1))
     if preds.ndim == 1:
         return builders.from_scores(scores, batch.target), returned
     columns = (x.reshape(preds.shape).t() for x in (scores, batch.target))

@@ -5,12 +5,12 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core.detection.door import Columns, DetectionDoor, Images
-from torch_ap.core.detection.rules import VALUE_RULES
-from torch_ap.functional.coco_report import ClassNames, Report
-from torch_ap.functional.coco_settings import AreaRanges, OwnIoU, settings_of
-from torch_ap.functional.evaluation import result_dtype
-from torch_ap.functional.voc_evaluation import voc_evaluation_of
+from torch_ap.evaluation.average_precision import result_dtype
+from torch_ap.inputs.detections import Columns, DetectionInputs, Images
+from torch_ap.matching.coco_report import ClassNames, Report
+from torch_ap.matching.coco_settings import AreaRanges, OwnIoU, settings_of
+from torch_ap.matching.voc import voc_settings_of
+from torch_ap.rules.detection_inputs import VALUE_RULES
 
 BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
 IoUType: TypeAlias = Literal["bbox", "segm", "precomputed"]
@@ -115,14 +115,14 @@ def coco_mean_average_precision(
         area_as_given=area_as_given,
         validate_args=validate_args,
     )
-    columns = admitted(settings.door, preds, target)
+    columns = validated(settings.inputs, preds, target)
     report = Report(class_metrics, extended_summary, class_names)
     return report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
 
 
-def admitted(door: DetectionDoor, preds: Images, target: Images) -> Columns:
+def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns:
     """The columns of images that are all there is; a broken rule is raised at once."""
-    columns, broken = door(preds, target)
+    columns, broken = inputs.validate(preds, target)
     if broken is not None:
         for rule, flag in zip(VALUE_RULES, broken.tolist(), strict=True):
             if flag:
@@ -192,7 +192,7 @@ def voc_mean_average_precision(
         >>> voc_mean_average_precision(preds, target)["map"]
         tensor(1.)
     """
-    evaluation = voc_evaluation_of(
+    settings = voc_settings_of(
         box_format=box_format,
         iou_threshold=iou_threshold,
         interpolation=interpolation,
@@ -200,8 +200,8 @@ def voc_mean_average_precision(
         strict=strict,
         validate_args=validate_args,
     )
-    columns = admitted(evaluation.door, preds, target)
-    return evaluation.report(
+    columns = validated(settings.inputs, preds, target)
+    return settings.report(
         columns,
         dtype or result_dtype(columns["detection_scores"].dtype),
         several=not isinstance(iou_threshold, int | float),

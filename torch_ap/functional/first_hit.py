@@ -3,12 +3,12 @@
 from torch import Tensor
 from typing_extensions import Unpack
 
-from torch_ap.core import plans
-from torch_ap.core.queries.measures import FirstHit
-from torch_ap.functional.classification import Ties
-from torch_ap.functional.each_query import QuerySettings, each_query
+from torch_ap.curve.measures import FirstHit
+from torch_ap.evaluation.per_query import QuerySettings, each_query
+from torch_ap.rules.options import Ties
+from torch_ap.runtime import cached
 
-_first_hit = plans.kept(FirstHit)
+_first_hit = cached.kept(FirstHit)
 
 
 def retrieval_hit_rate(

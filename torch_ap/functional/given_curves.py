@@ -5,8 +5,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, interpolation, segments
-from torch_ap.functional.classification import Interpolation
+from torch_ap.curve import interpolation
+from torch_ap.ranking import segments
+from torch_ap.rules import checks
+from torch_ap.rules.options import Interpolation
 
 _INTERPOLATIONS = (None, "11-point", "101-point", "all-points", "trapezoid")
 
@@ -54,8 +56,10 @@ def average_precision_from_hit_curve(
     if t is not None:
         checks.numbers("t", t)
         checks.paired_lengths(hits=hits, t=t)
-    h = segments.real(hits.detach())
-    depth = torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype) if t is None else segments.real(t.detach())
+    h = segments.as_float64(hits.detach())
+    depth = (
+        torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype) if t is None else segments.as_float64(t.detach())
+    )
     slack = 8 * max(torch.finfo(x.dtype).eps if x.is_floating_point() else 0 for x in (hits, depth if t is None else t))
     _check_hit_curve(h, depth, slack)
     total = h[-1]
@@ -148,7 +152,7 @@ def _check_hit_curve(h: Tensor, t: Tensor, slack: float) -> None:
 
 def _ascending_points(precision: Tensor, recall: Tensor) -> tuple[Tensor, Tensor]:
     """Checked points by ascending recall, float64, without those at which nothing is retrieved."""
-    p, r = segments.real(precision.detach()), segments.real(recall.detach())
+    p, r = segments.as_float64(precision.detach()), segments.as_float64(recall.detach())
     nothing = torch.isnan(p) & (r == 0)
     for name, value, bad in (
         ("precision", p, ~((p >= 0) & (p <= 1)) & ~nothing),
@@ -177,4 +181,4 @@ def _area_of_points(p: Tensor, r: Tensor, dtype: torch.dtype, how: Any) -> Tenso
     beyond = torch.cat([p.flip(0).cummax(0).values.flip(0), p.new_zeros(1)])
     # levels are rounded as the recall is, so that a recall of 7 / 10 reaches the level .7 in float32 too
     levels = levels.to(dtype) if dtype.is_floating_point else levels
-    return beyond[torch.searchsorted(r, segments.real(levels))].mean()
+    return beyond[torch.searchsorted(r, segments.as_float64(levels))].mean()

@@ -5,9 +5,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import curve_shape, segments
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.evaluation import curve_of_one
+from torch_ap.curve import shape
+from torch_ap.evaluation.average_precision import curve_of_one
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 class HitCurveComparison(NamedTuple):
@@ -64,12 +65,12 @@ def compare_hit_curves(
         ('neither', tensor([2.], dtype=torch.float64))
     """
     a, b = _curve("preds_a", preds_a, target), _curve("preds_b", preds_b, target)
-    gap = curve_shape.gap(a, b)
+    gap = shape.gap(a, b)
     leads = [bool((gap.sign > 0).any()), bool((gap.sign < 0).any())]
     above: Literal["a", "b", "equal", "neither"]
     above = "neither" if all(leads) else "equal" if not any(leads) else "a" if leads[0] else "b"
-    unit = segments.real(a.n) if fraction else torch.ones(1, dtype=torch.float64, device=a.n.device)
-    return HitCurveComparison(above, curve_shape.crossings(gap) / unit, segments.real(gap.t) / unit, gap.value / unit)
+    unit = segments.as_float64(a.n) if fraction else torch.ones(1, dtype=torch.float64, device=a.n.device)
+    return HitCurveComparison(above, shape.crossings(gap) / unit, segments.as_float64(gap.t) / unit, gap.value / unit)
 
 
 def _curve(name: str, preds: Tensor, target: Tensor) -> HitCurve:

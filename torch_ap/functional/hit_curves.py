@@ -5,12 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, curve_shape, segments
-from torch_ap.functional.classification import Ties
+from torch_ap.curve import shape
+from torch_ap.evaluation.average_precision import curve_of_one, result_dtype
 from torch_ap.functional.curves import HitCurvePoints, hit_curve
 from torch_ap.functional.cuts import curve_of_rows
-from torch_ap.functional.evaluation import curve_of_one, result_dtype
 from torch_ap.functional.given_curves import area_of_precision
+from torch_ap.ranking import segments
+from torch_ap.rules import checks
+from torch_ap.rules.options import Ties
 
 
 class HitCurveHull(NamedTuple):
@@ -74,7 +76,7 @@ def area_under_hit_curve(preds: Tensor, target: Tensor, *, ties: Ties = "grouped
         tensor(0.3125)
     """
     curve, _ = curve_of_rows(preds, target, ties)
-    return curve_shape.area(curve, ties=ties).reshape(preds.shape[:-1]).to(result_dtype(preds.dtype))
+    return shape.area(curve, ties=ties).reshape(preds.shape[:-1]).to(result_dtype(preds.dtype))
 
 
 def ideal_hit_curve(n: int, m: int, t: Tensor | None = None, *, fraction: bool = False) -> HitCurvePoints:
@@ -161,7 +163,7 @@ def survival_function(preds: Tensor, target: Tensor, t: Tensor | None = None) ->
     """
     points = hit_curve(preds, target, t)
     share = 1 - points.recall
-    return SurvivalPoints(points.t, share, share * (1 - share) / segments.real(target.sum()))
+    return SurvivalPoints(points.t, share, share * (1 - share) / segments.as_float64(target.sum()))
 
 
 def hit_curve_hull(preds: Tensor, target: Tensor, *, fraction: bool = False) -> HitCurveHull:
@@ -198,10 +200,10 @@ def hit_curve_hull(preds: Tensor, target: Tensor, *, fraction: bool = False) -> 
         tensor(0.8008, dtype=torch.float64)
     """
     curve = curve_of_one(preds, target)
-    corners = curve_shape.hull_corners(curve)
-    n, m = segments.real(curve.n), segments.real(curve.m)
-    t, hits = segments.real(curve.items_through[corners]), segments.real(curve.hits_through[corners])
-    score = segments.real(preds.new_zeros(0) if curve.score is None else curve.score[corners])
+    corners = shape.hull_corners(curve)
+    n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
+    t, hits = segments.as_float64(curve.cumulative_items[corners]), segments.as_float64(curve.cumulative_hits[corners])
+    score = segments.as_float64(preds.new_zeros(0) if curve.score is None else curve.score[corners])
     tail = (t[-1:] < n) if len(t) else n > 0
     start, rest = n.new_zeros(1), n[tail]
     t, hits = torch.cat([start, t, rest]), torch.cat([start, hits, m[tail]])
@@ -219,7 +221,7 @@ def _depths(n: int, m: int, t: Tensor | None, fraction: bool) -> Tensor:
     if t is None:
         return torch.arange(1, n + 1, dtype=torch.float64)
     checks.depths("t", t, 1.0 if fraction else float(n))
-    return segments.real(t.detach()) * (n if fraction else 1)
+    return segments.as_float64(t.detach()) * (n if fraction else 1)
 
 
 def _points(n: int, m: int, depth: Tensor, hits: Tensor, fraction: bool) -> HitCurvePoints:

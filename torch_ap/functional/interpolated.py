@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, interpolation, segments
-from torch_ap.functional.evaluation import curve_of_one, result_dtype
+from torch_ap.curve import interpolation
+from torch_ap.evaluation.average_precision import curve_of_one, result_dtype
+from torch_ap.ranking import segments
+from torch_ap.rules import checks
 
 _LEVELS = (None, "11-point", "101-point")
 
@@ -77,7 +79,7 @@ def interpolated_precision(
     curve = curve_of_one(preds, target)
     dtype = result_dtype(preds.dtype)
     if levels is None:
-        recall = segments.real(curve.hits_through) / segments.real(curve.m)
+        recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)
         return InterpolatedPrecision(recall.to(dtype), interpolation.envelope(curve).to(dtype))
     levels = (
         interpolation.levels_of(levels, preds.device) if isinstance(levels, str) else levels.detach().to(preds.device)
@@ -132,5 +134,5 @@ def precision_at_recall(
         found = torch.cat([values.to(dtype), values.new_full((1,), torch.nan, dtype=dtype)])[entry]
         return found if isinstance(min_recall, Tensor) else found[0]
 
-    recall = segments.real(curve.hits_through) / segments.real(curve.m)
+    recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)
     return PrecisionAtRecall(at_entries(p, dtype), at_entries(recall, dtype), at_entries(curve.score, own))

@@ -5,11 +5,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, segments
-from torch_ap.core.detection import boxes, matching, rules
-from torch_ap.core.detection.boxes import PairIoU
-from torch_ap.core.detection.detections import Pairs
-from torch_ap.functional.coco_settings import thresholds_of
+from torch_ap.geometry import boxes
+from torch_ap.geometry.boxes import PairIoU
+from torch_ap.matching import assignment
+from torch_ap.matching.candidate_pairs import Pairs
+from torch_ap.matching.coco_settings import thresholds_of
+from torch_ap.ranking import segments
+from torch_ap.rules import checks, detection_inputs
 
 Triples = tuple[Tensor, Tensor, Tensor]
 
@@ -106,8 +108,8 @@ def ragged_box_iou(
         (tensor([0, 1, 2]), tensor([0, 1, 1]), tensor([1.0000, 1.0000, 0.3333], dtype=torch.float64))
     """
     pair_iou = _pair_iou(preds, target, box_format, iscrowd, inclusive_pixels)
-    rules.counts("preds", preds_counts, len(preds))
-    rules.counts("target", target_counts, len(target))
+    detection_inputs.counts("preds", preds_counts, len(preds))
+    detection_inputs.counts("target", target_counts, len(target))
     columns = segments.repeat(target_counts, preds_counts)
     offsets = segments.from_counts(columns)
     d = segments.ids(offsets)
@@ -166,17 +168,17 @@ def match_coco(
     crowd = _flags("iscrowd", iscrowd, ground_truths, device)
     skipped = (_flags("ignored", ignored, ground_truths, device) | crowd)[None]
     detection, truth, iou = (x.detach() for x in pairs)
-    cells = matching.Cells(torch.tensor(thresholds, dtype=torch.float64).to(device), 1)
+    cells = assignment.Cells(torch.tensor(thresholds, dtype=torch.float64).to(device), 1)
     kept = (iou >= cells.least).nonzero().squeeze(1)
     order = kept[_by_rank(scores, detection[kept], truth[kept], group)]
-    ordered = Pairs(detection[order], truth[order], segments.real(iou[order]))
+    ordered = Pairs(detection[order], truth[order], segments.as_float64(iou[order]))
     of_truth = torch.zeros(ground_truths, dtype=torch.int64, device=device)
     if group is not None:
-        of_truth[ordered.truth] = group[ordered.visitor].to(torch.int64)
-    won = cells.of_range(matching.greedy(ordered, of_truth, skipped, crowd, cells), 0)
+        of_truth[ordered.truth] = group[ordered.detection].to(torch.int64)
+    matched = cells.of_range(assignment.greedy(ordered, of_truth, skipped, crowd, cells), 0)
     out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int64, device=device)
-    threshold, place = won.nonzero(as_tuple=True)
-    out[threshold, ordered.visitor[place]] = ordered.truth[place]
+    threshold, place = matched.nonzero(as_tuple=True)
+    out[threshold, ordered.detection[place]] = ordered.truth[place]
     return out
 
 
@@ -218,15 +220,15 @@ def match_voc(
     _check_pairs(scores, pairs, ground_truths)
     checks.boolean("strict", strict)
     thresholds = [0.5] if iou_thresholds is None else iou_thresholds
-    rules.numbers("iou_thresholds", thresholds, low=0, high=1)
+    detection_inputs.numbers("iou_thresholds", thresholds, low=0, high=1)
     order = _by_rank(scores, pairs[0], pairs[1], None)
-    ordered = Pairs(pairs[0][order], pairs[1][order], segments.real(pairs[2].detach()[order]))
-    limits = segments.real(torch.tensor(thresholds, dtype=torch.float64).to(scores.device))
-    visitor, truth, state = matching.argmax(ordered, limits, strict=strict)
+    ordered = Pairs(pairs[0][order], pairs[1][order], segments.as_float64(pairs[2].detach()[order]))
+    limits = segments.as_float64(torch.tensor(thresholds, dtype=torch.float64).to(scores.device))
+    detection, truth, state = assignment.argmax(ordered, limits, strict=strict)
     owner = torch.full((len(scores),), -1, dtype=torch.int64, device=scores.device)
-    owner[visitor] = truth
+    owner[detection] = truth
     out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int8, device=scores.device)
-    out[:, visitor] = state
+    out[:, detection] = state
     return VOCMatch(owner, out)
 
 

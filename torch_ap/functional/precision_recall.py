@@ -6,11 +6,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, counts, segments
-from torch_ap.core.batch import Batch, bins_of, counted, curve_of
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.classification import Normalization, Thresholds
-from torch_ap.functional.evaluation import door_and_thresholds, raise_broken, result_dtype, warn_of_logits
+from torch_ap.curve import counts
+from torch_ap.evaluation.average_precision import inputs_and_thresholds, raise_broken, result_dtype, warn_of_logits
+from torch_ap.inputs.classification import Batch, bins_of, counted, curve_of
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.rules.options import Normalization, Thresholds
 
 CurveAverage: TypeAlias = Literal["micro", "macro"] | None
 
@@ -248,17 +250,17 @@ def _curve(
     **settings: Any,
 ) -> PrecisionRecallCurve:
     """The curve of a batch, or the curves, under the settings of a door."""
-    door, levels = door_and_thresholds(thresholds, **settings)
-    batch = door(preds, target, weights)
-    raise_broken(batch.broken, door.top)
-    warn_of_logits(door, batch)
-    dtype, one = result_dtype(preds.dtype), door.width is None or average == "micro"
+    inputs, levels = inputs_and_thresholds(thresholds, **settings)
+    batch = inputs.validate(preds, target, weights)
+    raise_broken(batch.broken, inputs.top)
+    warn_of_logits(inputs, batch)
+    dtype, one = result_dtype(preds.dtype), inputs.width is None or average == "micro"
     if levels is not None:
         levels = levels.to(preds.device)
-        return _at_thresholds(bins_of(batch, levels, ignoring=door.ignoring), levels, dtype, one, average)
+        return _at_thresholds(bins_of(batch, levels, ignoring=inputs.ignoring), levels, dtype, one, average)
     if average == "micro":
         batch = _one_ranking_of_classes(batch)
-    curve = curve_of(batch, ignoring=door.ignoring, every_group=True)
+    curve = curve_of(batch, ignoring=inputs.ignoring, keep_all_groups=True)
     if average == "macro":
         return _mean_of_curves(curve, dtype)
     each = _at_scores(curve, dtype)
@@ -277,7 +279,7 @@ def _one_ranking_of_classes(batch: Batch) -> Batch:
 def _at_scores(curve: HitCurve, dtype: torch.dtype) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Precision, recall and thresholds of each ranking, at every distinct score."""
     assert curve.score is not None
-    recall = curve.hits_through / segments.real(curve.m)[curve.segment]
+    recall = curve.cumulative_hits / segments.as_float64(curve.m)[curve.segment]
     each = []
     for first, last in itertools.pairwise(curve.offsets.tolist()):
         p, r, score = (x[first:last].flip(0) for x in (curve.precision, recall, curve.score))

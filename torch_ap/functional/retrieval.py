@@ -3,12 +3,12 @@
 from torch import Tensor
 from typing_extensions import Unpack
 
-from torch_ap.core import plans
-from torch_ap.core.convention import Convention
-from torch_ap.core.queries.measures import AtRank, RPrecision
-from torch_ap.functional.classification import Denominator, Ties
-from torch_ap.functional.each_query import QueryInterpolation, QuerySettings, each_query
+from torch_ap.curve.convention import Convention
+from torch_ap.curve.measures import AtRank, RPrecision
+from torch_ap.evaluation.per_query import QueryInterpolation, QuerySettings, each_query
 from torch_ap.functional.first_hit import retrieval_hit_rate, retrieval_reciprocal_rank
+from torch_ap.rules.options import Denominator, Ties
+from torch_ap.runtime import cached
 
 __all__ = [
     "retrieval_average_precision",
@@ -21,7 +21,7 @@ __all__ = [
     "retrieval_reciprocal_rank",
 ]
 
-_at_rank, _r_precision = plans.kept(AtRank), plans.kept(RPrecision)
+_at_rank, _r_precision = cached.kept(AtRank), cached.kept(RPrecision)
 
 
 def retrieval_average_precision(

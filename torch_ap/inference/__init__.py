@@ -1,7 +1,6 @@
 """How sure a number is: its baseline, its interval, and whether one system beats another."""
 
-from torch_ap.core import untraced
-from torch_ap.inference.at_rank import precision_at_k_interval, proportion_interval, recall_at_k_interval
+from torch_ap.inference.at_k_intervals import precision_at_k_interval, proportion_interval, recall_at_k_interval
 from torch_ap.inference.band import precision_band
 from torch_ap.inference.chance import ChanceTest, chance_test, random_average_precision
 from torch_ap.inference.comparison import Comparison, compare_rankings
@@ -9,13 +8,14 @@ from torch_ap.inference.counts import f_beta_posterior, precision_posterior, pro
 from torch_ap.inference.decisions import DecisionComparison, compare_decisions
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import average_precision_interval
+from torch_ap.inference.multiple_comparisons import PairwiseComparison, compare_systems
 from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import mean_interval
 from torch_ap.inference.reported import reported_average_precision_interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.several import PairwiseComparison, compare_systems
 from torch_ap.inference.several_rankings import compare_several_rankings
 from torch_ap.inference.splits import SplitComparison, compare_splits
+from torch_ap.runtime import untraced
 
 __all__ = [
     "ChanceTest",

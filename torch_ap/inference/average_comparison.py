@@ -4,18 +4,18 @@ import math
 
 import torch
 
-from torch_ap.core import checks
-from torch_ap.core.batch import Batch
-from torch_ap.functional.evaluation import Evaluation
+from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference import rules
+from torch_ap.inference.average_interval import degrees_of_freedom, shares_of
 from torch_ap.inference.comparison import Comparison, described
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
-from torch_ap.inference.of_average import degrees_of_freedom, shares_of
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs.classification import Batch
+from torch_ap.rules import checks
 
 
 def compare_averages(
-    evaluation: Evaluation,
+    settings: APSettings,
     first: Batch,
     second: Batch,
     *,
@@ -29,7 +29,7 @@ def compare_averages(
     Student's t has Satterthwaite's degrees of freedom, of the system that has fewer.
 
     Args:
-        evaluation: all settings; of an average.
+        settings: all settings; of an average.
         first: items of system A.
         second: the same items, with the scores of system B.
         level: nominal coverage.
@@ -43,15 +43,15 @@ def compare_averages(
     rules.level(level)
     checks.one_of("design", design, DESIGNS)
     checks.one_of("method", method, ("influence",))
-    if evaluation.average in ("none", None):
+    if settings.average in ("none", None):
         raise ValueError("`average` must not be 'none' for a comparison; compare one class or label at a time")
-    refuse_comparison(evaluation.convention, method, None)
+    refuse_comparison(settings.convention, method, None)
     values, shares, degrees = [], [], []
     for batch in (first, second):
-        curve = evaluation.curve(batch)
-        values.append(float(evaluation.value(curve, torch.float64, warn=False)))
-        shares.append(shares_of(evaluation, batch, curve, design))
-        degrees.append(float(degrees_of_freedom(evaluation, curve, design)))
+        curve = settings.curve(batch)
+        values.append(float(settings.value(curve, torch.float64, warn=False)))
+        shares.append(shares_of(settings, batch, curve, design))
+        degrees.append(float(degrees_of_freedom(settings, curve, design)))
     error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
     reason = "a ranking has one hit, or one miss, and so no spread" if math.isnan(error) else ""
     if math.isnan(values[0]):

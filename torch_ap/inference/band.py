@@ -3,13 +3,15 @@
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, interpolation
-from torch_ap.core.batch import Door
-from torch_ap.functional.evaluation import raise_broken
+from torch_ap.curve import interpolation
+from torch_ap.evaluation.average_precision import raise_broken
 from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs.classification import ClassificationInputs
+from torch_ap.ranking import builders
+from torch_ap.rules import checks
 
 
 def precision_band(
@@ -60,11 +62,11 @@ def precision_band(
     if recall_levels is not None:
         checks.recall_levels("recall_levels", recall_levels)
     how = rules.resampling(resampling)
-    admitted = Door()(preds, target)
-    raise_broken(admitted.broken, 1)
-    device = admitted.scores.device
+    validated = ClassificationInputs().validate(preds, target)
+    raise_broken(validated.broken, 1)
+    device = validated.scores.device
     levels = interpolation.levels_of("101-point", device) if recall_levels is None else recall_levels.to(device)
-    curve = builders.from_scores(admitted.scores, admitted.target)
+    curve = builders.from_scores(validated.scores, validated.target)
     estimate = interpolation.at_levels(curve, levels)[0]
     if int(curve.m) < 2 or int(curve.m) == int(curve.n):
         nan = torch.full_like(estimate, torch.nan)

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
-from torch_ap.core.hit_curve import HitCurve
 from torch_ap.inference.interval import Ends
 from torch_ap.inference.item_values import misses_of
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.inference.student import normal_quantile
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 def replicates(curve: HitCurve, measure: Callable[[HitCurve], Tensor], design: str, resampling: Resampling) -> Tensor:
@@ -35,7 +35,7 @@ def replicates(curve: HitCurve, measure: Callable[[HitCurve], Tensor], design: s
     width = 8 * len(hits) + (n if on_device else 0)
     generator, seed = (resampling.on(curve.m.device), 0) if on_device else (None, resampling.seed())
     parts = []
-    for span in resampling.spans(width):
+    for span in resampling.batches(width):
         if generator is not None:
             drawn = _drawn_on_device(generator, hits, misses, len(span), design)
         else:
@@ -47,13 +47,13 @@ def replicates(curve: HitCurve, measure: Callable[[HitCurve], Tensor], design: s
 def curve_of_counts(hits: Tensor, misses: Tensor) -> HitCurve:
     """Resamples as rankings: (b, E + 1) counts each, the last column of what stands below the last group."""
     seen, items = hits[:, :-1], (hits + misses)[:, :-1]
-    through, items_through = seen.cumsum(1), items.cumsum(1)
+    through, cumulative_items = seen.cumsum(1), items.cumsum(1)
     count, groups = seen.shape
     return HitCurve(
         hits=seen.flatten(),
         items=items.flatten(),
         hits_above=(through - seen).flatten(),
-        items_above=(items_through - items).flatten(),
+        items_above=(cumulative_items - items).flatten(),
         score=None,
         offsets=torch.arange(count + 1, device=hits.device) * groups,
         n=hits.sum(1) + misses.sum(1),
@@ -94,7 +94,7 @@ def bca(values: Tensor, estimate: Tensor, acceleration: Tensor, level: float) ->
     estimate (half of those equal to it).
     """
     known = values[~torch.isnan(values)]
-    below = segments.real(known < estimate).mean() + segments.real(known == estimate).mean() / 2
+    below = segments.as_float64(known < estimate).mean() + segments.as_float64(known == estimate).mean() / 2
     shift = torch.special.ndtri(below.clamp(0.5 / len(known), 1 - 0.5 / len(known)))
     z = shift + values.new_tensor([-1.0, 1.0]) * normal_quantile(level)
     places = torch.special.ndtr(shift + z / (1 - acceleration * z))
@@ -121,7 +121,7 @@ def _drawn_on_device(
 ) -> tuple[Tensor, Tensor]:
     m, q = hits.sum().expand(count), misses.sum().expand(count)
     if design == "iid":
-        n, share = segments.real(m + q), segments.real(m) / segments.real(m + q)
+        n, share = segments.as_float64(m + q), segments.as_float64(m) / segments.as_float64(m + q)
         m = torch.binomial(n, share, generator=generator).to(torch.int64)
         q = n.to(torch.int64) - m
     return multinomial_on_device(generator, hits, m), multinomial_on_device(generator, misses, q)

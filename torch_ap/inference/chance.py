@@ -8,15 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, segments
-from torch_ap.core.average_precision import average_precision
-from torch_ap.core.batch import Door
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.evaluation import raise_broken
-from torch_ap.inference import listing, rules
+from torch_ap.curve.average_precision import average_precision
+from torch_ap.evaluation.average_precision import raise_broken
+from torch_ap.inference import enumeration, rules
 from torch_ap.inference.exact_distribution import CLOSE, Distribution, exact_distribution
 from torch_ap.inference.hits import RandomHits, joint_rank_probability, rank_probability
-from torch_ap.inference.normal_laws import NormalLaw, normal_average_precision, normal_precision, normal_recall
+from torch_ap.inference.published.normal_laws import (
+    NormalLaw,
+    normal_average_precision,
+    normal_precision,
+    normal_recall,
+)
 from torch_ap.inference.random_ranking import (
     RandomAveragePrecision,
     expected_average_precision,
@@ -24,6 +26,10 @@ from torch_ap.inference.random_ranking import (
 )
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.tied_moments import tied_moments
+from torch_ap.inputs.classification import ClassificationInputs
+from torch_ap.ranking import builders, segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
 
 __all__ = [
     "ChanceTest",
@@ -111,9 +117,9 @@ def chance_test(
     """
     checks.one_of("method", method, _METHODS)
     how = rules.resampling(resampling)
-    admitted = Door()(preds, target)
-    raise_broken(admitted.broken, 1)
-    curve = builders.from_scores(admitted.scores, admitted.target, every_group=True)
+    validated = ClassificationInputs().validate(preds, target)
+    raise_broken(validated.broken, 1)
+    curve = builders.from_scores(validated.scores, validated.target, keep_all_groups=True)
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
     if not m or m == n:
         return _void(ap, "no hits" if not m else "no misses: AP is 1 in any order")
@@ -146,10 +152,10 @@ def _choose(method: str, curve: HitCurve) -> str:
         raise ValueError("`method='lognormal'` is for scores without ties; use 'permutation', which keeps them")
     if method not in ("auto", "exact"):
         return method
-    feasible = listing.is_feasible(curve.items.cpu().numpy(), m)
+    feasible = enumeration.is_feasible(curve.items.cpu().numpy(), m)
     if method == "exact" and not feasible:
         raise ValueError(
-            f"`method='exact'` lists at most {listing.MOST:,} ways to give the hits to the tie groups, got n={n}, "
+            f"`method='exact'` lists at most {enumeration.MOST:,} ways to give the hits to the tie groups, got n={n}, "
             f"m={m} and {len(curve.items)} different scores; use 'permutation'"
         )
     return "exact" if feasible else "permutation"
@@ -157,18 +163,18 @@ def _choose(method: str, curve: HitCurve) -> str:
 
 def _listed_tail(curve: HitCurve, ap: float) -> float:
     """P(AP* >= ap) by listing."""
-    values, weights = listing.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
+    values, weights = enumeration.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
     return float(weights[values >= ap - CLOSE].sum()) / float(weights.sum())
 
 
 def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
     """(B,) float64 AP of random orders of the labels over the tie groups of ``curve``, which holds all of them."""
-    ends = torch.repeat_interleave(curve.items_through, curve.items)
+    ends = torch.repeat_interleave(curve.cumulative_items, curve.items)
     n, m = int(curve.n), int(curve.m)
     tied = len(curve.items) < n
     if ends.device.type != "cpu":
         generator = resampling.on(ends.device)
-        parts = [_on_device(ends, m, len(span), generator) for span in resampling.spans(3 * n)]
+        parts = [_on_device(ends, m, len(span), generator) for span in resampling.batches(3 * n)]
         return torch.cat(parts)
     end_of, found = ends.numpy(), np.arange(1, m + 1)
 
@@ -181,11 +187,11 @@ def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
         return float((np.searchsorted(t, t, "right") / t).sum()) / m
 
     seed = resampling.seed()
-    drawn = [x for span in resampling.spans(n) for x in rows(one, generators(seed, span), m)]
+    drawn = [x for span in resampling.batches(n) for x in rows(one, generators(seed, span), m)]
     return torch.tensor(drawn, dtype=torch.float64)
 
 
 def _on_device(ends: Tensor, m: int, count: int, generator: torch.Generator) -> Tensor:
     keys = torch.rand(count, len(ends), generator=generator, device=ends.device)
     t = ends[keys.topk(m, dim=1, sorted=False).indices.sort(dim=1).values]
-    return (torch.searchsorted(t, t, right=True) / segments.real(t)).sum(1) / m
+    return (torch.searchsorted(t, t, right=True) / segments.as_float64(t)).sum(1) / m

@@ -15,14 +15,15 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from torch_ap.core import batch, order, segments, tied
-from torch_ap.core.batch import Batch, counted
-from torch_ap.core.convention import Convention
-from torch_ap.core.harmonic import harmonic_difference
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.tied import Ties
-from torch_ap.functional.evaluation import Evaluation
+from torch_ap.curve.convention import Convention
+from torch_ap.curve.harmonic import harmonic_difference
+from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference.random_ranking import expected_average_precision
+from torch_ap.inputs import classification
+from torch_ap.inputs.classification import Batch, counted
+from torch_ap.ranking import order, segments, tied
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.tied import Ties
 
 _ITEMS_A_BLOCK = 1 << 24
 
@@ -54,7 +55,7 @@ def chance_level(
         raise ValueError("`denominator='found'` has no closed form of its chance level; use 'min' or 'relevant'")
     hits = curve.m if seen is None else seen
     if groups is not None and convention.ties == "grouped":
-        total = _total_of_groups(groups, segments.real(curve.n), segments.real(hits), k)
+        total = _total_of_groups(groups, segments.as_float64(curve.n), segments.as_float64(hits), k)
     elif seen is None:
         return expected_average_precision(curve.n, curve.m, k, denominator=denominator)
     else:
@@ -63,14 +64,14 @@ def chance_level(
     return torch.where(curve.m > 0, torch.where(hits > 0, total, 0) / norm, torch.nan)
 
 
-def tie_groups(evaluation: Evaluation, admitted: Batch) -> Iterator[HitCurve | Ties]:
+def tie_groups(settings: APSettings, validated: Batch) -> Iterator[HitCurve | Ties]:
     """The tie groups of the rankings of an evaluation, some columns at a time."""
-    scores, kept = admitted.scores, counted(admitted.target)
-    if evaluation.door.ignoring and not bool(kept.all()):
+    scores, kept = validated.scores, counted(validated.target)
+    if settings.inputs.ignoring and not bool(kept.all()):
         scores, kept = (scores[kept], kept[kept]) if kept.ndim == 1 else (scores, kept)
-        if evaluation.average == "micro" and kept.ndim == 2:
+        if settings.average == "micro" and kept.ndim == 2:
             scores, kept = scores[kept], kept[kept]
-    if scores.ndim == 1 or evaluation.average == "micro":
+    if scores.ndim == 1 or settings.average == "micro":
         yield tied.ties_of(scores.flatten())
         return
     width = max(1, _ITEMS_A_BLOCK // max(len(scores), 1))
@@ -79,7 +80,7 @@ def tie_groups(evaluation: Evaluation, admitted: Batch) -> Iterator[HitCurve | T
             yield tied.ties_of(scores[:, span])
         else:  # all items are hits, so that every group is an entry
             mark = torch.where(kept[:, span], 1, torch.iinfo(torch.uint8).max).to(torch.uint8)
-            yield batch.curve_of(Batch(scores[:, span], mark), ignoring=True)
+            yield classification.curve_of(Batch(scores[:, span], mark), ignoring=True)
 
 
 def _total_of_groups(groups: Iterable[HitCurve | Ties], n: Tensor, hits: Tensor, k: int | None) -> Tensor:
@@ -92,11 +93,11 @@ def _total_of_groups(groups: Iterable[HitCurve | Ties], n: Tensor, hits: Tensor,
 
 def _sums_with_ties(ties: Ties, k: int | None) -> tuple[Tensor, Tensor]:
     """:func:`_sums_over_groups` where only the ties are known."""
-    n = segments.real(ties.n)
+    n = segments.as_float64(ties.n)
     every = n if k is None else n.clamp(max=k)
     harmonic = harmonic_difference(torch.zeros_like(n), every)
-    above = segments.real(ties.items_above)
-    places = segments.real(ties.items) if k is None else torch.minimum(ties.items, (k - above).clamp(min=0))
+    above = segments.as_float64(ties.items_above)
+    places = segments.as_float64(ties.items) if k is None else torch.minimum(ties.items, (k - above).clamp(min=0))
     steps = harmonic_difference(above, places)
     alone, pairs = _sums_over_groups(ties, k)
     return (
@@ -107,7 +108,7 @@ def _sums_with_ties(ties: Ties, k: int | None) -> tuple[Tensor, Tensor]:
 
 def _sums_over_groups(curve: HitCurve | Ties, k: int | None) -> tuple[Tensor, Tensor]:
     """The two sums of each ranking over the groups given: what p1 weighs, and what p2 does."""
-    g, above = segments.real(curve.items), segments.real(curve.items_above)
+    g, above = segments.as_float64(curve.items), segments.as_float64(curve.items_above)
     places = g if k is None else torch.minimum(g, (k - above).clamp(min=0))
     share, through = places / g, (above + places).clamp(min=1)
     alone = segments.total(share * places / through, curve.offsets)

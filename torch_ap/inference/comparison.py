@@ -7,12 +7,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import builders, checks, order
-from torch_ap.core.average_precision import average_precision
-from torch_ap.core.batch import Door
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.evaluation import raise_broken
+from torch_ap.curve.average_precision import average_precision
+from torch_ap.curve.convention import Convention
+from torch_ap.evaluation.average_precision import raise_broken
 from torch_ap.inference import bootstrap, item_bootstrap, rules
 from torch_ap.inference.interval import of_difference
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
@@ -20,6 +17,10 @@ from torch_ap.inference.paired_items import PairedItems, p_of_logits
 from torch_ap.inference.rank_swap import swapped_differences
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.student import normal_quantile, student_quantile, student_tail
+from torch_ap.inputs.classification import ClassificationInputs
+from torch_ap.ranking import builders, order
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
 
 METHODS = ("logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation")
 Method = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
@@ -144,9 +145,9 @@ def compare_rankings(
     scores = []
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
         rules.ranks(name, preds, target)
-        admitted = Door()(preds, target)
-        raise_broken(admitted.broken, 1)
-        scores.append(admitted.scores)
+        validated = ClassificationInputs().validate(preds, target)
+        raise_broken(validated.broken, 1)
+        scores.append(validated.scores)
     return compare_checked(
         scores[0],
         scores[1],

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from torch_ap.core import checks
 from torch_ap.inference import rules
+from torch_ap.rules import checks
 
 Prior: TypeAlias = Literal["jeffreys", "uniform"] | float
 _PRIORS = {"jeffreys": 0.5, "uniform": 1.0}

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.counts import Counts
-from torch_ap.core.order import Array
+from torch_ap.curve.counts import Counts
 from torch_ap.functional.cuts import counts_at_threshold
 from torch_ap.inference import rules
 from torch_ap.inference.resampling import Resampling
+from torch_ap.ranking.order import Array
+from torch_ap.rules import checks
 
 MEASURES = ("precision", "recall", "f_beta", "accuracy")
 _MOST = 3_000_000

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.order import Array
 from torch_ap.inference import rules
-from torch_ap.inference.listing import MOST, fill
+from torch_ap.inference.enumeration import MOST, fill
+from torch_ap.ranking.order import Array
+from torch_ap.rules import checks
 
 CLOSE = 2e-14  # sums of the same terms in another order differ by less, two places of one hit among 3,000,000 by more
 _PRIME = (1 << 61) - 1

@@ -9,8 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
 from torch_ap.inference import rules
+from torch_ap.rules import checks
 
 _WHOLE = 1 << 20
 _DEVIATIONS = 45

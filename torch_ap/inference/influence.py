@@ -14,10 +14,10 @@ with ties, and cost two cumulative sums over the hits after the sort.
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
-from torch_ap.core.hit_curve import HitCurve
 from torch_ap.inference import influence_blocks
 from torch_ap.inference.item_values import ItemValues, sum_from_below
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 def influence(curve: HitCurve) -> ItemValues:
@@ -26,21 +26,21 @@ def influence(curve: HitCurve) -> ItemValues:
     Args:
         curve: S rankings, unweighted, tie groups as thresholds.
     """
-    hits, t = segments.real(curve.hits), segments.real(curve.items_through)
-    p = segments.real(curve.hits_through) / t
-    ratio = segments.real(curve.n - curve.m) / segments.real(curve.m)
+    hits, t = segments.as_float64(curve.hits), segments.as_float64(curve.cumulative_items)
+    p = segments.as_float64(curve.cumulative_hits) / t
+    ratio = segments.as_float64(curve.n - curve.m) / segments.as_float64(curve.m)
     ratio = ratio if len(curve.m) == 1 else ratio[curve.segment]
     share = hits / t
     lost = sum_from_below(share * p, curve.offsets).mul_(-ratio)
     gained = sum_from_below(share.mul_(1 - p), curve.offsets).add_(p)
-    none = torch.zeros_like(segments.real(curve.m))
+    none = torch.zeros_like(segments.as_float64(curve.m))
     return ItemValues(curve, gained, lost, none, none)
 
 
 def prevalence_slope(curve: HitCurve) -> Tensor:
     """theta_pi, the derivative of AP in the share of hits m / n: (S,) float64; NaN without hits or without misses."""
-    n, m = segments.real(curve.n), segments.real(curve.m)
-    hits, h, t = (segments.real(x) for x in (curve.hits, curve.hits_through, curve.items_through))
+    n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
+    hits, h, t = (segments.as_float64(x) for x in (curve.hits, curve.cumulative_hits, curve.cumulative_items))
     total = segments.total(hits * h * (t - h) / (t * t), curve.offsets)
     return total * n * n / (m * m * (n - m))
 
@@ -63,7 +63,7 @@ def variance(curve: HitCurve, design: str) -> Tensor:
 
 def prevalence_variance(curve: HitCurve, slope: Tensor) -> Tensor:
     """What the random number of hits adds to Var(AP) under design "iid", given theta_pi: (S,) float64."""
-    n, m = segments.real(curve.n), segments.real(curve.m)
+    n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
     share = m / n
     return share * (1 - share) * slope**2 / n
 

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import order
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.order import Array
+from torch_ap.ranking import order
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
 
 _BLOCK = 1 << 13  # below the length from which BLAS starts threads of its own
 _THREADED = 1 << 20
@@ -46,7 +46,7 @@ def moments(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
         return _squares(*_of(columns, block), float(above), carry[0], carry[1], -q / m, means)
 
     second = np.array(order.in_threads(squares, list(zip(blocks, *carried, strict=True)), threads)).sum(0)
-    seen, through = float(columns[0].sum()), float(curve.items_through[-1] - curve.hits_through[-1])
+    seen, through = float(columns[0].sum()), float(curve.cumulative_items[-1] - curve.cumulative_hits[-1])
     of_hits = second[0] + (m - seen) * means[0] ** 2
     of_misses = second[1] + (q - through) * means[1] ** 2
     return (

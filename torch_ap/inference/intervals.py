@@ -7,17 +7,17 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.batch import Batch, Door
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.classification import Average, Interpolation
-from torch_ap.functional.evaluation import Evaluation, raise_broken
+from torch_ap.curve.convention import Convention
+from torch_ap.evaluation.average_precision import APSettings, raise_broken
 from torch_ap.inference import rules
+from torch_ap.inference.average_interval import average_interval
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS, METHODS, curve_interval, refuse
-from torch_ap.inference.of_average import average_interval
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs.classification import Batch, ClassificationInputs
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.rules.options import Average, Interpolation
 
 
 def average_precision_interval(
@@ -112,20 +112,20 @@ def average_precision_interval(
     rules.no_weights(weights, "an interval")
     wide = isinstance(preds, Tensor) and preds.ndim == 2
     classes = wide and isinstance(target, Tensor) and target.ndim == 1
-    door = Door(width=preds.shape[1] if wide else None, classes=classes)
-    evaluation = Evaluation(door, Convention(interpolation=interpolation), average=average)
-    admitted = evaluation.admit(preds, target)
-    raise_broken(admitted.broken, door.top)
-    curve = evaluation.curve(admitted)
+    inputs = ClassificationInputs(width=preds.shape[1] if wide else None, classes=classes)
+    settings = APSettings(inputs, Convention(interpolation=interpolation), average=average)
+    validated = settings.validate(preds, target)
+    raise_broken(validated.broken, inputs.top)
+    curve = settings.curve(validated)
     return interval_of_curve(
-        evaluation, curve, admitted, level=level, method=method, design=design, resampling=resampling
+        settings, curve, validated, level=level, method=method, design=design, resampling=resampling
     )
 
 
 def interval_of_curve(
-    evaluation: Evaluation,
+    settings: APSettings,
     curve: HitCurve,
-    admitted: Batch | None,
+    validated: Batch | None,
     *,
     level: float = 0.95,
     method: str = "influence",
@@ -135,9 +135,9 @@ def interval_of_curve(
     """The interval of rankings, or of their average, under all settings of an evaluation.
 
     Args:
-        evaluation: the settings.
+        settings: the settings.
         curve: its rankings.
-        admitted: the items, which the interval of an average needs; None where only counts per threshold were kept.
+        validated: the items, which the interval of an average needs; None where only counts per threshold were kept.
         level, method, design, resampling: as for :func:`average_precision_interval`.
     """
     rules.level(level)
@@ -149,11 +149,11 @@ def interval_of_curve(
         "design": design,
         "resampling": rules.resampling(resampling),
     }
-    if evaluation.door.width is not None and evaluation.average not in ("none", None):
-        refuse(evaluation.convention, method, None)
-        return average_interval(evaluation, curve, admitted, **how)
-    found = curve_interval(curve, evaluation.convention, **how)
-    return _first(found) if evaluation.door.width is None else found
+    if settings.inputs.width is not None and settings.average not in ("none", None):
+        refuse(settings.convention, method, None)
+        return average_interval(settings, curve, validated, **how)
+    found = curve_interval(curve, settings.convention, **how)
+    return _first(found) if settings.inputs.width is None else found
 
 
 def _first(found: Interval) -> Interval:

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.inference import at_items
+from torch_ap.inference import item_influence
 from torch_ap.inference.bootstrap import curve_of_counts
 from torch_ap.inference.item_values import ItemValues
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 def cells(curve: HitCurve, scores: Tensor, relevant: Tensor) -> Tensor:
@@ -23,7 +23,7 @@ def cells(curve: HitCurve, scores: Tensor, relevant: Tensor) -> Tensor:
     place = torch.arange(groups, device=scores.device)
     beyond = place.new_full((1,), groups)
     values = ItemValues(curve, place, place + groups + 1, beyond, beyond + groups + 1)
-    return at_items.spread(values, scores, relevant)
+    return item_influence.spread(values, scores, relevant)
 
 
 def curve_of(cell: Tensor, groups: int, weights: Tensor) -> HitCurve:
@@ -53,7 +53,7 @@ def replicates(
     on_device = device.type != "cpu"
     generator, seed = (resampling.on(device), 0) if on_device else (None, resampling.seed())
     parts = []
-    for span in resampling.spans(4 * items):
+    for span in resampling.batches(4 * items):
         if generator is not None:
             weights = _drawn_on_device(generator, strata, items, len(span))
         else:

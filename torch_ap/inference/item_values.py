@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +33,15 @@ class ItemValues:
 
     def of_hits(self) -> "Moments":
         """Moments over the m hits of each ranking."""
-        seen = segments.real(self.curve.hits)
-        unseen = segments.real(self.curve.m - self.curve.hits_seen)
+        seen = segments.as_float64(self.curve.hits)
+        unseen = segments.as_float64(self.curve.m - self.curve.hits_seen)
         return _moments(self.hits, seen, self.hits_unseen, unseen, self.curve.offsets)
 
     def of_misses(self) -> "Moments":
         """Moments over the q misses of each ranking."""
         between, below = misses_of(self.curve)
         return _moments(
-            self.misses, segments.real(between), self.misses_below, segments.real(below), self.curve.offsets
+            self.misses, segments.as_float64(between), self.misses_below, segments.as_float64(below), self.curve.offsets
         )
 
 
@@ -62,7 +62,7 @@ class Moments:
 
 def misses_of(curve: HitCurve) -> tuple[Tensor, Tensor]:
     """(E,) misses in each group or between it and the one before, and (S,) misses below the last: int64."""
-    through = curve.items_through - curve.hits_through
+    through = curve.cumulative_items - curve.cumulative_hits
     before = torch.cat([through.new_zeros(1), through[:-1]])[: len(through)]
     starts, ends = curve.offsets[:-1], curve.offsets[1:]
     filled = ends > starts

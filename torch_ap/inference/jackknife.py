@@ -7,9 +7,9 @@ and leaves m - 1 hits to average over.
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
-from torch_ap.core.hit_curve import HitCurve
 from torch_ap.inference.item_values import ItemValues, sum_from_below
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 def leave_one_out(curve: HitCurve) -> ItemValues:
@@ -18,8 +18,8 @@ def leave_one_out(curve: HitCurve) -> ItemValues:
     Args:
         curve: S rankings, unweighted, tie groups as thresholds.
     """
-    hits, h, t = (segments.real(x) for x in (curve.hits, curve.hits_through, curve.items_through))
-    m = segments.real(curve.m)
+    hits, h, t = (segments.as_float64(x) for x in (curve.hits, curve.cumulative_hits, curve.cumulative_items))
+    m = segments.as_float64(curve.m)
     each = m if len(m) == 1 else m[curve.segment]
     left = (each - 1).clamp(min=0)
     shorter = (t - 1).clamp(min=1)  # a group that ends at rank 1 has no miss in or above it, and h - 1 = 0

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from torch_ap.core import hit_curve, segments
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.inference import bootstrap, influence, interval, jackknife, published
+from torch_ap.curve.convention import Convention
+from torch_ap.inference import bootstrap, influence, interval, jackknife
 from torch_ap.inference.interval import Ends, Interval
+from torch_ap.inference.published import variances
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.student import normal_quantile, student_quantile
+from torch_ap.ranking import hit_curve, segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 DESIGNS = ("iid", "stratified")
 
@@ -36,15 +37,15 @@ def _jackknife(curve: HitCurve, _: Tensor, design: str) -> Tensor:
 
 
 def _boyd(curve: HitCurve, estimate: Tensor, _: str) -> Tensor:
-    return published.boyd(curve, estimate)
+    return variances.boyd(curve, estimate)
 
 
 def _survival(curve: HitCurve, _: Tensor, __: str) -> Tensor:
-    return published.survival(curve)
+    return variances.survival(curve)
 
 
 def _sigma_ap(curve: HitCurve, _: Tensor, __: str) -> Tensor:
-    return published.sigma_ap(curve)
+    return variances.sigma_ap(curve)
 
 
 _ANALYTIC = {
@@ -80,7 +81,7 @@ def curve_interval(
 
 def rarer(curve: HitCurve) -> Tensor:
     """The number of hits of each ranking, or of misses where there are fewer: (S,) floating."""
-    return segments.real(torch.minimum(curve.m, curve.n - curve.m))
+    return segments.as_float64(torch.minimum(curve.m, curve.n - curve.m))
 
 
 def _bootstrapped(
@@ -150,7 +151,7 @@ def refuse_comparison(convention: Convention, method: str, curve: HitCurve | Non
 
 def _at_the_edge(found: Interval, curve: HitCurve) -> Interval:
     """The answers where AP is 1 or too little was seen, and the reason."""
-    m, misses = segments.real(curve.m), curve.n - curve.m
+    m, misses = segments.as_float64(curve.m), curve.n - curve.m
     void = (curve.m < 2) | (misses < 1)
     perfect = ~void & (found.estimate == 1) & ~(found.standard_error > 0)
     if not bool((void | perfect | torch.isnan(found.low)).any()):

@@ -4,9 +4,9 @@ import math
 
 from torch import Tensor
 
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.inference import at_items, influence, jackknife
+from torch_ap.inference import influence, item_influence, jackknife
 from torch_ap.inference.student import student_tail
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 class PairedItems:
@@ -20,7 +20,7 @@ class PairedItems:
         self.each: list[Tensor] = []
         if min(self.m, self.n - self.m) > 1:
             of = influence.influence if source == "influence" else jackknife.leave_one_out
-            self.each = [at_items.spread(of(curve), s, relevant) for curve, s in zip(curves, scores, strict=True)]
+            self.each = [item_influence.spread(of(curve), s, relevant) for curve, s in zip(curves, scores, strict=True)]
 
     def error(self, slopes: tuple[float, float] = (1.0, 1.0)) -> float:
         """Of slope * AP(A) - slope * AP(B); NaN with fewer than two hits or two misses."""
@@ -28,7 +28,7 @@ class PairedItems:
             return math.nan
         gap = slopes[0] * self.each[0] - slopes[1] * self.each[1]
         if self.source == "influence":
-            value = at_items.centred(gap, self.relevant).square().sum()
+            value = item_influence.centred(gap, self.relevant).square().sum()
             if self.design == "iid":
                 shares = [influence.prevalence_slope(curve) for curve in self.curves]
                 slope = slopes[0] * shares[0] - slopes[1] * shares[1]

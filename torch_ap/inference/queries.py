@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
 from torch_ap.inference import rules
 from torch_ap.inference.interval import of_difference
 from torch_ap.inference.query_mean import student_interval
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.rounding import deviation, rounding
 from torch_ap.inference.student import student_tail
+from torch_ap.rules import checks
 
 TESTS = ("t", "randomization", "wilcoxon", "sign")
 _EXACT = 20
@@ -207,7 +207,7 @@ def _randomization(pairs: Pairs, resampling: Resampling) -> float:
 
     seed = resampling.seed()
     drawn = [
-        x for span in resampling.spans(4 * len(values)) for x in rows(flipped, generators(seed, span), len(values))
+        x for span in resampling.batches(4 * len(values)) for x in rows(flipped, generators(seed, span), len(values))
     ]
     return float((np.abs(drawn) >= observed).sum() + 1) / (len(drawn) + 1)
 

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
 from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.bounded_mean import mean_ends
 from torch_ap.inference.interval import Interval, wald, wilson
 from torch_ap.inference.resampling import Resampling, generators, multinomial, rows
 from torch_ap.inference.rounding import deviation, rounding
 from torch_ap.inference.student import normal_quantile, student_quantile
+from torch_ap.rules import checks
 
 METHODS = ("dirichlet", "t", "bootstrap-bca")
 Method = Literal["dirichlet", "t", "bootstrap-bca"]
@@ -131,5 +131,5 @@ def _replicates(values: Tensor, resampling: Resampling) -> Tensor:
         return float(multinomial(rng, ones, len(x)) @ x) / len(x)
 
     seed = resampling.seed()
-    drawn = [v for span in resampling.spans(4 * len(x)) for v in rows(one, generators(seed, span), len(x))]
+    drawn = [v for span in resampling.batches(4 * len(x)) for v in rows(one, generators(seed, span), len(x))]
     return torch.tensor(drawn, dtype=torch.float64)

@@ -12,10 +12,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, segments
-from torch_ap.core.harmonic import harmonic_difference
+from torch_ap.curve.harmonic import harmonic_difference
 from torch_ap.inference import rules
 from torch_ap.inference.exact_distribution import Distribution, exact_distribution, is_feasible
+from torch_ap.ranking import segments
+from torch_ap.rules import checks
 
 _DIGITS = 60
 _TERMS = 64
@@ -169,7 +170,7 @@ def expected_average_precision(n: Tensor, m: Tensor, k: int | None = None, *, de
         >>> [round(x, 4) for x in expected_average_precision(torch.tensor([8, 3000]), torch.tensor([3, 245])).tolist()]
         [0.5284, 0.084]
     """
-    items, hits = segments.real(n), segments.real(m)
+    items, hits = segments.as_float64(n), segments.as_float64(m)
     cut = items if k is None else items.clamp(max=k)
     one = hits / items
     two = one * (hits - 1) / (items - 1).clamp(min=1)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import order
-from torch_ap.core.order import Array
 from torch_ap.inference.resampling import Resampling, generators, rows
+from torch_ap.ranking import order
+from torch_ap.ranking.order import Array
 
 _TIE_BITS = 31
 
@@ -38,7 +38,7 @@ def swapped_differences(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resa
         return average_precision_of_ranks(a, hit, rng) - average_precision_of_ranks(b, hit, rng)
 
     drawn = [difference(first, swap=False)]
-    for span in resampling.spans(8 * len(hit)):
+    for span in resampling.batches(8 * len(hit)):
         drawn += rows(difference, generators(seed, span), len(hit))
     return torch.tensor(drawn, dtype=torch.float64)
 
@@ -77,7 +77,7 @@ def _on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: R
 
     a, b = ranks_of(preds_a), ranks_of(preds_b)
     parts = [average_precision(a) - average_precision(b)]
-    for span in resampling.spans(6 * n):
+    for span in resampling.batches(6 * n):
         swap = torch.randint(2, (len(span), n), generator=generator, device=a.device).bool()
         parts.append(average_precision(torch.where(swap, b, a)) - average_precision(torch.where(swap, a, b)))
     return torch.cat(parts)

@@ -5,10 +5,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
 from torch_ap.inference import interval, rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.student import normal_quantile
+from torch_ap.rules import checks
 
 _FORMS = {"boyd-logit": interval.logit, "boyd-binomial": interval.wald}
 

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, order
-from torch_ap.core.order import Array
+from torch_ap.ranking import order
+from torch_ap.ranking.order import Array
+from torch_ap.rules import checks
 
 _DRAWS_A_CELL = 16
 
@@ -64,7 +65,7 @@ class Resampling:
         """A generator on ``device``, seeded by one draw."""
         return torch.Generator(device).manual_seed(self.seed())
 
-    def spans(self, width: int) -> Iterator[range]:
+    def batches(self, width: int) -> Iterator[range]:
         """The replicates in turn, so many at a time that ``width`` numbers each fit a chunk."""
         step = max(1, self.chunk // max(width, 1))
         starts: Any = range(0, self.replicates, step)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
 from torch_ap.inference.resampling import Resampling
+from torch_ap.rules import checks
 
 
 def level(value: Any) -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
 from torch_ap.inference import rules
 from torch_ap.inference.comparison import Method, compare_rankings
+from torch_ap.inference.multiple_comparisons import PairwiseComparison, holm, square
 from torch_ap.inference.rank_swap import average_precision_of_ranks, random_ranks
 from torch_ap.inference.resampling import Resampling, generators, rows
-from torch_ap.inference.several import PairwiseComparison, holm, square
+from torch_ap.rules import checks
 
 _SAME = 1e-12
 
@@ -114,8 +114,8 @@ def _tukey(preds: Tensor, target: Tensor, first: Tensor, second: Tensor, resampl
         drawn = [average_precision_of_ranks(np.ascontiguousarray(column), hit, rng) for column in dealt.T]
         return max(drawn) - min(drawn)
 
-    spans = resampling.spans(4 * table.size)
-    found = [x for span in spans for x in rows(spread, generators(seed, span), table.size)]
+    batches = resampling.batches(4 * table.size)
+    found = [x for span in batches for x in rows(spread, generators(seed, span), table.size)]
     ordered = torch.tensor(found, dtype=torch.float64).sort().values
     apart = (values[first] - values[second]).abs() - _SAME
     reached = len(ordered) - torch.searchsorted(ordered, apart)

@@ -10,7 +10,7 @@ import math
 
 from torch import Tensor
 
-from torch_ap.core import segments
+from torch_ap.ranking import segments
 
 
 def tied_moments(sizes: Tensor, m: int) -> tuple[float, float]:
@@ -36,7 +36,7 @@ def tied_moments(sizes: Tensor, m: int) -> tuple[float, float]:
     Equals mean and standard deviation over all permutations, and for groups of one item
     :func:`torch_ap.inference.random_average_precision`. Source: Hoeffding (1948); the pair sums as above.
     """
-    g, t = segments.real(sizes), segments.real(sizes.cumsum(0))
+    g, t = segments.as_float64(sizes), segments.as_float64(sizes.cumsum(0))
     n = int(sizes.sum())
     if len(sizes) == 1:  # one threshold: AP is m / n in any order
         return m / n, 0.0

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from torch_ap.core import checks
-from torch_ap.core.untraced import leave_methods_to_python, refuse_sparse, untraced
 from torch_ap.metrics.stateful import StatefulMetric
+from torch_ap.rules import checks
+from torch_ap.runtime.untraced import leave_methods_to_python, refuse_sparse, untraced
 
 _NEVER = 1 << 62
 _WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
@@ -44,7 +44,7 @@ class RankingMetric(StatefulMetric):
     plot_upper_bound: float = 1.0
     value_rules: Sequence[str] = checks.VALUE_RULES
 
-    ledger: Tensor
+    first_violation: Tensor
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -55,7 +55,7 @@ class RankingMetric(StatefulMetric):
         self._result_dtype: torch.dtype | None = None
         digest = zlib.crc32(identity.encode()).to_bytes(4, "big")
         self._identity = list(digest)
-        self.add_state("ledger", self._fresh_ledger(), dist_reduce_fx="min")
+        self.add_state("first_violation", self._no_violation(), dist_reduce_fx="min")
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set states and two plain counters without ``nn.Module``'s search for parameters: each update does."""
@@ -71,7 +71,9 @@ class RankingMetric(StatefulMetric):
         if broken is not None:
             size = len(self._identity)
             first = torch.where(broken, self._update_count, _NEVER)
-            self.ledger = torch.cat([self.ledger[:size], torch.minimum(self.ledger[size:], first)])
+            self.first_violation = torch.cat(
+                [self.first_violation[:size], torch.minimum(self.first_violation[size:], first)]
+            )
 
     def _raise_noted(self, only_warned: Mapping[int, Callable[[], None]] | None = None, **words: Any) -> None:
         """Raise for the first update that broke a rule.
@@ -80,7 +82,7 @@ class RankingMetric(StatefulMetric):
             only_warned: a rule's place to the function that warns of it, where that is all.
             words: what the rules are told with.
         """
-        noted = self.ledger.tolist()[len(self._identity) :]
+        noted = self.first_violation.tolist()[len(self._identity) :]
         for place, warn in (only_warned or {}).items():
             if noted[place] < _NEVER:
                 warn()
@@ -108,7 +110,7 @@ class RankingMetric(StatefulMetric):
             refuse_sparse(update, args, kwargs)
             computed, count = self._computed, self._update_count
             try:
-                if torch.is_inference_mode_enabled():  # its tensors count no writes, which `shared.once` asks for
+                if torch.is_inference_mode_enabled():  # its tensors count no writes, which `memoize` asks for
                     with torch.inference_mode(False):
                         wrapped(*args, **kwargs)
                 else:
@@ -177,16 +179,16 @@ class RankingMetric(StatefulMetric):
             moved: Tensor = fn(tensor)
             return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
 
-        unborn = self.ledger.is_meta
+        unborn = self.first_violation.is_meta
         super()._apply(move, exclude_state)
-        if unborn and not self.ledger.is_meta:  # `to_empty` gives memory without values
+        if unborn and not self.first_violation.is_meta:  # `to_empty` gives memory without values
             fresh = {name: torch.zeros_like(x) for name, x in self._defaults.items() if isinstance(x, Tensor)}
-            fresh["ledger"] = self._fresh_ledger().to(self.device)
+            fresh["first_violation"] = self._no_violation().to(self.device)
             self._defaults.update(fresh)
             self.reset()
         return self
 
-    def _fresh_ledger(self) -> Tensor:
+    def _no_violation(self) -> Tensor:
         return torch.tensor([*self._identity, *[_NEVER] * len(self.value_rules)])
 
     # -- many ranks

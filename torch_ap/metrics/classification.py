@@ -10,11 +10,15 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from torch_ap.core import checks, memory
-from torch_ap.core.batch import Batch, counted
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.classification import (
+from torch_ap.curve.convention import Convention
+from torch_ap.evaluation.average_precision import APSettings, inputs_and_thresholds, raise_broken, warn_of_logits
+from torch_ap.inputs.classification import Batch, counted
+from torch_ap.metrics import representation
+from torch_ap.metrics.states import Form
+from torch_ap.metrics.uncertainty import UncertainMetric
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.rules.options import (
     Action,
     Average,
     Denominator,
@@ -24,10 +28,7 @@ from torch_ap.functional.classification import (
     Thresholds,
     Ties,
 )
-from torch_ap.functional.evaluation import Evaluation, door_and_thresholds, raise_broken, warn_of_logits
-from torch_ap.metrics import representation
-from torch_ap.metrics.states import Form
-from torch_ap.metrics.uncertainty import UncertainMetric
+from torch_ap.runtime import memory
 
 
 class ClassificationAveragePrecision(UncertainMetric):
@@ -48,29 +49,29 @@ class ClassificationAveragePrecision(UncertainMetric):
     counts: Tensor
     weight_sums: Tensor
 
-    def __init__(self, evaluation: Evaluation, **kwargs: Any) -> None:
-        door, thresholds = evaluation.door, evaluation.thresholds
+    def __init__(self, settings: APSettings, **kwargs: Any) -> None:
+        inputs, thresholds = settings.inputs, settings.thresholds
         binned = None if thresholds is None else thresholds.tolist()
-        super().__init__(f"{door}|{binned}", **kwargs)
-        self._evaluation = evaluation if self.device.type == "meta" else evaluation.to(self.device)
-        self._rows_unseen = door.classes and door.normalization is None
+        super().__init__(f"{inputs}|{binned}", **kwargs)
+        self._settings = settings if self.device.type == "meta" else settings.to(self.device)
+        self._rows_unseen = inputs.classes and inputs.normalization is None
         if thresholds is None:
             for name in ("scores", "targets", "weights"):
                 self.add_state(name, [], dist_reduce_fx="cat")
         else:
-            shape = (door.width or 1, len(thresholds) + 1, 2)
+            shape = (inputs.width or 1, len(thresholds) + 1, 2)
             self.add_state("counts", torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
             self.add_state("weight_sums", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
     @property
     def thresholds(self) -> Tensor | None:
         """(T,) thresholds in ascending order, or None."""
-        return self._evaluation.thresholds
+        return self._settings.thresholds
 
     @property
     def convention(self) -> Convention:
         """Which average precision is computed: ``top_k``, ``denominator``, ``interpolation``, ``ties``."""
-        return self._evaluation.convention
+        return self._settings.convention
 
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""
@@ -86,32 +87,32 @@ class ClassificationAveragePrecision(UncertainMetric):
     @property
     def empty_target_action(self) -> str | None:
         """What a ranking without positives counts as; None for the task's default."""
-        return self._evaluation.action
+        return self._settings.empty_target_action
 
     @property
     def average(self) -> str | None:
         """How rankings are averaged."""
-        return self._evaluation.average
+        return self._settings.average
 
     @property
     def ignore_index(self) -> int | None:
         """Target value of items that do not count."""
-        return self._evaluation.door.ignore_index
+        return self._settings.inputs.ignore_index
 
     @property
     def normalization(self) -> str | None:
         """What is applied to the scores of every batch."""
-        return self._evaluation.door.normalization
+        return self._settings.inputs.normalization
 
     @property
     def validate_args(self) -> bool:
         """Whether the values of batches are checked."""
-        return self._evaluation.door.validate
+        return self._settings.inputs.check_values
 
     @property
     def nan_strategy(self) -> str:
         """What NaN scores are: "error", "ignore" or "warn"."""
-        return self._evaluation.door.nan_strategy
+        return self._settings.inputs.nan_strategy
 
     @property
     def preds(self) -> list[Tensor]:
@@ -144,7 +145,7 @@ class ClassificationAveragePrecision(UncertainMetric):
         counts = self.counts + self.weight_sums if bool(self.weight_sums.any()) else self.counts
         reached = counts.cumsum(1)[:, :-1].flip(1).transpose(0, 1)
         table = torch.stack([counts.sum(1) - reached, reached], -1)
-        return table if self._evaluation.door.width is not None else table[:, 0]
+        return table if self._settings.inputs.width is not None else table[:, 0]
 
     def update(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> None:
         """Add a batch.
@@ -163,17 +164,17 @@ class ClassificationAveragePrecision(UncertainMetric):
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
                 the values is raised by ``compute`` when the tensors lie on an accelerator.
         """
-        batch = self._evaluation.admit(preds, target, weights)
+        batch = self._settings.validate(preds, target, weights)
         if batch.scores.device != self._device:
             self._check_device(batch.scores, "preds")
         if self._rows_unseen and batch.scores.device.type == "cpu":
             self._look_at_rows(batch)
-        if self._evaluation.thresholds is None:
+        if self._settings.thresholds is None:
             self._append(batch, target)
         elif weights is None:
-            self.counts = self.counts + self._evaluation.bins(batch)
+            self.counts = self.counts + self._settings.bins(batch)
         else:
-            self.weight_sums = self.weight_sums + self._evaluation.bins(batch)
+            self.weight_sums = self.weight_sums + self._settings.bins(batch)
         self._note(batch.broken)
 
     def compute(self) -> Tensor:
@@ -182,29 +183,29 @@ class ClassificationAveragePrecision(UncertainMetric):
         curve, batch, scores = self._held()
         if self._rows_unseen and batch is not None:
             self._look_at_rows(batch)
-        return self._evaluation.value(curve, self._dtype_of_result(scores), warn=self.update_called)
+        return self._settings.value(curve, self._dtype_of_result(scores), warn=self.update_called)
 
     def _look_at_rows(self, batch: Batch) -> None:
         """Once, at the first items: are these probabilities?"""
         if len(batch.scores):
             self._rows_unseen = False
-            warn_of_logits(self._evaluation.door, batch)
+            warn_of_logits(self._settings.inputs, batch)
 
     def _held(self) -> tuple[HitCurve, Batch | None, torch.dtype]:
         if self.thresholds is None:
             batch = self._batch()
-            return self._evaluation.curve(batch), batch, batch.scores.dtype
+            return self._settings.curve(batch), batch, batch.scores.dtype
         weighted = bool(self.weight_sums.any())
-        curve = self._evaluation.curve_of_bins(self.counts + self.weight_sums if weighted else self.counts)
+        curve = self._settings.curve_of_bins(self.counts + self.weight_sums if weighted else self.counts)
         return curve, None, torch.float32
 
     def _every_bin(self) -> HitCurve:
         items = self.counts.sum(2)
-        return self._evaluation.curve_of_bins(torch.stack([torch.zeros_like(items), items], 2))
+        return self._settings.curve_of_bins(torch.stack([torch.zeros_like(items), items], 2))
 
     def _append(self, batch: Batch, target: Tensor) -> None:
         """Keep the batch, in memory of our own."""
-        scores = memory.copied(batch.scores) if not self._evaluation.door.normalizes else batch.scores
+        scores = memory.copied(batch.scores) if not self._settings.inputs.normalizes else batch.scores
         targets = batch.target if batch.target.dtype != target.dtype else memory.copied(batch.target)
         columns = {"scores": scores, "targets": targets}
         if batch.weights is not None:
@@ -217,14 +218,14 @@ class ClassificationAveragePrecision(UncertainMetric):
     def _batch(self) -> Batch:
         """All items of the state as one batch."""
         if not self.scores:
-            return self._evaluation.door.no_items(self.device)
+            return self._settings.inputs.no_items(self.device)
         scores, target = memory.joined(self.scores), memory.joined(self.targets)
         return Batch(scores, target, memory.joined(self.weights) if self.weights else None)
 
     def _forms(self) -> dict[str, Form]:
-        empty = self._evaluation.door.no_items(self.device)
+        empty = self._settings.inputs.no_items(self.device)
         columns = tuple(empty.scores.shape[1:])
-        of_weights = [()] if self._evaluation.door.classes else [(), columns]
+        of_weights = [()] if self._settings.inputs.classes else [(), columns]
         return {
             "scores": Form(checks.SCORES, [columns]),
             "targets": Form([empty.target.dtype], [tuple(empty.target.shape[1:])]),
@@ -232,7 +233,7 @@ class ClassificationAveragePrecision(UncertainMetric):
         }
 
     def _check_held(self, state: dict[str, Any]) -> None:
-        door = self._evaluation.door
+        inputs = self._settings.inputs
         if self.thresholds is not None:
             for name in ("counts", "weight_sums"):
                 if not bool(((state[name] >= 0) & torch.isfinite(state[name])).all()):
@@ -244,18 +245,18 @@ class ClassificationAveragePrecision(UncertainMetric):
             raise ValueError(f"`scores`, `targets` and `weights` must be of as many items, got {lengths}")
         if isinstance(state["scores"], Tensor):
             weights = state["weights"] if isinstance(state["weights"], Tensor) else None
-            raise_broken(door.look_at(Batch(state["scores"], state["targets"], weights)), door.top)
+            raise_broken(inputs.look_at(Batch(state["scores"], state["targets"], weights)), inputs.top)
 
     def _reader(self) -> "ClassificationAveragePrecision":
         reader: ClassificationAveragePrecision = super()._reader()  # type: ignore[assignment]
-        door = replace(self._evaluation.door, normalization="none")  # theirs are kept normalized
-        reader._evaluation, reader._rows_unseen = replace(self._evaluation, door=door), False
+        inputs = replace(self._settings.inputs, normalization="none")  # theirs are kept normalized
+        reader._settings, reader._rows_unseen = replace(self._settings, inputs=inputs), False
         return reader
 
     def _apply(self, fn: Any, exclude_state: Any = "") -> "ClassificationAveragePrecision":
         super()._apply(fn, exclude_state)
         if self.device.type != "meta":
-            self._evaluation = self._evaluation.to(self.device)
+            self._settings = self._settings.to(self.device)
         return self
 
 
@@ -314,7 +315,7 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
-        door, levels = door_and_thresholds(
+        inputs, levels = inputs_and_thresholds(
             thresholds,
             ignore_index=ignore_index,
             normalization=normalization,
@@ -322,7 +323,7 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
             nan_strategy=nan_strategy,
         )
         convention = Convention(top_k, denominator, interpolation, ties)
-        super().__init__(Evaluation(door, convention, levels, action=empty_target_action), **kwargs)
+        super().__init__(APSettings(inputs, convention, levels, empty_target_action=empty_target_action), **kwargs)
 
 
 class MulticlassAveragePrecision(ClassificationAveragePrecision):
@@ -373,7 +374,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
-        door, levels = door_and_thresholds(
+        inputs, levels = inputs_and_thresholds(
             thresholds,
             name="num_classes",
             width=num_classes,
@@ -383,12 +384,12 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
             nan_strategy=nan_strategy,
         )
         convention = Convention(top_k, denominator, interpolation, ties)
-        super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)
+        super().__init__(APSettings(inputs, convention, levels, average, empty_target_action), **kwargs)
 
     @property
     def num_classes(self) -> int:
         """C."""
-        return self._evaluation.door.width or 0
+        return self._settings.inputs.width or 0
 
 
 class MultilabelAveragePrecision(ClassificationAveragePrecision):
@@ -434,7 +435,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
-        door, levels = door_and_thresholds(
+        inputs, levels = inputs_and_thresholds(
             thresholds,
             name="num_labels",
             width=num_labels,
@@ -444,12 +445,12 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
             nan_strategy=nan_strategy,
         )
         convention = Convention(top_k, denominator, interpolation, ties)
-        super().__init__(Evaluation(door, convention, levels, average, empty_target_action), **kwargs)
+        super().__init__(APSettings(inputs, convention, levels, average, empty_target_action), **kwargs)
 
     @property
     def num_labels(self) -> int:
         """L."""
-        return self._evaluation.door.width or 0
+        return self._settings.inputs.width or 0
 
 
 class AveragePrecision(Metric):

@@ -8,22 +8,21 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.detection import rules
-from torch_ap.core.detection.curve import Matches
-from torch_ap.core.detection.door import Columns, Images
-from torch_ap.core.hit_curve import HitCurve, between
-from torch_ap.core.messages import warn_caller
 from torch_ap.files import coco_conversion
-from torch_ap.functional import coco_evaluation
-from torch_ap.functional.coco_numbers import CocoNumbers
-from torch_ap.functional.coco_report import ClassNames, Report, per_class
-from torch_ap.functional.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
 from torch_ap.functional.detection import BoxFormat, IoUType
-from torch_ap.functional.voc_evaluation import VocEvaluation, voc_evaluation_of
-from torch_ap.inference.units.ranked_units import Interpolation
+from torch_ap.inference.images.resampled_rankings import Interpolation
+from torch_ap.inputs.detections import Columns, Images
+from torch_ap.matching import coco
+from torch_ap.matching.coco_numbers import CocoNumbers
+from torch_ap.matching.coco_report import ClassNames, Report, per_class
+from torch_ap.matching.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
+from torch_ap.matching.matched import Matches
+from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.image_uncertainty import UncertainImages
+from torch_ap.ranking.hit_curve import HitCurve, between
+from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules.messages import warn_caller
 
 
 class MeanAveragePrecision(UncertainImages):
@@ -102,7 +101,7 @@ class MeanAveragePrecision(UncertainImages):
         checks.boolean("class_metrics", class_metrics)
         checks.boolean("extended_summary", extended_summary)
         checks.one_of("backend", backend, ("pycocotools", "faster_coco_eval"))
-        super().__init__(settings.door, **kwargs)
+        super().__init__(settings.inputs, **kwargs)
         self.box_format, self.iou_type, self.average = box_format, settings.iou_types, average
         self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
         self.max_detection_thresholds = list(settings.limits)
@@ -125,7 +124,7 @@ class MeanAveragePrecision(UncertainImages):
             ValueError: for input that breaks a rule, naming image and key; the state is then as it was. What can be
                 seen only in the values is raised by ``compute`` when the tensors lie on an accelerator.
         """
-        columns, broken = self._door(preds, target)
+        columns, broken = self._inputs.validate(preds, target)
         counts, most = columns["detections_per_image"], self.max_detection_thresholds[-1]
         if self.warn_on_many_detections and counts.device.type == "cpu" and len(counts) and int(counts.max()) > most:
             warn_caller(
@@ -180,10 +179,10 @@ class MeanAveragePrecision(UncertainImages):
         checks.one_of("area", area, areas)
         limit = len(limits) - 1
         if max_detections is not None:
-            limit = rules.place_among("max_detections", max_detections, limits)
+            limit = detection_inputs.place_among("max_detections", max_detections, limits)
         if iou_threshold is not None:
             thresholds = self._settings.thresholds
-            iou_threshold = thresholds[rules.place_among("iou_threshold", iou_threshold, thresholds)]
+            iou_threshold = thresholds[detection_inputs.place_among("iou_threshold", iou_threshold, thresholds)]
         with self._synced_columns() as columns:
             numbers = self._numbers(columns, iou_type)
         return numbers.curve_at(areas.index(area), limit, iou_threshold)
@@ -245,7 +244,7 @@ class MeanAveragePrecision(UncertainImages):
             "iou": settings.own_iou,
             "box_width": settings.box_width,
             "area_as_given": settings.area_as_given,
-            "validate_args": settings.validate,
+            "validate_args": settings.check_values,
         }
         defaults = representation.defaults_of(type(self))
         del defaults["backend"]
@@ -264,7 +263,7 @@ class MeanAveragePrecision(UncertainImages):
 
     def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
         self._check_iou_type(iou_type)
-        return coco_evaluation.match(self._settings, columns, iou_type or self.iou_type[0], micro=micro)
+        return coco.match(self._settings, columns, iou_type or self.iou_type[0], micro=micro)
 
 
 class VOCMeanAveragePrecision(UncertainImages):
@@ -305,7 +304,7 @@ class VOCMeanAveragePrecision(UncertainImages):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        evaluation = voc_evaluation_of(
+        settings = voc_settings_of(
             box_format=box_format,
             iou_threshold=iou_threshold,
             interpolation=interpolation,
@@ -314,10 +313,10 @@ class VOCMeanAveragePrecision(UncertainImages):
             validate_args=validate_args,
         )
         checks.boolean("class_metrics", class_metrics)
-        super().__init__(evaluation.door, **kwargs)
+        super().__init__(settings.inputs, **kwargs)
         self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
         self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
-        self._evaluation = evaluation
+        self._settings = settings
 
     def update(self, preds: Images, target: Images) -> None:
         """Add images, as :meth:`MeanAveragePrecision.update`; ``target`` may have ``difficult``.
@@ -325,12 +324,12 @@ class VOCMeanAveragePrecision(UncertainImages):
         Raises:
             ValueError: for input that breaks a rule, naming image and key; the state is then as it was.
         """
-        self._add(*self._door(preds, target))
+        self._add(*self._inputs.validate(preds, target))
 
     def compute(self) -> dict[str, Tensor]:
         """``map`` of the images so far, and what else was asked for."""
         columns = self._columns()
-        return self._evaluation.report(
+        return self._settings.report(
             columns,
             self._dtype_of_result(columns["detection_scores"].dtype),
             several=not isinstance(self.iou_threshold, int | float),
@@ -340,27 +339,27 @@ class VOCMeanAveragePrecision(UncertainImages):
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""
         defaults = representation.defaults_of(type(self))
-        given = {"validate_args": self._evaluation.validate}
+        given = {"validate_args": self._settings.check_values}
         shown = ("box_format", "iou_threshold", "interpolation")
         return representation.settings_text(
             defaults, lambda name: given[name] if name in given else getattr(self, name), shown
         )
 
     @property
-    def _measured(self) -> VocEvaluation:
-        return self._evaluation
+    def _measured(self) -> VocSettings:
+        return self._settings
 
     def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Interpolation]:
         self._check_iou_type(iou_type)
-        return self._evaluation.match(columns)[1], self._evaluation.levels(columns["detection_scores"].device)
+        return self._settings.match(columns)[1], self._settings.levels(columns["detection_scores"].device)
 
     def hit_curve(self, iou_threshold: float | None = None) -> HitCurve:
         """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
-        thresholds, place = self._evaluation.thresholds, 0
+        thresholds, place = self._settings.thresholds, 0
         if iou_threshold is not None:
-            place = rules.place_among("iou_threshold", iou_threshold, thresholds)
+            place = detection_inputs.place_among("iou_threshold", iou_threshold, thresholds)
         with self._synced_columns() as columns:
-            curve = self._evaluation.curve(columns)[1]
+            curve = self._settings.curve(columns)[1]
         if iou_threshold is None:
             return curve
         size = len(curve.m) // len(thresholds)

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from torch_ap.core.queries.measures import FirstHit
-from torch_ap.functional.classification import Action, Ties
+from torch_ap.curve.measures import FirstHit
 from torch_ap.metrics.queries import QueryMetric
+from torch_ap.rules.options import Action, Ties
 
 
 class RetrievalHitRate(QueryMetric):

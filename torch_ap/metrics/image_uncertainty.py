@@ -12,21 +12,21 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.detection.curve import Matches
-from torch_ap.core.detection.door import Columns
-from torch_ap.functional.coco_settings import CocoSettings
-from torch_ap.functional.voc_evaluation import VocEvaluation
 from torch_ap.inference.comparison import Comparison
+from torch_ap.inference.images.bootstrap import image_interval
+from torch_ap.inference.images.chance import chance_of_images
+from torch_ap.inference.images.comparison import compare_images
+from torch_ap.inference.images.from_detections import ranked_images
+from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.units.bootstrap import unit_interval
-from torch_ap.inference.units.chance import chance_of_units
-from torch_ap.inference.units.comparison import compare_units
-from torch_ap.inference.units.of_detections import ranked_images
-from torch_ap.inference.units.ranked_units import Interpolation, RankedUnits
+from torch_ap.inputs.detections import Columns
+from torch_ap.matching.coco_settings import CocoSettings
+from torch_ap.matching.matched import Matches
+from torch_ap.matching.voc import VocSettings
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.metrics.representation import check_class, check_settings
+from torch_ap.rules import checks
 
 # fields of the settings whose arguments have other names
 _ARGUMENTS = {
@@ -43,7 +43,7 @@ class UncertainImages(DetectionMetric):
     """Abstract: a detection metric whose ``map`` is the mean AP of the rankings that matching makes."""
 
     @property
-    def _measured(self) -> CocoSettings | VocEvaluation:
+    def _measured(self) -> CocoSettings | VocSettings:
         """All settings of the numbers."""
         raise NotImplementedError
 
@@ -52,10 +52,12 @@ class UncertainImages(DetectionMetric):
         raise NotImplementedError
 
     def _check_iou_type(self, iou_type: str | None) -> None:
-        checks.one_of("iou_type", iou_type, (None, *self._door.geometry))
+        checks.one_of("iou_type", iou_type, (None, *self._inputs.geometry))
 
     @contextmanager
-    def _all_ranks(self, iou_type: str | None) -> Iterator[tuple[Columns, RankedUnits, Interpolation, torch.dtype]]:
+    def _all_ranks(
+        self, iou_type: str | None
+    ) -> Iterator[tuple[Columns, ResampledRankings, Interpolation, torch.dtype]]:
         """Images of all ranks, their rankings, how AP is interpolated, and the dtype of the result."""
         with self._synced_columns() as columns:
             matches, interpolation = self._matched(columns, iou_type)
@@ -92,7 +94,7 @@ class UncertainImages(DetectionMetric):
             (0.5, 0.36)
         """
         with self._all_ranks(iou_type) as (_, ranked, interpolation, dtype):
-            return chance_of_units(ranked, interpolation=interpolation, resampling=resampling).to(dtype)
+            return chance_of_images(ranked, interpolation=interpolation, resampling=resampling).to(dtype)
 
     def confidence_interval(
         self,
@@ -110,7 +112,7 @@ class UncertainImages(DetectionMetric):
         estimand is the limit that ``map`` tends to as images are added, not its mean over sets of so many.
 
         Every method covers less than it says for few images or rare classes, "bootstrap-basic" comes closest; measured
-        figures are in :func:`torch_ap.inference.units.bootstrap.unit_interval`.
+        figures are in :func:`torch_ap.inference.images.bootstrap.image_interval`.
 
         Args:
             level: nominal coverage, in (0, 1).
@@ -139,7 +141,7 @@ class UncertainImages(DetectionMetric):
             True
         """
         with self._all_ranks(iou_type) as (_, ranked, interpolation, dtype):
-            return unit_interval(
+            return image_interval(
                 ranked, level=level, method=method, interpolation=interpolation, resampling=resampling
             ).to(dtype)
 
@@ -188,7 +190,7 @@ class UncertainImages(DetectionMetric):
         self._check_comparable(other)
         with self._all_ranks(iou_type) as (mine, first, interpolation, _), other._all_ranks(iou_type) as theirs:
             _check_same_images(mine, theirs[0])
-            return compare_units(
+            return compare_images(
                 first, theirs[1], level=level, method=method, interpolation=interpolation, resampling=resampling
             )
 
@@ -219,8 +221,8 @@ class UncertainImages(DetectionMetric):
             {'ap': 0.75, 'ap_low': 0.55, 'ap_high': 0.95, 'ap_chance': 0.62}
         """
         with self._all_ranks(None) as (_, ranked, interpolation, dtype):
-            found = unit_interval(ranked, level=level, interpolation=interpolation, resampling=resampling).to(dtype)
-            chance = chance_of_units(ranked, interpolation=interpolation, resampling=resampling).to(dtype)
+            found = image_interval(ranked, level=level, interpolation=interpolation, resampling=resampling).to(dtype)
+            chance = chance_of_images(ranked, interpolation=interpolation, resampling=resampling).to(dtype)
         return {"ap": found.estimate, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
 
     def _check_comparable(self, other: "UncertainImages") -> None:
@@ -229,10 +231,10 @@ class UncertainImages(DetectionMetric):
         if other.device != self.device:
             raise ValueError(f"`other` must lie on the same device, {self.device}, got {other.device}")
         check_settings(_arguments(self._measured), _arguments(other._measured))
-        self._check_identity(other.ledger, "other")
+        self._check_identity(other.first_violation, "other")
 
 
-def _arguments(settings: CocoSettings | VocEvaluation) -> dict[str, Any]:
+def _arguments(settings: CocoSettings | VocSettings) -> dict[str, Any]:
     """Settings by the names of the class's arguments."""
     thresholds = {"thresholds": "iou_thresholds" if isinstance(settings, CocoSettings) else "iou_threshold"}
     names = _ARGUMENTS | thresholds

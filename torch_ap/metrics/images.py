@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.core import checks, memory
-from torch_ap.core.detection import rules
-from torch_ap.core.detection.door import Columns, DetectionDoor
+from torch_ap.inputs.detections import Columns, DetectionInputs
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.states import Form
+from torch_ap.rules import checks, detection_inputs
+from torch_ap.runtime import memory
 
 
 class DetectionMetric(RankingMetric):
@@ -20,14 +20,14 @@ class DetectionMetric(RankingMetric):
     so that a sync over ranks is one collective a column.
     """
 
-    value_rules = rules.VALUE_RULES
+    value_rules = detection_inputs.VALUE_RULES
     settings_of_update = "box format, geometry, `validate_args`"
     peer_states = ("groundtruth_box", "groundtruth_labels")
 
-    def __init__(self, door: DetectionDoor, **kwargs: Any) -> None:
-        super().__init__(repr(door), **kwargs)
-        self._door = door
-        for name in door.states:
+    def __init__(self, inputs: DetectionInputs, **kwargs: Any) -> None:
+        super().__init__(repr(inputs), **kwargs)
+        self._inputs = inputs
+        for name in inputs.states:
             self.add_state(name, [], dist_reduce_fx="cat")
 
     def _add(self, columns: Columns, broken: Tensor | None) -> None:
@@ -37,7 +37,7 @@ class DetectionMetric(RankingMetric):
 
     def _forms(self) -> dict[str, Form]:
         forms = {}
-        for name, empty in self._door([], [])[0].items():
+        for name, empty in self._inputs.validate([], [])[0].items():
             dtypes = checks.SCORES if name.endswith("scores") else [empty.dtype]
             if name.endswith("boxes"):
                 dtypes = [dtype for dtype in checks.SCORES if dtype.is_floating_point]
@@ -45,18 +45,18 @@ class DetectionMetric(RankingMetric):
         return forms
 
     def _check_held(self, state: dict[str, Any]) -> None:
-        empty = self._door([], [])[0]
-        columns = {name: x if isinstance(x := state[name], Tensor) else empty[name] for name in self._door.states}
-        broken = self._door.look_at(columns)
+        empty = self._inputs.validate([], [])[0]
+        columns = {name: x if isinstance(x := state[name], Tensor) else empty[name] for name in self._inputs.states}
+        broken = self._inputs.look_at(columns)
         if broken is not None and bool(broken.any()):
             raise ValueError(self.value_rules[broken.tolist().index(True)])
 
     def _columns(self) -> Columns:
         """All images so far."""
         self._raise_noted()
-        held = {name: getattr(self, name) for name in self._door.states}
+        held = {name: getattr(self, name) for name in self._inputs.states}
         if not held["detection_scores"]:
-            return {name: column.to(self.device) for name, column in self._door([], [])[0].items()}
+            return {name: column.to(self.device) for name, column in self._inputs.validate([], [])[0].items()}
         return {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
 
     @contextmanager

@@ -6,17 +6,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, memory
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.core.queries import judgements
-from torch_ap.core.queries.door import NOT_COUNTED, QueryBatch, QueryDoor
-from torch_ap.core.queries.rankings import Rankings, check_batch, rankings_of
-from torch_ap.functional.each_query import Missing
-from torch_ap.functional.query_evaluation import PerQuery, QueryEvaluation
+from torch_ap.evaluation.per_query import Missing
+from torch_ap.evaluation.queries import MeasureSettings, PerQuery
+from torch_ap.inputs import judgements
+from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs
+from torch_ap.inputs.query_rankings import Rankings, check_batch, rankings_of
 from torch_ap.metrics import representation
+from torch_ap.metrics.memoize import memoize
 from torch_ap.metrics.query_uncertainty import UncertainQueries
-from torch_ap.metrics.shared import once
 from torch_ap.metrics.states import Form
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.runtime import memory
 
 _FLAT, _ROWS = "query_indexes", "row_lengths"
 
@@ -66,44 +67,44 @@ class QueryMetric(UncertainQueries):
         missing_queries: Missing = "neg",
         **kwargs: Any,
     ) -> None:
-        door = QueryDoor(ignore_index, relevance_level)
+        inputs = QueryInputs(ignore_index, relevance_level)
         level = relevance_level
         if level is not None:
             level = int(level) if level == int(level) else level  # 1 and 1.0 are one level, 2^53 and 2^53 + 1 are two
         super().__init__(f"queries|{ignore_index}|{level}", **kwargs)
-        self._evaluation = QueryEvaluation(measure, door, empty_target_action, missing_queries, aggregation)
+        self._settings = MeasureSettings(measure, inputs, empty_target_action, missing_queries, aggregation)
         for name in ("query_scores", "query_relevance", _FLAT, _ROWS, "judged_queries", "judged_counts"):
             self.add_state(name, [], dist_reduce_fx="cat")
 
     @property
     def empty_target_action(self) -> str:
         """What a query counts as whose measure is undefined."""
-        return self._evaluation.action
+        return self._settings.empty_target_action
 
     @property
     def ignore_index(self) -> int | None:
         """Target value of items that do not count."""
-        return self._evaluation.door.ignore_index
+        return self._settings.inputs.ignore_index
 
     @property
     def relevance_level(self) -> float | None:
         """The lowest target that is relevant; None for 1."""
-        return self._evaluation.door.relevance_level
+        return self._settings.inputs.relevance_level
 
     @property
     def missing_queries(self) -> str:
         """What a query counts as that was judged and has no items."""
-        return self._evaluation.missing
+        return self._settings.missing
 
     @property
     def aggregation(self) -> str | Callable[..., Any]:
         """How the values of queries become one."""
-        return self._evaluation.aggregation
+        return self._settings.aggregation
 
     @property
     def top_k(self) -> int | None:
         """K, or None for all items of a query, and for measures that have none."""
-        top_k: int | None = getattr(self._evaluation.measure, "top_k", None)
+        top_k: int | None = getattr(self._settings.measure, "top_k", None)
         return top_k
 
     @property
@@ -134,7 +135,7 @@ class QueryMetric(UncertainQueries):
 
     def extra_repr(self) -> str:
         """What differs from the defaults, for ``repr``."""
-        measure, usual = vars(self._evaluation.measure), self._usual()
+        measure, usual = vars(self._settings.measure), self._usual()
         return representation.settings_text(
             usual, lambda name: measure[name] if name in measure else getattr(self, name, usual[name])
         )
@@ -178,7 +179,7 @@ class QueryMetric(UncertainQueries):
         if preds is None and target is None and isinstance(num_relevant, dict):
             batch = self._judgements_alone(num_relevant)
         else:
-            batch = self._evaluation.door(preds, target, indexes, mask, num_relevant)  # type: ignore[arg-type]
+            batch = self._settings.inputs.validate(preds, target, indexes, mask, num_relevant)  # type: ignore[arg-type]
         check_batch(batch)
         if batch.scores.device != self._device:
             self._check_device(batch.scores, "preds")
@@ -202,7 +203,7 @@ class QueryMetric(UncertainQueries):
                 about values.
         """
         each = self._each()
-        return self._evaluation.value(each, self._dtype_of_values(), warn=self.update_called)
+        return self._settings.value(each, self._dtype_of_values(), warn=self.update_called)
 
     def per_query(self) -> tuple[Tensor, Tensor]:
         """The queries that have a part in the aggregate, ascending, and the value of each; of all ranks.
@@ -218,15 +219,15 @@ class QueryMetric(UncertainQueries):
             (queries, values), dtype = self._values_kept(), self._dtype_of_values()
         return queries, values.to(dtype)
 
-    def _each(self, evaluation: QueryEvaluation | None = None) -> PerQuery:
+    def _each(self, settings: MeasureSettings | None = None) -> PerQuery:
         """The value of each query of the state, under the metric's measure or another's."""
-        return (evaluation or self._evaluation).each(self._ranked())
+        return (settings or self._settings).each(self._ranked())
 
     def _ranked(self) -> Rankings:
         """The rankings of the state, built once for all who share it."""
         self._raise_noted()
         tensors = [x for name in self._list_states() for x in _listed(getattr(self, name))]
-        return once(self._rankings, rankings_of, tensors)
+        return memoize(self._rankings, rankings_of, tensors)
 
     def _rankings(self, *, all_hits: bool = False) -> Rankings:
         """All items of the state as one curve with a ranking a query; with ``all_hits`` every tie group is an entry."""
@@ -280,7 +281,7 @@ class QueryMetric(UncertainQueries):
         empty = torch.empty(0, dtype=torch.uint8, device=self.device)
         columns = [x if isinstance(x := state[name], Tensor) else None for name in self._list_states()]
         batch = QueryBatch(*(empty if x is None else x for x in columns[:2]), *columns[2:])
-        self._evaluation.door.look_at(batch)
+        self._settings.inputs.look_at(batch)
         check_batch(batch)
 
 

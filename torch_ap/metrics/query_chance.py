@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from torch_ap.core.convention import Convention
-from torch_ap.core.hit_curve import HitCurve
+from torch_ap.curve.convention import Convention
 from torch_ap.inference.chance_level import chance_level
 from torch_ap.metrics.queries import QueryMetric
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 class ChanceQueries(QueryMetric):
@@ -36,7 +36,7 @@ class ChanceQueries(QueryMetric):
             tensor(0.5208)
         """
         self._check_mean("a chance level")
-        convention = self._evaluation.measure
+        convention = self._settings.measure
         assert isinstance(convention, Convention)
 
         def chance(curve: HitCurve) -> Tensor:
@@ -44,8 +44,8 @@ class ChanceQueries(QueryMetric):
             return chance_level(curve, convention, seen=curve.hits_seen, groups=groups)
 
         with self._all_ranks():
-            evaluation = replace(self._evaluation, measure=chance)
-            return evaluation.value(self._each(evaluation), self._dtype_of_values(), warn=False)
+            settings = replace(self._settings, measure=chance)
+            return settings.value(self._each(settings), self._dtype_of_values(), warn=False)
 
     def summary(self, level: float = 0.95) -> dict[str, Tensor]:
         """Value, ends of its interval over queries and chance level under names for a logger: 0-d tensors.

@@ -11,22 +11,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks
-from torch_ap.core.queries.rankings import Rankings
-from torch_ap.functional.query_evaluation import GM_FLOOR, PerQuery, QueryEvaluation
+from torch_ap.evaluation.queries import GM_FLOOR, MeasureSettings, PerQuery
 from torch_ap.inference import rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import METHODS, Method, mean_interval
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.representation import check_class, check_settings
+from torch_ap.rules import checks
 
 
 class UncertainQueries(RankingMetric):
     """Abstract: a metric that aggregates a value a query."""
 
-    _evaluation: QueryEvaluation
+    _settings: MeasureSettings
 
     def _each(self) -> PerQuery:
         """The value of each query of the state."""
@@ -140,7 +140,7 @@ class UncertainQueries(RankingMetric):
 
     def _check_mean(self, what: str, of_logs: str = "") -> None:
         """Refuse another aggregate than the mean; of the geometric one, name the function that takes its logs."""
-        found = self._evaluation.aggregation
+        found = self._settings.aggregation
         if found == "mean":
             return
         hint = f"; for the log of a geometric mean: `{of_logs}` of `per_query()[1].clamp(min={GM_FLOOR}).log()`"
@@ -154,16 +154,16 @@ class UncertainQueries(RankingMetric):
         self._check_mean("a comparison", "compare_queries")
         other._check_mean("a comparison", "compare_queries")
         check_settings(self._settings_of_values(), other._settings_of_values())
-        self._check_identity(other.ledger, "other")
+        self._check_identity(other.first_violation, "other")
 
     def _settings_of_values(self) -> dict[str, Any]:
         """What the value of a query depends on beside its items."""
-        found = self._evaluation
-        shared = {"ignore_index": found.door.ignore_index, "relevance_level": found.door.relevance_level}
+        found = self._settings
+        shared = {"ignore_index": found.inputs.ignore_index, "relevance_level": found.inputs.relevance_level}
         return {
             **vars(found.measure),
             **shared,
-            "empty_target_action": found.action,
+            "empty_target_action": found.empty_target_action,
             "missing_queries": found.missing,
         }
 

@@ -6,13 +6,13 @@ All of them take ``update(preds, target, indexes)`` in batches, and say every qu
 from collections.abc import Callable
 from typing import Any
 
-from torch_ap.core.convention import Convention
-from torch_ap.core.queries.measures import AtRank, RPrecision
-from torch_ap.functional.classification import Action, Denominator, Ties
-from torch_ap.functional.each_query import QueryInterpolation
+from torch_ap.curve.convention import Convention
+from torch_ap.curve.measures import AtRank, RPrecision
+from torch_ap.evaluation.per_query import QueryInterpolation
 from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.metrics.query_chance import ChanceQueries
+from torch_ap.rules.options import Action, Denominator, Ties
 
 __all__ = [
     "RetrievalFBeta",
@@ -90,8 +90,8 @@ class RetrievalMAP(ChanceQueries):
     @property
     def convention(self) -> Convention:
         """Which average precision is computed: ``top_k``, ``denominator``, ``interpolation``, ``ties``."""
-        assert isinstance(self._evaluation.measure, Convention)
-        return self._evaluation.measure
+        assert isinstance(self._settings.measure, Convention)
+        return self._settings.measure
 
     def _usual(self) -> dict[str, Any]:
         ties = Convention.of_queries(None, "min", self.convention.interpolation, None).ties

@@ -13,10 +13,11 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from torch_ap.core import checks, memory
-from torch_ap.core.untraced import leave_methods_to_python
 from torch_ap.metrics import representation, states
 from torch_ap.metrics.states import Form, Held
+from torch_ap.rules import checks
+from torch_ap.runtime import memory
+from torch_ap.runtime.untraced import leave_methods_to_python
 
 
 class StatefulMetric(Metric):
@@ -28,7 +29,7 @@ class StatefulMetric(Metric):
     settings_of_update: ClassVar[str] = ""  # what two metrics must have in common to share state, for messages
     peer_arguments: ClassVar[Sequence[str]] = ()  # those that are what `update` takes
 
-    ledger: Tensor
+    first_violation: Tensor
     _identity: list[int]
     _aside: dict[str, Any] | None = None  # during `forward`, what was held before it
 
@@ -112,9 +113,9 @@ class StatefulMetric(Metric):
         if not isinstance(given, Mapping):
             raise ValueError(f"`{source}` must be a dict of states, got {type(given).__name__}")
         try:
-            if "ledger" not in given and any(name in given for name in self.peer_states):
+            if "first_violation" not in given and any(name in given for name in self.peer_states):
                 given = self._from_peer(given)
-            self._check_identity(given.get("ledger"), source)
+            self._check_identity(given.get("first_violation"), source)
             state = states.checked(given, self._defaults, self._forms(), self.device)
             self._check_held({**state, **states.joined({name: state[name] for name in self._list_states()})})
         except (TypeError, ValueError) as error:
@@ -152,10 +153,17 @@ class StatefulMetric(Metric):
         reader.reset()
         return reader
 
-    def _check_identity(self, ledger: Any, name: str) -> None:
-        here = self.ledger
-        fits = isinstance(ledger, Tensor) and (ledger.dtype, ledger.shape) == (here.dtype, here.shape)
-        if not fits or ledger.layout != here.layout or ledger[: len(self._identity)].tolist() != self._identity:
+    def _check_identity(self, first_violation: Any, name: str) -> None:
+        here = self.first_violation
+        fits = isinstance(first_violation, Tensor) and (first_violation.dtype, first_violation.shape) == (
+            here.dtype,
+            here.shape,
+        )
+        if (
+            not fits
+            or first_violation.layout != here.layout
+            or first_violation[: len(self._identity)].tolist() != self._identity
+        ):
             raise ValueError(
                 f"`{name}` must come from a {type(self).__name__} whose `update` has the same settings "
                 f"({self.settings_of_update}); here it is {self!r}"

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core import checks, memory
+from torch_ap.rules import checks
+from torch_ap.runtime import memory
 
 Held: TypeAlias = Mapping[str, Sequence[Tensor]]
 
-_CARD = 4
+_NUMBERS = 4
 _NONE = -1
 
 
@@ -102,13 +103,13 @@ def header(identity: Sequence[int], names: Sequence[str], local: Mapping[str, Te
     """
     if local is None:
         return [0, *identity]
-    cards = [
+    descriptions = [
         [checks.SCORES.index(x.dtype), x.ndim, x.shape[-1], len(x)]
         if (x := local.get(name)) is not None
         else [_NONE] * 4
         for name in names
     ]
-    return [1, *identity, *(number for card in cards for number in card)]
+    return [1, *identity, *(number for description in descriptions for number in description)]
 
 
 def read_headers(headers: Sequence[Sequence[int]], identity_size: int, names: Sequence[str]) -> list[Held]:
@@ -128,7 +129,7 @@ def read_headers(headers: Sequence[Sequence[int]], identity_size: int, names: Se
 def _held_there(words: Sequence[int], names: Sequence[str]) -> Held:
     held = {}
     for place, name in enumerate(names):
-        code, dimensions, width, rows = words[place * _CARD : (place + 1) * _CARD]
+        code, dimensions, width, rows = words[place * _NUMBERS : (place + 1) * _NUMBERS]
         shape = (rows,) if dimensions == 1 else (rows, width)
         held[name] = [] if code == _NONE else [torch.empty(shape, dtype=checks.SCORES[code], device="meta")]
     return held

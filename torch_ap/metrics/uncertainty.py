@@ -10,10 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core import segments
-from torch_ap.core.batch import NAN_SCORE, Batch, counted
-from torch_ap.core.hit_curve import HitCurve
-from torch_ap.functional.evaluation import Evaluation
+from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference import rules
 from torch_ap.inference.average_comparison import compare_averages
 from torch_ap.inference.chance_level import chance_level, tie_groups
@@ -21,14 +18,17 @@ from torch_ap.inference.comparison import Comparison, compare_checked
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import interval_of_curve
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs.classification import NAN_SCORE, Batch, counted
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.representation import check_class, check_settings
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 class UncertainMetric(RankingMetric):
     """Abstract: a metric whose state is one or many rankings, of items that it may still hold."""
 
-    _evaluation: Evaluation
+    _settings: APSettings
 
     def _held(self) -> tuple[HitCurve, Batch | None, torch.dtype]:
         """The rankings of all items so far, the items unless only counts were kept, and the dtype of the scores."""
@@ -43,9 +43,9 @@ class UncertainMetric(RankingMetric):
         raise NotImplementedError
 
     def _raise_broken(self) -> None:
-        door = self._evaluation.door
-        warned = {NAN_SCORE: door.warn_of_nan} if door.nan_strategy == "warn" else {}
-        self._raise_noted(warned, top=door.top)
+        inputs = self._settings.inputs
+        warned = {NAN_SCORE: inputs.warn_of_nan} if inputs.nan_strategy == "warn" else {}
+        self._raise_noted(warned, top=inputs.top)
 
     @contextmanager
     def _all_ranks(self) -> Iterator[tuple[HitCurve, Batch | None, torch.dtype]]:
@@ -117,7 +117,7 @@ class UncertainMetric(RankingMetric):
         """
         with self._all_ranks() as (curve, batch, dtype):
             found = interval_of_curve(
-                self._evaluation, curve, batch, level=level, method=method, design=design, resampling=resampling
+                self._settings, curve, batch, level=level, method=method, design=design, resampling=resampling
             )
             return found.to(dtype)
 
@@ -160,10 +160,10 @@ class UncertainMetric(RankingMetric):
         """
         check_class(self, other, "other")
         check_settings(self._settings_of_values(), other._settings_of_values())
-        self._check_identity(other.ledger, "other")
+        self._check_identity(other.first_violation, "other")
         with self._all_ranks() as (_, mine, _), other._all_ranks() as (_, theirs, _):
             pair = _paired(mine, theirs)
-            one = self._evaluation.door.width is None
+            one = self._settings.inputs.width is None
             method = method or ("logit" if one else "influence")
             how: dict[str, Any] = {
                 "level": level,
@@ -172,10 +172,10 @@ class UncertainMetric(RankingMetric):
                 "resampling": rules.resampling(resampling),
             }
             if not one:
-                return compare_averages(self._evaluation, *pair, **how)
+                return compare_averages(self._settings, *pair, **how)
             kept = counted(pair[0].target)
             a, b = (batch.scores[kept] for batch in pair)
-            return compare_checked(a, b, pair[0].target[kept] == 1, self._evaluation.convention, **how)
+            return compare_checked(a, b, pair[0].target[kept] == 1, self._settings.convention, **how)
 
     def summary(self, level: float = 0.95) -> dict[str, Tensor]:
         """Value, ends of its interval and chance level under names for a logger: 0-d tensors.
@@ -199,31 +199,31 @@ class UncertainMetric(RankingMetric):
             >>> {name: round(float(value), 3) for name, value in metric.summary().items()}
             {'ap': 0.783, 'ap_low': 0.219, 'ap_high': 0.979, 'ap_chance': 0.607}
         """
-        if self._evaluation.door.width is not None and self._evaluation.average in ("none", None):
+        if self._settings.inputs.width is not None and self._settings.average in ("none", None):
             raise ValueError("`average` must not be 'none' for a summary, which is one value a name")
-        if self._evaluation.convention.interpolation is not None:
+        if self._settings.convention.interpolation is not None:
             raise ValueError(
                 "`interpolation` has no summary, since its chance level has no closed form; `confidence_interval` has "
                 "intervals by bootstrap"
             )
         with self._all_ranks() as (curve, batch, dtype):
-            value = self._evaluation.value(curve, dtype, warn=False)
+            value = self._settings.value(curve, dtype, warn=False)
             ends = self._ends(curve, batch, level)
             chance = self._chance(curve, batch, dtype)
         return {"ap": value, "ap_low": ends[0].to(dtype), "ap_high": ends[1].to(dtype), "ap_chance": chance}
 
     def _ends(self, curve: HitCurve, batch: Batch | None, level: float) -> tuple[Tensor, Tensor]:
         """Of the interval; NaN where ties leave none, so that a logger does not stop for two equal scores."""
-        one, grouped = self._evaluation.door.width is None, self._evaluation.convention.ties == "grouped"
+        one, grouped = self._settings.inputs.width is None, self._settings.convention.ties == "grouped"
         if one and not grouped and bool((curve.items > 1).any()):
-            return (torch.full_like(segments.real(curve.m[0]), torch.nan),) * 2
-        found = interval_of_curve(self._evaluation, curve, batch, level=level)
+            return (torch.full_like(segments.as_float64(curve.m[0]), torch.nan),) * 2
+        found = interval_of_curve(self._settings, curve, batch, level=level)
         return found.low, found.high
 
     def _chance(self, curve: HitCurve, batch: Batch | None, dtype: torch.dtype) -> Tensor:
-        groups = [self._every_bin()] if batch is None else tie_groups(self._evaluation, batch)
-        each = chance_level(curve, self._evaluation.convention, groups=groups)
-        return self._evaluation.averaged(each, curve, dtype, warn=False)
+        groups = [self._every_bin()] if batch is None else tie_groups(self._settings, batch)
+        each = chance_level(curve, self._settings.convention, groups=groups)
+        return self._settings.averaged(each, curve, dtype, warn=False)
 
 
 def _paired(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Batch]:

@@ -1,0 +1,143 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from torch_ap.curve import interpolation
+from torch_ap.curve.average_precision import average_precision
+from torch_ap.inference import Resampling
+from torch_ap.inference.images.bootstrap import ResampledRankings, image_interval, image_replicates
+from torch_ap.inference.images.replicates import ResampledAP
+from torch_ap.ranking import hit_curve
+
+LEVELS = interpolation.levels_of("101-point")
+
+
+def made(images=12, lists=3, thresholds=2, items=60, seed=0):
+    """Detections of categories, with hits, dropped and newly counted items at each threshold."""
+    rng = np.random.default_rng(seed)
+    size = rng.multinomial(items, np.ones(lists) / lists)
+    unit, counted = rng.integers(0, images, items), rng.random(items) < 0.8
+    kinds = rng.choice(["hit", "dropped", "came", "plain"], (thresholds, items), p=[0.35, 0.1, 0.1, 0.45])
+    ends = np.concatenate([[0], size.cumsum()])
+    events, counts = [], []
+    for kind in kinds:
+        for first, last in itertools.pairwise(ends):
+            chosen = np.flatnonzero(kind[first:last] != "plain") + first
+            events += [(item, kind[item]) for item in chosen]
+            counts.append(len(chosen))
+    relevant = [(rng.integers(images), k) for k in range(lists) for _ in range(k * 20)]
+    kind = np.array([k for _, k in events])
+    return ResampledRankings(
+        image=torch.from_numpy(unit),
+        counted=torch.from_numpy(counted),
+        offsets=torch.from_numpy(ends),
+        event_item=torch.tensor([item for item, _ in events]),
+        event_hit=torch.from_numpy(kind == "hit"),
+        event_counts=torch.from_numpy(kind != "dropped"),
+        event_offsets=torch.tensor([0, *np.cumsum(counts)]),
+        ranking_list=torch.arange(lists).repeat(thresholds),
+        relevant_image=torch.tensor([u for u, _ in relevant]),
+        relevant_list=torch.tensor([k for _, k in relevant]),
+        images=images,
+    )
+
+
+def slowly(ranked, weights, ranking, levels):
+    """AP of one ranking with every unit written out as often as it was drawn."""
+    first, last = ranked.event_offsets[ranking : ranking + 2].tolist()
+    said = {int(ranked.event_item[e]): e for e in range(first, last)}
+    k = int(ranked.ranking_list[ranking])
+    flags = []
+    for item in range(*ranked.offsets[k : k + 2].tolist()):
+        e = said.get(item)
+        counts = bool(ranked.counted[item] if e is None else ranked.event_counts[e])
+        if counts:
+            flags += [(bool(e is not None and ranked.event_hit[e]), item)] * int(weights[ranked.image[item]])
+    m = int(weights[ranked.relevant_image[ranked.relevant_list == k]].sum())
+    if not m:
+        return math.nan
+    relevant = torch.tensor([hit for hit, _ in flags], dtype=torch.bool)
+    items = [item for _, item in flags]
+    last_of = torch.tensor(
+        [i + 1 == len(items) or items[i + 1] != items[i] for i in range(len(items))], dtype=torch.bool
+    )
+    curve = hit_curve.from_ordered(relevant, last_of, torch.tensor([0, len(items)]), m=torch.tensor([m]))
+    if levels is None:
+        return float(average_precision(curve))
+    if isinstance(levels, str):
+        return float(interpolation.over_all_points(curve))
+    return float(interpolation.over_levels(curve, levels))
+
+
+@pytest.mark.parametrize("levels", [None, "all-points", LEVELS, torch.tensor([0.0, 1.0, 0.5], dtype=torch.float64)])
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_are_repetitions(levels, seed):
+    ranked = made(seed=seed)
+    rng = np.random.default_rng(seed)
+    weights = torch.from_numpy(rng.multinomial(12, np.ones(12) / 12, 5))
+    weights[0] = 1
+    found = ranked.average_precision(weights, levels)
+    wanted = [[slowly(ranked, row, s, levels) for s in range(6)] for row in weights]
+    assert math.isnan(wanted[0][0])
+    wanted = torch.tensor(wanted, dtype=torch.float64)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12, equal_nan=True)
+    plan = ResampledAP(ranked, levels)
+    planned = torch.stack([torch.from_numpy(plan(row.numpy())) for row in weights])
+    torch.testing.assert_close(planned, wanted, rtol=0, atol=1e-12, equal_nan=True)
+
+
+def test_interval_is_that_of_drawn_units():
+    ranked = made(images=30, items=300)
+    found = image_interval(ranked, interpolation=LEVELS, resampling=Resampling(500))
+    rng = np.random.default_rng(5)
+    slow = []
+    for _ in range(150):
+        weights = torch.from_numpy(np.bincount(rng.integers(0, 30, 30), minlength=30))
+        slow.append(np.nanmean([slowly(ranked, weights, s, LEVELS) for s in range(6)]))
+    assert float(found.standard_error) == pytest.approx(np.std(slow, ddof=1), rel=0.2)
+    assert found.low < found.estimate < found.high
+
+
+def test_basic_ends_are_the_percentiles_mirrored_and_cut():
+    for seed in range(3):
+        ranked = made(images=30, items=300, seed=seed)
+        basic, plain = (image_interval(ranked, method=f"bootstrap-{x}", level=0.8) for x in ("basic", "percentile"))
+        assert float(basic.low + plain.high) == pytest.approx(2 * float(basic.estimate))
+        assert float(basic.high + plain.low) == pytest.approx(2 * float(basic.estimate))
+        assert image_interval(ranked, level=0.8).low == basic.low
+    ranked = made(images=5, items=12)
+    ranked = ResampledRankings(**{**vars(ranked), "relevant_image": ranked.relevant_image % 3})
+    cut = image_interval(ranked, level=0.999)
+    assert 0 <= cut.low < cut.estimate < cut.high <= 1
+    assert cut.low == 0 or cut.high == 1
+
+
+def test_replicates_repeat_for_every_chunk():
+    ranked = made()
+    first = image_replicates([ranked], Resampling(30), LEVELS)
+    assert torch.equal(first, image_replicates([ranked], Resampling(30, chunk=1), LEVELS))
+    seeded = Resampling(30, generator=torch.Generator().manual_seed(3))
+    assert not torch.equal(first, image_replicates([ranked], seeded, LEVELS))
+
+
+def test_edges_have_a_defined_answer():
+    one = image_interval(made(images=1))
+    assert "one image" in one.reason
+    assert math.isnan(one.low)
+    none = torch.empty(0, dtype=torch.int64)
+    empty = ResampledRankings(**{**vars(made()), "relevant_image": none, "relevant_list": none})
+    assert image_interval(empty).reason == "nothing is relevant"
+    with pytest.raises(ValueError, match="`level`"):
+        image_interval(made(), level=1)
+
+
+@pytest.mark.gpu
+def test_on_cuda():
+    ranked = made(images=40, items=600)
+    there = ResampledRankings(**{k: v.cuda() if isinstance(v, torch.Tensor) else v for k, v in vars(ranked).items()})
+    found, wanted = image_interval(there, interpolation=LEVELS.cuda()), image_interval(ranked, interpolation=LEVELS)
+    assert float(found.estimate) == pytest.approx(float(wanted.estimate), abs=1e-12)
+    assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.15)

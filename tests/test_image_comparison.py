@@ -1,0 +1,143 @@
+"""Two systems over the same images: the same resamples for both, against images written out."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.test_image_bootstrap import LEVELS, made, slowly
+from torch_ap.inference import Resampling
+from torch_ap.inference.images.bootstrap import image_interval, image_replicates
+from torch_ap.inference.images.comparison import compare_images
+from torch_ap.inference.images.resampled_rankings import ResampledRankings
+from torch_ap.inference.resampling import generators, multinomial
+
+
+def pair(images=12, items=60, seed=0):
+    """Two systems of different items, of the same relevant things."""
+    first, second = made(images, items=items, seed=seed), made(images, items=items + 9, seed=seed + 50)
+    return first, replace(second, relevant_image=first.relevant_image, relevant_list=first.relevant_list)
+
+
+def worse(ranked):
+    """The same system with its best items, of whatever list, no hits."""
+    hit = ranked.event_hit & (torch.arange(len(ranked.event_hit)) % 3 > 0)
+    return replace(ranked, event_hit=hit)
+
+
+def with_a_class_that_is_not_there(ranked):
+    """Two false positives of a further list, in which nothing is relevant."""
+    lists = len(ranked.offsets) - 1
+    ends = ranked.offsets[-1:] + 2
+    # each of the two thresholds gets one more ranking, which has no event
+    edges, middle = ranked.event_offsets, lists
+    return replace(
+        ranked,
+        image=torch.cat([ranked.image, ranked.image[:2]]),
+        counted=torch.cat([ranked.counted, torch.ones(2, dtype=torch.bool)]),
+        offsets=torch.cat([ranked.offsets, ends]),
+        event_offsets=torch.cat([edges[: middle + 1], edges[middle:], edges[-1:]]),
+        ranking_list=torch.arange(lists + 1).repeat(2),
+    )
+
+
+@pytest.mark.parametrize("interpolation", [None, "all-points", LEVELS])
+def test_both_see_the_same_units_written_out(interpolation):
+    systems, how = pair(), Resampling(5)
+    found = image_replicates(systems, how, interpolation)
+    weights = [multinomial(rng, np.ones(12, np.int64), 12) for rng in generators(how.seed(), range(5))]
+    wanted = [
+        [np.nanmean([slowly(x, torch.from_numpy(row), s, interpolation) for s in range(6)]) for x in systems]
+        for row in weights
+    ]
+    torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float64), rtol=0, atol=1e-12)
+
+
+def test_numbers_are_those_of_the_replicates():
+    first, second = pair(images=30, items=200)
+    how = Resampling(300)
+    found = compare_images(first, second, level=0.9, interpolation=LEVELS, resampling=how)
+    values = image_replicates((first, second), how, LEVELS).numpy()
+    gaps = values[:, 0] - values[:, 1]
+    for name, ranked in (("value_a", first), ("value_b", second)):
+        alone = image_interval(ranked, interpolation=LEVELS, resampling=how)
+        assert getattr(found, name) == pytest.approx(float(alone.estimate), abs=1e-12)
+    assert found.difference == found.value_a - found.value_b
+    assert found.standard_error == pytest.approx(gaps.std(ddof=1))
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(gaps, [0.05, 0.95])))
+    beyond = min((gaps <= 0).sum(), (gaps >= 0).sum())
+    assert found.p_value == pytest.approx(min(1, 2 * (beyond + 1) / 301))
+    assert found.reason == ""
+    normal = compare_images(first, second, level=0.9, method="bootstrap-normal", interpolation=LEVELS, resampling=how)
+    assert normal.high - normal.low == pytest.approx(2 * 1.6448536 * found.standard_error)
+    assert normal.p_value == pytest.approx(math.erfc(abs(found.difference) / found.standard_error / math.sqrt(2)))
+    mirrored = compare_images(second, first, level=0.9, interpolation=LEVELS, resampling=how)
+    assert (mirrored.difference, mirrored.p_value) == (-found.difference, found.p_value)
+    assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
+
+
+def test_what_the_systems_share_cancels():
+    first, _ = pair(images=30, items=300)
+    found = compare_images(first, worse(first), interpolation=LEVELS)
+    assert found.difference > 0
+    assert found.p_value < 0.01
+    alone = [image_interval(x, interpolation=LEVELS).standard_error for x in (first, worse(first))]
+    assert found.standard_error < 0.8 * float(torch.stack(alone).norm())
+
+
+@pytest.mark.parametrize("method", ["bootstrap-percentile", "bootstrap-normal"])
+@pytest.mark.parametrize("interpolation", [None, "all-points", LEVELS])
+@pytest.mark.parametrize("change", [lambda x: x, with_a_class_that_is_not_there], ids=["same", "another list"])
+def test_nothing_tells_equal_systems_apart(method, interpolation, change):
+    first, _ = pair()
+    found = compare_images(first, change(first), method=method, interpolation=interpolation, resampling=Resampling(50))
+    assert (found.difference, found.low, found.high, found.standard_error) == (0, 0, 0, 0)
+    assert found.p_value == 1
+    assert "p = 1 by definition" in found.reason
+
+
+def test_edges_have_a_defined_answer():
+    first, second = pair(images=1)
+    found = compare_images(first, second)
+    assert found.reason == "one image, which has no spread"
+    assert math.isnan(found.p_value)
+    assert found.difference != 0
+    none = torch.empty(0, dtype=torch.int64)
+    first, second = (replace(x, relevant_image=none, relevant_list=none) for x in pair())
+    found = compare_images(first, second)
+    assert found.reason == "nothing is relevant"
+    assert math.isnan(found.difference)
+    # one image holds all that is relevant, and three of four resamples of two images hold it
+    first = made(images=2)
+    first = replace(first, relevant_image=torch.zeros_like(first.relevant_image))
+    seeds = (torch.Generator().manual_seed(seed) for seed in range(60))
+    reasons = {compare_images(first, worse(first), resampling=Resampling(2, seed)).reason for seed in seeds}
+    assert "fewer than two resamples have anything to find" in reasons
+    seeds = (torch.Generator().manual_seed(seed) for seed in range(60))
+    found = {x.reason: x for x in (image_interval(first, resampling=Resampling(2, seed)) for seed in seeds)}
+    same = "all resamples have the same value, which says nothing of its spread"
+    assert set(found) == {"", "fewer than two resamples have anything to find", same}
+    unknown = found["fewer than two resamples have anything to find"]
+    assert all(math.isnan(x) for x in (unknown.low, unknown.high, unknown.standard_error))
+    assert found[same].low == found[same].high
+    with pytest.raises(ValueError, match="`level`"):
+        compare_images(first, first, level=0)
+    with pytest.raises(ValueError, match="`method`"):
+        compare_images(first, first, method="jackknife")
+
+
+@pytest.mark.gpu
+def test_on_cuda():
+    here = pair(images=40, items=400)
+    there = [
+        ResampledRankings(**{k: v.cuda() if isinstance(v, torch.Tensor) else v for k, v in vars(x).items()})
+        for x in here
+    ]
+    for interpolation in (None, "all-points", LEVELS):
+        moved = interpolation.cuda() if isinstance(interpolation, torch.Tensor) else interpolation
+        found, wanted = compare_images(*there, interpolation=moved), compare_images(*here, interpolation=interpolation)
+        assert found.difference == pytest.approx(wanted.difference, abs=1e-12)
+        assert found.standard_error == pytest.approx(wanted.standard_error, rel=0.15)
+        assert compare_images(there[0], there[0], interpolation=moved).p_value == 1

@@ -1,0 +1,61 @@
+"""What was made of some tensors is made again only if they, or what they hold, have changed."""
+
+import gc
+import weakref
+
+import torch
+
+from torch_ap.metrics.memoize import memoize
+
+
+def test_the_same_tensors_unchanged():
+    made = []
+    tensors = [torch.zeros(3), torch.ones(2)]
+
+    def make():
+        made.append(1)
+        return sum(x.sum().item() for x in tensors)
+
+    assert memoize(make, make, tensors) == memoize(make, make, tensors) == 2
+    assert len(made) == 1
+    tensors[0].add_(1)
+    assert memoize(make, make, tensors) == 5
+    tensors.append(torch.ones(1))
+    assert memoize(make, make, tensors) == 6
+    tensors[1] = torch.zeros(2)
+    assert memoize(make, make, tensors) == 4
+
+
+def test_other_things_of_the_same_tensors():
+    tensors = [torch.zeros(3)]
+    assert memoize(lambda: "a", max, tensors) == "a"
+    assert memoize(lambda: "b", min, tensors) == "b"
+    assert memoize(lambda: "c", max, tensors) == "a"
+
+
+def test_what_is_forgotten_is_told_apart_by_identity():
+    kept, dying = [torch.zeros(3), torch.zeros(1)], [torch.zeros(2), torch.zeros(1)]
+    assert memoize(lambda: "a", max, kept) == "a"
+    assert memoize(lambda: "b", max, dying) == "b"
+    del dying[1]
+    gc.collect()
+    assert memoize(lambda: "c", min, kept) == "c"
+    assert memoize(lambda: "d", max, kept) == "a"
+
+
+def test_nothing_to_hold_on_to():
+    assert memoize(lambda: 1, max, []) == 1
+    assert memoize(lambda: 2, max, []) == 2
+
+
+def test_results_go_with_their_tensors():
+    class Result:
+        pass
+
+    tensors = [torch.zeros(3)]
+    result = weakref.ref(memoize(Result, max, tensors))
+    assert result() is not None
+    del tensors
+    memoize(Result, max, [torch.zeros(1)])
+    gc.collect()
+    assert result() is None

@@ -1,0 +1,1 @@
+"""The command ``torch-ap``, a module for each sub-command."""

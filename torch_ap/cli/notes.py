@@ -1,0 +1,48 @@
+"""What a command writes: its results on standard output, and lines beside them on standard error.
+
+Nothing of a file reaches a terminal as it is: see :func:`torch_ap.rules.messages.printable`. What the encoding of the
+stream lacks is written with escapes too.
+"""
+
+import json
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from torch_ap.rules.messages import printable
+
+OUTPUT = "standard output"
+
+
+def emit(lines: Iterable[str]) -> None:
+    """Write lines of results on standard output.
+
+    Raises:
+        ValueError: if it is closed.
+        OSError: if it cannot be written; the error's file is ``OUTPUT``.
+    """
+    if sys.stdout is None:
+        raise ValueError(f"{OUTPUT} is closed")
+    encoding = sys.stdout.encoding or "utf-8"
+    text = "".join(f"{printable(line)}\n" for line in lines)
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, OUTPUT) from None
+
+
+def emit_json(value: Any) -> None:
+    """Write JSON on standard output, in ASCII."""
+    emit(json.dumps(value, indent=2).replace("\x7f", "\\u007f").split("\n"))
+
+
+def note(message: str) -> None:
+    """Write a message on standard error, as one line."""
+    if sys.stderr is not None:
+        encoding = sys.stderr.encoding or "utf-8"
+        text = f"torch-ap: {printable(' '.join(message.split()))}\n"
+        with suppress(OSError):  # there is no other place to say so
+            sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -1,0 +1,34 @@
+"""How far a long file has been read, on one line of standard error."""
+
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from torch_ap.rules.messages import printable
+
+_WORTH_TELLING = 1 << 25
+
+
+class Bar:
+    """Tell how much of a file is done, if the file is long and somebody is watching; wipe the line at the end."""
+
+    def __init__(self, path: str) -> None:
+        self._name = printable(Path(path).name)
+        self._shown = -1
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown >= 0:
+            sys.stderr.write("\r" + " " * (len(self._name) + 7) + "\r")
+
+    def __call__(self, done: int, size: int) -> None:
+        """Say that so many of so many bytes are done."""
+        percent = 100 * done // max(size, 1)
+        if size >= _WORTH_TELLING and percent > self._shown and sys.stderr is not None and sys.stderr.isatty():
+            self._shown = percent
+            sys.stderr.write(f"\r{self._name} {percent:3d} %")
+            sys.stderr.flush()

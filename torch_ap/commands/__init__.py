@@ -1,1 +1,0 @@
-"""The sub-commands of ``torch-ap``, a module each."""

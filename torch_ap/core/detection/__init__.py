@@ -1,1 +1,0 @@
-"""Detections: boxes and masks in, matched to the ground truths, hit curves out."""

@@ -1,1 +1,0 @@
-"""Queries: batches of many rankings in, and the measures that are asked of each ranking beside AP."""

@@ -1,0 +1,1 @@
+"""Hit curves to numbers."""

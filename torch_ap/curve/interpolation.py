@@ -1,0 +1,171 @@
+"""Areas under the precision-recall curve that are not the plain step sum: interpolated precision and the trapezoid.
+
+Interpolated precision at recall level l is the highest precision at any recall of at least l (Salton & McGill 1983;
+Everingham et al. 2010, section 4.2). Averages over fixed levels follow TREC and VOC 2007 (11 points) and COCO (101);
+the area under the interpolated curve is VOC 2010's.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
+
+_MOST_HITS = 2.0**62
+
+
+def levels_of(name: str, device: torch.device | str = "cpu") -> Tensor:
+    """The recall levels of a named convention, float64.
+
+    "11-point": j / 10, rounded once, so that comparing them with h / m is exact: 3 of 10 found reach the level 0.3.
+    "11-point-arange": ``numpy.arange(0, 1.1, 0.1)``, as VOC's evaluation is written in Python (py-faster-rcnn and after
+    it), whose levels 0.3, 0.6 and 0.7 lie one bit above: 3 of 10 found do not reach 0.30000000000000004. "101-point":
+    COCO's own ``numpy.linspace(0, 1, 101)``, some of whose levels lie one bit above j / 100, as its published numbers
+    have it.
+    """
+    if name == "11-point":
+        return segments.as_float64(torch.arange(11, device=device)) / 10
+    if name == "11-point-arange":
+        return segments.as_float64(torch.from_numpy(np.arange(0, 1.1, 0.1)).to(device))
+    return segments.as_float64(torch.from_numpy(np.linspace(0, 1, 101)).to(device))
+
+
+def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
+    """Interpolated precision at each recall level, for each ranking.
+
+    Args:
+        curve: S rankings, tie groups as thresholds.
+        levels: (L,) floating recall levels in [0, 1], any order; recall is compared with them in their dtype.
+
+    Returns:
+        (S, L) float64; 0 at levels that are not reached, NaN where nothing is relevant.
+    """
+    m = segments.as_float64(curve.m)
+    size = len(curve.m)
+    precision = torch.cat([envelope(curve), m.new_zeros(1)])
+    recall, levels = _comparable(curve, levels)
+    # The number of levels that an entry reaches rises along its ranking, so one search in whole numbers finds, for
+    # every ranking and level at once, the first entry that reaches it.
+    ordered, places = levels.sort()
+    reached = torch.searchsorted(ordered, recall, right=True)
+    line = curve.segment * (len(levels) + 1) + reached
+    wanted = torch.arange(size, device=m.device)[:, None] * (len(levels) + 1) + torch.arange(
+        1, len(levels) + 1, device=m.device
+    )
+    entry = torch.searchsorted(line, wanted)
+    entry = torch.where(entry < curve.offsets[1:, None], entry, len(line))
+    out = torch.empty_like(precision[entry])
+    out[:, places] = precision[entry]
+    return torch.where(m[:, None] > 0, out, torch.nan)
+
+
+def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
+    """Which entry of one ranking has its interpolated precision at each level: (L,) int64, E where there is none.
+
+    Among entries of that precision it is the last, that of the highest recall.
+    """
+    recall, levels = _comparable(curve, levels)
+    best = envelope(curve)
+    first = torch.searchsorted(recall, levels)
+    wanted = torch.cat([best, best.new_full((1,), torch.nan)])[first]
+    # the envelope falls, and stays at a value up to the last entry that has it
+    last = torch.searchsorted(-best, -wanted, right=True) - 1
+    return torch.where((first < len(best)) & (curve.m > 0), last, len(best))
+
+
+def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
+    """(E,) recall of each entry and the levels, float64, rounded alike."""
+    recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)[curve.segment]
+    if curve.weighted and bool((curve.hits != curve.hits.floor()).any()):
+        recall = recall * (1 + 1e-12)  # sums of fractions carry rounding, and a recall that equals a level reaches it
+    return segments.as_float64(recall.to(levels.dtype)), segments.as_float64(levels)
+
+
+def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
+    """Interpolated precision from given numbers of hits on: the highest precision with at least so many hits.
+
+    Args:
+        curve: S rankings without weights.
+        counts: (S, L) int64 numbers of hits.
+
+    Returns:
+        (S, L) float64; 0 where so many are not found, NaN where nothing is relevant.
+    """
+    precision = torch.cat([envelope(curve), segments.as_float64(curve.m).new_zeros(1)])
+    most = int(torch.cat([curve.cumulative_hits, curve.m.new_zeros(1)]).max())
+    line = curve.segment * (most + 2) + curve.cumulative_hits
+    rankings = torch.arange(len(curve.m), device=line.device)[:, None]
+    entry = torch.searchsorted(line, rankings * (most + 2) + counts.clamp(1, most + 1))  # one more is never found
+    entry = torch.where(entry < curve.offsets[1:, None], entry, len(line))
+    return torch.where(curve.m[:, None] > 0, precision[entry], torch.nan)
+
+
+def trec_cuts(m: Tensor, levels: Tensor, version: int) -> Tensor:
+    """How many hits reach each recall level, by trec_eval's rule: (S, L) int64.
+
+    Version 9 and before cut at int(l m + 0.9), which is below l m at times; version 10 rounds l m, halves up.
+    """
+    wanted = segments.as_float64(m)[:, None] * segments.as_float64(levels.to(m.device))
+    wanted = wanted.clamp(max=_MOST_HITS)  # beyond which int64 would wrap
+    if version == 9:
+        return (wanted + 0.9).to(torch.int64)
+    whole = wanted.floor()
+    return (whole + (wanted - whole >= 0.5)).to(torch.int64)
+
+
+def over_levels(curve: HitCurve, levels: Tensor) -> Tensor:
+    """Mean of the interpolated precision over the levels: (S,) float64."""
+    return at_levels(curve, levels).mean(1)
+
+
+def over_all_points(curve: HitCurve) -> Tensor:
+    """Area under the interpolated precision-recall curve: (S,) float64.
+
+    (1 / m) * sum over hits of the highest precision at that recall or beyond.
+    """
+    m = segments.as_float64(curve.m)
+    area = segments.total(segments.as_float64(curve.hits) * envelope(curve), curve.offsets)
+    return torch.where(m > 0, area / m, torch.nan)
+
+
+def trapezoid(curve: HitCurve) -> Tensor:
+    """Area under straight lines between the points (r, p) of successive thresholds, from (0, p(1)): (S,) float64.
+
+    Lines between points of a precision-recall curve are too high (Davis & Goadrich 2006); the area is here because
+    others publish it.
+    """
+    m = segments.as_float64(curve.m)
+    end = curve.precision
+    above = segments.as_float64(curve.items_above)
+    start = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, end)
+    area = segments.total(segments.as_float64(curve.hits) * ((start + end) / 2), curve.offsets)
+    return torch.where(m > 0, area / m, torch.nan)
+
+
+def untied(curve: HitCurve, ties: str) -> HitCurve:
+    """The curve with every tie group resolved, hits first ("optimistic") or misses first ("pessimistic").
+
+    It has an entry a hit. Every measure of the result is the measure of that one ranking.
+    """
+    group = torch.repeat_interleave(torch.arange(len(curve.hits), device=curve.hits.device), curve.hits)
+    first = curve.hits.cumsum(0) - curve.hits
+    inside = torch.arange(len(group), device=group.device) - first[group]
+    misses = 0 if ties == "optimistic" else (curve.items - curve.hits)[group]
+    ones = torch.ones_like(inside)
+    return HitCurve(
+        hits=ones,
+        items=ones,
+        hits_above=curve.hits_above[group] + inside,
+        items_above=curve.items_above[group] + inside + misses,
+        score=None if curve.score is None else curve.score[group],
+        offsets=segments.from_counts(curve.hits_seen),
+        n=curve.n,
+        m=curve.m,
+    )
+
+
+def envelope(curve: HitCurve) -> Tensor:
+    """(E,) float64, the highest precision from this entry to the end of its ranking."""
+    precision = torch.where(curve.cumulative_hits > 0, curve.precision, 0)
+    return segments.maximum_from_right(precision, curve.offsets)

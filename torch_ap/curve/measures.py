@@ -1,0 +1,137 @@
+"""Measures of a query's ranking beside average precision, as records of their settings: a curve in, a value a ranking.
+
+Each is NaN where it is undefined: where nothing is relevant, or for fall-out where everything is. The fall-out of no
+items is 0: nothing was retrieved, so nothing wrong was.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.curve import counts, first_hit, interpolation
+from torch_ap.curve.convention import TIES
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.runtime import arrays
+
+RATIOS = ("precision", "recall", "f_beta", "fall_out")
+
+
+@dataclass(frozen=True)
+class AtRank:
+    """A ratio of the counts at rank k.
+
+    Attributes:
+        ratio: "precision", "recall", "f_beta" or "fall_out".
+        top_k: k, or None for all items of the ranking.
+        adaptive_k: whether k is n where fewer items were ranked, so that precision is hits / n there.
+        beta: of "f_beta".
+        ties: how a tie group that straddles k counts.
+    """
+
+    ratio: str
+    top_k: int | None = None
+    adaptive_k: bool = False
+    beta: float = 1.0
+    ties: str = "grouped"
+
+    def __post_init__(self) -> None:
+        checks.positive_int("top_k", self.top_k, optional=True)
+        checks.boolean("adaptive_k", self.adaptive_k)
+        checks.not_negative("beta", self.beta)
+        checks.one_of("ties", self.ties, TIES)
+
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """(S,) float64."""
+        if curve.single and self.ratio != "f_beta":
+            return arrays.tensor(np.array([self._of_one(curve)]))
+        return arrays.tensor(self._of_each(curve.native))
+
+    @arrays.quiet
+    def _of_each(self, curve: Any) -> Any:
+        k: Any = self.top_k
+        if k is None or self.adaptive_k or self.ratio == "fall_out":
+            k = segments.as_float64(curve.n if k is None else arrays.at_most(curve.n, k))
+        if self.ratio == "f_beta":
+            value = counts.counts_at_rank(curve, k, ties=self.ties).f_beta(self.beta)
+            return arrays.namespace(value).where(curve.m > 0, value, torch.nan)
+        return self._ratio(curve, counts.hits_in_top(curve, k, self.ties), k)
+
+    def _ratio(self, curve: Any, tp: Any, k: Any) -> Any:
+        """Of hits in the top k: a share of k, of the relevant items, or of the others; NaN where nothing is relevant.
+
+        Ratios of nothing count 0 where no item was ranked.
+        """
+        where = arrays.namespace(tp).where
+        if self.ratio == "recall":
+            return tp / segments.as_float64(curve.m)
+        if self.ratio == "fall_out":
+            return where(curve.n > 0, (k - tp) / segments.as_float64(curve.n - curve.hits_seen), 0)
+        return where(curve.m > 0, where(curve.n > 0, tp / k, 0), torch.nan)
+
+    def _of_one(self, curve: Any) -> float:
+        """Of one ranking, without arrays; to the same bits."""
+        n, m = curve.n.item(0), curve.m.item(0)
+        k = n if self.top_k is None else self.top_k
+        if self.adaptive_k or self.ratio == "fall_out":
+            k = min(n, k)
+        tp = counts.hits_of_one(curve, k, self.ties)
+        if self.ratio == "fall_out":
+            return (k - tp) / (n - m) if n > m else math.nan
+        return tp / (m if self.ratio == "recall" else k) if m else math.nan
+
+
+@dataclass(frozen=True)
+class RPrecision:
+    """Precision at rank m."""
+
+    ties: str = "grouped"
+
+    def __post_init__(self) -> None:
+        checks.one_of("ties", self.ties, TIES)
+
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """(S,) float64."""
+        return counts.r_precision(curve, ties=self.ties)
+
+
+@dataclass(frozen=True)
+class FirstHit:
+    """Reciprocal rank of the first hit, or whether there is one, in the top k.
+
+    Attributes:
+        what: "reciprocal_rank" or "hit_rate".
+        top_k: k, or None for all items of the ranking.
+        ties: how a tie group counts.
+    """
+
+    what: str
+    top_k: int | None = None
+    ties: str = "grouped"
+
+    def __post_init__(self) -> None:
+        checks.positive_int("top_k", self.top_k, optional=True)
+        checks.one_of("ties", self.ties, TIES)
+
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """(S,) float64."""
+        measure = first_hit.reciprocal_rank if self.what == "reciprocal_rank" else first_hit.hit_rate
+        return measure(curve, ties=self.ties, top_k=self.top_k)
+
+
+@dataclass(frozen=True)
+class PrecisionAtRecall:
+    """Interpolated precision from one recall level on, as trec_eval reports it."""
+
+    level: float
+    version: int
+
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """(S,) float64; tie groups as thresholds."""
+        cuts = interpolation.trec_cuts(curve.m, torch.tensor([self.level], dtype=torch.float64), self.version)
+        return interpolation.at_hits(curve, cuts)[:, 0]

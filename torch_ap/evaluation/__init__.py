@@ -1,0 +1,1 @@
+"""From validated batches to a number, for functions and metrics alike."""

@@ -1,0 +1,100 @@
+"""The steps that every function over queries shares: settings in, a value a query out."""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias, TypedDict
+
+import torch
+from torch import Tensor
+from typing_extensions import Unpack
+
+from torch_ap.curve import averaging
+from torch_ap.evaluation.average_precision import result_dtype
+from torch_ap.evaluation.queries import MeasureSettings, PerQuery, scalar
+from torch_ap.inputs.queries import QueryInputs
+from torch_ap.inputs.query_rankings import rankings_of
+from torch_ap.ranking import few_items
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks, query_inputs
+from torch_ap.rules.options import Action
+from torch_ap.runtime import cached
+
+QueryInterpolation: TypeAlias = (
+    Literal["11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"]
+    | Tensor
+    | None
+)
+Missing: TypeAlias = Literal["neg", "skip", "error"]
+Judgements: TypeAlias = Tensor | dict[int, int] | int | None
+
+
+class QuerySettings(TypedDict, total=False):
+    """What every function over queries takes as keywords, as its docstring or that of the AP says."""
+
+    indexes: Tensor | None
+    mask: Tensor | None
+    num_relevant: Judgements
+    ignore_index: int | None
+    relevance_level: float | None
+    empty_target_action: Action
+    missing_queries: Missing
+    dtype: torch.dtype | None
+
+
+def each_query(
+    measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor, **settings: Unpack[QuerySettings]
+) -> Tensor:
+    """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
+    if settings and not (len(settings) == 1 and settings.get("empty_target_action") in averaging.ACTIONS):
+        query_inputs.keywords(settings.keys(), QuerySettings.__annotations__.keys())
+    elif (value := _of_plain_query(measure, preds, target)) is not None:
+        return value
+    return _each_query(measure, preds, target, **settings)
+
+
+def _each_query(
+    measure: Callable[[HitCurve], Tensor],
+    preds: Tensor,
+    target: Tensor,
+    *,
+    indexes: Tensor | None = None,
+    mask: Tensor | None = None,
+    num_relevant: Judgements = None,
+    ignore_index: int | None = None,
+    relevance_level: float | None = None,
+    empty_target_action: Action = "neg",
+    missing_queries: Missing = "neg",
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    checks.floating_dtype("dtype", dtype)
+    single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
+    inputs, fill_undefined = _plan(ignore_index, relevance_level, single, empty_target_action, missing_queries)
+    batch = inputs.validate(preds, target, indexes, mask, num_relevant)
+    inputs.raise_broken(batch)
+    rankings = rankings_of(batch, single=single)
+    values = fill_undefined(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
+    return values.reshape(()) if single else values
+
+
+def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor) -> Tensor | None:
+    """The value of one short query, without a look at anything twice.
+
+    None where anything is out of the ordinary, to be told or reckoned with on the usual way.
+    """
+    given = few_items.arrays_of(preds, target, graded=True)
+    if given is None:
+        return None
+    curve = few_items.ranking(*given, getattr(measure, "top_k", None))
+    if curve is None:
+        return None
+    value = measure(curve)
+    number = value.item()
+    return None if number != number else scalar(value, result_dtype(preds.dtype))
+
+
+@cached.kept
+def _plan(
+    ignore_index: int | None, relevance_level: float | None, single: bool, empty_target_action: str, missing: str
+) -> tuple[QueryInputs, Callable[..., PerQuery]]:
+    """How a batch comes in, and from rankings and a measure to the value of each query."""
+    inputs = QueryInputs(ignore_index, relevance_level, copies=False, single=single)
+    return inputs, MeasureSettings(inputs=inputs, empty_target_action=empty_target_action, missing=missing).each

@@ -1,0 +1,1 @@
+"""Rankings whose items belong to images, which are resampled whole."""

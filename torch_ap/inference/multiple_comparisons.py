@@ -1,0 +1,148 @@
+"""Several systems over the same queries: every pair, with p-values that allow for the number of pairs."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.inference import rules
+from torch_ap.inference.queries import Pairs, p_value, pairs_of
+from torch_ap.inference.resampling import Resampling, generators, rows
+from torch_ap.inference.rounding import rounding
+from torch_ap.rules import checks
+
+
+@dataclass(frozen=True, eq=False)
+class PairwiseComparison:
+    """All pairs of S systems.
+
+    Attributes:
+        means: (S,) mean of each system, or its AP where rankings of items are compared.
+        difference: (S, S) that of the row - that of the column.
+        p_value: (S, S) two-sided, as if the pair were the only one; 1 on the diagonal.
+        adjusted: (S, S) allowing for all pairs.
+        method: "holm" or "tukey".
+        reason: why numbers are NaN; "" otherwise.
+    """
+
+    means: Tensor
+    difference: Tensor
+    p_value: Tensor
+    adjusted: Tensor
+    method: str
+    reason: str = ""
+
+
+def compare_systems(
+    values: Tensor,
+    *,
+    method: Literal["tukey", "holm"] = "tukey",
+    test: Literal["t", "randomization"] = "t",
+    resampling: Resampling | None = None,
+) -> PairwiseComparison:
+    """Every pair of several systems by their per-query values, the family-wise error held.
+
+    The estimands are the mean differences over the population of queries that these were drawn from.
+
+    - "tukey": the randomized Tukey HSD. Each query's values are dealt anew to the systems; a pair's p is the share of
+      deals in which the best and the worst system differ at least as much, (b + 1) / (B + 1). Paired, unlike the
+      test of that name for independent samples.
+    - "holm": the pairwise p-values, each times the number of those not smaller, made monotone (Holm 1979).
+
+    Of five equally good systems, at nominal 5%, any pair is told apart with 25 / 50 queries: "tukey" 6.0 / 4.3%, "holm"
+    3.7 / 4.7%, each ± 1, without either 30 / 29% (``benchmarks.coverage``).
+
+    Args:
+        values: (S, Q) finite per-query values, two systems and one query at least.
+        method: as above.
+        test: of the single pairs: "t" or "randomization", as in
+            :func:`torch_ap.inference.queries.compare_queries`.
+        resampling: of the deals and flips; None for 10,000 that repeat.
+
+    Returns:
+        :class:`PairwiseComparison` of float64 tensors. The t test has no p for one query, nor for a pair whose
+        differences are all equal but not zero: NaN, as is what "holm" makes of it, with a reason. A pair whose
+        differences are all zero has p = 1.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals ``scipy.stats.ttest_rel`` with ``statsmodels``' ``multipletests(method="holm")`` for "holm" with "t".
+    Source: Carterette (2012), Multiple Testing in Statistical Analysis of Systems-Based Information Retrieval
+    Experiments, section 4.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.inference import compare_systems
+        >>> values = torch.tensor([[0.5, 0.6, 0.9, 0.4], [0.4, 0.4, 0.6, 0.3], [0.5, 0.5, 0.8, 0.5]])
+        >>> found = compare_systems(values, method="holm")
+        >>> [round(p, 3) for p in found.adjusted[0].tolist()]
+        [1.0, 0.071, 0.638]
+    """
+    rules.query_values("values", values, ndim=2)
+    if len(values) < 2:
+        raise ValueError(f"`values` must hold two systems at least, got {len(values)}")
+    checks.one_of("method", method, ("tukey", "holm"))
+    checks.one_of("test", test, ("t", "randomization"))
+    rules.resampling(resampling)
+    x = values.detach().to("cpu", torch.float64)
+    how = resampling or Resampling(10_000)
+    means = x.mean(1)
+    difference = means[:, None] - means
+    first, second = torch.triu_indices(len(x), len(x), 1)
+    pairs = [pairs_of(values[i], values[j]) for i, j in zip(first, second, strict=True)]
+    p_values = torch.tensor([p_value(test, pair, how) for pair in pairs], dtype=torch.float64)
+    apart = difference.abs()[first, second] - rounding(values)
+    adjusted = holm(p_values) if method == "holm" else _tukey(x, apart, how)
+    return PairwiseComparison(
+        means=means,
+        difference=difference,
+        p_value=square(p_values, len(x), first, second),
+        adjusted=square(adjusted, len(x), first, second),
+        method=method,
+        reason=_reason(pairs, p_values),
+    )
+
+
+def _reason(pairs: list[Pairs], p_values: Tensor) -> str:
+    if not p_values.isnan().any():
+        return ""
+    if len(pairs[0].gap) == 1:
+        return "one query, whose difference has no spread: no p by t"
+    return "a pair's differences are all equal, which says nothing of their spread: no p by t"
+
+
+def holm(p_values: Tensor) -> Tensor:
+    """Holm's step-down adjustment of (P,) p-values; NaN from the first that is NaN on."""
+    order = p_values.argsort()
+    left = torch.arange(len(p_values), 0, -1)
+    raised = (p_values[order] * left).cummax(0).values.clamp(max=1)
+    out = torch.empty_like(p_values)
+    out[order] = raised
+    return out
+
+
+def _tukey(values: Tensor, apart: Tensor, resampling: Resampling) -> Tensor:
+    """How often a deal tells its best and worst system apart by so much at least."""
+    table = values.t().numpy()
+
+    def spread(rng: np.random.Generator) -> float:
+        means = rng.permuted(table, axis=1).mean(0)
+        return float(means.max() - means.min())
+
+    seed = resampling.seed()
+    batches = resampling.batches(4 * table.size)
+    found = [x for span in batches for x in rows(spread, generators(seed, span), table.size)]
+    drawn = torch.tensor(found, dtype=torch.float64).sort().values
+    reached = len(drawn) - torch.searchsorted(drawn, apart)
+    return (reached + 1) / torch.tensor(len(drawn) + 1.0, dtype=torch.float64)
+
+
+def square(pairs: Tensor, systems: int, first: Tensor, second: Tensor) -> Tensor:
+    """(P,) values of pairs of systems as a symmetric (S, S) table, 1 on the diagonal."""
+    out = torch.ones(systems, systems, dtype=torch.float64)
+    out[first, second] = pairs
+    out[second, first] = pairs
+    return out

@@ -1,0 +1,1 @@
+"""What papers propose, reproduced for comparison only."""

@@ -1,0 +1,1 @@
+"""Input validation: what callers give, checked and laid out."""

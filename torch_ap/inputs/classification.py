@@ -1,0 +1,281 @@
+"""The door: one batch of predictions, checked, and laid out as rankings.
+
+Binary, multiclass and multilabel input each become scores of shape (N,) or (N, C) with one ranking a column; past this
+module nothing asks for the task.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_ap.ranking import bins, builders, few_items, hit_curve, segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.rules.messages import warn_caller
+
+NORMALIZATIONS = (None, "none", "sigmoid", "softmax")
+NAN_STRATEGIES = ("error", "ignore", "warn")
+NAN_SCORE = 0  # the place of that rule in `checks.VALUE_RULES`
+
+
+class Batch(NamedTuple):
+    """Checked items in the layout of the state.
+
+    Attributes:
+        scores: (N,) one ranking, or (N, C) one a column; the dtype that was given.
+        target: the narrowest integers that hold it. (N,) or (N, C) of 0 and 1, or (N,) class ids. The largest number of
+            the dtype marks an ignored one.
+        weights: None, (N,), or the shape of ``scores``.
+        broken: None, or (R,) bool on an accelerator: the rules of ``checks.VALUE_RULES`` that the batch breaks.
+    """
+
+    scores: Tensor
+    target: Tensor
+    weights: Tensor | None = None
+    broken: Tensor | None = None
+
+
+_FEW_IGNORED = 4  # one in so many items may be apart, and ranking them along costs less than picking the others
+
+
+@dataclass(frozen=True)
+class ClassificationInputs:
+    """How batches of one metric come in. The same door for every batch: nothing is decided by a batch's values.
+
+    Attributes:
+        width: None for one ranking of (N, ...) scores, else C, for (N, C, ...) scores.
+        classes: whether the target is one class id an item (multiclass) rather than a 0 or 1 for each score.
+        ignore_index: target value of items that do not count.
+        normalization: "sigmoid" or "softmax", applied to every batch; None or "none" for nothing.
+        unit_range: whether scores must then lie in [0, 1].
+        check_values: whether values are checked. Shapes and dtypes always are.
+        nan_strategy: what a NaN score is: "error", or left out as if its item were ignored, "ignore", with a "warn"ing.
+    """
+
+    width: int | None = None
+    classes: bool = False
+    ignore_index: int | None = None
+    normalization: str | None = None
+    unit_range: bool = False
+    check_values: bool = True
+    nan_strategy: str = "error"
+
+    def __post_init__(self) -> None:
+        checks.integer("ignore_index", self.ignore_index)
+        checks.boolean("validate_args", self.check_values)
+        checks.one_of("normalization", self.normalization, NORMALIZATIONS if self.classes else NORMALIZATIONS[:3])
+        checks.one_of("nan_strategy", self.nan_strategy, NAN_STRATEGIES)
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether scores are changed by a sigmoid or softmax."""
+        return self.normalization not in (None, "none")
+
+    @property
+    def ignoring(self) -> bool:
+        """Whether items may be marked as ignored."""
+        return self.ignore_index is not None or self.nan_strategy != "error"
+
+    @cached_property
+    def top(self) -> int:
+        """The largest target."""
+        return self.width - 1 if self.classes and self.width is not None else 1
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether batches are one ranking in which scores, and items whose targets are 0 and 1, count as they are."""
+        return self.width is None and self.ignore_index not in (0, 1) and not self.normalizes
+
+    @cached_property
+    def target_dtype(self) -> torch.dtype:
+        """The narrowest integers that hold every target and, one above, the mark of an ignored one."""
+        return next(t for t in (torch.uint8, torch.int16, torch.int32) if torch.iinfo(t).max > self.top)
+
+    def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
+        """Check a batch and lay it out; the tensors given are never written to."""
+        if weights is None and self.plain:
+            small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.unit_range)
+            if small is not None:
+                return Batch(preds, torch.from_numpy(small[1]))
+        self._check_form(preds, target, weights)
+        preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
+        if self.normalizes:
+            preds = preds if preds.is_floating_point() else preds.to(torch.get_default_dtype())
+            preds = torch.sigmoid(preds) if self.normalization == "sigmoid" else torch.softmax(preds, 1)
+        ignored = ignored_of(target, self.ignore_index)
+        missing = self._missing(preds, ignored)
+        if missing is not None:
+            ignored = missing if ignored is None else ignored | missing
+        if ignored is not None and weights is not None and weights.shape == ignored.shape:
+            weights = weights.masked_fill(ignored, 0)
+        broken = self._check_values(preds, target, weights, ignored) if self.check_values else None
+        target = target.to(self.target_dtype)
+        if ignored is not None:
+            target = target.masked_fill(ignored, torch.iinfo(self.target_dtype).max)
+        if broken is not None and missing is not None and self.nan_strategy == "warn":
+            broken[NAN_SCORE] = missing.any()
+        return Batch(preds, target, weights, broken)
+
+    def no_items(self, device: torch.device | None = None) -> Batch:
+        """The layout of a batch of nothing."""
+        scores = torch.empty((0,) if self.width is None else (0, self.width), device=device)
+        target = torch.empty((0,) if self.classes else scores.shape, dtype=self.target_dtype, device=device)
+        return Batch(scores, target)
+
+    def look_at(self, batch: Batch) -> Tensor | None:
+        """The rules about values, for a batch that was laid out elsewhere; returns and raises what they do."""
+        ignored = ~counted(batch.target) if self.ignoring else None
+        return self._check_values(*batch[:3], ignored) if self.check_values else None
+
+    def _missing(self, preds: Tensor, ignored: Tensor | None) -> Tensor | None:
+        """Which items, of labels which cells, have a NaN score that is to be left out; on CPU None where none has."""
+        if self.nan_strategy == "error" or not preds.is_floating_point() or not preds.numel():
+            return None
+        on_cpu = preds.device.type == "cpu"
+        if on_cpu and not bool(preds.max().isnan()):  # the maximum of anything with NaN is NaN
+            return None
+        missing = preds.isnan().any(1) if self.classes else preds.isnan()
+        missing = missing if ignored is None else missing & ~ignored
+        if on_cpu and self.nan_strategy == "warn" and bool(missing.any()):
+            warn_caller(f"`preds` hold NaN; {self._left_out}: {int(missing.sum())}", UserWarning)
+        return missing
+
+    @property
+    def _left_out(self) -> str:
+        what = "items" if self.classes or self.width is None else "scores"
+        return f"by `nan_strategy='warn'`, {what} left out"
+
+    def without_nan(self, broken: Tensor | None) -> Tensor | None:
+        """The rules that a batch on an accelerator breaks, where NaN scores are worth a warning, which is given now."""
+        if broken is None or self.nan_strategy != "warn":
+            return broken
+        if bool(broken[NAN_SCORE]):
+            self.warn_of_nan()
+        return broken & (torch.arange(len(broken), device=broken.device) != NAN_SCORE)
+
+    def warn_of_nan(self) -> None:
+        """Warn of NaN scores that were left out on an accelerator, where nobody has counted them."""
+        warn_caller(f"`preds` held NaN; {self._left_out}", UserWarning)
+
+    def _check_form(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> None:
+        checks.scores("preds", preds)
+        checks.integer_target(target)
+        if self.width is not None:
+            checks.columns(preds, self.width, "num_classes" if self.classes else "num_labels")
+        if self.classes:
+            checks.class_target(preds, target)
+        else:
+            checks.same_shape(preds, target)
+        if weights is not None:
+            an_item = preds.shape[:1] + preds.shape[2:] if self.width is not None else preds.shape
+            checks.weights_form(weights, [an_item] if self.classes else list(dict.fromkeys([an_item, target.shape])))
+        if preds.device != target.device or weights is not None:
+            checks.same_device(preds=preds, target=target, weights=weights)
+
+    def _rows(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """(N, ...) to (N,), (N, C, ...) to (N, C)."""
+
+        def rows(values: Tensor, by_column: bool) -> Tensor:
+            if not by_column:
+                return values if values.ndim == 1 else values.flatten()
+            return values if values.ndim == 2 else values.movedim(1, -1).reshape(-1, values.shape[1])
+
+        wide = self.width is not None
+        if weights is not None:
+            weights = rows(weights.detach(), wide and weights.ndim == preds.ndim)
+            weights = segments.as_float64(weights) if weights.dtype == torch.int64 else weights  # as floats may follow
+        return rows(preds, wide), rows(target, wide and not self.classes), weights
+
+    def _check_values(
+        self, preds: Tensor, target: Tensor, weights: Tensor | None, ignored: Tensor | None
+    ) -> Tensor | None:
+        if ignored is not None:
+            preds = preds.masked_fill(ignored[:, None] if self.classes else ignored, 0)
+            target = target.masked_fill(ignored, 0)
+        return checks.values(preds, target, weights, top=self.top, unit_range=self.unit_range and not self.normalizes)
+
+
+def ignored_of(target: Tensor, ignore_index: int | None) -> Tensor | None:
+    """Which targets are ``ignore_index``; None where their dtype cannot hold it, and comparing would wrap it."""
+    if ignore_index is None:
+        return None
+    dtype = torch.uint8 if target.dtype == torch.bool else target.dtype
+    info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    if not info.min <= ignore_index <= info.max:
+        return None
+    if (
+        dtype.is_floating_point
+        and abs(ignore_index) > 256
+        and torch.tensor(float(ignore_index), dtype=dtype).item() != ignore_index
+    ):
+        return None
+    return target == ignore_index
+
+
+def counted(target: Tensor) -> Tensor:
+    """Which targets are not marked as ignored: bool, of the shape of ``target``."""
+    return target != torch.iinfo(target.dtype).max
+
+
+def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> HitCurve:
+    """The hit curve of each ranking of a batch: one, or one a column.
+
+    Args:
+        batch: as a door made it.
+        ignoring: whether items may be marked as ignored.
+        keep_all_groups: keep tie groups without a hit as entries too.
+    """
+    scores, target, weights = batch.scores, batch.target, batch.weights
+    if ignoring:
+        kept = counted(target)
+        if scores.ndim == target.ndim == 2 and not bool(kept.all()):
+            return _curve_of_ragged(batch, kept, keep_all_groups)
+        scores, target = (scores, target) if target.ndim == 2 else (scores[kept], target[kept])
+        weights = weights if weights is None or target.ndim == 2 else weights[kept]
+    if scores.ndim == 1:
+        return builders.from_scores(scores, target, weight=weights, keep_all_groups=keep_all_groups)
+    return builders.from_columns(scores, target, weight=weights, keep_all_groups=keep_all_groups)
+
+
+def bins_of(batch: Batch, thresholds: Tensor, *, ignoring: bool) -> Tensor:
+    """(C, T + 1, 2) misses and hits of a batch in each bin, highest bin first; without a device sync."""
+    kept = counted(batch.target) if ignoring else None
+    return bins.count(batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
+
+
+def _curve_of_ragged(batch: Batch, kept: Tensor, keep_all_groups: bool) -> HitCurve:
+    """Columns of which some items do not count are rankings of unequal length.
+
+    Where only the hits matter, and little does not count, that is ranked last, and then cut off.
+    """
+    items, columns = batch.scores.shape
+    counts = kept.sum(0)
+    if (
+        batch.weights is None
+        and not keep_all_groups
+        and int(counts.sum()) * _FEW_IGNORED >= kept.numel() * (_FEW_IGNORED - 1)
+    ):
+        scores, target = (
+            batch.scores.masked_fill(~kept, _lowest(batch.scores.dtype)),
+            batch.target.masked_fill(~kept, 0),
+        )
+        return hit_curve.cut_off(builders.from_columns(scores, target), counts)
+    place = kept.t().flatten().nonzero().squeeze(1)
+    weights = None
+    if batch.weights is not None:
+        weights = bins.spread(batch.weights, batch.scores).t().flatten()[place]
+    return builders.from_scores(
+        batch.scores.t().flatten()[place],
+        batch.target.t().flatten()[place],
+        segment=place // items,
+        segments_count=columns,
+        weight=weights,
+        keep_all_groups=keep_all_groups,
+    )
+
+
+def _lowest(dtype: torch.dtype) -> float:
+    return -torch.inf if dtype.is_floating_point else torch.iinfo(dtype).min

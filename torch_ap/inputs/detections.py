@@ -1,0 +1,276 @@
+"""The door of detection: images of detections and ground truths, checked, as flat columns.
+
+Two forms come in: torchmetrics' lists of dicts, one an image; and the packed form, one dict whose tensors hold the rows
+of all images end to end, with ``counts``, rows an image. One form goes out: columns by the name of their state. A
+column is flat and concatenable: images that come later are rows that come later.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from torch_ap.geometry import masks
+from torch_ap.ranking import segments
+from torch_ap.rules import detection_inputs as checks
+from torch_ap.runtime import memory
+
+Columns: TypeAlias = dict[str, Tensor]
+Images: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+
+_SIDES = {"preds": "detection", "target": "ground_truth"}
+_INTEGER_FLAGS = ("iscrowd", "difficult")
+
+
+@dataclass(frozen=True)
+class DetectionInputs:
+    """How images of one metric come in.
+
+    Attributes:
+        geometry: which of "bbox", "segm" and "precomputed" the images carry.
+        width: numbers a box.
+        box_format: of ``boxes``; None where their numbers may mean anything.
+        of_truths: further columns of ground truths: "iscrowd", "area", "difficult"; zeros where not given.
+        of_detections: further columns of detections: "area".
+        check_values: whether values are checked. Form always is.
+        areas_required: whether every image must have its "area", where that is a column.
+    """
+
+    geometry: tuple[str, ...] = ("bbox",)
+    width: int = 4
+    box_format: str | None = None
+    of_truths: tuple[str, ...] = ("iscrowd", "area")
+    of_detections: tuple[str, ...] = ()
+    check_values: bool = True
+    areas_required: bool = False
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of all columns, in a fixed order."""
+        names = []
+        for side, further in (("detection", ("scores", *self.of_detections)), ("ground_truth", self.of_truths)):
+            names += [f"{side}_{key}" for key in ("labels", *further)] + [f"{side}s_per_image"]
+            names += [f"{side}_boxes"] if "bbox" in self.geometry else []
+            names += [f"{side}_mask_edges", f"{side}_edges_per_mask"] if "segm" in self.geometry else []
+        names += ["image_sizes"] if "segm" in self.geometry else []
+        return (*names, "pair_ious") if "precomputed" in self.geometry else tuple(names)
+
+    def validate(self, preds: Images, target: Images) -> tuple[Columns, Tensor | None]:
+        """Check images and lay them out; the tensors given are neither kept nor written to.
+
+        Returns:
+            The columns; and None, or on an accelerator (R,) bool, the rules of ``VALUE_RULES`` that they break.
+        """
+        packed = isinstance(preds, Mapping) or isinstance(target, Mapping)
+        if packed:
+            preds, target = ([_packed(name, x)] for name, x in (("preds", preds), ("target", target)))
+        else:
+            checks.lists(preds, target)
+        sides = [_Side(name, images, packed) for name, images in (("preds", preds), ("target", target))]  # type: ignore[arg-type]
+        columns: Columns = {}
+        for side, further in zip(sides, (("scores", *self.of_detections), self.of_truths), strict=True):
+            columns |= self._rows(side, further)
+        if len(columns["detections_per_image"]) != len(columns["ground_truths_per_image"]):
+            raise ValueError(
+                "`preds` and `target` must have `counts` of the same length, got "
+                f"{len(columns['detections_per_image'])} and {len(columns['ground_truths_per_image'])}"
+            )
+        if "segm" in self.geometry:
+            columns |= masks.columns_of_images(sides[0].images, sides[1].images, packed)
+        if "precomputed" in self.geometry:
+            columns["pair_ious"] = _pair_ious(sides[0], sides[1])
+        devices = {str(column.device) for column in columns.values()}
+        if len(devices) > 1:
+            raise ValueError(f"all tensors in `preds` and `target` must lie on one device, got {sorted(devices)}")
+        return columns, self._broken(columns) if self.check_values else None
+
+    def look_at(self, columns: Columns) -> Tensor | None:
+        """Check columns that were laid out elsewhere, as :meth:`validate` does those that it lays out.
+
+        Returns:
+            As its second.
+
+        Raises:
+            ValueError: for columns that do not go together, and on CPU for values that break a rule.
+        """
+        images = columns["detections_per_image"]
+        rows = {prefix: len(columns[f"{prefix}_labels"]) for prefix in _SIDES.values()}
+        of = {"image": len(images)} | rows
+        for name, column in columns.items():
+            wanted = of["image"] if name.endswith("per_image") or name == "image_sizes" else None
+            if wanted is None and not name.endswith(("mask_edges", "pair_ious")):
+                wanted = rows["detection" if name.startswith("detection") else "ground_truth"]
+            if wanted not in (None, len(column)):
+                raise ValueError(f"`{name}` must have {wanted} entries, as the labels or images, got {len(column)}")
+        for side, prefix in _SIDES.items():
+            counts = columns[f"{prefix}s_per_image"]
+            checks.counts(side, counts.cpu(), rows[prefix])
+            if "segm" in self.geometry:
+                masks.check_edges(columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"], prefix)
+        pairs = int((images * columns["ground_truths_per_image"]).sum())
+        given = len(columns["pair_ious"]) if "precomputed" in self.geometry else pairs
+        if given != pairs:
+            raise ValueError(f"`pair_ious` must have {pairs} entries, one a pair of an image, got {given}")
+        return self._broken(columns) if self.check_values else None
+
+    def _rows(self, side: "_Side", further: tuple[str, ...]) -> Columns:
+        """Labels, counts, boxes and the further columns of one side."""
+        needed = ["labels", *(["scores"] if "scores" in further else [])]
+        labels = side.column("labels", None)
+        columns = {f"{side.prefix}_labels": labels, f"{side.prefix}s_per_image": side.counts}
+        for key in further:
+            if key in needed:
+                columns[f"{side.prefix}_{key}"] = side.column(key, None)
+            else:
+                if key == "area" and self.areas_required:
+                    checks.missing(side.name, side.images, key)
+                columns[f"{side.prefix}_{key}"] = side.optional(
+                    key, len(labels), labels.device, check_values=self.check_values
+                )
+        if "bbox" in self.geometry:
+            columns[f"{side.prefix}_boxes"] = side.column("boxes", self.width)
+        return columns
+
+    def _broken(self, columns: Columns) -> Tensor | None:
+        """Check values; everything is looked at before anything is said to be fine."""
+        flags = []
+        for name, prefix in _SIDES.items():
+            counts = columns[f"{prefix}s_per_image"]
+            flags.append(checks.counts_flag(counts, len(columns[f"{prefix}_labels"])))
+            image = None
+            if counts.device.type == "cpu":
+                image = image_of(counts)
+            for key in ("boxes", "scores", *self.of_truths, *self.of_detections):
+                values = columns.get(f"{prefix}_{key}")
+                if values is not None and len(values):
+                    flags.append(checks.broken_values(name, key, values, image))
+            if name == "target" and self.box_format is not None and "bbox" in self.geometry:
+                flags.append(checks.negative_sizes(columns[f"{prefix}_boxes"], self.box_format, image))
+        if "pair_ious" in columns:
+            flags.append(checks.broken_values("preds", "ious", columns["pair_ious"], None))
+        found = [flag for flag in flags if flag is not None]
+        return torch.stack(found).any(0) if found else None
+
+
+class _Side:
+    """Predictions or targets on their way into columns."""
+
+    def __init__(self, name: str, images: Sequence[Mapping[str, Any]], packed: bool) -> None:
+        self.name, self.prefix, self.images, self.packed = name, _SIDES[name], images, packed
+        checks.missing(name, images, "labels")
+        values = [image["labels"] for image in images]
+        if not checks.form_fits("labels", values, None, None):
+            checks.column(name, "labels", values, None, None)
+        self.lengths = [value.shape[0] for value in values]
+        if packed:
+            checks.missing(name, images, "counts")
+            checks.counts(name, images[0]["counts"], self.lengths[0])
+        self.counts = self._counts()
+
+    def _counts(self) -> Tensor:
+        """(B,) int64 rows an image, beside the labels."""
+        if self.packed:
+            counts: Tensor = self.images[0]["counts"]
+            return memory.sent(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
+        counts = torch.tensor(self.lengths, dtype=torch.int64)
+        return memory.sent(counts, self.images[0]["labels"].device) if self.images else counts
+
+    def column(self, key: str, width: int | None) -> Tensor:
+        """One key of all images end to end; a copy."""
+        try:
+            values = [image[key] for image in self.images]
+        except KeyError:
+            checks.missing(self.name, self.images, key)
+            raise
+        if not checks.form_fits(key, values, self.lengths, width):
+            checks.column(self.name, key, values, self.lengths, width)
+        shape = (0,) if width is None else (0, width)
+        filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
+        if not filled:
+            device = values[0].device if values else None
+            return torch.empty(shape, dtype=torch.int64 if key == "labels" else torch.float32, device=device)
+        if key == "boxes":
+            filled = [value if value.is_floating_point() else value.to(torch.float64) for value in filled]
+        elif key == "labels":
+            filled = [value.to(torch.int64) for value in filled]
+        elif len({value.dtype for value in filled}) > 1:
+            return memory.joined(filled, f"{key} in {self.name}").detach()
+        return torch.cat(filled).detach()
+
+    def optional(self, key: str, rows: int, device: torch.device, *, check_values: bool) -> Tensor:
+        """One key that images may lack; zeros for those that do. uint8 flags, float64 areas."""
+        dtype = torch.uint8 if key in _INTEGER_FLAGS else torch.float64
+        if not any(key in image for image in self.images):
+            return torch.zeros(rows, dtype=dtype, device=device)
+        values = [
+            image[key] if key in image else torch.zeros(length, dtype=dtype, device=device)
+            for image, length in zip(self.images, self.lengths, strict=True)
+        ]
+        if not checks.form_fits(key, values, self.lengths, None):
+            checks.column(self.name, key, values, self.lengths, None)
+        filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
+        if dtype == torch.float64:
+            filled = [value.to(dtype) for value in filled]
+        joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
+        if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
+            # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
+            if check_values and joined.device.type == "cpu":
+                checks.broken_values(self.name, key, joined, image_of(self.counts))
+            joined = torch.where((joined == 0) | (joined == 1), joined, 255)
+        return joined.to(dtype)
+
+
+def _packed(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(
+            f"`preds` and `target` must both be lists of dicts, or both be dicts with `counts`; `{name}` is a "
+            f"{type(value).__name__}"
+        )
+    return value
+
+
+def _pair_ious(detections: _Side, truths: _Side) -> Tensor:
+    """(P,) float64 IoU of every detection with every ground truth of its image, row by row, image after image."""
+    key = "ious"
+    checks.missing("preds", detections.images, key)
+    values = [image[key] for image in detections.images]
+    if detections.packed:
+        total = None
+        if detections.counts.device.type == "cpu":
+            total = [int((detections.counts * truths.counts).sum())]
+        if not checks.form_fits(key, values, total, None):
+            checks.column("preds", key, values, total, None)
+        given: Tensor = values[0]
+        return given.detach().to(torch.float64, copy=True)
+    for place, (value, rows, columns) in enumerate(zip(values, detections.lengths, truths.lengths, strict=True)):
+        filled = not isinstance(value, Tensor) or value.numel() or rows * columns
+        if filled and (not isinstance(value, Tensor) or value.shape != (rows, columns)):
+            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"`preds[{place}]['ious']` must have shape ({rows}, {columns}), got {got}")
+    if not values:
+        return torch.empty(0, dtype=torch.float64)
+    return torch.cat([value.detach().reshape(-1).to(torch.float64) for value in values])
+
+
+def image_of(counts: Tensor) -> Tensor:
+    """(rows,) int64 image of each row, from the rows an image."""
+    return segments.repeat(torch.arange(len(counts), device=counts.device), counts)
+
+
+def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The labels that occur, ascending; and each label's place among them."""
+    span = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
+    if span[0] < 0 or span[1] >= 1 << 16:
+        distinct, place = torch.unique(labels, return_inverse=True)
+        return distinct, place
+    seen = torch.zeros(span[1] + 1, dtype=torch.bool, device=labels.device)
+    seen.scatter_(0, labels, True)
+    return seen[: span[1] + 1].nonzero().squeeze(1), (seen.cumsum(0) - 1)[labels]
+
+
+def int32_if_held(labels: Tensor) -> Tensor:
+    """Labels as int32, which torchmetrics gives, if it holds all of them; else as they are."""
+    narrow = labels.to(torch.int32)
+    return narrow if torch.equal(narrow.to(labels.dtype), labels) else labels

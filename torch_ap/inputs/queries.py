@@ -1,0 +1,186 @@
+"""The door for queries: batches checked and laid out.
+
+Two layouts. *Flat*: an item a line, with the query it belongs to, whose items may come in any order and from any batch.
+*Rows*: one query a row, ended by the row; queries are numbered in the order they came.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_ap.inputs import judgements
+from torch_ap.inputs.classification import ignored_of
+from torch_ap.ranking import few_items
+from torch_ap.rules import checks, query_inputs
+from torch_ap.runtime import memory
+
+NOT_COUNTED = 2
+_EXACT = 256  # every float dtype holds the whole numbers up to here
+
+
+class QueryBatch(NamedTuple):
+    """Checked items in the layout of the state.
+
+    Attributes:
+        scores: (N,) in the dtype given.
+        relevance: (N,) uint8, 1 for relevant, 0 for not, 2 for what does not count.
+        indexes: (N,) int64, the query of each item; None for rows.
+        lengths: (Q,) int64, the length of each row; None for flat items.
+        judged_queries: (J,) int64 queries whose number of relevant items is known; None for rows.
+        judged_counts: (J,) int64, those numbers; for rows one a row. None if not given.
+        broken: None, or on an accelerator the rules of ``checks.VALUE_RULES`` that the batch breaks.
+    """
+
+    scores: Tensor
+    relevance: Tensor
+    indexes: Tensor | None = None
+    lengths: Tensor | None = None
+    judged_queries: Tensor | None = None
+    judged_counts: Tensor | None = None
+    broken: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class QueryInputs:
+    """How batches of queries come in.
+
+    Attributes:
+        ignore_index: target value of items that do not count.
+        relevance_level: an item is relevant where its target is at least this. None for 1, and targets must then be
+            whole numbers of at least 0.
+        copies: whether batches are laid out in memory of their own, for those who keep them.
+        single: whether a batch is one ranking, (D,) scores without indexes; it is laid out as a row.
+    """
+
+    ignore_index: int | None = None
+    relevance_level: float | None = None
+    copies: bool = True
+    single: bool = False
+
+    def __post_init__(self) -> None:
+        checks.integer("ignore_index", self.ignore_index)
+        query_inputs.level(self.relevance_level)
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether every item counts, relevant from 1 on, and is kept."""
+        return self.ignore_index is None and self.relevance_level in (None, 1) and self.copies
+
+    def validate(
+        self,
+        preds: Tensor,
+        target: Tensor,
+        indexes: Tensor | None = None,
+        mask: Tensor | None = None,
+        num_relevant: Tensor | Mapping[int, int] | int | None = None,
+    ) -> QueryBatch:
+        """Check a batch and lay it out; the tensors given are never written to."""
+        if mask is None is num_relevant and self._plain and isinstance(indexes, Tensor):
+            small = few_items.valid_arrays(preds, target, graded=True)
+            if small is not None and (indexes.dtype, indexes.shape) == (torch.int64, preds.shape) and indexes.is_cpu:
+                return QueryBatch(torch.from_numpy(small[0].copy()), torch.from_numpy(small[1]), indexes.clone())
+        checks.scores("preds", preds)
+        query_inputs.graded_target(target)
+        checks.same_shape(preds, target)
+        if indexes is not None:
+            query_inputs.indexes(indexes, preds)
+        elif not self.single:
+            query_inputs.rows(preds)
+        if mask is not None:
+            query_inputs.mask(mask, preds)
+        given = num_relevant if isinstance(num_relevant, Tensor) else None
+        checks.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given)
+        queries, counts = judgements.given(num_relevant, preds, indexes)
+        ignored = self._ignored(target, mask)
+        broken = _check_values(preds, target, ignored, counts, grades=self.relevance_level is None)
+        relevance = self._relevance(target)
+        return QueryBatch(
+            scores=self._own(preds),
+            relevance=self._own(relevance)
+            if ignored is None
+            else relevance.masked_fill(ignored, NOT_COUNTED).flatten(),
+            indexes=None if indexes is None else self._own(indexes).to(torch.int64),
+            lengths=_lengths(preds) if indexes is None else None,
+            judged_queries=queries,
+            judged_counts=counts,
+            broken=broken,
+        )
+
+    def look_at(self, batch: QueryBatch) -> None:
+        """Check a batch that was laid out elsewhere, as :meth:`validate` does those that it lays out.
+
+        Raises:
+            ValueError: for columns that do not go together, and for the first rule that is broken.
+        """
+        items = len(batch.scores)
+        owners = batch.judged_queries if batch.lengths is None else batch.lengths
+        if batch.lengths is not None and (batch.indexes is not None or batch.judged_queries is not None):
+            raise ValueError("`indexes` must be given in every update or in none")
+        of_items = [len(x) for x in (batch.relevance, batch.indexes) if x is not None]
+        if any(length != items for length in of_items) or (items and batch.indexes is None is batch.lengths):
+            raise ValueError(f"scores, relevance and indexes must be of as many items, got {[items, *of_items]}")
+        if batch.lengths is not None and (bool((batch.lengths < 0).any()) or int(batch.lengths.sum()) != items):
+            raise ValueError(f"lengths of rows must add up to the {items} scores, got {int(batch.lengths.sum())}")
+        judged = [0 if x is None else len(x) for x in (owners, batch.judged_counts)]
+        if judged[0] != judged[1] and (batch.judged_counts is not None or batch.lengths is None):
+            raise ValueError(f"numbers of relevant items must be one a query, got {judged[1]} of {judged[0]}")
+        if items and int(batch.relevance.max()) > NOT_COUNTED:
+            raise ValueError(f"relevance must be 0, 1 or {NOT_COUNTED}, got {int(batch.relevance.max())}")
+        ignored = batch.relevance == NOT_COUNTED
+        self.raise_broken(
+            batch._replace(
+                broken=_check_values(batch.scores, batch.relevance, ignored, batch.judged_counts, grades=False)
+            )
+        )
+
+    def raise_broken(self, batch: QueryBatch) -> None:
+        """Raise for the rules that a batch on an accelerator was found to break."""
+        if batch.broken is not None:
+            for rule, broken in zip(checks.VALUE_RULES, batch.broken.tolist(), strict=True):
+                if broken:
+                    raise ValueError(rule)
+
+    def _own(self, given: Tensor) -> Tensor:
+        flat = given.detach().flatten()
+        return memory.copied(flat) if self.copies else flat
+
+    def _relevance(self, target: Tensor) -> Tensor:
+        """Uint8 of 0 and 1, of the shape of ``target``. A bool target is compared as such, which is far faster."""
+        level = 1 if self.relevance_level is None else self.relevance_level
+        if target.dtype == torch.bool:
+            if not 0 < level <= 1:
+                return torch.full_like(target, level <= 0, dtype=torch.uint8)
+            return target.view(torch.uint8)
+        if not target.is_floating_point():
+            level, info = math.ceil(level), torch.iinfo(target.dtype)  # whole numbers reach it where they reach this
+            if not info.min < level <= info.max:
+                return torch.full_like(target, level <= info.min, dtype=torch.uint8)
+        elif abs(level) > _EXACT:
+            near, whole = float(level), level == int(level)
+            if whole and torch.tensor(near, dtype=target.dtype).item() < level:
+                return (target > near).view(torch.uint8)  # which compares with the number of that dtype just below
+            level = near
+        return (target >= level).view(torch.uint8)
+
+    def _ignored(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
+        """Which items do not count; None for all do."""
+        ignored = ignored_of(target, self.ignore_index)
+        return ignored if mask is None else (~mask if ignored is None else ignored | ~mask)
+
+
+def _lengths(preds: Tensor) -> Tensor:
+    """(Q,) int64 lengths of rows; a single ranking is one."""
+    return torch.full(preds.shape[:-1] or (1,), preds.shape[-1], device=preds.device)
+
+
+def _check_values(
+    preds: Tensor, target: Tensor, ignored: Tensor | None, counts: Tensor | None, *, grades: bool
+) -> Tensor | None:
+    if ignored is not None:
+        preds, target = preds.masked_fill(ignored, 0), target.masked_fill(ignored, 0)
+    return query_inputs.values(preds, target, counts, grades=grades)

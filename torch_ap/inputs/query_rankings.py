@@ -1,0 +1,171 @@
+"""From many batches of queries to one curve with a ranking a query."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.inputs import judgements
+from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch
+from torch_ap.ranking import builders, order, segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.runtime import arrays
+
+_MOST_GAPS = 2
+_ITEMS_A_RUN = 4
+_ITEMS_OF_A_LOOK = 4096
+_FIRST = np.zeros(1, np.int64)
+
+
+class Rankings(NamedTuple):
+    """A curve with one ranking a query.
+
+    Attributes:
+        queries: (Q,) int64 ids.
+        curve: Q rankings; m counts the relevant items that are known of.
+        judged: (Q,) bool, whether m was given.
+    """
+
+    queries: Tensor
+    curve: HitCurve
+    judged: Tensor
+
+
+def rankings_of(batch: QueryBatch, *, single: bool = False) -> Rankings:
+    """One ranking a query, of everything in the batch, in any order of queries.
+
+    Args:
+        batch: checked by the door.
+        single: whether the batch is one ranking, which errors then do not name.
+
+    Raises:
+        ValueError: for a query with two different numbers of relevant items, or fewer than were seen.
+    """
+    rankings = _of_rows(batch) if batch.indexes is None else _of_flat(batch)
+    if batch.judged_counts is not None:
+        curve, what = rankings.curve, "query" if batch.lengths is None else "row"
+        judgements.check_seen(curve.m, curve.hits_seen, rankings.queries, what="" if single else what)
+    return rankings
+
+
+def check_batch(batch: QueryBatch) -> None:
+    """Refuse a batch whose judgements contradict one another or its own items.
+
+    Nothing is looked at without judgements, or on an accelerator, where a look would stall the device.
+
+    Raises:
+        ValueError: as :func:`rankings_of`.
+    """
+    if batch.judged_counts is None or not len(batch.judged_counts) or batch.scores.device.type != "cpu":
+        return
+    hits = batch.relevance == 1
+    if batch.lengths is not None:
+        seen = segments.total(hits.to(torch.int64), segments.from_counts(batch.lengths))
+        judgements.check_seen(batch.judged_counts, seen, torch.arange(len(seen)), what="row")
+    elif batch.judged_queries is not None:
+        known, counts = judgements.agreed(batch.judged_queries, batch.judged_counts)
+        found = batch.judged_queries[:0] if batch.indexes is None else batch.indexes[hits]
+        place = torch.searchsorted(known, found).clamp(max=len(known) - 1)
+        seen = torch.bincount(place[known[place] == found], minlength=len(known))
+        judgements.check_seen(counts, seen, known)
+
+
+def _of_rows(batch: QueryBatch) -> Rankings:
+    assert batch.lengths is not None
+    scores, relevance, offsets = batch.scores, batch.relevance, segments.from_counts(batch.lengths)
+    if _some_apart(relevance):
+        kept = relevance != NOT_COUNTED
+        offsets = segments.from_counts(segments.total(kept.to(torch.int64), offsets))
+        scores, relevance = scores[kept], relevance[kept]
+    curve = builders.from_runs(scores, relevance, offsets, m=batch.judged_counts)
+    xp = arrays.namespace(arrays.native(relevance))
+    where = {} if xp is np else {"device": scores.device}
+    queries = arrays.tensor(xp.arange(len(batch.lengths), **where))
+    judged = arrays.tensor(xp.full((len(queries),), batch.judged_counts is not None, **where))
+    return Rankings(queries, curve, judged)
+
+
+def _of_flat(batch: QueryBatch) -> Rankings:
+    scores, relevance, indexes = batch.scores, batch.relevance, batch.indexes
+    assert indexes is not None
+    if _some_apart(relevance):
+        kept = relevance != NOT_COUNTED
+        scores, relevance, indexes = scores[kept], relevance[kept], indexes[kept]
+    queries, offsets = _runs(indexes) if len(indexes) and indexes.device.type == "cpu" else (None, None)
+    if queries is not None and offsets is not None:
+        curve = builders.from_runs(scores, relevance, offsets)
+    else:
+        queries, segment, lengths = _numbered(indexes)
+        curve = builders.from_scores(scores, relevance, segment=segment, segments_count=len(queries), lengths=lengths)
+    return _judged(queries, curve, batch)
+
+
+def _some_apart(relevance: Tensor) -> bool:
+    """Whether there are items that do not count; the greatest value says it in one pass."""
+    if not relevance.shape[0]:
+        return False
+    return int(np.maximum.reduce(relevance.numpy()) if relevance.is_cpu else relevance.max()) == NOT_COUNTED
+
+
+def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Queries and offsets where the items of each query stand together; else, or where runs are short, None.
+
+    On CPU; a look at the first items spares those in any order a pass over all.
+    """
+    given = indexes.numpy()
+    head = given[:_ITEMS_OF_A_LOOK]
+    changed = head[1:] != head[:-1]
+    if np.count_nonzero(changed) > len(head) // _ITEMS_A_RUN:
+        return None, None
+    if len(given) > len(head):
+        changed = given[1:] != given[:-1]
+    places = changed.nonzero()[0]
+    if not len(places):
+        return torch.from_numpy(given[:1].copy()), torch.from_numpy(np.array([0, len(given)]))
+    starts = np.concatenate([_FIRST, places + 1])
+    if len(starts) > len(given) // _ITEMS_A_RUN + 1:
+        return None, None
+    queries = given.take(starts)
+    together = bool((queries[1:] > queries[:-1]).all()) or len(np.unique(queries)) == len(queries)
+    return (torch.from_numpy(queries), torch.from_numpy(np.append(starts, len(given)))) if together else (None, None)
+
+
+def _numbered(indexes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The distinct queries, ascending; each item's place among them; and the items of each.
+
+    Ids in a narrow range need no sort.
+    """
+    if len(indexes) and indexes.device.type == "cpu":
+        low, high = order.extremes(indexes.numpy())
+        if high - low < _MOST_GAPS * len(indexes):
+            segment = indexes - low if low else indexes
+            lengths = torch.from_numpy(order.bincount(segment.numpy(), high - low + 1))
+            present = lengths > 0
+            queries = torch.from_numpy(np.flatnonzero(present.numpy()))
+            if len(queries) == len(present):
+                return queries + low, segment, lengths
+            return queries + low, segments.pick(present.cumsum(0) - 1, segment), segments.pick(lengths, present)
+    queries, segment, lengths = torch.unique(indexes, return_inverse=True, return_counts=True)
+    return queries, segment, lengths
+
+
+def _judged(queries: Tensor, curve: HitCurve, batch: QueryBatch) -> Rankings:
+    """Let the numbers of relevant items that were given replace those seen; judged queries without items come last."""
+    judged = torch.from_numpy(np.zeros(queries.shape, bool)).to(queries.device)
+    if batch.judged_queries is None or batch.judged_counts is None or not len(batch.judged_queries):
+        return Rankings(queries, curve, judged)
+    known, counts = judgements.agreed(batch.judged_queries, batch.judged_counts)
+    place = torch.searchsorted(known, queries).clamp(max=len(known) - 1)
+    judged = known[place] == queries
+    missing = torch.ones_like(known, dtype=torch.bool)
+    missing[place[judged]] = False
+    added = known[missing]
+    curve = replace(
+        curve,
+        offsets=torch.cat([curve.offsets, curve.offsets[-1:].expand(len(added))]),
+        n=torch.cat([curve.n, torch.zeros_like(added)]),
+        m=torch.cat([torch.where(judged, counts[place], curve.m), counts[missing]]),
+    )
+    return Rankings(torch.cat([queries, added]), curve, torch.cat([judged, torch.ones_like(added, dtype=torch.bool)]))

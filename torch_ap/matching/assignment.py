@@ -1,0 +1,225 @@
+"""Which detection is which ground truth: COCO's greedy rule and VOC's, for all images and thresholds at once.
+
+Both take candidate pairs (detection, ground truth, IoU) and ask nothing else of the geometry.
+
+COCO. In each *cell*, an (IoU threshold, area range), detections of a group choose in order of score, each the free
+ground truth of the highest IoU, the last of equals; a ground truth that the cell ignores is chosen only for want of
+another, and a crowd is never used up. A cell is one bit of an int64 word, so one operation decides for 62 cells, and
+step s treats the s-th candidate detection of every group together.
+
+VOC. Each detection has one ground truth, that of its highest IoU, the first of equals; the first detection in order of
+score to reach it over the threshold has it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.matching.candidate_pairs import Pairs, run_starts
+from torch_ap.ranking import segments
+
+_BITS = 62
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """All (threshold, area range) cells as bits of words, those of the lowest threshold first.
+
+    Attributes:
+        thresholds: (T,) float64, in any order.
+        ranges: A, number of area ranges.
+    """
+
+    thresholds: Tensor
+    ranges: int
+
+    @cached_property
+    def ascending(self) -> Tensor:
+        """(T,) the thresholds that an IoU must reach, in ascending order. None is above 1 - 1e-10, as in COCO."""
+        return self.thresholds.clamp(max=1 - 1e-10).sort(stable=True).values
+
+    @cached_property
+    def least(self) -> float:
+        """The lowest of them."""
+        return float(self.ascending[0])
+
+    @property
+    def words(self) -> int:
+        """How many words hold all cells."""
+        return -(-len(self.thresholds) * self.ranges // _BITS)
+
+    def passed(self, iou: Tensor, word: int) -> Tensor:
+        """(P,) the cells of a word whose threshold each IoU reaches."""
+        cells = torch.searchsorted(self.ascending, iou, right=True).mul_(self.ranges)
+        return (1 << (cells - word * _BITS).clamp_(0, _BITS)) - 1
+
+    def spread(self, flags: Tensor, word: int) -> Tensor:
+        """(X,) the cells of a word whose area range has its flag set; ``flags`` is (A, X) bool."""
+        cells = range(word * _BITS, min((word + 1) * _BITS, len(self.thresholds) * self.ranges))
+        bits = [0] * self.ranges
+        for cell in cells:
+            bits[cell % self.ranges] |= 1 << (cell - word * _BITS)
+        out = torch.zeros(flags.shape[1], dtype=torch.int64, device=flags.device)
+        for area, mask in enumerate(bits):
+            out |= flags[area] * mask
+        return out
+
+    @cached_property
+    def rank(self) -> Tensor:
+        """(T,) int64, the place of each threshold in ascending order."""
+        return self.thresholds.clamp(max=1 - 1e-10).argsort(stable=True).argsort()
+
+    def pack(self, flags: Tensor) -> Tensor:
+        """(W, P) words of (T, P) flags, where there is one area range."""
+        words = torch.zeros((self.words, flags.shape[1]), dtype=torch.int64, device=flags.device)
+        return words.index_add_(0, self.rank // _BITS, flags.to(torch.int64) << (self.rank % _BITS)[:, None])
+
+    def of_range(self, words: Tensor, area: int) -> Tensor:
+        """(T, P) bool, whether each threshold's cell of one area range is set; ``words`` is (W, P)."""
+        cell = self.rank * self.ranges + area
+        return (words[cell // _BITS] >> (cell % _BITS)[:, None] & 1).bool()
+
+
+def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, cells: Cells) -> Tensor:
+    """COCO's matches.
+
+    Args:
+        pairs: P candidates in order of group and of place, with every IoU at least the lowest threshold.
+        group: (G,) int64, the group of each ground truth.
+        ignored: (A, G) bool, which ground truths each area range ignores; crowds are ignored in all.
+        crowd: (G,) bool.
+        cells: thresholds and area ranges.
+
+    Returns:
+        (W, P) int64: for each pair the cells in which the detection is matched to the ground truth.
+    """
+    plan = _Plan.of(pairs, group)
+    truth, iou = pairs.truth[plan.pairs], pairs.iou[plan.pairs]
+    out = torch.empty((cells.words, len(truth)), dtype=torch.int64, device=truth.device)
+    for word in range(cells.words):
+        passed, skipped = cells.passed(iou, word), cells.spread(ignored, word)[truth]
+        used_up = torch.where(crowd, 0, -1)[truth]
+        taken = torch.zeros(len(crowd), dtype=torch.int64, device=truth.device)
+        matched = _play(plan, truth, passed & ~skipped, passed & skipped, used_up, taken)
+        out[word].scatter_(0, plan.pairs, matched)
+    return out
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The order of play: pairs by step, then by preference, then by how many candidates their detection has.
+
+    Attributes:
+        pairs: (P,) int64, the pairs in this order.
+        steps: for each step, where the pairs of its first, second, ... preference end; the first entry is its start.
+    """
+
+    pairs: Tensor
+    steps: list[list[int]]
+
+    @classmethod
+    def of(cls, pairs: Pairs, group: Tensor) -> "_Plan":
+        total = len(pairs.iou)
+        if not total:
+            return cls(pairs.truth, [])
+        first = run_starts(pairs.detection)
+        count = first.diff(append=first.new_tensor([total]))
+        detection = segments.repeat(torch.arange(len(first), device=first.device), count)
+        opening = run_starts(group[pairs.truth[first]])
+        length = opening.diff(append=opening.new_tensor([len(first)]))
+        step = torch.arange(len(first), device=first.device) - segments.repeat(opening, length)
+        preferred = _by_preference(pairs, detection, count)
+        preference = torch.arange(total, device=first.device) - first[detection]
+        # (step, preference) is one number; inside it, detections with more candidates come first, so that those that
+        # have a next preference are the first few of their step
+        width = int(count.max())
+        key = step[detection] * width + preference
+        order = torch.argsort(width - count[detection], stable=True)
+        order = order[torch.argsort(key[order], stable=True)]
+        sizes = torch.bincount(key, minlength=(int(step.max()) + 1) * width).reshape(-1, width)
+        ends = sizes.flatten().cumsum(0).reshape(-1, width).tolist()
+        steps, last = [], 0
+        for row, depth in zip(ends, (sizes > 0).sum(1).tolist(), strict=True):
+            steps.append([last, *row[:depth]])
+            last = row[-1]
+        return cls(preferred[order], steps)
+
+
+def _by_preference(pairs: Pairs, detection: Tensor, count: Tensor) -> Tensor:
+    """(P,) the pairs of each detection by descending IoU, the last ground truth first among equals."""
+    order = torch.arange(len(detection), device=detection.device)
+    several = (count[detection] > 1).nonzero().squeeze(1)
+    if len(several):
+        inner = several.flip(0)  # later ground truths first
+        inner = inner[torch.sort(pairs.iou[inner], descending=True, stable=True).indices]
+        order.scatter_(0, several, inner[torch.argsort(detection[inner], stable=True)])
+    return order
+
+
+def _play(plan: _Plan, truth: Any, real: Any, other: Any, used_up: Any, taken: Any) -> Tensor:
+    """One word's game. ``real`` and ``other``: the cells of each pair where its ground truth counts, or is ignored.
+
+    The steps are short, so on CPU they run on NumPy's views of the same memory, which start faster.
+    """
+    result = torch.zeros_like(truth)
+    matched: Any = result
+    nothing: Any = torch.zeros_like(truth)
+    if truth.device.type == "cpu":
+        truth, real, other, used_up, taken, matched, nothing = (
+            x.numpy() for x in (truth, real, other, used_up, taken, matched, nothing)
+        )
+    for first, *ends in plan.steps:
+        if len(ends) == 1:
+            span = slice(first, ends[0])
+            g = truth[span]
+            before = taken[g]
+            match = (real[span] | other[span]) & ~before
+            taken[g] = before | (match & used_up[span])
+            matched[span] = match
+            continue
+        spans = [slice(low, high) for low, high in zip([first, *ends[:-1]], ends, strict=True)]
+        need = ~nothing[: ends[0] - first]
+        for cells in (real, other):
+            for span in spans:
+                g = truth[span]
+                before = taken[g]
+                open_ = need[: span.stop - span.start]
+                match = open_ & cells[span] & ~before
+                taken[g] = before | (match & used_up[span])
+                open_ ^= match
+                matched[span] |= match
+    return result
+
+
+def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """VOC's matches.
+
+    Args:
+        pairs: P candidates, with the pairs of each detection together and detections in order of score inside groups.
+        thresholds: (T,) float64.
+        strict: whether an IoU must exceed the threshold rather than reach it.
+
+    Returns:
+        visitor (V,), truth (V,) of each detection that has a ground truth; and (T, V) int8: 1 where it has it, 0 where
+        another had it before, -1 where its IoU is too low.
+    """
+    first = run_starts(pairs.detection)
+    offsets = torch.cat([first, first.new_tensor([len(pairs.detection)])])
+    best = segments.maximum(pairs.iou, offsets)
+    detection = segments.ids(offsets)
+    hits = (pairs.iou == best[detection]).nonzero().squeeze(1)
+    chosen = hits[run_starts(detection[hits])]
+    detection, truth, iou = pairs.detection[chosen], pairs.truth[chosen], pairs.iou[chosen]
+    over = iou > thresholds[:, None] if strict else iou >= thresholds[:, None]
+    by_truth = torch.argsort(truth, stable=True)
+    passed = over[:, by_truth].to(torch.int32)
+    start = run_starts(truth[by_truth])
+    length = start.diff(append=start.new_tensor([len(truth)]))
+    before = passed.cumsum(1) - passed
+    before -= before[:, segments.repeat(start, length)]
+    state = torch.empty_like(over, dtype=torch.int8)
+    state[:, by_truth] = torch.where(passed == 0, -1, (before == 0).to(torch.int8)).to(torch.int8)
+    return detection, truth, state

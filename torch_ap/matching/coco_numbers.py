@@ -1,0 +1,136 @@
+"""From matched detections to COCO's numbers."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from torch_ap.matching.coco_settings import CocoSettings
+from torch_ap.matching.matched import Matches, precision_at, score_at
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve, between
+
+
+class CocoNumbers:
+    """Every number that COCO makes of the matches of one data set, each computed when first asked for.
+
+    Args:
+        settings: which numbers are meant.
+        matches: what matching found.
+        labels: (K,) the labels of the categories.
+    """
+
+    def __init__(self, settings: CocoSettings, matches: Matches, labels: Tensor) -> None:
+        self.settings, self.matches, self.labels = settings, matches, labels
+        self._curves: dict[tuple[int, int], HitCurve] = {}
+        self._arrays: dict[tuple[str, int, int], Tensor] = {}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Thresholds and categories: T, K."""
+        return len(self.settings.thresholds), self.matches.categories
+
+    def curve(self, area: int, limit: int) -> HitCurve:
+        """T * K rankings: the hit curve of each threshold and category, in one area range, at one detection limit."""
+        key = (area, limit)
+        if key not in self._curves:
+            self._curves[key] = self._until(limit).curve(area)
+        return self._curves[key]
+
+    def curve_at(self, area: int, limit: int, threshold: float | None) -> HitCurve:
+        """The K rankings of one of the IoU thresholds, or all T * K for None."""
+        place, curve = None if threshold is None else self.threshold(threshold), self.curve(area, limit)
+        return curve if place is None else between(curve, place * self.shape[1], (place + 1) * self.shape[1])
+
+    def _until(self, limit: int) -> Matches:
+        limits = self.settings.limits
+        return self.matches if limits[limit] == limits[-1] else self.matches.until(limits[limit])
+
+    def precision(self, area: int, limit: int) -> Tensor:
+        """(T, R, K) float64, -1 for categories without ground truths."""
+        return self._array("precision", area, limit, lambda: precision_at(self.curve(area, limit), self.levels))
+
+    def scores(self, area: int, limit: int) -> Tensor:
+        """(T, R, K) float64, the score at which each recall level is reached."""
+        best = self.matches.best_score().repeat(self.shape[0])
+        return self._array("scores", area, limit, lambda: score_at(self.curve(area, limit), self.levels, best))
+
+    def recall(self, area: int, limit: int) -> Tensor:
+        """(T, K) float64, recall of all detections; -1 for categories without ground truths."""
+        if (area, limit) in self._curves:
+            hits = self._curves[area, limit].offsets.diff().reshape(self.shape)
+        else:
+            hits = self._until(limit).hits(area)
+        m = self.matches.relevant[area]
+        return torch.where(m > 0, segments.as_float64(hits) / segments.as_float64(m), -1)
+
+    def every(self, name: str) -> Tensor:
+        """All area ranges and limits of "precision", "scores" or "recall": (T, [R,] K, A, M)."""
+        areas, limits = range(len(self.settings.areas)), range(len(self.settings.limits))
+        of = {"precision": self.precision, "scores": self.scores, "recall": self.recall}[name]
+        return torch.stack([torch.stack([of(a, m) for m in limits], -1) for a in areas], -2)
+
+    @property
+    def levels(self) -> Tensor:
+        """(R,) recall levels."""
+        return segments.as_float64(torch.tensor(self.settings.levels, dtype=torch.float64).to(self.labels.device))
+
+    def _array(self, name: str, area: int, limit: int, make: Callable[[], Tensor]) -> Tensor:
+        key = (name, area, limit)
+        if key not in self._arrays:
+            self._arrays[key] = make().reshape(*self.shape, -1).transpose(1, 2)
+        return self._arrays[key]
+
+    def threshold(self, value: float) -> int | None:
+        """Which of the IoU thresholds equals ``value``; None if there is none."""
+        found = [place for place, one in enumerate(self.settings.thresholds) if one == value]
+        return found[0] if found else None
+
+    def mean_precision(self, area: int = 0, threshold: float | None = None) -> Tensor:
+        """0-d float64: the mean precision of all (or one) thresholds, levels and categories; -1 where there is none."""
+        precision = self.precision(area, len(self.settings.limits) - 1)
+        if threshold is not None:
+            place = self.threshold(threshold)
+            precision = precision[:0] if place is None else precision[place]
+        return mean_of_defined(precision)
+
+    def mean_recall(self, area: int = 0, limit: int | None = None) -> Tensor:
+        """0-d float64: the mean recall of all thresholds and categories; -1 where there is none."""
+        return mean_of_defined(self.recall(area, len(self.settings.limits) - 1 if limit is None else limit))
+
+    def summary(self) -> dict[str, Tensor]:
+        """COCO's numbers, by torchmetrics' names, in float64."""
+        names = list(self.settings.areas)
+        ranges = list(enumerate(names))[1:]
+        # precision first: recall is free once its curves are there
+        numbers = {"map": self.mean_precision(), "map_50": self.mean_precision(0, 0.5)}
+        numbers["map_75"] = self.mean_precision(0, 0.75)
+        numbers |= {f"map_{name}": self.mean_precision(area) for area, name in ranges}
+        for limit, most in enumerate(self.settings.limits):
+            numbers[f"mar_{most}"] = self.mean_recall(0, limit)
+        return numbers | {f"mar_{name}": self.mean_recall(area) for area, name in ranges}
+
+    def of_categories(self) -> tuple[Tensor, Tensor]:
+        """(K,) AP and (K,) AR of each category at the last limit; -1 without ground truths."""
+        last = len(self.settings.limits) - 1
+        absent = self.matches.relevant[0] == 0
+        ap = self.precision(0, last).mean((0, 1))
+        return torch.where(absent, -1, ap), torch.where(absent, -1, self.recall(0, last).mean(0))
+
+    def of_categories_at(self, threshold: float) -> Tensor:
+        """(K,) AP of each category at one IoU threshold; -1 without ground truths, or where it is none of ours."""
+        place = self.threshold(threshold)
+        absent = self.matches.relevant[0] == 0
+        if place is None:
+            return torch.full(absent.shape, -1.0, dtype=torch.float64, device=absent.device)
+        return torch.where(absent, -1, self.precision(0, len(self.settings.limits) - 1)[place].mean(0))
+
+
+def mean_of_defined(values: Tensor) -> Tensor:
+    """The mean of what is above -1, in COCO's order of summation on CPU; -1 where there is nothing."""
+    if values.device.type == "cpu":
+        kept = values.numpy()[values.numpy() > -1]
+        return torch.tensor(kept.mean() if kept.size else -1.0, dtype=torch.float64, device="cpu")
+    defined = values > -1
+    count = defined.sum()
+    return torch.where(count > 0, torch.where(defined, values, 0).sum() / count.clamp(min=1), -1.0)

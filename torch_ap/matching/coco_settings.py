@@ -1,0 +1,167 @@
+"""Which of COCO's numbers are meant: thresholds, recall levels, detection limits, area ranges, geometry."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.geometry import boxes
+from torch_ap.inputs.detections import DetectionInputs
+from torch_ap.matching import assignment
+from torch_ap.ranking import segments
+from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules.messages import shown
+
+AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
+OwnIoU: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+COCO_AREAS: AreaRanges = {
+    "all": (0, 1e10),
+    "small": (0, 32.0**2),
+    "medium": (32.0**2, 96.0**2),
+    "large": (96.0**2, 1e10),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class CocoSettings:
+    """All settings of one COCO mean average precision.
+
+    Attributes:
+        iou_types: "bbox", "segm" or "precomputed", or several.
+        box_format: of ``boxes``; of no meaning with ``own_iou``.
+        thresholds: T IoU thresholds.
+        levels: R recall levels.
+        limits: M numbers of detections of a category and image that count, ascending.
+        areas: names and bounds of the A area ranges, the one of the overall numbers first.
+        average: "macro" or "micro".
+        own_iou: IoU of pairs of boxes, in place of COCO's.
+        box_width: numbers a box.
+        check_values: whether values are checked.
+        area_as_given: whether ``area`` is required and taken as it is, an area of 0 or less too.
+    """
+
+    iou_types: tuple[str, ...]
+    box_format: str
+    thresholds: tuple[float, ...]
+    levels: tuple[float, ...]
+    limits: tuple[int, ...]
+    areas: AreaRanges
+    average: str = "macro"
+    own_iou: OwnIoU | None = None
+    box_width: int = 4
+    check_values: bool = True
+    area_as_given: bool = False
+
+    @cached_property
+    def inputs(self) -> DetectionInputs:
+        """How images come in. Where the geometry is not ours, or theirs are asked for, detections bring areas too."""
+        own = self.own_iou is not None or "precomputed" in self.iou_types
+        own = own or (self.area_as_given and "segm" in self.iou_types)
+        return DetectionInputs(
+            self.iou_types,
+            self.box_width,
+            None if self.own_iou is not None else self.box_format,
+            of_detections=("area",) if own else (),
+            check_values=self.check_values,
+            areas_required=self.area_as_given,
+        )
+
+    def cells(self, device: torch.device) -> assignment.Cells:
+        """The cells, on a device."""
+        thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(device))
+        return assignment.Cells(thresholds, len(self.areas))
+
+    def inside(self, area: Tensor) -> Tensor:
+        """(A, X) bool, which areas lie in each range, its ends included."""
+        bounds = area.new_tensor(list(self.areas.values()))
+        return (area >= bounds[:, :1]) & (area <= bounds[:, 1:])
+
+
+def thresholds_of(given: Any) -> tuple[float, ...]:
+    """The IoU thresholds: those given, or COCO's ten, exactly as NumPy makes them in float64."""
+    if given is None:
+        return tuple(np.linspace(0.5, 0.95, 10).tolist())
+    detection_inputs.numbers("iou_thresholds", given, low=0, high=1)
+    return tuple(float(x) for x in given)
+
+
+def levels_of(given: Any) -> tuple[float, ...]:
+    """The recall levels: those given, or COCO's 101."""
+    if given is None:
+        return tuple(np.linspace(0, 1, 101).tolist())
+    detection_inputs.numbers("rec_thresholds", given, low=0, high=1)
+    return tuple(float(x) for x in given)
+
+
+def default_settings(iou_type: str | tuple[str, ...]) -> CocoSettings:
+    """COCO's own settings."""
+    return settings_of(
+        box_format="xywh",
+        iou_type=iou_type,
+        iou_thresholds=None,
+        rec_thresholds=None,
+        max_detection_thresholds=None,
+        average="macro",
+        area_ranges=None,
+        iou=None,
+    )
+
+
+def settings_of(
+    *,
+    box_format: str,
+    iou_type: str | tuple[str, ...],
+    iou_thresholds: list[float] | None,
+    rec_thresholds: list[float] | None,
+    max_detection_thresholds: list[int] | None,
+    average: str,
+    area_ranges: AreaRanges | None,
+    iou: OwnIoU | None,
+    box_width: int = 4,
+    validate_args: bool = True,
+    area_as_given: bool = False,
+) -> CocoSettings:
+    """Settings as given, checked, as a record."""
+    kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+    for kind in kinds:
+        checks.one_of("iou_type", kind, ("bbox", "segm", "precomputed"))
+    if not kinds or len(set(kinds)) < len(kinds):
+        raise ValueError(f"`iou_type` must name one kind or several different ones, got {shown(iou_type)}")
+    checks.one_of("average", average, ("macro", "micro"))
+    checks.boolean("validate_args", validate_args)
+    checks.boolean("area_as_given", area_as_given)
+    checks.one_of("box_format", box_format, boxes.FORMATS)
+    checks.positive_int("box_width", box_width)
+    if iou is not None and (kinds != ("bbox",) or not callable(iou)):
+        raise ValueError(
+            f"`iou` must be a function of boxes, with `iou_type='bbox'`, got {shown(iou)} and {shown(iou_type)}"
+        )
+    if iou is None and box_width != 4:
+        raise ValueError(f"`box_width` must be 4 without a function `iou`, got {box_width}")
+    limits = (1, 10, 100) if max_detection_thresholds is None else max_detection_thresholds
+    detection_inputs.detection_limits(limits)
+    own = iou is not None or "precomputed" in kinds
+    # areas of unknown geometry, volumes perhaps, have no bounds
+    whole = (-float("inf"), float("inf")) if own else COCO_AREAS["all"]
+    areas = {"all": whole} if own else COCO_AREAS
+    if area_ranges is not None:
+        detection_inputs.area_ranges(area_ranges)
+        areas = {"all": whole} | {name: (float(low), float(high)) for name, (low, high) in area_ranges.items()}
+    return CocoSettings(
+        kinds,
+        box_format,
+        thresholds_of(iou_thresholds),
+        levels_of(rec_thresholds),
+        tuple(sorted(limits)),
+        areas,
+        average,
+        iou,
+        box_width,
+        validate_args,
+        area_as_given,
+    )

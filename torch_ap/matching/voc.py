@@ -1,0 +1,136 @@
+"""VOC's evaluation: from columns of images to average precision a class and threshold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from torch_ap.curve.convention import Convention
+from torch_ap.curve.interpolation import levels_of
+from torch_ap.geometry import boxes
+from torch_ap.inputs.detections import Columns, DetectionInputs, distinct_labels, image_of, int32_if_held
+from torch_ap.matching import assignment, candidate_pairs
+from torch_ap.matching.coco_report import zero_dimensional
+from torch_ap.matching.matched import Matches
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks, detection_inputs
+
+INTERPOLATIONS = ("11-point", "11-point-arange", "all-points", "101-point")
+
+
+@dataclass(frozen=True, eq=False)
+class VocSettings:
+    """All settings of VOC's mean average precision, and the steps from images to its numbers.
+
+    Attributes:
+        box_format: of ``boxes``.
+        thresholds: T IoU thresholds.
+        interpolation: "11-point" or "11-point-arange" (VOC 2007), "all-points" (VOC 2010 on) or "101-point".
+        inclusive_pixels: whether corners name pixels that they include, so that sizes are one more than differences.
+        strict: whether an IoU must exceed the threshold.
+        check_values: whether values are checked.
+    """
+
+    box_format: str
+    thresholds: tuple[float, ...]
+    interpolation: str
+    inclusive_pixels: bool = True
+    strict: bool = False
+    check_values: bool = True
+
+    @cached_property
+    def inputs(self) -> DetectionInputs:
+        """How images come in."""
+        return DetectionInputs(box_format=self.box_format, of_truths=("difficult",), check_values=self.check_values)
+
+    def curve(self, columns: Columns) -> tuple[Tensor, HitCurve]:
+        """(K,) the labels that occur; T * K rankings, one a threshold and class, those of the first threshold first."""
+        labels, matches = self.match(columns)
+        return labels, matches.curve(0)
+
+    def match(self, columns: Columns) -> tuple[Tensor, Matches]:
+        """(K,) the labels that occur; every detection matched at every threshold."""
+        labels, place = distinct_labels(torch.cat([columns["detection_labels"], columns["ground_truth_labels"]]))
+        detected, true = place[: len(columns["detection_labels"])], place[len(columns["detection_labels"]) :]
+        categories, images = max(1, len(labels)), max(1, len(columns["detections_per_image"]))
+        image = [image_of(columns[f"{side}s_per_image"]) for side in ("detection", "ground_truth")]
+        ranked = candidate_pairs.rank(
+            columns["detection_scores"], detected, image[0], categories=categories, images=images
+        )
+        candidates = candidate_pairs.find_candidates(ranked, image[1] * categories + true, images * categories)
+        return labels, self._matches(ranked, candidates, columns, categories)
+
+    def _matches(
+        self, ranked: candidate_pairs.Ranked, candidates: candidate_pairs.Candidates, columns: Columns, categories: int
+    ) -> Matches:
+        rows = ranked.rows[candidates.ranked]
+        one = boxes.to_xyxy(columns["detection_boxes"][rows], self.box_format)
+        two = boxes.to_xyxy(columns["ground_truth_boxes"][candidates.truths], self.box_format)
+        pairs = candidate_pairs.overlapping(candidates, boxes.voc_pairs(one, two, float(self.inclusive_pixels)), 0.0)
+        thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
+        detection, truth, state = assignment.argmax(pairs, thresholds, strict=self.strict)
+        hard = columns["ground_truth_difficult"][candidates.truths].bool()
+        # a detection of a difficult ground truth is no item: matched, but not real
+        found = (state == 1) | ((state == 0) & hard[truth])
+        order = torch.argsort(candidates.ranked[detection])
+        cells = assignment.Cells(thresholds, 1)
+        return Matches(
+            ranked=ranked,
+            at=candidates.ranked[detection[order]],
+            matched=cells.pack(found[:, order]),
+            real=cells.pack((found & ~hard[truth])[:, order]),
+            inside=torch.ones((1, len(ranked.rows)), dtype=torch.bool, device=rows.device),
+            truth_group=candidates.group,
+            valid=~hard[None],
+            categories=categories,
+            cells=cells,
+        )
+
+    def average_precision(self, curve: HitCurve) -> Tensor:
+        """(T, K) float64; NaN for classes without ground truths that count."""
+        return Convention(interpolation=self.interpolation)(curve).reshape(len(self.thresholds), -1)
+
+    def levels(self, device: torch.device) -> Tensor | Literal["all-points"]:
+        """The recall levels of the interpolation, unless it takes all points."""
+        if self.interpolation == "all-points":
+            return "all-points"
+        return levels_of(self.interpolation, device)
+
+    def report(self, columns: Columns, dtype: torch.dtype, *, several: bool, class_metrics: bool) -> dict[str, Tensor]:
+        """The dictionary of results; ``several`` adds the mean of each threshold."""
+        labels, curve = self.curve(columns)
+        each = self.average_precision(curve)
+        out = {"map": each.nanmean()}
+        if several:
+            out["map_per_threshold"] = each.nanmean(1)
+        if class_metrics:
+            out["map_per_class"] = each.mean(0)[: len(labels)]
+        found = {name: value.to(dtype) for name, value in out.items()} | {"classes": int32_if_held(labels)}
+        return zero_dimensional(found)
+
+
+def voc_settings_of(
+    *,
+    box_format: str,
+    iou_threshold: float | Sequence[float],
+    interpolation: str,
+    inclusive_pixels: bool,
+    strict: bool,
+    validate_args: bool = True,
+) -> VocSettings:
+    """Settings as given, checked."""
+    if isinstance(iou_threshold, int | float):
+        checks.fraction("iou_threshold", iou_threshold)
+        iou_threshold = [iou_threshold]
+    detection_inputs.numbers("iou_threshold", iou_threshold, low=0, high=1)
+    checks.one_of("box_format", box_format, boxes.FORMATS)
+    checks.one_of("interpolation", interpolation, INTERPOLATIONS)
+    for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict), ("validate_args", validate_args)):
+        checks.boolean(name, value)
+    return VocSettings(
+        box_format, tuple(map(float, iou_threshold)), interpolation, inclusive_pixels, strict, validate_args
+    )

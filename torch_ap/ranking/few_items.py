@@ -1,0 +1,171 @@
+"""Hit curves of few items, in as few passes as there can be: a dozen calls of NumPy cost more than the work they do.
+
+| input | algorithm |
+|---|---|
+| one ranking | *searched*: the distinct hit scores among all, sorted by themselves |
+| several, none of which ties two scores, of 32 bits | *keyed*: one sort of (ranking, score, relevance) |
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.ranking import hit_curve, order, segments, tie_groups
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
+
+FEW_ITEMS = 1 << 13
+_HIGHEST = (1 << 31) - 1  # of the keys that order scores of 32 bits
+_KEYED_BYTES = 4
+_USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
+_USUAL_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
+_ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
+_ONES.setflags(write=False)
+_RANKS.setflags(write=False)
+
+
+def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, Array] | None:
+    """Scores, and which items are hits, for :func:`ranking`; None where they are not as most are.
+
+    That is (N,) tensors on CPU, one item at least and at most ``FEW_ITEMS``, bool targets or whole numbers: 0 and 1, or
+    where ``graded`` of at least 0, of which 0 is no hit.
+    """
+    if not (isinstance(scores, Tensor) and isinstance(target, Tensor) and scores.is_cpu and target.is_cpu):
+        return None
+    if scores.dtype not in _USUAL_SCORES or target.dtype not in _USUAL_TARGETS or scores.requires_grad:
+        return None
+    shape = scores.shape
+    if len(shape) != 1 or not 0 < shape[0] <= FEW_ITEMS or shape != target.shape:
+        return None
+    flags = given = target.numpy()
+    if target.dtype != torch.bool:
+        flags = given > 0 if graded else given == 1
+        if np.count_nonzero(flags) != np.count_nonzero(given):
+            return None
+    return scores.numpy(), flags
+
+
+def valid_arrays(
+    scores: Tensor, target: Tensor, *, graded: bool, unit_range: bool = False
+) -> tuple[Array, Array] | None:
+    """Scores, and a byte an item for which are hits, in memory of its own; None where anything is out of the ordinary.
+
+    Args:
+        scores, target, graded: as of :func:`arrays_of`.
+        unit_range: whether scores must lie in [0, 1].
+    """
+    found = arrays_of(scores, target, graded=graded)
+    if found is None:
+        return None
+    values, flags = found
+    if unit_range:
+        if not (values.min() >= 0 and values.max() <= 1):  # so it is for NaN too
+            return None
+    elif holds_nan(values):
+        return None
+    return values, (flags.copy() if target.dtype == torch.bool else flags).view(np.uint8)
+
+
+def holds_nan(scores: Array) -> bool:
+    """Whether a score is NaN, of one at least: the greatest of them is then, whatever their size."""
+    greatest = np.maximum.reduce(scores)
+    return bool(greatest != greatest)
+
+
+def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
+    """The native curve of one ranking of few items; None where a score is NaN.
+
+    Args:
+        scores: (N,) at least one and at most ``FEW_ITEMS``, of a dtype that NumPy sorts.
+        flags: (N,) bool, which are hits.
+        depth: rank below which entries may be left out; None for all of them.
+    """
+    ascending, hit_scores = scores.copy(), scores.take(flags.nonzero()[0])
+    ascending.sort()
+    if ascending[-1] != ascending[-1]:  # NaN is sorted last
+        return None
+    n, m = len(ascending), len(hit_scores)
+    if depth is not None and depth < m:
+        hit_scores = hit_scores[hit_scores >= ascending[-depth]]
+    hit_scores.sort()
+    if not len(hit_scores) or not np.count_nonzero(ascending[1:] == ascending[:-1]):
+        return untied(ascending, hit_scores, m)
+    at_start = np.bincount(ascending.searchsorted(hit_scores))  # of each place, the hits of the group that begins there
+    start = (at_start > 0).nonzero()[0][::-1]
+    end = ascending.searchsorted(ascending.take(start), "right")
+    hits = at_start.take(start)
+    return _of_one(hits, end - start, hits.cumsum() - hits, n - end, n, m)
+
+
+def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
+    """The native curve of one ranking of few scores that all differ.
+
+    Args:
+        ascending: (N,) all scores, sorted, at most ``FEW_ITEMS``.
+        hit_scores: (H,) those of the hits, sorted.
+        m: number of hits, of which H may be those in the top k.
+    """
+    n, kept = len(ascending), len(hit_scores)
+    items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
+    ones = _ONES[:kept]
+    return _of_one(ones, ones, _RANKS[:kept], items_above, n, m, untied=True)
+
+
+def _of_one(
+    hits: Array, items: Array, hits_above: Array, items_above: Array, n: int, m: int, *, untied: bool = False
+) -> Any:
+    """The native curve of one ranking of one item at least, made without the steps that a frozen record takes.
+
+    Its m are the hits of all entries, those left out below some rank included.
+    """
+    curve: HitCurve = object.__new__(HitCurve)
+    sizes = np.array([0, len(hits), n, m])
+    curve.__dict__.update(
+        hits=hits,
+        items=items,
+        hits_above=hits_above,
+        items_above=items_above,
+        score=None,
+        offsets=sizes[:2],
+        n=sizes[2:3],
+        m=sizes[3:],
+        untied=untied,
+        seen=sizes[3:],
+        single=True,
+    )
+    return curve
+
+
+def rankings(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None = None) -> HitCurve | None:
+    """The curves of rankings of few items in all, by one sort of all; None where two scores of a ranking are equal.
+
+    Args:
+        scores, relevant, bounds, m: as of :func:`torch_ap.ranking.rows.from_runs`; ``bounds`` are its offsets.
+    """
+    if not 0 < scores.shape[0] <= FEW_ITEMS or scores.element_size() > _KEYED_BYTES:
+        return None
+    lengths = bounds[1:] - bounds[:-1]
+    keys = order.array_keys(order.sortable(scores).numpy()).astype(np.int64)
+    packed = np.arange(0, len(lengths) << 33, 1 << 33).repeat(lengths)
+    packed += (_HIGHEST - keys) << 1
+    packed |= relevant.numpy()
+    packed.sort()
+    if np.count_nonzero((packed[1:] ^ packed[:-1]) <= 1):
+        return None
+    places = (packed & 1).nonzero()[0]
+    hits = packed.take(places)
+    owner = hits >> 33
+    offsets = segments.from_counts(np.bincount(owner, minlength=len(lengths)))
+    ones, ranks = np.ones(len(hits), np.int64), np.arange(len(hits))
+    return hit_curve.of_arrays(
+        hits=ones,
+        items=ones.copy(),
+        hits_above=ranks - offsets.take(owner),
+        items_above=places - bounds.take(owner),
+        score=tie_groups.scores_of(_HIGHEST - ((hits >> 1) & 0xFFFFFFFF), scores.dtype),
+        offsets=offsets,
+        n=lengths,
+        m=offsets[1:] - offsets[:-1] if m is None else m.numpy(),
+    )

@@ -1,0 +1,278 @@
+"""The hit curve h(t), number of relevant items among the top t, held only where it changes.
+
+Every measure of this package is a function of it (Zhu 2004, section 1): recall r(t) = h(t) / m, precision
+p(t) = h(t) / t, AP the mean of p over the hits. Items of equal score form a *tie group*, and what a ranking says about
+the order inside a group is a convention, so the curve keeps the group whole: how many items and hits lie above it and
+in it. From these four counts every rule for ties follows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.ranking import segments
+from torch_ap.ranking.order import Array
+from torch_ap.runtime import arrays
+
+_COUNTS = ("hits", "items", "hits_above", "items_above", "offsets", "n", "m")
+
+
+@dataclass(frozen=True, eq=False)
+class HitCurve:
+    """The hit curves of S rankings, laid end to end, best score first in each.
+
+    An entry is a tie group that holds a hit (a builder may keep the other groups too: they change no measure). Counts
+    are int64; for a weighted curve they are sums of weights, in float64.
+
+    Attributes:
+        hits: (E,) hits in the group.
+        items: (E,) items in the group, hits included.
+        hits_above: (E,) hits above the group, in its ranking.
+        items_above: (E,) items above the group, in its ranking.
+        score: (E,) score of the group in the dtype it was given in, or None for a curve made from flags or bins.
+        offsets: (S + 1,) int64, where the entries of each ranking begin and end.
+        n: (S,) items ranked.
+        m: (S,) relevant items. It may exceed the hits of the entries: what was never retrieved is relevant too.
+        untied: whether this is known to be one ranking, of one item at least, whose entries are one item each, a hit.
+        seen: (S,) hits of all entries, where entries below some rank were left out and m are the hits of all.
+        single: whether this is known to be one ranking of one item at least, untied or not, with native values.
+    """
+
+    hits: Tensor
+    items: Tensor
+    hits_above: Tensor
+    items_above: Tensor
+    score: Tensor | None
+    offsets: Tensor
+    n: Tensor
+    m: Tensor
+    untied: bool = False
+    seen: Tensor | None = None
+    single: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        """The tensors of a curve of which there are only native values so far; what is read-only is copied."""
+        if name not in _COUNTS or "_native" not in self.__dict__:
+            raise AttributeError(name)
+        for count in _COUNTS:
+            values = getattr(self.native, count)
+            self.__dict__[count] = torch.from_numpy(values if values.flags.writeable else values.copy())
+        return self.__dict__[name]
+
+    @property
+    def native(self) -> Any:
+        """The curve of native values, for kernels: the same fields and properties, but for the scores."""
+        return self if self.single else self._native
+
+    @cached_property
+    def _native(self) -> Any:
+        if not isinstance(self.m, Tensor) or not self.m.is_cpu:
+            return self
+        hits, items, hits_above, items_above, offsets, n, m = (
+            x.numpy() for x in (self.hits, self.items, self.hits_above, self.items_above, self.offsets, self.n, self.m)
+        )
+        fields: Any = (hits, items, hits_above, items_above, None, offsets, n, m)
+        return HitCurve(*fields)
+
+    @property
+    def segment(self) -> Tensor:
+        """(E,) int64, the ranking of each entry."""
+        return segments.ids(self.offsets)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the counts are sums of weights. Ranks, and with them everything "at k", then have no meaning."""
+        return self.hits.is_floating_point()
+
+    @property
+    def cumulative_hits(self) -> Tensor:
+        """(E,) h at the end of the group."""
+        return self.hits_above + self.hits
+
+    @property
+    def cumulative_items(self) -> Tensor:
+        """(E,) rank t of the group's last item."""
+        return self.items_above + self.items
+
+    @property
+    @arrays.quiet
+    def precision(self) -> Tensor:
+        """(E,) float64, h / t at the end of the group; NaN for a group of no weight at the very top."""
+        if isinstance(self.hits, Tensor) and self.hits.is_cpu:
+            return arrays.tensor(self.native.precision)
+        return segments.as_float64(self.cumulative_hits) / segments.as_float64(self.cumulative_items)
+
+    @property
+    def hits_seen(self) -> Tensor:
+        """(S,) hits of all entries; below ``m`` where relevant items were not retrieved."""
+        if self.seen is not None:
+            return self.seen
+        return segments.total(self.hits, self.offsets)
+
+
+def of_arrays(
+    hits: Array,
+    items: Array,
+    hits_above: Array,
+    items_above: Array,
+    score: Tensor | None,
+    offsets: Array,
+    n: Array,
+    m: Array,
+) -> HitCurve:
+    """The curve on CPU whose counts are these arrays, which it keeps for kernels to read."""
+    counts: Any = (hits, items, hits_above, items_above, None, offsets, n, m)
+    return with_tensors(HitCurve(*counts), score)
+
+
+def with_tensors(native: Any, score: Tensor | None) -> HitCurve:
+    """The curve whose native values are given; its tensors are made when one is asked for."""
+    curve: HitCurve = object.__new__(HitCurve)
+    curve.__dict__.update(_native=native, score=score)
+    return curve
+
+
+def between(curve: HitCurve, first: int, last: int) -> HitCurve:
+    """The rankings ``first`` up to, not including, ``last``."""
+    begin, end = curve.offsets[first], curve.offsets[last]
+    hits, items, hits_above, items_above = (
+        x[begin:end] for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
+    )
+    return HitCurve(
+        hits=hits,
+        items=items,
+        hits_above=hits_above,
+        items_above=items_above,
+        score=None if curve.score is None else curve.score[begin:end],
+        offsets=curve.offsets[first : last + 1] - begin,
+        n=curve.n[first:last],
+        m=curve.m[first:last],
+    )
+
+
+def cut_off(curve: HitCurve, n: Tensor) -> HitCurve:
+    """The rankings without the misses that stand last in them, beyond ``n`` items; (S,) int64."""
+    end = segments.repeat(n, curve.offsets.diff())
+    return replace(curve, items=torch.minimum(curve.items, end - curve.items_above), n=n)
+
+
+def join(curves: Sequence[HitCurve]) -> HitCurve:
+    """The rankings of several curves, in the order given, as one curve."""
+    if len(curves) == 1:
+        return curves[0]
+
+    def along(name: str) -> Tensor:
+        return torch.cat([getattr(curve, name) for curve in curves])
+
+    scores = [curve.score for curve in curves if curve.score is not None]
+    return HitCurve(
+        hits=along("hits"),
+        items=along("items"),
+        hits_above=along("hits_above"),
+        items_above=along("items_above"),
+        score=torch.cat(scores) if len(scores) == len(curves) else None,
+        offsets=segments.from_counts(torch.cat([curve.offsets.diff() for curve in curves])),
+        n=along("n"),
+        m=along("m"),
+    )
+
+
+def split(curve: HitCurve) -> list[HitCurve]:
+    """Each ranking as a curve of its own; the inverse of :func:`join`. The tensors are views."""
+    bounds = curve.offsets.tolist()
+
+    def one(ranking: int) -> HitCurve:
+        first, last = bounds[ranking], bounds[ranking + 1]
+        return HitCurve(
+            hits=curve.hits[first:last],
+            items=curve.items[first:last],
+            hits_above=curve.hits_above[first:last],
+            items_above=curve.items_above[first:last],
+            score=None if curve.score is None else curve.score[first:last],
+            offsets=curve.offsets[ranking : ranking + 2] - first,
+            n=curve.n[ranking : ranking + 1],
+            m=curve.m[ranking : ranking + 1],
+        )
+
+    return [one(ranking) for ranking in range(len(bounds) - 1)]
+
+
+def from_ordered(
+    relevant: Tensor,
+    last: Tensor,
+    offsets: Tensor,
+    *,
+    score: Tensor | None = None,
+    weight: Tensor | None = None,
+    m: Tensor | None = None,
+    keep_all_groups: bool = False,
+) -> HitCurve:
+    """The curve of items that are already in order: rankings end to end, best item first.
+
+    Args:
+        relevant: (N,) bool or 0/1 integers.
+        last: (N,) bool, true at the last item of each tie group, and so at the last item of each ranking.
+        offsets: (S + 1,) int64, where the items of each ranking begin and end.
+        score: (N,) the items' scores, for ``HitCurve.score``.
+        weight: (N,) float64 item weights.
+        m: (S,) relevant items of each ranking, where more are known than were ranked.
+        keep_all_groups: keep the tie groups without a hit as well.
+    """
+    ends = last.nonzero().squeeze(1)
+    ones = torch.ones_like(relevant, dtype=torch.int64) if weight is None else weight
+    through = [segments.cumulative(x, offsets) for x in (torch.where(relevant.bool(), ones, 0), ones)]
+    sizes = [_at_end(x, offsets) for x in through]
+    first = torch.searchsorted(ends, offsets[:-1])
+    above = [_before(x[ends], first) for x in through]
+    hits, items = (x[ends] - before for x, before in zip(through, above, strict=True))
+    if not keep_all_groups:
+        kept = (hits > 0).nonzero().squeeze(1)
+        ends, hits, items, *above = (x[kept] for x in (ends, hits, items, *above))
+    return HitCurve(
+        hits=hits,
+        items=items,
+        hits_above=above[0],
+        items_above=above[1],
+        score=None if score is None else score[ends],
+        offsets=torch.searchsorted(ends, offsets),
+        n=sizes[1],
+        m=sizes[0] if m is None else m,
+    )
+
+
+def _at_end(through: Tensor, offsets: Tensor) -> Tensor:
+    """The running sum at the end of each ranking, 0 where it is empty."""
+    return torch.where(offsets.diff() > 0, torch.cat([through.new_zeros(1), through])[offsets[1:]], 0)
+
+
+def _before(through: Tensor, first: Tensor) -> Tensor:
+    """The running sum above each group: that of the group before, 0 for the ``first`` of each ranking."""
+    above = torch.cat([through.new_zeros(1), through])[:-1]
+    above[first[first < len(above)]] = 0
+    return above
+
+
+def from_bins(hits: Tensor, items: Tensor, *, n: Tensor | None = None, m: Tensor | None = None) -> HitCurve:
+    """The curve of counts per bin; a bin is a tie group.
+
+    Args:
+        hits: (S, B) hits in each bin of each ranking, highest scores first; int64, or float64 sums of weights.
+        items: (S, B) items in each bin, hits included.
+        n: (S,) items of each ranking, where some lie in no bin. Default: those in the bins.
+        m: (S,) relevant items of each ranking, likewise.
+    """
+    filled = hits > 0
+    return HitCurve(
+        hits=hits[filled],
+        items=items[filled],
+        hits_above=(hits.cumsum(1) - hits)[filled],
+        items_above=(items.cumsum(1) - items)[filled],
+        score=None,
+        offsets=segments.from_counts(filled.sum(1)),
+        n=items.sum(1) if n is None else n,
+        m=hits.sum(1) if m is None else m,
+    )

@@ -1,0 +1,180 @@
+"""Many rankings laid end to end: a *segment* is one ranking, and offsets say where each begins and ends.
+
+``offsets`` has S + 1 entries, the first 0, the last the number of entries laid out; segment s is
+``[offsets[s], offsets[s + 1])`` and may be empty.
+"""
+
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.ranking import order
+from torch_ap.ranking.order import Array
+
+Values = TypeVar("Values", Tensor, Array)
+
+_FIRST = np.zeros(1, np.int64)
+
+
+def as_float64(values: Values, *, copy: bool = False) -> Values:
+    """``values`` as float64, or as float32 on the devices that have no float64 (MPS); ``copy`` for new memory."""
+    if not isinstance(values, Tensor):
+        return values.astype(np.float64, copy=copy)
+    return values.to(torch.float32 if values.device.type == "mps" else torch.float64, copy=copy)
+
+
+def from_counts(counts: Values) -> Values:
+    """(S,) lengths to (S + 1,) offsets."""
+    if not isinstance(counts, Tensor):
+        return np.concatenate([_FIRST, counts.cumsum()])
+    if counts.is_cpu:
+        return torch.from_numpy(from_counts(counts.numpy()))
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def count(segment: Tensor, segments: int) -> Tensor:
+    """How many entries each segment has: (S,) int64, without a device sync (``bincount`` has one)."""
+    if segment.device.type == "cpu":
+        return torch.bincount(segment, minlength=segments)
+    return torch.zeros(segments, dtype=torch.int64, device=segment.device).index_add_(
+        0, segment, torch.ones_like(segment)
+    )
+
+
+def ids(offsets: Values) -> Values:
+    """The segment of each entry: (E,) int64, non-decreasing."""
+    if not isinstance(offsets, Tensor):
+        if len(offsets) == 2:
+            return np.zeros(offsets[1], np.int64)
+        return np.repeat(np.arange(len(offsets) - 1), offsets[1:] - offsets[:-1])
+    lengths = offsets.diff()
+    return repeat(torch.arange(len(lengths), device=offsets.device), lengths)
+
+
+def each_entry(values: Values, offsets: Values) -> Values:
+    """What each entry's segment has, of (S,) values: (E,), or of one segment (1,), which broadcasts."""
+    return values if len(values) == 1 else values[ids(offsets)]
+
+
+def repeat(values: Tensor, counts: Tensor) -> Tensor:
+    """Each value as often as its count says, end to end.
+
+    On CPU by NumPy: torch's ``repeat_interleave`` wakes all threads for a handful of values, and on a busy machine
+    waits a thousand times longer for them than the work takes.
+
+    Args:
+        values: (S,).
+        counts: (S,) int64, at least 0.
+    """
+    if values.device.type == "cpu":
+        return torch.from_numpy(np.repeat(values.numpy(), counts.numpy()))
+    return torch.repeat_interleave(values, counts)
+
+
+def pick(values: Tensor, places: Tensor) -> Tensor:
+    """``values[places]``; on CPU by NumPy, for the reason that :func:`repeat` gives.
+
+    Args:
+        values: (S,).
+        places: (E,) int64, or (S,) bool.
+    """
+    if values.device.type != "cpu":
+        return values[places]
+    if values.dtype == torch.bfloat16:  # which NumPy has not
+        return pick(values.view(torch.int16), places).view(torch.bfloat16)
+    return torch.from_numpy(values.numpy()[places.numpy()])
+
+
+def total(values: Values, offsets: Values) -> Values:
+    """Sum of each segment, in the dtype of ``values``; 0 where the segment is empty.
+
+    On CPU the sums are NumPy's pairwise ones: accurate to a few last bits at any length, and the same for every number
+    of threads.
+
+    Args:
+        values: (E,) int64 or float64.
+        offsets: (S + 1,) int64.
+
+    Returns:
+        (S,) sums.
+    """
+    if isinstance(values, Tensor):
+        if not values.is_cpu:
+            return _total_on_device(values, offsets)
+        return torch.from_numpy(total(values.numpy(), offsets.numpy()))
+    if len(offsets) == 2 and len(values):
+        return np.add.reduceat(values, _FIRST)
+    out = np.zeros(len(offsets) - 1, dtype=values.dtype)
+    filled = (offsets[1:] > offsets[:-1]).nonzero()[0]
+    if len(filled):
+        out[filled] = np.add.reduceat(values, offsets[filled])
+    return out
+
+
+def total_product(weights: Values, values: Values, offsets: Values) -> Values:
+    """Sum of weight times value of each segment, float64; what weighs nothing adds nothing, NaN or not.
+
+    Args:
+        weights: (E,) int64 or float64.
+        values: (E,) float64.
+        offsets: (S + 1,) int64.
+    """
+    if isinstance(values, Tensor):
+        return total(torch.where(weights > 0, weights * values, 0), offsets)
+    return total(np.where(weights > 0, weights * values, 0), offsets)
+
+
+def cumulative(values: Tensor, offsets: Tensor) -> Tensor:
+    """Running sum of each segment, inclusive: (E,), in the dtype of ``values``.
+
+    Whole numbers are summed through and the sum before each segment taken off, which is exact. Floats are summed by
+    doubling inside each segment (Hillis & Steele 1986): nothing of one segment ever enters another.
+    """
+    if len(offsets) == 2:
+        return values.cumsum(0)
+    segment = ids(offsets)
+    if not values.is_floating_point():
+        through = torch.cat([values.new_zeros(1), values.cumsum(0)])
+        return through[1:] - through[offsets[:-1]][segment]
+    place = torch.arange(len(values), device=values.device) - offsets[:-1][segment]
+    longest = int(offsets.diff().max()) if len(values) else 0
+    step = 1
+    while step < longest:
+        before = torch.where(place[step:] >= step, values[:-step], 0)
+        values = torch.cat([values[:step], values[step:] + before])
+        step *= 2
+    return values
+
+
+def _total_on_device(values: Tensor, offsets: Tensor) -> Tensor:
+    """Integers add up the same in any order; floats take torch's reductions whose order is fixed."""
+    segments = len(offsets) - 1
+    if not values.is_floating_point():
+        return values.new_zeros(segments).index_add_(0, ids(offsets), values)
+    if segments == 1:
+        return values.sum().reshape(1)
+    return torch.segment_reduce(values, "sum", offsets=offsets, initial=0)
+
+
+def maximum(values: Tensor, offsets: Tensor) -> Tensor:
+    """Largest value of each segment, none of which may be empty: (E,) to (S,)."""
+    if not len(values):
+        return values
+    if values.device.type == "cpu":
+        return torch.from_numpy(np.maximum.reduceat(values.numpy(), offsets[:-1].numpy()))
+    return torch.segment_reduce(values, "max", offsets=offsets)
+
+
+def maximum_from_right(values: Tensor, offsets: Tensor) -> Tensor:
+    """For each entry, the largest value from it to the end of its segment; exact, without a loop.
+
+    The values are replaced by their dense ranks, each segment is lifted above all segments to its right, and one
+    cumulative maximum from the right serves them all.
+    """
+    if len(offsets) == 2:
+        return values.flip(0).cummax(0).values.flip(0) if len(values) else values
+    distinct, ranks = order.dense_ranks(values)
+    lift = (len(offsets) - 2 - ids(offsets)) * len(distinct)
+    return distinct[(lift + ranks).flip(0).cummax(0).values.flip(0) - lift] if len(values) else values

@@ -1,0 +1,61 @@
+"""How messages show what they complain about."""
+
+import reprlib
+import sys
+import unicodedata
+import warnings
+
+LONGEST = 80
+_JOINERS = "\u200c\u200d"  # parts of words in Persian and Hindi, and of emojis
+_NOBODYS = ("torch_ap", "torch", "torchmetrics", "contextlib", "numpy")  # packages whose lines are not the caller's
+_REPR = reprlib.Repr()
+_REPR.maxlevel = 2
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxother = _REPR.maxstring = _REPR.maxlong = LONGEST + 1
+
+
+def shown(value: object) -> str:
+    """The ``repr`` of a value, cut to 80 characters, in time that does not grow with the value.
+
+    Example:
+        >>> from torch_ap.rules.messages import shown
+        >>> shown("high")
+        "'high'"
+        >>> len(shown("high" * 1000))
+        80
+    """
+    try:
+        text = repr(value[:LONGEST]) if isinstance(value, str | bytes) else _REPR.repr(value)
+    except (ValueError, RecursionError):  # whole numbers of thousands of digits, nesting of thousands of levels
+        return "a number of thousands of digits" if isinstance(value, int) else f"<{type(value).__name__}>"
+    cut = len(text) > LONGEST or (isinstance(value, str | bytes) and len(value) > LONGEST)
+    return text[: LONGEST - 3] + "..." if cut else text
+
+
+def printable(line: str) -> str:
+    r"""A line with escapes for what would not be seen as written: control characters, ends of lines, surrogates, marks
+    of direction. A terminal would obey some of them.
+
+    Example:
+        >>> from torch_ap.rules.messages import printable
+        >>> print(printable("cat\x1b[2J"))
+        cat\x1b[2J
+    """
+    return line if line.isprintable() else "".join(map(_escaped, line))
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs":
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn, on the first rank alone, at the line that called this package."""
+    from torchmetrics.utilities.prints import rank_zero_only
+
+    if getattr(rank_zero_only, "rank", 0):
+        return
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOBODYS:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -1,0 +1,65 @@
+"""Copies of large tensors on CPU in memory that NumPy allocates.
+
+NumPy asks Linux for huge pages, torch does not: without them fresh memory costs a page fault each 4 KB, and a copy of
+40 MB takes three to four times as long. Such memory cannot be resized.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.rules import checks
+
+_LARGE = 1 << 22  # bytes, from where NumPy asks for huge pages
+
+
+def copied(values: Tensor) -> Tensor:
+    """A contiguous copy."""
+    memory = _memory(values.shape, values) if values.nbytes >= _LARGE else None
+    return values.clone(memory_format=torch.contiguous_format) if memory is None else memory.copy_(values)
+
+
+def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
+    """The parts, one at least, as one tensor; a single part is not copied.
+
+    Different dtypes become one that holds the numbers of all. Where some parts are (N,) and others (N, C), the numbers
+    of those are spread over the columns.
+
+    Raises:
+        ValueError: for dtypes that have none in common; ``name`` is what the message calls the values.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    if any(part.dtype != first.dtype or part.ndim != first.ndim for part in parts):
+        dtype = checks.common_dtype(name, [part.dtype for part in parts if part.numel()] or [first.dtype])
+        widest = max(parts, key=Tensor.dim)
+        parts = [spread(part.to(dtype), widest.shape[1:]) for part in parts]
+    first = parts[0]
+    alike = all(part.shape[1:] == first.shape[1:] and not part.requires_grad for part in parts)
+    if not alike or sum(part.nbytes for part in parts) < _LARGE:
+        return torch.cat(list(parts))
+    memory = _memory((sum(map(len, parts)), *first.shape[1:]), first)
+    return torch.cat(list(parts)) if memory is None else torch.cat(list(parts), out=memory)
+
+
+def spread(values: Tensor, columns: Sequence[int]) -> Tensor:
+    """(N,) numbers, one an item, as (N, C), one a column too; those that have columns stay."""
+    return values if values.ndim > len(columns) else values[:, None].expand(-1, *columns)
+
+
+def _memory(shape: Sequence[int], like: Tensor) -> Tensor | None:
+    """New memory of that shape, of the dtype of ``like``; None where it would not be large, or on an accelerator."""
+    size = int(np.prod(shape, dtype=np.int64)) * like.element_size()
+    if like.device.type != "cpu" or size < _LARGE:
+        return None
+    return torch.from_numpy(np.empty(size, np.uint8)).view(like.dtype).view(*shape)
+
+
+def sent(values: Tensor, device: torch.device) -> Tensor:
+    """A tensor on a device, which is not made to wait where it comes from the host."""
+    if device.type == "cuda" and values.device.type == "cpu":  # a copy from pinned memory does not stall
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
