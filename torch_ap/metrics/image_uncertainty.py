@@ -35,7 +35,7 @@ _ARGUMENTS = {
     "limits": "max_detection_thresholds",
     "areas": "area_ranges",
     "own_iou": "iou",
-    "validate": "validate_args",
+    "check_values": "validate_args",
 }
 
 
