@@ -18,7 +18,8 @@ from torch import Tensor
 from benchmarks.detection_scenes import like_coco
 from benchmarks.timing import by_turns, head, in_ms, machine, once, parser, row
 from torch_ap.functional import binary_average_precision, multilabel_average_precision
-from torch_ap.inference import Resampling, average_precision_interval, compare_rankings
+from torch_ap.inference import average_precision_interval, compare_rankings
+from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 _LOOPS = 20
@@ -66,7 +67,7 @@ def bootstraps(size: int, rounds: int) -> None:
         preds, target = scores(size, rate)
         ours = partial(
             average_precision_interval, preds, target, method="bootstrap-percentile", design="stratified",
-            resampling=Resampling(1000),
+            n_resamples=1000,
         )  # fmt: skip
         seconds = by_turns({"ours": ours, "theirs": partial(scikit_learn_loop, preds, target)}, min(rounds, 2))
         theirs = seconds["theirs"] * 1000 / _LOOPS

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
-from torch_ap.inference import Resampling
 from torch_ap.inference.images.bootstrap import image_replicates
 from torch_ap.inference.images.replicates import ResampledAP
+from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 
 FEW = Resampling(60)
@@ -241,9 +241,13 @@ def test_edges_have_a_defined_answer(case):
     without = fed(case, preds, [{key: column[:0] for key, column in image.items()} for image in target])
     assert all(math.isnan(x) for x in without.summary(resampling=FEW).values())
     metric = fed(case, preds, target)
-    for call in (metric.confidence_interval, metric.summary, lambda level: metric.compare(metric, level=level)):
-        with pytest.raises(ValueError, match="`level`"):
-            call(level=1.0)
+    for call in (
+        metric.confidence_interval,
+        metric.summary,
+        lambda confidence_level: metric.compare(metric, confidence_level=confidence_level),
+    ):
+        with pytest.raises(ValueError, match="`confidence_level`"):
+            call(confidence_level=1.0)
     for call in (metric.confidence_interval, lambda **how: metric.compare(metric, **how)):
         with pytest.raises(ValueError, match="`method`"):
             call(method="influence")
@@ -345,7 +349,7 @@ def test_on_cuda(case):
     many = Resampling(400)  # a standard error of so many is right within 4%, two of them differ by 15% once in 100
     found, wanted = (a.compare(b, resampling=many) for a, b in (there, here))
     assert (found.value_a, found.value_b) == pytest.approx((wanted.value_a, wanted.value_b), abs=1e-12)
-    assert found.standard_error == pytest.approx(wanted.standard_error, rel=0.15)
+    assert found.standard_error == pytest.approx(float(wanted.standard_error), rel=0.15)
     one, two = (x[0].summary(resampling=many) for x in (there, here))
     assert all(x.device.type == "cuda" for x in one.values())
     assert float(one["ap"]) == pytest.approx(float(two["ap"]), abs=1e-12)

@@ -9,7 +9,7 @@ from scipy import stats
 from torchmetrics import MetricCollection
 
 from torch_ap.functional.retrieval import retrieval_average_precision
-from torch_ap.inference import Resampling, compare_queries, mean_interval
+from torch_ap.inference import compare_queries, mean_interval
 from torch_ap.metrics import retrieval
 from torch_ap.metrics.retrieval import RetrievalFBeta, RetrievalMAP, RetrievalMRR, RetrievalPrecision
 
@@ -38,15 +38,15 @@ def test_interval_is_that_of_the_values(kind):
     values = metric.per_query()[1]
     assert len(KIN) == 8
     assert values.dtype == torch.float64
-    ends, same = metric.confidence_interval(0.9), mean_interval(values, level=0.9)
+    ends, same = metric.confidence_interval(0.9), mean_interval(values, confidence_level=0.9)
     assert (float(ends.low), float(ends.high)) == pytest.approx((float(same.low), float(same.high)))
     assert ends.method == "dirichlet"
     found = metric.confidence_interval(0.9, "t")
     low, high = stats.ttest_1samp(values.numpy(), 0).confidence_interval(0.9)
     assert (float(found.low), float(found.high)) == pytest.approx((low, high))
     assert found.estimate == metric.compute()
-    other = metric.confidence_interval(0.9, "bootstrap-bca", resampling=Resampling(200))
-    wanted = mean_interval(values, level=0.9, method="bootstrap-bca", resampling=Resampling(200))
+    other = metric.confidence_interval(0.9, "bootstrap-bca", n_resamples=200)
+    wanted = mean_interval(values, confidence_level=0.9, method="bootstrap-bca", n_resamples=200)
     assert (float(other.low), float(other.high)) == pytest.approx((float(wanted.low), float(wanted.high)))
     assert other.method == "bootstrap-bca"
 
@@ -54,8 +54,8 @@ def test_interval_is_that_of_the_values(kind):
 @pytest.mark.parametrize("kind", KIN)
 def test_compare_is_compare_queries(kind):
     a, b = (fed(kind(), *data(seed)).set_dtype(torch.float64) for seed in (0, 1))
-    wanted = compare_queries(a.per_query()[1], b.per_query()[1], tests=("t", "wilcoxon"), level=0.8)
-    assert str(a.compare(b, tests=("t", "wilcoxon"), level=0.8)) == str(wanted)
+    wanted = compare_queries(a.per_query()[1], b.per_query()[1], tests=("t", "wilcoxon"), confidence_level=0.8)
+    assert str(a.compare(b, tests=("t", "wilcoxon"), confidence_level=0.8)) == str(wanted)
     assert a.compare(b, tests="wilcoxon").p_values == {"wilcoxon": wanted.p_values["wilcoxon"]}
     assert a.compare(a).p_values == {"t": 1, "randomization": 1}
 
@@ -174,7 +174,7 @@ def test_what_has_no_meaning_is_refused_by_name():
     ):
         with pytest.raises(ValueError, match=name):
             fed(RetrievalMAP(**words), *given).summary()
-    with pytest.raises(ValueError, match="`level`"):
+    with pytest.raises(ValueError, match="`confidence_level`"):
         plain.confidence_interval(1)
     with pytest.raises(ValueError, match="`method`"):
         plain.confidence_interval(method="influence")
@@ -243,7 +243,7 @@ def check_two_ranks(rank):
     assert sum(map(len, parts[0].query_scores)) == (90 if rank else 150), "the local state comes back"
     assert torch.equal(parts[0].baseline(), whole[0].baseline())
     found, wanted = parts[0].compare(parts[1]), whole[0].compare(whole[1])
-    assert found.difference == pytest.approx(wanted.difference)
+    assert found.difference == pytest.approx(float(wanted.difference))
     assert found.queries == wanted.queries == 15
 
 

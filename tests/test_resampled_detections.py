@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tests.oracles_detection import random_scene
-from torch_ap.inference import Resampling
 from torch_ap.inference.images.from_detections import ranked_images
 from torch_ap.inference.images.replicates import ResampledAP
+from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 SETTINGS = pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_edges_have_a_defined_answer():
     assert "one image" in one.reason
     assert math.isnan(one.low)
     metric = fed(preds, target)
-    with pytest.raises(ValueError, match="`level`"):
+    with pytest.raises(ValueError, match="`confidence_level`"):
         metric.confidence_interval(1.0)
     with pytest.raises(ValueError, match="`method`"):
         metric.confidence_interval(method="influence")

@@ -8,12 +8,12 @@ from torchmetrics import MetricCollection
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.curve.convention import Convention
 from torch_ap.inference import (
-    Resampling,
     average_precision_interval,
     chance_level,
     compare_rankings,
     random_average_precision,
 )
+from torch_ap.inference.resampling import Resampling
 from torch_ap.ranking import builders, tied
 
 KEYS = {"ap", "ap_low", "ap_high", "ap_chance"}
@@ -44,11 +44,11 @@ def test_binary_says_what_the_functions_say():
     value = metric.compute()
     for method in ("influence", "jackknife", "boyd-logit", "bootstrap-bca"):
         found = metric.confidence_interval(0.9, method)
-        wanted = average_precision_interval(preds, target, level=0.9, method=method)
+        wanted = average_precision_interval(preds, target, confidence_level=0.9, method=method)
         assert (found.low, found.high) == (wanted.low, wanted.high)
         assert found.estimate == value
     chance = random_average_precision(len(target), int(target.sum()))
-    assert float(metric.baseline()) == pytest.approx(chance.mean, rel=1e-14)
+    assert float(metric.baseline()) == pytest.approx(float(chance.mean), rel=1e-14)
     summary = metric.summary()
     assert set(summary) == KEYS
     assert summary["ap"] == value

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from benchmarks.coverage import report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.inference import Resampling, bootstrap
+from torch_ap.inference import bootstrap
 from torch_ap.inference.images.bootstrap import METHODS, ends, image_replicates
+from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 _SIZES = ((5, 50), (5, 200), (40, 300))

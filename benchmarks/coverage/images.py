@@ -12,8 +12,8 @@ from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from benchmarks.detection_scenes import like_coco
-from torch_ap.inference import Resampling
 from torch_ap.inference.images.bootstrap import METHODS, ends, image_replicates
+from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.detection import MeanAveragePrecision
 
 _IMAGES = ((50,), (200,), (800,))

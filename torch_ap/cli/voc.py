@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         class_metrics=True,
     )
     metric.update(data.preds, data.target)
-    found, interval = metric.compute(), images.interval(metric) if args.interval else {}
+    found, interval = metric.compute(), images.interval(metric, args) if args.interval else {}
     # torchmetrics makes one class a single number
     labels, values = (found[name].reshape(-1).tolist() for name in ("classes", "map_per_class"))
     each = {data.class_names[label]: value for label, value in zip(labels, values, strict=True)}
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     rows = (*each.items(), ("mean", found["map"].item()))
     emit([f"{name.ljust(width)}  {'-' if math.isnan(value) else f'{value:.4f}'}" for name, value in rows])
     if interval:
-        emit([images.interval_line(interval)])
+        emit([images.interval_line(interval, args.confidence_level)])
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.inference.comparison import Comparison
+from torch_ap.inference.difference import Comparison
 from torch_ap.inference.images.bootstrap import image_interval
 from torch_ap.inference.images.chance import chance_of_images
 from torch_ap.inference.images.comparison import compare_images
@@ -98,7 +98,7 @@ class UncertainImages(DetectionMetric):
 
     def confidence_interval(
         self,
-        level: float = 0.95,
+        confidence_level: float = 0.95,
         method: Literal["bootstrap-basic", "bootstrap-percentile", "bootstrap-logit"] = "bootstrap-basic",
         *,
         resampling: Resampling | None = None,
@@ -115,13 +115,13 @@ class UncertainImages(DetectionMetric):
         figures are in :func:`torch_ap.inference.images.bootstrap.image_interval`.
 
         Args:
-            level: nominal coverage, in (0, 1).
+            confidence_level: nominal coverage, in (0, 1).
             method: "bootstrap-basic", "bootstrap-percentile" or "bootstrap-logit".
             resampling: None for 1,000 replicates that repeat.
             iou_type: which one, where there are several; default the first.
 
         Returns:
-            :class:`torch_ap.inference.Interval` in the dtype of ``compute()``; NaN, with a reason, where there is no
+            :class:`torch_ap.inference.Interval` in float64; NaN, with a reason, where there is no
             ground truth, and for one image.
 
         Raises:
@@ -129,7 +129,7 @@ class UncertainImages(DetectionMetric):
 
         Example:
             >>> import torch
-            >>> from torch_ap.inference import Resampling
+            >>> from torch_ap.inference.resampling import Resampling
             >>> from torch_ap.metrics.detection import MeanAveragePrecision
             >>> metric = MeanAveragePrecision()
             >>> box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
@@ -140,16 +140,20 @@ class UncertainImages(DetectionMetric):
             >>> bool(found.low < found.estimate < found.high)
             True
         """
-        with self._all_ranks(iou_type) as (_, ranked, interpolation, dtype):
+        with self._all_ranks(iou_type) as (_, ranked, interpolation, _):
             return image_interval(
-                ranked, level=level, method=method, interpolation=interpolation, resampling=resampling
-            ).to(dtype)
+                ranked,
+                confidence_level=confidence_level,
+                method=method,
+                interpolation=interpolation,
+                resampling=resampling,
+            )
 
     def compare(
         self,
         other: "UncertainImages",
         *,
-        level: float = 0.95,
+        confidence_level: float = 0.95,
         method: Literal["bootstrap-percentile", "bootstrap-normal"] = "bootstrap-percentile",
         resampling: Resampling | None = None,
         iou_type: str | None = None,
@@ -160,7 +164,7 @@ class UncertainImages(DetectionMetric):
 
         Args:
             other: a metric of the same class and settings, updated with the same ground truths in the same order.
-            level: nominal coverage of the interval, in (0, 1).
+            confidence_level: nominal coverage of the interval, in (0, 1).
             method: "bootstrap-percentile", interval and p-value by counting replicates, of which none is below
                 2 / (B + 1); or "bootstrap-normal", from their standard deviation by the normal law. Of two equally
                 good detectors on 50 to 300 images both reject 3.8 to 6.3%, within 1, at nominal 5%.
@@ -168,7 +172,7 @@ class UncertainImages(DetectionMetric):
             iou_type: which one, where there are several; default the first.
 
         Returns:
-            :class:`torch_ap.inference.Comparison` of floats, ``value_a`` this metric's; NaN, with a reason, where there
+            :class:`torch_ap.inference.Comparison`, ``value_a`` this metric's; NaN, with a reason, where there
             is no ground truth, and for one image; p = 1 where no image tells the detectors apart.
 
         Raises:
@@ -184,21 +188,26 @@ class UncertainImages(DetectionMetric):
             ...         found = {"boxes": box + shift + further, "scores": torch.tensor([score]), "labels": label}
             ...         metric.update([found], [{"boxes": box, "labels": label}])
             >>> found = a.compare(b)
-            >>> round(found.difference, 3), found.p_value < 0.05
+            >>> round(float(found.difference), 3), bool(found.p_value < 0.05)
             (0.438, True)
         """
         self._check_comparable(other)
         with self._all_ranks(iou_type) as (mine, first, interpolation, _), other._all_ranks(iou_type) as theirs:
             _check_same_images(mine, theirs[0])
             return compare_images(
-                first, theirs[1], level=level, method=method, interpolation=interpolation, resampling=resampling
-            )
+                first,
+                theirs[1],
+                confidence_level=confidence_level,
+                method=method,
+                interpolation=interpolation,
+                resampling=resampling,
+            ).to(self.device)
 
-    def summary(self, level: float = 0.95, *, resampling: Resampling | None = None) -> dict[str, Tensor]:
+    def summary(self, confidence_level: float = 0.95, *, resampling: Resampling | None = None) -> dict[str, Tensor]:
         """Value, ends of its interval and chance level under names for a logger: 0-d tensors.
 
         Args:
-            level: nominal coverage of the interval, in (0, 1).
+            confidence_level: nominal coverage of the interval, in (0, 1).
             resampling: of the interval and of the chance level; None for 1,000 replicates that repeat.
 
         Returns:
@@ -206,7 +215,7 @@ class UncertainImages(DetectionMetric):
             exists, and all where there is no ground truth.
 
         Raises:
-            ValueError: for a ``level`` outside (0, 1).
+            ValueError: for a ``confidence_level`` outside (0, 1).
 
         Example:
             >>> import torch
@@ -221,9 +230,12 @@ class UncertainImages(DetectionMetric):
             {'ap': 0.75, 'ap_low': 0.55, 'ap_high': 0.95, 'ap_chance': 0.62}
         """
         with self._all_ranks(None) as (_, ranked, interpolation, dtype):
-            found = image_interval(ranked, level=level, interpolation=interpolation, resampling=resampling).to(dtype)
+            found = image_interval(
+                ranked, confidence_level=confidence_level, interpolation=interpolation, resampling=resampling
+            )
             chance = chance_of_images(ranked, interpolation=interpolation, resampling=resampling).to(dtype)
-        return {"ap": found.estimate, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
+        numbers = {"ap": found.estimate, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
+        return {name: value.to(dtype) for name, value in numbers.items()}
 
     def _check_comparable(self, other: "UncertainImages") -> None:
         """Refuse a metric that measures something else."""

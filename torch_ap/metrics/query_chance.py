@@ -5,7 +5,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention
-from torch_ap.inference.chance_level import chance_level
+from torch_ap.inference.chance_of_rankings import chance_of_curve
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.ranking.hit_curve import HitCurve
 
@@ -41,17 +41,17 @@ class ChanceQueries(QueryMetric):
 
         def chance(curve: HitCurve) -> Tensor:
             groups = [self._rankings(all_hits=True).curve] if convention.ties == "grouped" else None
-            return chance_level(curve, convention, seen=curve.hits_seen, groups=groups)
+            return chance_of_curve(curve, convention, seen=curve.hits_seen, groups=groups)
 
         with self._all_ranks():
             settings = replace(self._settings, measure=chance)
             return settings.value(self._each(settings), self._dtype_of_values(), warn=False)
 
-    def summary(self, level: float = 0.95) -> dict[str, Tensor]:
+    def summary(self, confidence_level: float = 0.95) -> dict[str, Tensor]:
         """Value, ends of its interval over queries and chance level under names for a logger: 0-d tensors.
 
         Args:
-            level: nominal coverage of the interval, in (0, 1).
+            confidence_level: nominal coverage of the interval, in (0, 1).
 
         Returns:
             ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are those of :meth:`confidence_interval`, NaN
@@ -69,5 +69,6 @@ class ChanceQueries(QueryMetric):
             {'ap': 0.806, 'ap_low': 0.498, 'ap_high': 0.951, 'ap_chance': 0.611}
         """
         with self._all_ranks():
-            found, chance = self.confidence_interval(level), self.baseline()
-        return {"ap": found.estimate, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
+            found, chance = self.confidence_interval(confidence_level), self.baseline()
+        numbers = {"ap": found.estimate, "ap_low": found.low, "ap_high": found.high, "ap_chance": chance}
+        return {name: value.to(chance.dtype) for name, value in numbers.items()}

@@ -4,7 +4,7 @@ The queries are the sample. All of it is computed from the state, over all ranks
 must call it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_ap.evaluation.queries import GM_FLOOR, MeasureSettings, PerQuery
 from torch_ap.inference import rules
 from torch_ap.inference.interval import Interval
+from torch_ap.inference.queries import Method as Test
 from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import METHODS, Method, mean_interval
 from torch_ap.inference.resampling import Resampling
@@ -48,22 +49,25 @@ class UncertainQueries(RankingMetric):
 
     def confidence_interval(
         self,
-        level: float = 0.95,
+        confidence_level: float = 0.95,
         method: Method = "dirichlet",
         *,
-        resampling: Resampling | None = None,
+        n_resamples: int = 1000,
+        generator: torch.Generator | None = None,
+        batch: int | None = None,
+        progress: bool = False,
     ) -> Interval:
         """How far the mean over queries can be trusted; see :func:`torch_ap.inference.mean_interval`.
 
         The estimand is the mean over the population of queries that these were drawn from.
 
         Args:
-            level: nominal coverage, in (0, 1).
+            confidence_level: nominal coverage, in (0, 1).
             method: "dirichlet", which stays inside [0, 1], "t" or "bootstrap-bca"; as there.
-            resampling: of the bootstrap; None for 1,000 replicates that repeat.
+            n_resamples, generator, batch, progress: of the bootstrap, as there.
 
         Returns:
-            :class:`torch_ap.inference.Interval` in the dtype of ``compute()``; NaN, with a reason, for no query and
+            :class:`torch_ap.inference.Interval` in float64; NaN, with a reason, for no query and
             where a query's value is NaN.
 
         Raises:
@@ -77,23 +81,26 @@ class UncertainQueries(RankingMetric):
             >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(4, 1), torch.eye(3).long()[[0, 0, 1, 2]])
             >>> found = metric.confidence_interval()
             >>> found.low, found.high
-            (tensor(0.3626), tensor(0.9211))
+            (tensor(0.3626, dtype=torch.float64), tensor(0.9211, dtype=torch.float64))
         """
         self._check_mean("a confidence interval", "mean_interval(..., method='t')")
-        rules.level(level)
+        rules.confidence_level(confidence_level)
         checks.one_of("method", method, METHODS)
-        rules.resampling(resampling)
+        resampling = Resampling(n_resamples, generator, batch, progress)
         with self._all_ranks():
-            values, dtype = self._values_kept()[1], self._dtype_of_values()
-        return _interval(values, level, method, resampling).to(dtype, self.device)
+            values = self._values_kept()[1]
+        return _interval(values, confidence_level, method, resampling).to(self.device)
 
     def compare(
         self,
         other: "UncertainQueries",
         *,
-        tests: str | Iterable[str] = ("t", "randomization"),
-        level: float = 0.95,
-        resampling: Resampling | None = None,
+        confidence_level: float = 0.95,
+        method: Test = "t",
+        n_resamples: int = 10_000,
+        generator: torch.Generator | None = None,
+        batch: int | None = None,
+        progress: bool = False,
     ) -> QueryComparison:
         """Whether this system beats another on the same queries; see :func:`torch_ap.inference.compare_queries`.
 
@@ -103,10 +110,10 @@ class UncertainQueries(RankingMetric):
             other: a metric of the same class and settings, with the same queries, to which ``num_relevant`` was given
                 alike. Without it each system knows only what it retrieved, and whether both were judged alike is not
                 seen.
-            tests, level, resampling: as there.
+            confidence_level, method, n_resamples, generator, batch, progress: as there.
 
         Returns:
-            :class:`torch_ap.inference.QueryComparison` of floats, the ends of the interval within [-1, 1].
+            :class:`torch_ap.inference.QueryComparison`, the ends of the interval within [-1, 1].
 
         Raises:
             TypeError, ValueError: if the other is not such a metric or has other queries or ``num_relevant``, where no
@@ -120,7 +127,7 @@ class UncertainQueries(RankingMetric):
             >>> preds = torch.tensor([[0.9, 0.5, 0.1]]).repeat(4, 1)
             >>> a.update(preds, torch.eye(3).long()[[0, 0, 1, 0]])
             >>> b.update(preds.flip(1), torch.eye(3).long()[[0, 0, 1, 0]])
-            >>> round(a.compare(b).difference, 4)
+            >>> round(float(a.compare(b).difference), 4)
             0.5
         """
         self._check_comparable(other)
@@ -131,7 +138,17 @@ class UncertainQueries(RankingMetric):
             raise ValueError("`other` must have been updated with the same queries")
         for owner, (queries, values) in (("this metric", mine), ("`other`", theirs)):
             _check_values(owner, queries, values)
-        return compare_queries(mine[1], theirs[1], tests=tests, level=level, resampling=resampling, bounds=(0, 1))
+        return compare_queries(
+            mine[1],
+            theirs[1],
+            confidence_level=confidence_level,
+            method=method,
+            bounds=(0, 1),
+            n_resamples=n_resamples,
+            generator=generator,
+            batch=batch,
+            progress=progress,
+        )
 
     def _values_kept(self) -> tuple[Tensor, Tensor]:
         """Queries that have a part in the aggregate, and their values in float64."""
@@ -200,11 +217,25 @@ def _check_values(owner: str, queries: Tensor, values: Tensor) -> None:
         )
 
 
-def _interval(values: Tensor, level: float, method: Method, how: Resampling | None) -> Interval:
+def _interval(values: Tensor, confidence_level: float, method: Method, how: Resampling) -> Interval:
     """The interval of the mean, where it is defined."""
     if len(values) and not bool(torch.isnan(values).any()):
-        return mean_interval(values, level=level, method=method, resampling=how)
+        return mean_interval(
+            values,
+            confidence_level=confidence_level,
+            method=method,
+            n_resamples=how.n_resamples,
+            generator=how.generator,
+            batch=how.batch,
+            progress=how.progress,
+        )
     nan = values.new_full((), torch.nan)
     return Interval(
-        nan, nan, nan, nan, level, method, reason="a query's value is NaN" if len(values) else "no query has a value"
+        nan,
+        nan,
+        nan,
+        nan,
+        confidence_level,
+        method,
+        reason="a query's value is NaN" if len(values) else "no query has a value",
     )

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from torch_ap.evaluation.average_precision import APSettings
-from torch_ap.inference import rules
 from torch_ap.inference.average_comparison import compare_averages
-from torch_ap.inference.chance_level import chance_level, tie_groups
-from torch_ap.inference.comparison import Comparison, compare_checked
+from torch_ap.inference.chance_of_rankings import chance_of_curve, tie_groups
+from torch_ap.inference.comparison import compare_checked
+from torch_ap.inference.difference import Comparison
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import interval_of_curve
 from torch_ap.inference.resampling import Resampling
@@ -85,7 +85,7 @@ class UncertainMetric(RankingMetric):
 
     def confidence_interval(
         self,
-        level: float = 0.95,
+        confidence_level: float = 0.95,
         method: str = "influence",
         *,
         design: str = "iid",
@@ -96,12 +96,12 @@ class UncertainMetric(RankingMetric):
         The estimand is the limit that the value tends to as items are added, not its mean over samples of so many.
 
         Args:
-            level: nominal coverage, in (0, 1).
+            confidence_level: nominal coverage, in (0, 1).
             method, design, resampling: as for :func:`torch_ap.inference.average_precision_interval`, which has every
                 method's measured coverage.
 
         Returns:
-            :class:`torch_ap.inference.Interval`, in the dtype of ``compute()``.
+            :class:`torch_ap.inference.Interval`, in float64.
 
         Raises:
             ValueError: where the method has no mathematics for the metric's convention, and for weights.
@@ -111,21 +111,26 @@ class UncertainMetric(RankingMetric):
             >>> from torch_ap import BinaryAveragePrecision
             >>> metric = BinaryAveragePrecision()
             >>> metric.update(torch.arange(10.0, 0, -1), torch.tensor([1, 1, 0, 1, 0, 1, 0, 0, 0, 1]))
-            >>> found = metric.confidence_interval(level=0.8)
+            >>> found = metric.confidence_interval(confidence_level=0.8)
             >>> found.low, found.high
-            (tensor(0.4682), tensor(0.9369))
+            (tensor(0.4682, dtype=torch.float64), tensor(0.9369, dtype=torch.float64))
         """
-        with self._all_ranks() as (curve, batch, dtype):
-            found = interval_of_curve(
-                self._settings, curve, batch, level=level, method=method, design=design, resampling=resampling
+        with self._all_ranks() as (curve, batch, _):
+            return interval_of_curve(
+                self._settings,
+                curve,
+                batch,
+                confidence_level=confidence_level,
+                method=method,
+                design=design,
+                resampling=resampling,
             )
-            return found.to(dtype)
 
     def compare(
         self,
         other: "UncertainMetric",
         *,
-        level: float = 0.95,
+        confidence_level: float = 0.95,
         method: str | None = None,
         design: str = "iid",
         resampling: Resampling | None = None,
@@ -136,13 +141,13 @@ class UncertainMetric(RankingMetric):
 
         Args:
             other: a metric of the same class and settings, updated with the same targets in the same order.
-            level: nominal coverage, in (0, 1).
+            confidence_level: nominal coverage, in (0, 1).
             method: as for :func:`torch_ap.inference.compare_rankings`. Default "logit"; of an average "influence",
                 its only method.
             design, resampling: as there.
 
         Returns:
-            :class:`torch_ap.inference.Comparison` of floats.
+            :class:`torch_ap.inference.Comparison`.
 
         Raises:
             ValueError: if the other is not such a metric, for conventions other than plain AP, counts per threshold,
@@ -155,7 +160,7 @@ class UncertainMetric(RankingMetric):
             >>> target = torch.tensor([1, 1, 0, 1, 0, 0, 0, 1, 0, 0])
             >>> a.update(torch.arange(10.0, 0, -1), target)
             >>> b.update(torch.tensor([3.0, 9, 8, 2, 7, 6, 5, 4, 1, 0]), target)
-            >>> round(a.compare(b).difference, 4)
+            >>> round(float(a.compare(b).difference), 4)
             0.247
         """
         check_class(self, other, "other")
@@ -166,22 +171,23 @@ class UncertainMetric(RankingMetric):
             one = self._settings.inputs.width is None
             method = method or ("logit" if one else "influence")
             how: dict[str, Any] = {
-                "level": level,
+                "confidence_level": confidence_level,
                 "method": method,
                 "design": design,
-                "resampling": rules.resampling(resampling),
             }
             if not one:
-                return compare_averages(self._settings, *pair, **how)
+                return compare_averages(self._settings, *pair, **how).to(self.device)
             kept = counted(pair[0].target)
             a, b = (batch.scores[kept] for batch in pair)
-            return compare_checked(a, b, pair[0].target[kept] == 1, self._settings.convention, **how)
+            return compare_checked(
+                a, b, pair[0].target[kept] == 1, self._settings.convention, resampling=resampling or Resampling(), **how
+            ).to(self.device)
 
-    def summary(self, level: float = 0.95) -> dict[str, Tensor]:
+    def summary(self, confidence_level: float = 0.95) -> dict[str, Tensor]:
         """Value, ends of its interval and chance level under names for a logger: 0-d tensors.
 
         Args:
-            level: nominal coverage of the interval, in (0, 1).
+            confidence_level: nominal coverage of the interval, in (0, 1).
 
         Returns:
             ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are NaN where no interval exists, as for one
@@ -208,21 +214,21 @@ class UncertainMetric(RankingMetric):
             )
         with self._all_ranks() as (curve, batch, dtype):
             value = self._settings.value(curve, dtype, warn=False)
-            ends = self._ends(curve, batch, level)
+            ends = self._ends(curve, batch, confidence_level)
             chance = self._chance(curve, batch, dtype)
         return {"ap": value, "ap_low": ends[0].to(dtype), "ap_high": ends[1].to(dtype), "ap_chance": chance}
 
-    def _ends(self, curve: HitCurve, batch: Batch | None, level: float) -> tuple[Tensor, Tensor]:
+    def _ends(self, curve: HitCurve, batch: Batch | None, confidence_level: float) -> tuple[Tensor, Tensor]:
         """Of the interval; NaN where ties leave none, so that a logger does not stop for two equal scores."""
         one, grouped = self._settings.inputs.width is None, self._settings.convention.ties == "grouped"
         if one and not grouped and bool((curve.items > 1).any()):
             return (torch.full_like(segments.as_float64(curve.m[0]), torch.nan),) * 2
-        found = interval_of_curve(self._settings, curve, batch, level=level)
+        found = interval_of_curve(self._settings, curve, batch, confidence_level=confidence_level)
         return found.low, found.high
 
     def _chance(self, curve: HitCurve, batch: Batch | None, dtype: torch.dtype) -> Tensor:
         groups = [self._every_bin()] if batch is None else tie_groups(self._settings, batch)
-        each = chance_level(curve, self._settings.convention, groups=groups)
+        each = chance_of_curve(curve, self._settings.convention, groups=groups)
         return self._settings.averaged(each, curve, dtype, warn=False)
 
 
