@@ -15,6 +15,7 @@ import torch_ap
 from tests import cases
 from tests.oracles_detection import random_scene, to_voc
 from torch_ap import functional, inference
+from torch_ap.functional import ragged
 from torch_ap.inference import posteriors
 
 Arguments = dict[str, Any]
@@ -377,7 +378,7 @@ FUNCTIONS: dict[str, Row] = {
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
     "voc": Row(functional.voc_mean_average_precision, voc_images),
     "box_iou": Row(functional.box_iou, two_sets_of_boxes),
-    "ragged_box_iou": Row(functional.ragged_box_iou, ragged_boxes),
+    "ragged_box_iou": Row(ragged.ragged_box_iou, ragged_boxes),
     "match_coco": Row(functional.match_coco, pairs_to_match),
     "match_voc": Row(functional.match_voc, pairs_to_match),
 }

@@ -8,6 +8,8 @@ import runpy
 
 import pytest
 import torch
+from torch_ap.metrics.image_uncertainty import UncertainImages
+from torch_ap.metrics.query_uncertainty import UncertainQueries
 
 import torch_ap.inference
 from torch_ap.inference import (
@@ -25,8 +27,6 @@ from torch_ap.inference.images.bootstrap import METHODS as UNIT_METHODS
 from torch_ap.inference.images.bootstrap import image_interval
 from torch_ap.inference.methods import METHODS
 from torch_ap.inference.query_mean import METHODS as QUERY_METHODS
-from torch_ap.metrics.image_uncertainty import UncertainImages
-from torch_ap.metrics.query_uncertainty import UncertainQueries
 from torch_ap.metrics.uncertainty import UncertainMetric
 
 ROOT = pathlib.Path(__file__).parent.parent

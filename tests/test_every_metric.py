@@ -11,17 +11,18 @@ import torchmetrics
 import torch_ap
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from torch_ap import functional, inference
+from torch_ap.functional import ragged
 
 
 def test_every_public_metric_has_a_row():
-    public = {x for x in map(vars(torch_ap).get, torch_ap.__all__) if isinstance(x, type)}
+    public = {x for name in torch_ap.__all__ if isinstance(x := getattr(torch_ap, name), type)} - {torch_ap.Convention}
     assert all(issubclass(x, torchmetrics.Metric) for x in public)
     assert public == {row.call for row in METRICS.values()}
 
 
-@pytest.mark.parametrize(("package", "table"), [(functional, FUNCTIONS), (inference, INFERENCE)])
-def test_every_public_function_has_a_row(package, table):
-    public = {name for name in package.__all__ if inspect.isfunction(getattr(package, name))}
+@pytest.mark.parametrize(("modules", "table"), [((functional, ragged), FUNCTIONS), ((inference,), INFERENCE)])
+def test_every_public_function_has_a_row(modules, table):
+    public = {name for module in modules for name in module.__all__ if inspect.isfunction(getattr(module, name))}
     assert public == {row.call.__name__ for row in table.values()}
 
 

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from torch_ap.cli import main
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files.coco import read_coco
 from torch_ap.files.voc import read_voc
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
-from torch_ap.metrics.detection import MeanAveragePrecision
 
 FOLDER = os.environ.get("TORCH_AP_TEST_DATA")
 needs_data = pytest.mark.skipif(not FOLDER, reason="the environment variable TORCH_AP_TEST_DATA names no folder")

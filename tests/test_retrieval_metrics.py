@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from torchmetrics import MetricCollection
 
 from tests import oracles_retrieval as oracles
-from torch_ap.functional import retrieval as functions
+from torch_ap import functional as functions
+from torch_ap import retrieval as metrics
 from torch_ap.inputs import judgements
-from torch_ap.metrics import retrieval as metrics
-from torch_ap.metrics.retrieval import RetrievalMAP
 from torch_ap.ranking import builders
+from torch_ap.retrieval import RetrievalMAP
 
 PAIRS = {
     "map": (metrics.RetrievalMAP, functions.retrieval_average_precision, {"top_k": 3}),

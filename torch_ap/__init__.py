@@ -32,15 +32,16 @@ from typing import TYPE_CHECKING, Any
 from torch_ap._version import __version__
 
 if TYPE_CHECKING:
-    from torch_ap import functional, inference
-    from torch_ap.metrics.classification import (
+    from torch_ap import classification, detection, functional, inference, retrieval
+    from torch_ap.classification import (
         AveragePrecision,
         BinaryAveragePrecision,
         MulticlassAveragePrecision,
         MultilabelAveragePrecision,
     )
-    from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
-    from torch_ap.metrics.retrieval import (
+    from torch_ap.curve.convention import Convention
+    from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+    from torch_ap.retrieval import (
         RetrievalFallOut,
         RetrievalFBeta,
         RetrievalHitRate,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AveragePrecision",
     "BinaryAveragePrecision",
+    "Convention",
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",
@@ -67,24 +69,27 @@ __all__ = [
     "RetrievalRecall",
     "VOCMeanAveragePrecision",
     "__version__",
+    "classification",
+    "detection",
     "functional",
     "inference",
+    "retrieval",
 ]
 
-_PACKAGES = ("files", "functional", "inference", "metrics")
-_MODULES_OF_CLASSES = ("classification", "retrieval", "detection")
+_MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "retrieval")
+_HOMES = ("curve.convention", "classification", "retrieval", "detection")  # of the names that are no modules
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for and keep it."""
-    if name in _PACKAGES:
+    if name in _MODULES:
         return import_module(f"torch_ap.{name}")
     if name in __all__:
-        modules = (import_module(f"torch_ap.metrics.{module}") for module in _MODULES_OF_CLASSES)
-        globals()[name] = next(vars(module)[name] for module in modules if name in vars(module))
+        homes = (import_module(f"torch_ap.{home}") for home in _HOMES)
+        globals()[name] = next(vars(home)[name] for home in homes if name in vars(home))
         return globals()[name]
     raise AttributeError(f"module 'torch_ap' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+    return sorted({*globals(), *__all__, *_MODULES})

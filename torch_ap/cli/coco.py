@@ -9,13 +9,13 @@ import torch
 from torch_ap.cli import diagnosis, images
 from torch_ap.cli.encodings import PLAIN, Encoding
 from torch_ap.cli.notes import emit, emit_json, note
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
 from torch_ap.functional.detection import validated
 from torch_ap.matching import coco
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_report import per_class
 from torch_ap.matching.coco_settings import settings_of
-from torch_ap.metrics.detection import MeanAveragePrecision
 
 _ENCODING = Encoding(PLAIN["xywh"])
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"

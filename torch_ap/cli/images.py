@@ -4,8 +4,7 @@ import argparse
 import math
 from collections.abc import Mapping
 
-from torch_ap.inference.resampling import Resampling
-from torch_ap.metrics.image_uncertainty import UncertainImages
+from torch_ap.metrics.image_sample import UncertainImages
 
 _COMPARED = ("difference", "low", "high", "standard_error", "p_value")
 
@@ -14,15 +13,13 @@ Numbers = dict[str, float]
 
 def interval(metric: UncertainImages, args: argparse.Namespace) -> Numbers:
     """``map_low``, ``map_high`` and ``map_chance``."""
-    summary = metric.summary(args.confidence_level, resampling=Resampling(args.n_resamples))
-    return {f"map_{name}": summary[f"ap_{name}"].item() for name in ("low", "high", "chance")}
+    summary = metric.summary(args.confidence_level, n_resamples=args.n_resamples)
+    return {name: summary[name].item() for name in ("map_low", "map_high", "map_chance")}
 
 
 def compared(metric: UncertainImages, baseline: UncertainImages, args: argparse.Namespace) -> Numbers:
     """This mean minus the baseline's."""
-    found = metric.compare(
-        baseline, confidence_level=args.confidence_level, resampling=Resampling(args.n_resamples)
-    ).to_dict()
+    found = metric.compare(baseline, confidence_level=args.confidence_level, n_resamples=args.n_resamples).to_dict()
     return {name: found[name] for name in _COMPARED}
 
 

@@ -9,7 +9,7 @@ from torch_ap.rules.options import Action, Ties
 
 
 class RetrievalHitRate(QueryMetric):
-    """Share of queries with a relevant item in the top k; see :func:`torch_ap.functional.first_hit.retrieval_hit_rate`.
+    """Share of queries with a relevant item in the top k; see :func:`torch_ap.functional.retrieval_hit_rate`.
 
     Replaces ``torchmetrics.retrieval.RetrievalHitRate``: same names, positions and keywords. It differs on purpose
     where every query is skipped: NaN with a warning, not 0.
@@ -22,13 +22,15 @@ class RetrievalHitRate(QueryMetric):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.first_hit import RetrievalHitRate
+        >>> from torch_ap.retrieval import RetrievalHitRate
         >>> metric = RetrievalHitRate(top_k=2)
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
         >>> metric.compute()
         tensor(1.)
     """
+
+    summary_name = "hit_rate"
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class RetrievalHitRate(QueryMetric):
 
 
 class RetrievalMRR(QueryMetric):
-    """Mean reciprocal rank over queries; see :func:`torch_ap.functional.first_hit.retrieval_reciprocal_rank`.
+    """Mean reciprocal rank over queries; see :func:`torch_ap.functional.retrieval_reciprocal_rank`.
 
     Replaces ``torchmetrics.retrieval.RetrievalMRR``: same names, positions and keywords. It differs on
     purpose: scores of 0 and below rank as they are, and where every query is skipped it is NaN with a warning, not 0.
@@ -58,13 +60,15 @@ class RetrievalMRR(QueryMetric):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.first_hit import RetrievalMRR
+        >>> from torch_ap.retrieval import RetrievalMRR
         >>> metric = RetrievalMRR()
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
         >>> metric.compute()
         tensor(0.7500)
     """
+
+    summary_name = "mrr"
 
     def __init__(
         self,

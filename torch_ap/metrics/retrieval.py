@@ -1,4 +1,4 @@
-"""Measures of search and recommendation as metrics: each is a function of ``torch_ap.functional.retrieval``, averaged.
+"""Measures of search and recommendation as metrics: each is a function of ``torch_ap.functional``, averaged.
 
 All of them take ``update(preds, target, indexes)`` in batches, and say every query's own value by ``per_query()``.
 """
@@ -6,28 +6,14 @@ All of them take ``update(preds, target, indexes)`` in batches, and say every qu
 from collections.abc import Callable
 from typing import Any
 
-from torch_ap.curve.convention import Convention
+from torch_ap.curve.convention import Convention, query_convention
 from torch_ap.curve.measures import AtRank, RPrecision
-from torch_ap.evaluation.per_query import QueryInterpolation
-from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
 from torch_ap.metrics.queries import QueryMetric
-from torch_ap.metrics.query_chance import ChanceQueries
-from torch_ap.rules.options import Action, Denominator, Ties
-
-__all__ = [
-    "RetrievalFBeta",
-    "RetrievalFallOut",
-    "RetrievalHitRate",
-    "RetrievalMAP",
-    "RetrievalMRR",
-    "RetrievalPrecision",
-    "RetrievalRPrecision",
-    "RetrievalRecall",
-]
+from torch_ap.rules.options import Action, Denominator, QueryInterpolation, Ties
 
 
-class RetrievalMAP(ChanceQueries):
-    """Mean average precision over queries; see :func:`torch_ap.functional.retrieval.retrieval_average_precision`.
+class RetrievalMAP(QueryMetric):
+    """Mean average precision over queries; see :func:`torch_ap.functional.retrieval_average_precision`.
 
     Replaces ``torchmetrics.retrieval.RetrievalMAP``: same names, positions and keywords. It differs on
     purpose: scores of 0 and below rank as they are, ties count with the mean over their orders, AP@k divides by
@@ -47,6 +33,8 @@ class RetrievalMAP(ChanceQueries):
             "all-points", "trapezoid" or recall levels.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic". None, the
             default: "expected", or "grouped" with ``interpolation``.
+        convention: ``top_k``, ``denominator``, ``interpolation`` and ``ties`` as one :class:`torch_ap.Convention`,
+            instead of them.
         kwargs: ``relevance_level``, ``missing_queries`` (see :class:`torch_ap.metrics.queries.QueryMetric`) and those
             of ``torchmetrics.Metric``.
 
@@ -59,13 +47,15 @@ class RetrievalMAP(ChanceQueries):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.retrieval import RetrievalMAP
+        >>> from torch_ap.retrieval import RetrievalMAP
         >>> metric = RetrievalMAP()
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
         >>> metric.compute()
         tensor(0.7917)
     """
+
+    summary_name = "map"
 
     def __init__(
         self,
@@ -77,9 +67,10 @@ class RetrievalMAP(ChanceQueries):
         denominator: Denominator = "min",
         interpolation: QueryInterpolation = None,
         ties: Ties | None = None,
+        convention: Convention | None = None,
         **kwargs: Any,
     ) -> None:
-        measure = Convention.of_queries(top_k, denominator, interpolation, ties)
+        measure = query_convention(convention, top_k, denominator, interpolation, ties)
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
     @property
@@ -94,12 +85,12 @@ class RetrievalMAP(ChanceQueries):
         return self._settings.measure
 
     def _usual(self) -> dict[str, Any]:
-        ties = Convention.of_queries(None, "min", self.convention.interpolation, None).ties
+        ties = query_convention(None, None, "min", self.convention.interpolation, None).ties
         return {**super()._usual(), "ties": ties}
 
 
 class RetrievalPrecision(QueryMetric):
-    """Mean precision at k over queries; see :func:`torch_ap.functional.retrieval.retrieval_precision`.
+    """Mean precision at k over queries; see :func:`torch_ap.functional.retrieval_precision`.
 
     Replaces ``torchmetrics.retrieval.RetrievalPrecision``: same names, positions and keywords. It differs on purpose
     where every query is skipped: NaN with a warning, not 0.
@@ -113,13 +104,15 @@ class RetrievalPrecision(QueryMetric):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.retrieval import RetrievalPrecision
+        >>> from torch_ap.retrieval import RetrievalPrecision
         >>> metric = RetrievalPrecision(top_k=2)
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
         >>> metric.compute()
         tensor(0.5000)
     """
+
+    summary_name = "precision"
 
     def __init__(
         self,
@@ -138,7 +131,7 @@ class RetrievalPrecision(QueryMetric):
 
 
 class RetrievalRecall(QueryMetric):
-    """Mean recall at k over queries; see :func:`torch_ap.functional.retrieval.retrieval_recall`.
+    """Mean recall at k over queries; see :func:`torch_ap.functional.retrieval_recall`.
 
     Replaces ``torchmetrics.retrieval.RetrievalRecall``: same names, positions and keywords. It differs on purpose
     where every query is skipped: NaN with a warning, not 0.
@@ -151,13 +144,15 @@ class RetrievalRecall(QueryMetric):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.retrieval import RetrievalRecall
+        >>> from torch_ap.retrieval import RetrievalRecall
         >>> metric = RetrievalRecall(top_k=2)
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
         >>> metric.compute()
         tensor(0.7500)
     """
+
+    summary_name = "recall"
 
     def __init__(
         self,
@@ -174,7 +169,7 @@ class RetrievalRecall(QueryMetric):
 
 
 class RetrievalFBeta(QueryMetric):
-    """Mean F_beta at k over queries; see :func:`torch_ap.functional.retrieval.retrieval_f_beta`.
+    """Mean F_beta at k over queries; see :func:`torch_ap.functional.retrieval_f_beta`.
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
@@ -185,13 +180,15 @@ class RetrievalFBeta(QueryMetric):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.retrieval import RetrievalFBeta
+        >>> from torch_ap.retrieval import RetrievalFBeta
         >>> metric = RetrievalFBeta(top_k=2)
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
         >>> metric.compute()
         tensor(0.5833)
     """
+
+    summary_name = "f_beta"
 
     def __init__(
         self,
@@ -209,7 +206,7 @@ class RetrievalFBeta(QueryMetric):
 
 
 class RetrievalRPrecision(QueryMetric):
-    """Mean R-precision over queries; see :func:`torch_ap.functional.retrieval.retrieval_r_precision`.
+    """Mean R-precision over queries; see :func:`torch_ap.functional.retrieval_r_precision`.
 
     Replaces ``torchmetrics.retrieval.RetrievalRPrecision``: same names, positions and keywords. It differs on purpose
     where every query is skipped: NaN with a warning, not 0.
@@ -221,13 +218,15 @@ class RetrievalRPrecision(QueryMetric):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.retrieval import RetrievalRPrecision
+        >>> from torch_ap.retrieval import RetrievalRPrecision
         >>> metric = RetrievalRPrecision()
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
         >>> metric.compute()
         tensor(0.7500)
     """
+
+    summary_name = "r_precision"
 
     def __init__(
         self,
@@ -243,7 +242,7 @@ class RetrievalRPrecision(QueryMetric):
 
 
 class RetrievalFallOut(QueryMetric):
-    """Mean fall-out at k over queries; see :func:`torch_ap.functional.retrieval.retrieval_fall_out`.
+    """Mean fall-out at k over queries; see :func:`torch_ap.functional.retrieval_fall_out`.
 
     Replaces ``torchmetrics.retrieval.RetrievalFallOut``: same names, positions and keywords. It differs on purpose
     where every query is skipped: NaN with a warning, not 0.
@@ -259,7 +258,7 @@ class RetrievalFallOut(QueryMetric):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.retrieval import RetrievalFallOut
+        >>> from torch_ap.retrieval import RetrievalFallOut
         >>> metric = RetrievalFallOut(top_k=2)
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
@@ -267,6 +266,7 @@ class RetrievalFallOut(QueryMetric):
         tensor(0.5000)
     """
 
+    summary_name = "fall_out"
     higher_is_better: bool = False
 
     def __init__(
