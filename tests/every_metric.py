@@ -16,7 +16,8 @@ from tests import cases
 from tests.oracles_detection import random_scene, to_voc
 from torch_ap import functional, inference
 from torch_ap.functional import ragged
-from torch_ap.inference import posteriors
+from torch_ap.inference import hits as hits_of_chance
+from torch_ap.inference import posteriors, published
 
 Arguments = dict[str, Any]
 Draw = Callable[[int, Generator], Arguments]  # about how many items, and the source of the numbers
@@ -402,13 +403,20 @@ INFERENCE: dict[str, Row] = {
     "compare_rankings": Row(inference.compare_rankings, two_systems),
     "compare_systems": Row(inference.compare_systems, systems),
     "f_beta_posterior": Row(posteriors.f_beta_posterior, nothing, {"tp": 3, "fp": 2, "fn": 1}),
+    "joint_rank_probability": Row(
+        hits_of_chance.joint_rank_probability, nothing, {"n": 8, "m": 3, "first": (1, 2), "second": (2, 4)}
+    ),
     "mean_interval": Row(inference.mean_interval, values),
+    "normal_average_precision": Row(published.normal_average_precision, pair(cases.binary)),
+    "normal_precision": Row(published.normal_precision, nothing, {"n": 20, "m": 5, "t": 4}),
+    "normal_recall": Row(published.normal_recall, nothing, {"n": 20, "m": 5, "t": 4}),
     "precision_at_k_interval": Row(inference.precision_at_k_interval, pair(cases.binary), {"k": 5}),
     "precision_band": Row(inference.precision_band, pair(cases.binary), few),
     "precision_posterior": Row(posteriors.precision_posterior, nothing, {"tp": 3, "fp": 2}),
     "probability_better": Row(posteriors.probability_better, nothing, {"wins": 5, "losses": 2}),
     "proportion_interval": Row(inference.proportion_interval, nothing, {"successes": 3, "trials": 9}),
     "random_average_precision": Row(inference.random_average_precision, nothing, {"n": 20, "m": 5}),
+    "rank_probability": Row(hits_of_chance.rank_probability, nothing, {"n": 8, "m": 3, "hit": 1, "rank": 2}),
     "recall_at_k_interval": Row(inference.recall_at_k_interval, pair(cases.binary), {"k": 5}),
     "recall_posterior": Row(posteriors.recall_posterior, nothing, {"tp": 3, "fn": 1}),
 }

@@ -12,6 +12,7 @@ import torch_ap
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from torch_ap import functional, inference
 from torch_ap.functional import ragged
+from torch_ap.inference import hits, posteriors, published
 
 
 def test_every_public_metric_has_a_row():
@@ -20,7 +21,9 @@ def test_every_public_metric_has_a_row():
     assert public == {row.call for row in METRICS.values()}
 
 
-@pytest.mark.parametrize(("modules", "table"), [((functional, ragged), FUNCTIONS), ((inference,), INFERENCE)])
+@pytest.mark.parametrize(
+    ("modules", "table"), [((functional, ragged), FUNCTIONS), ((inference, hits, posteriors, published), INFERENCE)]
+)
 def test_every_public_function_has_a_row(modules, table):
     public = {name for module in modules for name in module.__all__ if inspect.isfunction(getattr(module, name))}
     assert public == {row.call.__name__ for row in table.values()}

@@ -5,6 +5,9 @@ of a random ranking in :mod:`torch_ap.inference.hits`, and what papers propose, 
 :mod:`torch_ap.inference.published`.
 """
 
+from torch_ap.inference import hits as hits
+from torch_ap.inference import posteriors as posteriors
+from torch_ap.inference import published as published
 from torch_ap.inference.at_k_intervals import precision_at_k_interval, proportion_interval, recall_at_k_interval
 from torch_ap.inference.band import precision_band
 from torch_ap.inference.chance import ChanceTest, chance_level, chance_test
@@ -49,4 +52,5 @@ __all__ = [
     "reported_average_precision_interval",
 ]
 
-untraced.untraced_package(__name__)
+for _module in (__name__, hits.__name__, posteriors.__name__, published.__name__):
+    untraced.untraced_package(_module)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.average_precision import average_precision
-from torch_ap.curve.convention import Convention
+from torch_ap.curve.convention import Convention, convention_of
 from torch_ap.evaluation.average_precision import raise_broken
 from torch_ap.inference import enumeration
 from torch_ap.inference.chance_of_rankings import chance_of_curve, tie_groups
@@ -66,6 +66,7 @@ def chance_level(
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
     empty_target_action: Action | None = None,
+    convention: Convention | None = None,
 ) -> Tensor:
     """What chance gives: E(AP) or E(AP@k) where the same labels stand in random order, of each ranking or averaged.
 
@@ -80,6 +81,7 @@ def chance_level(
             "weighted" or, of labels, "micro".
         top_k, denominator, interpolation, ties, empty_target_action: as for
             :func:`torch_ap.functional.binary_average_precision`.
+        convention: the first four of these at once.
 
     Returns:
         0-d float64, or (C,) for no average.
@@ -98,7 +100,7 @@ def chance_level(
         >>> chance_level(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
         tensor(0.6806, dtype=torch.float64)
     """
-    convention = Convention(top_k, denominator, interpolation, ties)
+    convention = convention_of(convention, top_k, denominator, interpolation, ties)
     settings, curve, validated = read(preds, target, convention, average, empty_target_action)
     each = chance_of_curve(curve, convention, groups=tie_groups(settings, validated))
     return settings.averaged(each, curve, each.dtype, warn=False)

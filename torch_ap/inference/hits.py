@@ -13,6 +13,8 @@ from torch_ap.inference import rules
 from torch_ap.inference.result import Result, number
 from torch_ap.rules import checks
 
+__all__ = ["RandomHits", "joint_rank_probability", "rank_probability"]
+
 _WHOLE = 1 << 20
 _DEVIATIONS = 45
 # Not scipy.stats.hypergeom: its relative error (scipy 1.17) is 1e-10 at n = 10^6, 1e-7 at 10^9 and .25 at 10^15, where

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.curve.convention import Convention
+from torch_ap.curve.convention import Convention, convention_of
 from torch_ap.evaluation.average_precision import APSettings, raise_broken
 from torch_ap.inference import rules
 from torch_ap.inference.average_interval import average_interval
@@ -31,6 +31,7 @@ def average_precision_interval(
     average: Average = "none",
     interpolation: Interpolation = None,
     weights: Tensor | None = None,
+    convention: Convention | None = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     batch: int | None = None,
@@ -91,6 +92,8 @@ def average_precision_interval(
         interpolation: as for :func:`torch_ap.functional.binary_average_precision`, except "trapezoid"; methods
             "bootstrap-percentile" and "bootstrap-logit" only.
         weights: refused: the formulas count items.
+        convention: what AP means, instead of ``interpolation``; without ``top_k``, and with tied scores only where they
+            are "grouped".
         n_resamples: resamples of a bootstrap; at least 2.
         generator: what they are drawn with; None for one with seed 0, so that results repeat.
         batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
@@ -117,7 +120,8 @@ def average_precision_interval(
         [0.468, 0.783, 0.937]
     """
     rules.no_weights(weights, "an interval")
-    settings, curve, validated = read(preds, target, Convention(interpolation=interpolation), average)
+    meant = convention_of(convention, None, "min", interpolation, "grouped")
+    settings, curve, validated = read(preds, target, meant, average)
     how = Resampling(n_resamples, generator, batch, progress)
     return interval_of_curve(
         settings, curve, validated, confidence_level=confidence_level, method=method, design=design, resampling=how

@@ -16,6 +16,15 @@ from torch_ap.inference import rules
 from torch_ap.inference.result import Result, number
 from torch_ap.rules import checks
 
+__all__ = [
+    "BetaPosterior",
+    "FBetaPosterior",
+    "f_beta_posterior",
+    "precision_posterior",
+    "probability_better",
+    "recall_posterior",
+]
+
 Prior: TypeAlias = Literal["jeffreys", "uniform"] | float
 _PRIORS = {"jeffreys": 0.5, "uniform": 1.0}
 _NODES = 400
