@@ -1,12 +1,10 @@
 """A convention given as one value is the keywords that it stands for, wherever it is taken."""
 
 import inspect
-import math
 
 import pytest
 import torch
 
-import torch_ap
 from tests.every_metric import FUNCTIONS, METRICS
 from tests.modes import same
 from torch_ap import Convention, functional
@@ -88,56 +86,3 @@ def test_scikit_learn_takes_a_convention():
     preds, target = (x.numpy() for x in SYSTEMS)
     found = average_precision_score(target, preds, convention=Convention(top_k=2, denominator="relevant"))
     assert found == average_precision_score(target, preds, top_k=2, denominator="relevant") == 1 / 3
-
-
-# -- what every metric says of its own value, under its own name
-
-SUMMARY = {
-    **dict.fromkeys(("RetrievalMAP", "MeanAveragePrecision", "VOCMeanAveragePrecision"), "map"),
-    "RetrievalMRR": "mrr",
-    "RetrievalPrecision": "precision",
-    "RetrievalRecall": "recall",
-    "RetrievalFBeta": "f_beta",
-    "RetrievalRPrecision": "r_precision",
-    "RetrievalHitRate": "hit_rate",
-    "RetrievalFallOut": "fall_out",
-}
-
-
-@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
-def test_every_metric_that_has_an_interval_has_a_summary(row):
-    metric = row.new()
-    for batch in row.batches(3, 60):
-        metric.update(**batch)
-    try:
-        metric.confidence_interval(n_resamples=20)
-    except ValueError:
-        if "ties" not in str(row.settings):
-            with pytest.raises(ValueError, match="`"):
-                metric.summary(n_resamples=20)
-        return
-    summary, value = metric.summary(n_resamples=20), metric.compute()
-    value = value["map"] if isinstance(value, dict) else value
-    name = SUMMARY.get(type(metric).__name__, "ap")
-    names = [name] if value.ndim == 0 else [f"{name}_{place}" for place in range(len(value))]
-    ends = ["", "_low", "_high", "_chance"]
-    try:
-        metric.chance_level(**({"n_resamples": 20} if name == "map" and hasattr(metric, "iou_type") else {}))
-    except ValueError:
-        ends.remove("_chance")
-    assert list(summary) == [one + end for one in names for end in ends]
-    assert all(x.ndim == 0 and x.dtype == value.dtype for x in summary.values())
-    torch.testing.assert_close(torch.stack([summary[one] for one in names]), value.reshape(-1), equal_nan=True)
-    assert all(math.isnan(summary[f"{x}_low"]) or summary[f"{x}_low"] <= summary[f"{x}_high"] for x in names)
-
-
-def test_the_public_modules_list_the_classes():
-    listed = [
-        name for module in ("classification", "retrieval", "detection") for name in getattr(torch_ap, module).__all__
-    ]
-    classes = {name for name in torch_ap.__all__ if isinstance(getattr(torch_ap, name), type)} - {"Convention"}
-    assert len(listed) == len(set(listed))
-    assert set(listed) == classes
-    for module in ("classification", "retrieval", "detection"):
-        for name in getattr(torch_ap, module).__all__:
-            assert getattr(getattr(torch_ap, module), name) is getattr(torch_ap, name)

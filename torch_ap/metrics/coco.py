@@ -57,7 +57,7 @@ class MeanAveragePrecision(DetectionMetric):
         tensor([1])
     """
 
-    argument_names = MappingProxyType(
+    _argument_names = MappingProxyType(
         {
             "iou_types": "iou_type",
             "thresholds": "iou_thresholds",

@@ -40,7 +40,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         tensor(0.5000)
     """
 
-    argument_names = MappingProxyType({"thresholds": "iou_threshold", "check_values": "validate_args"})
+    _argument_names = MappingProxyType({"thresholds": "iou_threshold", "check_values": "validate_args"})
     _settings: VocSettings
     plot_legend_name: str = "Class"
 
