@@ -145,5 +145,5 @@ def _alone(given: Any, keywords: dict[str, Any]) -> Convention:
     for setting in fields(Convention):
         value = keywords[setting.name]
         if isinstance(value, Tensor) or value != setting.default:
-            raise ValueError(f"`{setting.name}` must not be given beside `convention`, got {shown(value)}; give one of them")
+            raise ValueError(f"`{setting.name}` must not be given beside `convention`, got {shown(value)}")
     return given
