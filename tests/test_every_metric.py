@@ -132,3 +132,15 @@ def test_functions_warn_at_the_line_of_the_caller():
     with pytest.warns(UserWarning, match="No positive target") as said:
         functional.binary_average_precision(torch.rand(3), torch.zeros(3, dtype=torch.int64))
     assert said[0].filename == __file__
+
+
+def test_the_public_modules_list_the_classes():
+    listed = [
+        name for module in ("classification", "retrieval", "detection") for name in getattr(torch_ap, module).__all__
+    ]
+    classes = {name for name in torch_ap.__all__ if isinstance(getattr(torch_ap, name), type)} - {"Convention"}
+    assert len(listed) == len(set(listed))
+    assert set(listed) == classes
+    for module in ("classification", "retrieval", "detection"):
+        for name in getattr(torch_ap, module).__all__:
+            assert getattr(getattr(torch_ap, module), name) is getattr(torch_ap, name)

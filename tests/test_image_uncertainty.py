@@ -350,7 +350,7 @@ def test_on_cuda(case):
     found, wanted = (a.compare(b, **many) for a, b in (there, here))
     values = [[float(x) for x in (one.value_a, one.value_b)] for one in (found, wanted)]
     assert values[0] == pytest.approx(values[1], abs=1e-12)
-    assert found.standard_error == pytest.approx(float(wanted.standard_error), rel=0.15)
+    assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.15)
     one, two = (x[0].summary(**many) for x in (there, here))
     assert all(x.device.type == "cuda" for x in one.values())
     assert float(one["map"]) == pytest.approx(float(two["map"]), abs=1e-12)

@@ -354,7 +354,7 @@ def test_batches_that_contradict_one_another(second, message):
     given, _ = one_query(None)
     metric.update(given[0], given[1], given[2] + 1, num_relevant={1: 3})
     metric.update(num_relevant=second)
-    for ask in (metric.compute, metric.per_query, metric.baseline):
+    for ask in (metric.compute, metric.per_query, metric.chance_level):
         with pytest.raises(ValueError, match=rf"{message}.* `reset\(\)`"):
             ask()
     metric.reset()

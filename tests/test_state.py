@@ -283,7 +283,7 @@ def test_states_that_no_updates_make_are_refused_and_change_nothing(row):
             message = str(said(lambda state=state: load(metric, state)))
             assert "metric: `state_dict` is none that updates make: " in message, (fault, message)
             assert metric._computed is not None
-        assert "`incoming_state`" in str(said(lambda state=state: metric.merge_state(state))), fault
+        assert "`incoming_state" in str(said(lambda state=state: metric.merge_state(state))), fault
         same(held(metric), before)
     same(metric.compute(), value)
     load(metric, sound)

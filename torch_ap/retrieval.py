@@ -1,10 +1,10 @@
 """Measures of search and recommendation as metrics, averaged over queries."""
 
 from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
-from torch_ap.metrics.retrieval import (
+from torch_ap.metrics.retrieval import RetrievalMAP
+from torch_ap.metrics.retrieval_at_k import (
     RetrievalFallOut,
     RetrievalFBeta,
-    RetrievalMAP,
     RetrievalPrecision,
     RetrievalRecall,
     RetrievalRPrecision,

@@ -10,6 +10,7 @@ from torch_ap.curve.average_precision import average_precision
 from torch_ap.ranking import hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+from torch_ap.rules.messages import shown
 from torch_ap.runtime import cached
 
 TIES = ("grouped", "expected", "optimistic", "pessimistic")
@@ -144,5 +145,5 @@ def _alone(given: Any, keywords: dict[str, Any]) -> Convention:
     for setting in fields(Convention):
         value = keywords[setting.name]
         if isinstance(value, Tensor) or value != setting.default:
-            raise ValueError(f"`{setting.name}` must not be given beside `convention`, got {value!r}; give one of them")
+            raise ValueError(f"`{setting.name}` must not be given beside `convention`, got {shown(value)}")
     return given

@@ -19,7 +19,7 @@ from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.metrics.stateful import StatefulMetric
 from torch_ap.rules import checks
-from torch_ap.runtime.untraced import leave_methods_to_python, refuse_sparse, untraced
+from torch_ap.runtime.untraced import leave_methods_to_python, untraced
 
 _NEVER = 1 << 62
 _WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
@@ -107,7 +107,6 @@ class RankingMetric(StatefulMetric):
 
         @functools.wraps(update)
         def counting(*args: Any, **kwargs: Any) -> None:
-            refuse_sparse(update, args, kwargs)
             computed, count = self._computed, self._update_count
             try:
                 if torch.is_inference_mode_enabled():  # its tensors count no writes, which `memoize` asks for

@@ -57,7 +57,7 @@ class MeanAveragePrecision(DetectionMetric):
         tensor([1])
     """
 
-    argument_names = MappingProxyType(
+    _argument_names = MappingProxyType(
         {
             "iou_types": "iou_type",
             "thresholds": "iou_thresholds",
@@ -68,7 +68,6 @@ class MeanAveragePrecision(DetectionMetric):
             "check_values": "validate_args",
         }
     )
-    _settings: CocoSettings
     warn_on_many_detections: bool = True
     plot_legend_name: str = "Class"
 
@@ -113,7 +112,7 @@ class MeanAveragePrecision(DetectionMetric):
         self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
         self.max_detection_thresholds = list(settings.limits)
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
-        self._settings = settings
+        self._settings: CocoSettings = settings
         self._report = Report(class_metrics, extended_summary, class_names)
 
     def update(self, preds: Images, target: Images) -> None:

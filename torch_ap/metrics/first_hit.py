@@ -1,14 +1,11 @@
 """Measures of where a query's first relevant item lies as metrics: hit rate and reciprocal rank."""
 
-from collections.abc import Callable
-from typing import Any
-
 from torch_ap.curve.measures import FirstHit
-from torch_ap.metrics.queries import QueryMetric
-from torch_ap.rules.options import Action, Ties
+from torch_ap.metrics.retrieval_at_k import TopKMetric
+from torch_ap.rules.options import Ties
 
 
-class RetrievalHitRate(QueryMetric):
+class RetrievalHitRate(TopKMetric):
     """Share of queries with a relevant item in the top k; see :func:`torch_ap.functional.retrieval_hit_rate`.
 
     Replaces ``torchmetrics.retrieval.RetrievalHitRate``: same names, positions and keywords. It differs on purpose
@@ -32,21 +29,12 @@ class RetrievalHitRate(QueryMetric):
 
     summary_name = "hit_rate"
 
-    def __init__(
-        self,
-        empty_target_action: Action = "neg",
-        ignore_index: int | None = None,
-        top_k: int | None = None,
-        aggregation: str | Callable[..., Any] = "mean",
-        *,
-        ties: Ties = "expected",
-        **kwargs: Any,
-    ) -> None:
-        measure = FirstHit("hit_rate", top_k, ties)
-        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+    @classmethod
+    def _measure(cls, top_k: int | None, ties: Ties) -> FirstHit:
+        return FirstHit("hit_rate", top_k, ties)
 
 
-class RetrievalMRR(QueryMetric):
+class RetrievalMRR(TopKMetric):
     """Mean reciprocal rank over queries; see :func:`torch_ap.functional.retrieval_reciprocal_rank`.
 
     Replaces ``torchmetrics.retrieval.RetrievalMRR``: same names, positions and keywords. It differs on
@@ -70,15 +58,6 @@ class RetrievalMRR(QueryMetric):
 
     summary_name = "mrr"
 
-    def __init__(
-        self,
-        empty_target_action: Action = "neg",
-        ignore_index: int | None = None,
-        top_k: int | None = None,
-        aggregation: str | Callable[..., Any] = "mean",
-        *,
-        ties: Ties = "expected",
-        **kwargs: Any,
-    ) -> None:
-        measure = FirstHit("reciprocal_rank", top_k, ties)
-        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+    @classmethod
+    def _measure(cls, top_k: int | None, ties: Ties) -> FirstHit:
+        return FirstHit("reciprocal_rank", top_k, ties)

@@ -92,7 +92,8 @@ class UncertainImages(UncertainMetric):
         occurs, and its mAP that of a data set in which the images are written out so often, where no two detections of
         one class and image have the same score. Classes that have no ground truth in a resample have no part in it.
 
-        Every method covers less than it says for few images or rare classes, "bootstrap-basic" comes closest; measured
+        The estimand is the limit that ``map`` tends to as images are added, not its mean over sets of so many. Every
+        method covers less than it says for few images or rare classes, "bootstrap-basic" comes closest; measured
         figures are in :func:`torch_ap.inference.images.bootstrap.image_interval`. For the rest see
         :meth:`UncertainMetric.confidence_interval`.
 
@@ -129,7 +130,8 @@ class UncertainImages(UncertainMetric):
     ) -> Comparison:
         """Whether this detector is better than another on the same images: its ``map`` minus the other's.
 
-        By the bootstrap over images, which both share; for the rest see :meth:`UncertainMetric.compare`.
+        By the bootstrap over images, which both share. The estimand is the difference of the limits that the two
+        ``map`` tend to as images are added. For the rest see :meth:`UncertainMetric.compare`.
 
         Args:
             other, confidence_level, method, n_resamples, generator, batch, progress: as there.

@@ -27,7 +27,7 @@ class DetectionMetric(UncertainImages):
     settings_of_update = "box format, geometry, `validate_args`"
     peer_states = ("groundtruth_box", "groundtruth_labels")
 
-    argument_names: ClassVar[Mapping[str, str]]  # of the settings that have others than the arguments
+    _argument_names: ClassVar[Mapping[str, str]]  # of the settings that have others than the arguments
     _settings: Any  # of the numbers, a record
 
     def __init__(self, inputs: DetectionInputs, **kwargs: Any) -> None:
@@ -80,4 +80,4 @@ class DetectionMetric(UncertainImages):
 
     def _settings_of_value(self) -> Mapping[str, Any]:
         found = {field.name: getattr(self._settings, field.name) for field in fields(self._settings)}
-        return {self.argument_names.get(name, name): value for name, value in found.items()}
+        return {self._argument_names.get(name, name): value for name, value in found.items()}

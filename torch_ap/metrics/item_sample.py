@@ -136,7 +136,8 @@ class UncertainItems(UncertainMetric):
     ) -> Interval:
         """How far the value can be trusted, for each ranking or for the average that the metric computes.
 
-        As :meth:`UncertainMetric.confidence_interval` says, and
+        The estimand is the limit that the value tends to as items are added, not its mean over samples of so many. For
+        the rest see :meth:`UncertainMetric.confidence_interval`.
 
         Args:
             confidence_level, method, n_resamples, generator, batch, progress: as there.
@@ -169,7 +170,8 @@ class UncertainItems(UncertainMetric):
     ) -> Comparison:
         """Whether this system is better than another on the same items: its value minus the other's.
 
-        As :meth:`UncertainMetric.compare` says, and
+        The estimand is the difference of the limits that the two values tend to as items are added. For the rest see
+        :meth:`UncertainMetric.compare`.
 
         Args:
             other, confidence_level, method, n_resamples, generator, batch, progress: as there.

@@ -115,7 +115,8 @@ class UncertainQueries(UncertainMetric):
     ) -> QueryComparison:
         """Whether this system is better than another on the same queries: its mean minus the other's.
 
-        As :meth:`UncertainMetric.compare` says, and
+        The estimand is the mean difference over the population of queries that these were drawn from. For the rest see
+        :meth:`UncertainMetric.compare`.
 
         Args:
             other, confidence_level, method, generator, batch, progress: as there.

@@ -18,6 +18,7 @@ from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.representation import check_class, check_settings
+from torch_ap.rules.messages import shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,9 +282,9 @@ def _named(name: str, columns: Mapping[str, Tensor], class_names: Sequence[str] 
     value = columns[""]
     if value.ndim == 0:
         if class_names is not None:
-            raise ValueError(f"`class_names` must be None for one value, not one per class, got {class_names!r}")
+            raise ValueError(f"`class_names` must be None for one value, not one per class, got {shown(class_names)}")
         return {f"{name}{end}": x for end, x in columns.items()}
     names = list(map(str, range(len(value)))) if class_names is None else list(class_names)
     if len(set(names)) != len(value) or not all(isinstance(one, str) for one in names):
-        raise ValueError(f"`class_names` must be {len(value)} different names, got {class_names!r}")
+        raise ValueError(f"`class_names` must be {len(value)} different names, got {shown(class_names)}")
     return {f"{name}_{one}{end}": x[place] for place, one in enumerate(names) for end, x in columns.items()}

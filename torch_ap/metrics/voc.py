@@ -40,8 +40,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         tensor(0.5000)
     """
 
-    argument_names = MappingProxyType({"thresholds": "iou_threshold", "check_values": "validate_args"})
-    _settings: VocSettings
+    _argument_names = MappingProxyType({"thresholds": "iou_threshold", "check_values": "validate_args"})
     plot_legend_name: str = "Class"
 
     def __init__(
@@ -68,7 +67,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         super().__init__(settings.inputs, **kwargs)
         self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
         self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
-        self._settings = settings
+        self._settings: VocSettings = settings
 
     def update(self, preds: Images, target: Images) -> None:
         """Add images, as :meth:`MeanAveragePrecision.update`; ``target`` may have ``difficult``.

@@ -23,28 +23,29 @@ def untraced(function: Callable[P, R]) -> Callable[P, R]:
         if torch.compiler.is_dynamo_compiling():  # naming `torch` is what makes the compiler look at this frame
             from torch_ap.runtime.compiled_callers import run
 
-            value: R = run(function, *args, **kwargs)
+            value: R = run(_dense_only, function, args, kwargs)
             return value
-        refuse_sparse(function, args, kwargs)
-        return function(*args, **kwargs)
+        return _dense_only(function, args, kwargs)
 
     # code of its own: the compiler counts how often it sees one code, and gives up on it
     call.__code__ = call.__code__.replace(co_name=function.__name__)  # type: ignore[attr-defined]
     return call
 
 
-def refuse_sparse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Raise for tensors that are not dense, alone or in lists and dicts: NumPy reads no others.
+def _dense_only(function: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
+    """Call the function, unless a tensor that it is given, alone or in lists and dicts, is sparse: NumPy reads none.
 
     Raises:
         ValueError: naming the argument.
     """
-    for value in args:
+    for value in (*args, *kwargs.values()):
         if not _dense(value):
-            break
-    else:
-        if all(map(_dense, kwargs.values())):
-            return
+            _refuse_sparse(function, args, kwargs)
+    return function(*args, **kwargs)
+
+
+def _refuse_sparse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Raise for the first sparse tensor, by its name."""
     signature = inspect.signature(function)
     given = signature.bind_partial(*args, **kwargs).arguments
     for name in [name for name, one in signature.parameters.items() if one.kind is inspect.Parameter.VAR_KEYWORD]:
