@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import oracles_inference as oracles
+from torch_ap import Convention, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.functional import binary_average_precision
-from torch_ap.inference import chance_test, random_average_precision
+from torch_ap.inference import chance_level, chance_test, random_average_precision
 from torch_ap.inference.exact_distribution import exact_distribution
 from torch_ap.inference.hits import RandomHits, joint_rank_probability, rank_probability
 from torch_ap.inference.published import normal_average_precision, normal_precision, normal_recall
@@ -416,3 +417,58 @@ def test_on_cuda(spread):
     there = chance_test(preds.cuda(), target.cuda(), n_resamples=2000).to("cpu")
     assert there.p_value == pytest.approx(float(here.p_value), abs=0.05)
     assert there.chance_level == pytest.approx(float(here.chance_level), rel=1e-12)
+
+
+# -- the chance level as a function
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(1, 6), st.data())
+@settings(deadline=None, max_examples=60)
+def test_chance_level_is_the_mean_over_all_orders_of_the_labels(scores, hits, data):
+    target = [1] * min(hits, len(scores)) + [0] * max(0, len(scores) - hits)
+    how = data.draw(
+        st.sampled_from([{}, {"ties": "expected"}, {"top_k": 2}, {"top_k": 2, "denominator": "relevant"}, {"top_k": 9}])
+    )
+    preds = torch.tensor(scores, dtype=torch.float64)
+    every = [binary_average_precision(preds, tensor(y), **how) for y in set(itertools.permutations(target))]
+    found = chance_level(preds, tensor(target), **how)
+    assert found.dtype == torch.float64
+    assert float(found) == pytest.approx(float(torch.stack(every).mean()), rel=1e-12)
+
+
+def test_chance_level_of_classes_and_labels_is_that_of_the_metrics():
+    generator = torch.Generator().manual_seed(3)
+    preds = torch.rand(40, 3, generator=generator).mul(8).round() / 8
+    labels = (torch.rand(40, 3, generator=generator) < 0.3).long()
+    classes = torch.randint(3, (40,), generator=generator)
+    for average in ("none", "macro", "weighted", "micro"):
+        metric = MultilabelAveragePrecision(3, average=average, top_k=7)
+        metric.update(preds.double(), labels)
+        found = chance_level(preds, labels, average=average, convention=Convention(top_k=7))
+        assert torch.equal(found, metric.chance_level())
+        assert torch.equal(found, chance_level(preds, labels, average=average, top_k=7))
+    rows = preds / preds.sum(1, keepdim=True)
+    metric = MulticlassAveragePrecision(3)
+    metric.update(rows.double(), classes)
+    found = chance_level(rows.double(), classes, average="macro")
+    assert torch.equal(found, metric.chance_level())
+    each = chance_level(rows.double(), classes)
+    assert float(found) == pytest.approx(float(each.mean()))
+    n, m = torch.full((3,), 40), torch.bincount(classes)
+    smooth = torch.rand(40, 3, generator=generator, dtype=torch.float64)
+    assert chance_level(smooth, classes).tolist() == pytest.approx(expected_average_precision(n, m).tolist())
+
+
+def test_chance_level_without_hits_and_what_it_refuses():
+    preds, none = torch.rand(4), torch.zeros(4).long()
+    assert chance_level(preds, none) == 0
+    assert chance_level(preds, none, empty_target_action="nan").isnan()
+    assert chance_level(preds, none + 1) == 1
+    for how in ({"interpolation": "101-point"}, {"top_k": 2, "denominator": "found"}, {"ties": "none"}, {"top_k": 0}):
+        name = "denominator" if "denominator" in how else next(iter(how))
+        with pytest.raises(ValueError, match=f"`{name}"):
+            chance_level(preds, none, **how)
+    with pytest.raises(ValueError, match=r"`top_k` .*`convention`"):
+        chance_level(preds, none, top_k=2, convention=Convention())
+    with pytest.raises(ValueError, match="NaN"):
+        chance_level(preds * torch.nan, none)

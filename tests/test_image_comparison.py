@@ -76,7 +76,7 @@ def test_numbers_are_those_of_the_replicates():
     assert normal.p_value == pytest.approx(math.erfc(abs(found.difference) / found.standard_error / math.sqrt(2)))
     mirrored = compare_images(second, first, confidence_level=0.9, interpolation=LEVELS, resampling=how)
     assert (mirrored.difference, mirrored.p_value) == (-found.difference, found.p_value)
-    assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
+    assert (float(mirrored.low), float(mirrored.high)) == pytest.approx((-float(found.high), -float(found.low)))
 
 
 def test_what_the_systems_share_cancels():

@@ -65,8 +65,8 @@ def chance_level(
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
-    empty_target_action: Action | None = None,
     convention: Convention | None = None,
+    empty_target_action: Action | None = None,
 ) -> Tensor:
     """What chance gives: E(AP) or E(AP@k) where the same labels stand in random order, of each ranking or averaged.
 
@@ -79,9 +79,8 @@ def chance_level(
         target: (N,) of 0 and 1; for (N, C) scores (N,) class ids or (N, C) of 0 and 1.
         average: for (N, C) scores: "none" for a level each, or the average of which the level is wanted: "macro",
             "weighted" or, of labels, "micro".
-        top_k, denominator, interpolation, ties, empty_target_action: as for
+        top_k, denominator, interpolation, ties, convention, empty_target_action: as for
             :func:`torch_ap.functional.binary_average_precision`.
-        convention: the first four of these at once.
 
     Returns:
         0-d float64, or (C,) for no average.

@@ -30,8 +30,8 @@ def average_precision_interval(
     design: str = "iid",
     average: Average = "none",
     interpolation: Interpolation = None,
-    weights: Tensor | None = None,
     convention: Convention | None = None,
+    weights: Tensor | None = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     batch: int | None = None,
@@ -91,9 +91,9 @@ def average_precision_interval(
             hits counts as in :func:`torch_ap.functional.multilabel_average_precision`, as a constant.
         interpolation: as for :func:`torch_ap.functional.binary_average_precision`, except "trapezoid"; methods
             "bootstrap-percentile" and "bootstrap-logit" only.
-        weights: refused: the formulas count items.
         convention: what AP means, instead of ``interpolation``; without ``top_k``, and with tied scores only where they
             are "grouped".
+        weights: refused: the formulas count items.
         n_resamples: resamples of a bootstrap; at least 2.
         generator: what they are drawn with; None for one with seed 0, so that results repeat.
         batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.

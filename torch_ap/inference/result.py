@@ -57,11 +57,13 @@ class Result:
 
     def __repr__(self) -> str:
         """Numbers to four digits; empty texts are left out."""
-        shown = [f"{name}={_text(value)}" for name, value in self.to_dict().items() if value != ""]
-        line = f"{type(self).__name__}({', '.join(shown)})"
+        shown = {name: value for name, value in self.to_dict().items() if value != ""}
+        name = type(self).__name__
+        line = f"{name}({', '.join(f'{x}={_text(value)}' for x, value in shown.items())})"
         if len(line) <= _WIDTH:
             return line
-        return f"{type(self).__name__}(\n    " + ",\n    ".join(shown) + ",\n)"
+        lines = [f"    {x}={_text(value, len(x) + 6)},\n" for x, value in shown.items()]
+        return f"{name}(\n{''.join(lines)})"
 
 
 def number(value: float) -> Tensor:
@@ -73,8 +75,13 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, Tensor) else value
 
 
-def _text(value: Any) -> str:
-    """A number to four digits, a list of them with its middle left out where it is long, or anything else's repr."""
+def _text(value: Any, column: int = 0) -> str:
+    """A number to four digits, a list of them with its middle left out where it is long, or anything else's repr.
+
+    Args:
+        value: a field in plain Python.
+        column: where the rows of a table begin, each on a line; 0 for one line.
+    """
     if isinstance(value, float):
         return f"{value:.{_DIGITS}g}"
     if not isinstance(value, list):
@@ -82,4 +89,5 @@ def _text(value: Any) -> str:
     texts = [_text(x) for x in value]
     if len(texts) > _SHOWN:
         texts[_SHOWN // 2 : -_SHOWN // 2] = ["..."]
-    return f"[{', '.join(texts)}]"
+    rows = column and any(isinstance(x, list) for x in value)
+    return f"[{(',' + chr(10) + ' ' * column if rows else ', ').join(texts)}]"
