@@ -32,16 +32,35 @@ from torch_ap.metrics.uncertainty import UncertainMetric
 ROOT = pathlib.Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 COVERAGE = (ROOT / "benchmarks" / "coverage.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-def test_readme_prints_what_it_says(capsys):
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def printed(block):
+    """What the comments of a block say that it prints: behind the call, or in the lines below it."""
+    found = (re.match(r"(?:print\(.*\)\s+)?# (.*)", line) for line in block.splitlines())
+    return [match[1] for match in found if match]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_pages_print_what_they_say(page, capsys):
+    """The blocks of a page run in order, each with the names of those before it."""
     names = {}
-    for block in BLOCKS:
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         exec(block, names)
-        said = re.findall(r"^print\(.*\)\s+# (.*)$", block.replace(")\n# ", ") # "), re.MULTILINE)
-        assert said
-        assert capsys.readouterr().out.splitlines() == said
+        assert capsys.readouterr().out.splitlines() == printed(block)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.stem)
+def test_links_lead_somewhere(page):
+    """To files of this repository."""
+    targets = re.findall(r"\]\(([^)#:\s]+)\)|src=\"([^\"]+)\"", page.read_text())
+    assert not [target for pair in targets for target in pair if target and not (page.parent / target).exists()]
+
+
+def test_every_page_is_reached_from_the_readme():
+    assert not [page.name for page in PAGES[1:] if f"(docs/{page.name})" not in README]
 
 
 def statements():
