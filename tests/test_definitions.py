@@ -68,7 +68,6 @@ def test_a_name_that_does_not_exist_would_be_found():
         resolve("functional.no_such_measure")
     with pytest.raises(AttributeError):
         resolve("functional.Counts.no_such_ratio")
-    assert said("x = 1\nprint(x)  # 1\nfor y in (1,):\n    print(y)\n# 1\n") == ["1", "1"]
 
 
 def test_the_index_has_everything_that_is_public_and_nothing_else():

@@ -52,6 +52,10 @@ def test_pages_print_what_they_say(page, capsys):
         assert capsys.readouterr().out.splitlines() == printed(block)
 
 
+def test_what_a_block_prints_is_read_behind_calls_and_below_loops():
+    assert printed("x = 1  # one\nprint(x)  # 1\nfor y in (1,):\n    print(y)\n# 1\n") == ["1", "1"]
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.stem)
 def test_links_lead_somewhere(page):
     """To files of this repository."""
