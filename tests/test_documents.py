@@ -115,6 +115,14 @@ def measured(section, *first):
     return [row for row in rows if tuple(row[: len(first)]) == first]
 
 
+def test_the_opening_of_the_coverage_report_says_what_its_tables_show():
+    opening = (ROOT / "benchmarks" / "coverage" / "opening.md").read_text()
+    assert COVERAGE.startswith(opening)
+    figures = set(re.findall(r"\d+\.\d{2,}", opening))
+    assert len(figures) > 30
+    assert not figures - set(re.findall(r"\d+\.\d{2,}", COVERAGE[len(opening) :]))
+
+
 def as_said(text):
     return re.sub(r"\b0\.", ".", text.replace("1.000", "1"))
 
