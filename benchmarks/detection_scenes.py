@@ -28,7 +28,7 @@ class Scenes:
 
 
 def like_coco(images: int = 5000, classes: int = 80, seed: int = 0, *, most: int = 100) -> Scenes:
-    """About 7 ground truths (1% crowds) and 74 detections an image, in clumps of few classes and places."""
+    """About 7 ground truths (1% crowds) and 74 detections per image, in clumps of few classes and places."""
     r = np.random.default_rng(seed)
     rates = 1 / np.arange(1, classes + 1) ** 1.2
     rates[0] = 0

@@ -53,7 +53,7 @@ def one_ranking(sizes: list[int], rounds: int) -> None:
 
 def many_columns(columns: list[int], rounds: int) -> None:
     """Compute on columns."""
-    print("\n### 50,000 items, one ranking a column\n\n" + head("task, columns", PEERS))
+    print("\n### 50,000 items, one ranking per column\n\n" + head("task, columns", PEERS))
     for width in columns:
         preds, target = scores((50_000, width), 0.02)
         classes = torch.randint(width, (50_000,))
@@ -133,7 +133,7 @@ def forwards(steps: int) -> None:
 
 def state() -> None:
     """Bytes held for a sample."""
-    print("\n### State, bytes a sample\n\n| scores | torch_ap | torchmetrics |\n|---|---|---|")
+    print("\n### State, bytes per sample\n\n| scores | torch_ap | torchmetrics |\n|---|---|---|")
     preds, target = scores((10_000,), 0.1)
     for dtype in (torch.float32, torch.float16, torch.float64):
         held = []

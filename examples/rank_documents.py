@@ -62,7 +62,7 @@ def train_epoch(
 
 @torch.no_grad()
 def validate(model: Retriever, metrics: MetricCollection, data: tuple[Tensor, ...]) -> dict[str, Tensor]:
-    """A row a query, in batches of queries; all measures share one state and one sort."""
+    """One row per query, in batches of queries; all measures share one state and one sort."""
     documents, document_topics, queries, query_topics = data
     metrics.reset()
     for places in torch.arange(len(queries)).split(64):  # type: ignore[no-untyped-call]

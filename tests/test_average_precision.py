@@ -67,7 +67,7 @@ def test_expected_ties_at_k_over_found_in_huge_groups(items, hits):
             )
         return ways
 
-    # x hits among k places: with all orders alike likely, the mean of h(t) / t at a hit is [1 + c (t - 1)] / t
+    # x hits among k places: with all orders equally likely, the mean of h(t) / t at a hit is [1 + c (t - 1)] / t
     def mean_precision(x):
         c = Fraction(x - 1, k - 1)
         return sum((1 + c * (t - 1)) / t for t in range(1, k + 1)) / k

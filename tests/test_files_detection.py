@@ -238,7 +238,7 @@ XML = """<annotation><object><name>cat</name><difficult>{hard}</difficult>
 
 @pytest.fixture
 def voc(tmp_path):
-    """Two images as XML and as text; detections an image and a class."""
+    """Two images as XML and as text; detections per image and class."""
     for folder in ("xml", "text", "images", "classes"):
         (tmp_path / folder).mkdir()
     for name, hard in (("one", 0), ("two", 1)):

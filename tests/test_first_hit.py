@@ -17,7 +17,7 @@ MILLION = 10**6
 
 
 def curve_of(groups):
-    """A ranking a group: (hits, items, items above it)."""
+    """One ranking per group: (hits, items, items above it)."""
     hits, items, above = (torch.tensor(column) for column in zip(*groups, strict=True))
     offsets = torch.arange(len(groups) + 1)
     return HitCurve(hits, items, torch.zeros_like(hits), above, None, offsets, above + items, hits)

@@ -136,8 +136,8 @@ def _slides(found: Tally, count: int) -> list[str]:
     out = [
         f"\n## Su & Zhang's simulation: {count} random rankings of (n, m) = {_SLIDES}\n",
         "In brackets: what they printed, from 10,000 rankings. The intervals are value ± z standard error; for r(t) "
-        "the standard error is that of the survival function, sqrt(r (1 - r) / m). The standard error of a coverage c is "
-        f"sqrt(c (1 - c) / {count}): {Share(0.8 * count, count).error:.4f} at 80%, "
+        "the standard error is that of the survival function, sqrt(r (1 - r) / m). The standard error of a coverage c "
+        f"is sqrt(c (1 - c) / {count}): {Share(0.8 * count, count).error:.4f} at 80%, "
         f"{Share(0.95 * count, count).error:.4f} at 95%.\n",
     ]
     out += report.head(

@@ -73,7 +73,8 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
         "q misses and 10, 100 or 1,000 hits (on average where m is random). d' is 0, 1 or 2, or has the limit "
         f"{_WANTED[0]}, {_WANTED[1]} or {_WANTED[2]}, if a d' from -{_STEEPEST:g} to {_STEEPEST:g} does: with 1,000 "
         "hits and 2 misses no ranking has less than .986. Samples with fewer than two misses or two hits, where no "
-        f"standard error exists, are left out. The bootstrap has {_REPLICATES} replicates, and was not run with 1,000 hits.\n",
+        f"standard error exists, are left out. The bootstrap has {_REPLICATES} replicates, and was not run with 1,000 "
+        "hits.\n",
     ]
     columns = ("covers: least / median / greatest", "s.e. at most", "mean width")
     out += report.head("q", "m", "method", "design", "level", "degrees of freedom", *columns)

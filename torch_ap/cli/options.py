@@ -22,7 +22,7 @@ _COMPARE = (
     "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
 )
 _YOLO = (
-    "yolo: text files, one an image, of the lines `class cx cy w h` and, detected, `class cx cy w h confidence`, with "
+    "yolo: text files, one per image, of the lines `class cx cy w h` and, detected, `class cx cy w h confidence`, with "
     "boxes in fractions of the image's size; classes are ids. voc (default): all other forms"
 )
 _IMAGES = (
@@ -89,10 +89,10 @@ def add_voc(subparsers: Subparsers) -> None:
         description="PASCAL VOC's average precision of folders of ground truths and detections.",
     )
     parser.add_argument(
-        "ground_truths", metavar="GROUND_TRUTHS", help="folder of XML annotations, or of text files, one an image"
+        "ground_truths", metavar="GROUND_TRUTHS", help="folder of XML annotations, or of text files, one per image"
     )
     parser.add_argument(
-        "detections", metavar="DETECTIONS", help="folder of text files, one an image, or one a class (devkit)"
+        "detections", metavar="DETECTIONS", help="folder of text files, one per image, or one per class (devkit)"
     )
     parser.add_argument("--format", choices=("voc", "yolo"), default="voc", help=_YOLO)
     said = "of the text files (default xyxy); XML has corners"
@@ -101,7 +101,7 @@ def add_voc(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--names",
         metavar="FILE",
-        help="with --format yolo: names of the classes, YAML with `names`, or text, one a line",
+        help="with --format yolo: names of the classes, YAML with `names`, or text, one per line",
     )
     parser.add_argument("--iou-threshold", type=float, default=0.5)
     choices = ("all-points", "11-point", "11-point-arange")

@@ -1,4 +1,4 @@
-"""The steps that every function over queries shares: settings in, a value a query out."""
+"""The steps that every function over queries shares: settings in, one value per query out."""
 
 from collections.abc import Callable
 from typing import Literal, TypeAlias, TypedDict

@@ -45,8 +45,8 @@ def coco_mean_average_precision(
     when a detection is right if it is matched, greedily and best first, to a ground truth of IoU at least :math:`\tau`.
 
     Args:
-        preds: a list with one dict an image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; or, packed,
-            one dict with the rows of all images end to end and ``counts`` (B,), the rows an image. ``masks`` for
+        preds: a list with one dict per image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; or, packed,
+            one dict with the rows of all images end to end and ``counts`` (B,), the rows per image. ``masks`` for
             ``iou_type="segm"`` (in lists only): (D, H, W) bool, or a list of COCO run-length codes, ``size`` and
             ``counts``, whose runs add up to height times width. ``ious`` (D, G) for ``iou_type="precomputed"`` (packed:
             those matrices end to end, flat).

@@ -12,7 +12,7 @@ class Interval:
     """An estimate, how far it can be trusted, and how that was found out.
 
     Attributes:
-        estimate: what was measured; 0-d, or one a ranking.
+        estimate: what was measured; 0-d, or one per ranking.
         low: lower end, of the same shape; NaN where no interval exists.
         high: upper end.
         standard_error: NaN where the method has none.

@@ -25,14 +25,14 @@ _FLAT, _ROWS = "query_indexes", "row_lengths"
 class QueryMetric(UncertainQueries):
     """Abstract: scores, relevance and the query of each item, or the length of each row.
 
-    The state is what was given: scores in their dtype, a byte an item for relevance, and the indexes. Metrics of the
+    The state is what was given: scores in their dtype, a byte per item for relevance, and the indexes. Metrics of the
     same ``ignore_index`` and ``relevance_level`` share it in a ``MetricCollection``, and sort it once between them (on
     several ranks each gathers and sorts for itself).
     A checkpoint of torchmetrics' class (states ``indexes``, ``preds``, ``target``) loads too.
     The aggregate is NaN, with a warning, where no query has a part in it (torchmetrics says 0 where all are skipped).
 
     Args:
-        measure: a curve in, a value a ranking out, NaN where it is undefined.
+        measure: a curve in, one value per ranking out, NaN where it is undefined.
         empty_target_action: what a query counts as whose measure is undefined: "neg" 0, "pos" 1, "skip" left out,
             "nan", "error".
         ignore_index: target value of items that do not count.
@@ -158,7 +158,7 @@ class QueryMetric(UncertainQueries):
         """Add a batch: items with the query of each, or one query a row. A query's items may come in many batches.
 
         Args:
-            preds: floating or integer scores, any number but NaN; int64 and floats, which no dtype holds both, do not
+            preds: floating or integer scores, no NaN; int64 and floats, which no dtype holds both, do not
                 mix. Any shape with ``indexes``, (Q, D) without.
             target: of the shape of ``preds``; integers, bool or floats.
             indexes: integers of the shape of ``preds``, but not uint64, of any value and in any order. Without them
@@ -230,7 +230,7 @@ class QueryMetric(UncertainQueries):
         return memoize(self._rankings, rankings_of, tensors)
 
     def _rankings(self, *, all_hits: bool = False) -> Rankings:
-        """All items of the state as one curve with a ranking a query; with ``all_hits`` every tie group is an entry."""
+        """The whole state as one curve with one ranking per query; with ``all_hits`` every tie group is an entry."""
         whole = {
             name: memory.joined(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()
         }

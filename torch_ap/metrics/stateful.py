@@ -1,4 +1,4 @@
-"""What enters a metric's state, by whichever way: batches, merged metrics, checkpoints, other ranks' states.
+"""What enters a metric's state, by any way: batches, merged metrics, checkpoints, other ranks' states.
 
 One set of checks serves them all. What comes from elsewhere passes as batches do, and what contradicts the batches held
 is refused before anything has changed.

@@ -60,7 +60,7 @@ def count(
     """Misses and hits in each bin.
 
     Args:
-        scores: (N,) for one ranking, (N, C) for one a column.
+        scores: (N,) for one ranking, (N, C) for one per column.
         relevant: of the shape of ``scores``, 0/1; or (N,) class ids for (N, C) scores.
         thresholds: (T,) ascending.
         weight: (N,) or the shape of ``scores``.

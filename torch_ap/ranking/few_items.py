@@ -50,7 +50,7 @@ def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, A
 def valid_arrays(
     scores: Tensor, target: Tensor, *, graded: bool, unit_range: bool = False
 ) -> tuple[Array, Array] | None:
-    """Scores, and a byte an item for which are hits, in memory of its own; None where anything is out of the ordinary.
+    """Scores, and a byte per item for which are hits, in memory of its own; None where anything is out of the ordinary.
 
     Args:
         scores, target, graded: as of :func:`arrays_of`.
