@@ -75,7 +75,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(trec):
 
 def test_what_libraries_say_to_programmers_is_not_noted(monkeypatch, capsys):
     class Both(UserWarning, DeprecationWarning):
-        """As pyparsing has it, which matplotlib and with it torchmetrics import."""
+        """As in pyparsing, which matplotlib and with it torchmetrics import."""
 
     def run(_):
         warnings.warn("of a library", Both, stacklevel=2)
@@ -130,7 +130,7 @@ def test_ranks_for_scores_are_noted(tmp_path, capsys):
     (tmp_path / "qrels").write_text("q 0 a 1\n")
     (tmp_path / "run").write_text("".join(f"q Q0 {d} x {rank} t\n" for rank, d in enumerate("bacd", 1)))
     assert main.main(["trec", str(tmp_path / "qrels"), str(tmp_path / "run"), "-m", "map"]) == 0
-    assert "the scores of its first query rise by one per line, as ranks do" in capsys.readouterr().err
+    assert "the scores of its first query rise by one a line, as ranks do" in capsys.readouterr().err
 
 
 def test_an_empty_run_among_others(tmp_path, capsys):
@@ -354,7 +354,7 @@ def test_text_truths_beside_xml_are_said_to_be_left_out(voc, capsys):
 
 
 def test_boxes_in_fractions_have_no_pixels_to_include(voc, capsys):
-    """Sizes of x2 - x1 + 1 would make all boxes of an image alike."""
+    """Sizes of x2 - x1 + 1 would make all boxes of an image equal."""
     folder = voc(scale=1 / 600)
     found, said = value(capsys, folder / "text", folder / "found")
     assert found is None

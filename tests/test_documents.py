@@ -1,4 +1,4 @@
-"""What the README and the examples show is what happens."""
+"""The README, the pages and the examples show what happens."""
 
 import inspect
 import os

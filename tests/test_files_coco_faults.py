@@ -146,7 +146,7 @@ FAULTS = [
     ("segm", OUTLINE, [[1, 2, 3, 4]], "annotations[2]: 'segmentation' must hold polygons, lists of x"),
     ("segm", OUTLINE, [1, 2, 3, 4, 5, 6], "lists of x and y in turn, of at least three points, got 1"),
     ("segm", OUTLINE, [[1, 2, 3, 4, 5, 6, 7]], "lists of x and y in turn, of at least three points"),
-    ("segm", OUTLINE, [POLYGON, [1, 2, 3]], "three points at least, got [1, 2, 3]"),
+    ("segm", OUTLINE, [POLYGON, [1, 2, 3]], "at least three points, got [1, 2, 3]"),
     ("segm", OUTLINE, [[1, 2, None, 4, 5, 6]], "lists of numbers, got [1, 2, None, 4, 5, 6]"),
     ("segm", OUTLINE, [[1, 2, "3", 4, 5, 6]], "lists of numbers, got [1, 2, '3', 4, 5, 6]"),
     ("segm", OUTLINE, [[1, 2, float("nan"), 4, 5, 6]], "points lie in or near their image, 20 by 24"),

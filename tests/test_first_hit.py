@@ -24,7 +24,7 @@ def curve_of(groups):
 
 
 def exactly(name, hits, items, above, k=None):
-    """By the definition: the first hit at place x with chance C(g - x, r - 1) / C(g, r)."""
+    """By the definition: the first hit at place x with probability C(g - x, r - 1) / C(g, r)."""
     places = range(1, min(items - hits + 1, items if k is None else k - above) + 1)
     chances = ((x, Fraction(comb(items - x, hits - 1), comb(items, hits))) for x in places)
     return sum((p / (above + x) if name == "reciprocal_rank" else p for x, p in chances), Fraction(0))

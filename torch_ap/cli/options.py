@@ -1,4 +1,4 @@
-"""What the sub-commands take. This module imports no torch, so that help is there at once."""
+"""What the sub-commands take. This module does not import torch, so that help appears at once."""
 
 import argparse
 from typing import Any, TypeAlias
@@ -70,7 +70,7 @@ def add_coco(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--per-class",
         action="store_true",
-        help='a table with a row a category too, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
+        help='also a table by category, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
     )
     _add_interval(parser)
     parser.add_argument(
@@ -121,4 +121,4 @@ def _add_interval(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_allow_empty(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--allow-empty", action="store_true", help=f"{what} is no error")
+    parser.add_argument("--allow-empty", action="store_true", help=f"{what} is not an error")

@@ -63,7 +63,7 @@ def _judged(args: argparse.Namespace, qrels: Qrels, path: str) -> tuple[str, Jud
         run = read_run(path, progress=bar)
     _check_queries(qrels, run, args.allow_empty)
     if _are_ranks(run):
-        note(f"{path}: the scores of its first query rise by one per line, as ranks do; the score is the fifth column")
+        note(f"{path}: the scores of its first query rise by one a line, as ranks do; the score is the fifth column")
     level, convention = args.relevance_level, args.convention
     judged = judge(qrels, run, relevance_level=level, convention=convention, complete=args.complete)
     if args.per_query and args.form != "json" and _ALL in judged.queries:

@@ -1,4 +1,4 @@
-"""A convention: which of the numbers called average precision is meant, defined and checked in one place."""
+"""A convention: which of the numbers called average precision is meant, said once and checked once."""
 
 from dataclasses import dataclass
 
@@ -65,14 +65,14 @@ class Convention:
     def of_queries(
         cls, top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str | None
     ) -> "Convention":
-        """The convention of retrieval: by default ``ties`` are "expected", but "grouped" for interpolated AP."""
+        """As retrieval means it: no ``ties`` are "expected", but "grouped" for interpolated AP, which has no mean."""
         if ties is None:
             ties = "expected" if interpolation is None else "grouped"
         return convention(top_k, denominator, interpolation, ties)
 
     @property
     def takes_weights(self) -> bool:
-        """Whether sample weights have a meaning: ranks and places inside a tie group have no weight."""
+        """Whether sample weights have a meaning: a rank, or a place inside a tie group, has no weight."""
         return self.top_k is None and self.ties == "grouped"
 
     def __call__(self, curve: HitCurve) -> Tensor:

@@ -67,7 +67,7 @@ class APSettings:
             )
 
     def curve(self, validated: Batch) -> HitCurve:
-        """The hit curves of admitted items, one per column, or one of all of them for the micro average."""
+        """The hit curves of admitted items, one a column, or one of all of them for the micro average."""
         if self.average == "micro":
             validated = _flat(validated)
         if self.thresholds is not None:

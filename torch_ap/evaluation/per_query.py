@@ -78,7 +78,7 @@ def _each_query(
 def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor) -> Tensor | None:
     """The value of one short query, without a look at anything twice.
 
-    None where anything is out of the ordinary, to be told or reckoned with on the usual way.
+    None where anything is out of the ordinary, which the usual code then handles or reports.
     """
     given = few_items.arrays_of(preds, target, graded=True)
     if given is None:

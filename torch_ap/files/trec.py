@@ -76,8 +76,8 @@ def read_qrels(path: Path | str, *, progress: Progress | None = None) -> Qrels:
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: naming file and line, for a line that does not have four columns, a grade that is not a whole number,
-            or a document that is judged twice for a query.
+        ValueError: naming file and line, for a line that does not have four columns, a grade that is not a whole
+            number, or a document that is judged twice for a query.
     """
     gathered = _Gathered()
     for block in columns.read(path, QRELS_FORM, more=False, progress=progress):
@@ -97,8 +97,8 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: naming file and line, for a line of fewer than six columns, a score that is not a finite number, or a
-            document that occurs twice for a query.
+        ValueError: naming file and line, for a line of fewer than six columns, a score that is not a finite number, or
+            a document that occurs twice for a query.
     """
     gathered, tag = _Gathered(), ""
     for block in columns.read(path, RUN_FORM, more=True, progress=progress):

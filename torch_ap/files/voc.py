@@ -231,7 +231,7 @@ def _classes_of_files(files: list[Path], images: set[str], classes: set[str]) ->
             continue
         out[path] = name = _class_in(path.stem, classes)
         if name in seen:
-            raise ValueError(f"{path}: class {shown(name)} must have one file, but {seen[name]} is one too")
+            raise ValueError(f"{path}: class {shown(name)} must have one file, but has {seen[name]} too")
         seen[name] = path
     return out
 

@@ -44,7 +44,7 @@ def binary_average_precision(
     with m positives, h(t) of them among the top t, and t_i the rank of positive i. The ranking is by descending score.
 
     Args:
-        preds: (N, ...) floating or integer scores; no NaN, higher for more likely positive. They are ranked
+        preds: (N, ...) floating or integer scores; any number but NaN, higher for more likely positive. They are ranked
             as they are: logits and probabilities give the same AP. All items are one ranking, whatever the dimensions.
         target: (N, ...) integers or bool, 1 for positive, 0 for negative.
         thresholds: None for the exact value. An int (that many thresholds from 0 to 1; scores must lie there), list or
@@ -65,7 +65,7 @@ def binary_average_precision(
         interpolation: None for the sum above; "11-point" (VOC 2007, TREC), "101-point" (COCO), "all-points" (VOC 2010),
             "trapezoid", or a 1-D tensor of recall levels in [0, 1]. "11-point" has the levels 0, 0.1, ..., 1 of the
             definition, which a recall of 3/10 reaches; "11-point-arange" those of ``numpy.arange(0, 1.1, 0.1)``, of
-            which 0.3, 0.6 and 0.7 are a bit larger, as in many programs.
+            which 0.3, 0.6 and 0.7 are a bit larger, as many programs have it.
         ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
             "optimistic", "pessimistic".
         empty_target_action: what the value is without positives: "neg" 0, "pos" 1, "nan" and "skip" NaN, "error"
@@ -137,7 +137,7 @@ def multiclass_average_precision(
         preds: (N, C, ...) floating or integer scores, ranked as they are in each column.
         target: (N, ...) class ids in [0, C).
         num_classes: C, at least 2.
-        average: "macro" (mean over classes), "weighted" (by their number of items), "none" or None (one per class).
+        average: "macro" (mean over classes), "weighted" (by their number of items), "none" or None (one value a class).
         thresholds, ignore_index, validate_args: as in :func:`binary_average_precision`.
         weights: (N, ...) weight of each item, as there.
         normalization: "softmax" over the classes or "sigmoid" to apply one; None leaves the scores as they are. The
@@ -210,7 +210,7 @@ def multilabel_average_precision(
         target: (N, L, ...) integers or bool, 0 or 1.
         num_labels: L, at least 2.
         average: "macro" (mean over labels), "micro" (all scores in one ranking), "weighted" (by their number of
-            positives), "none" or None (one value per label).
+            positives), "none" or None (one value a label).
         thresholds, ignore_index, validate_args: as in :func:`binary_average_precision`; ``ignore_index`` drops single
             scores, not whole items.
         weights: (N, ...) weight of each item, or (N, L, ...) of each score.

@@ -74,7 +74,7 @@ def compare_hit_curves(
 
 
 def _curve(name: str, preds: Tensor, target: Tensor) -> HitCurve:
-    """The curve of one system, whose name errors say."""
+    """The curve of one system; errors name it."""
     try:
         return curve_of_one(preds, target)
     except (TypeError, ValueError) as error:

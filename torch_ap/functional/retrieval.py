@@ -1,4 +1,4 @@
-"""Measures of search and recommendation, one value per query: tensors in, tensors out, no state."""
+"""Measures of search and recommendation, a value a query: tensors in, tensors out, no state."""
 
 from torch import Tensor
 from typing_extensions import Unpack
@@ -43,7 +43,7 @@ def retrieval_average_precision(
     adds 0. The ranking is by descending score.
 
     Args:
-        preds: floating or integer scores, no NaN, ranked as they are. (D,) for one query, (Q, D) for a
+        preds: floating or integer scores, any number but NaN, ranked as they are. (D,) for one query, (Q, D) for a
             query a row, or any shape with ``indexes``.
         target: of the shape of ``preds``; integers, bool or floats. Relevant is what is at least ``relevance_level``.
         top_k: k of at least 1: AP@k, which sums over the relevant items in the top k.

@@ -1,8 +1,8 @@
 """Masks as the places where they begin and end, and their intersection over union in whole numbers.
 
 The pixels of an (H, W) mask are counted column by column, as in COCO. A mask is described by its *edges*, the
-even number of pixel counts at which it begins and ends: [e0, e1), [e2, e3), ... are inside; they sum up a run-length code.
-Areas and intersections are whole numbers, so every IoU equals pycocotools' to the last bit.
+even number of pixel counts at which it begins and ends: [e0, e1), [e2, e3), ... are inside. The edges are the sums of a
+run-length code. Areas and intersections are whole numbers, so every IoU equals pycocotools' to the last bit.
 """
 
 import itertools

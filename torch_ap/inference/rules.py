@@ -116,8 +116,8 @@ def whole(name: str, value: Any) -> None:
 
 
 def number(name: str, value: Any) -> float:
-    """A number other than NaN, or a tensor of one, as a float; infinities are numbers."""
+    """A number but NaN, or a tensor of one, as a float; infinities are numbers."""
     one = isinstance(value, Real) or (isinstance(value, Tensor) and value.numel() == 1)
     if not one or isinstance(value, bool) or value != value:
-        raise ValueError(f"`{name}` must be a number other than NaN, got {value!r}")
+        raise ValueError(f"`{name}` must be a number but NaN, got {value!r}")
     return float(value)

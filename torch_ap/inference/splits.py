@@ -1,7 +1,7 @@
 """Two systems trained and tested on repeated splits of one data set.
 
-The values of the splits are no independent sample: their training sets overlap. The variance of their mean is larger
-than s^2 / J, and a paired t test on them finds differences where there are none.
+The values of the splits are not an independent sample: their training sets overlap. The variance of their mean is
+larger than s^2 / J, and a paired t test on them finds differences where there are none.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The door: one batch of predictions, checked, and laid out as rankings.
 
-Binary, multiclass and multilabel input each become scores of shape (N,) or (N, C) with one ranking per column;
-beyond this module nothing asks for the task.
+Binary, multiclass and multilabel input each become scores of shape (N,) or (N, C) with one ranking a column; past this
+module nothing asks for the task.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     """Checked items in the layout of the state.
 
     Attributes:
-        scores: (N,) one ranking, or (N, C) one per column; the dtype that was given.
+        scores: (N,) one ranking, or (N, C) one a column; the dtype that was given.
         target: the narrowest integers that hold it. (N,) or (N, C) of 0 and 1, or (N,) class ids. The largest number of
             the dtype marks an ignored one.
         weights: None, (N,), or the shape of ``scores``.
@@ -221,7 +221,7 @@ def counted(target: Tensor) -> Tensor:
 
 
 def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> HitCurve:
-    """The hit curve of each ranking of a batch: one, or one per column.
+    """The hit curve of each ranking of a batch: one, or one a column.
 
     Args:
         batch: as a door made it.

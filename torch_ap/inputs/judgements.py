@@ -81,7 +81,7 @@ def check_seen(counts: Tensor, seen: Tensor, names: Tensor, *, what: str = "quer
 
 
 def _of_rows(num_relevant: Any, rows: int) -> Tensor:
-    query_inputs.counts_tensor(num_relevant, torch.Size([rows]), "one per row")
+    query_inputs.counts_tensor(num_relevant, torch.Size([rows]), "one a row")
     counts: Tensor = num_relevant.to(torch.int64, copy=True)
     return counts
 

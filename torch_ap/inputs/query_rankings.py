@@ -1,4 +1,4 @@
-"""From many batches of queries to one curve with one ranking per query."""
+"""From many batches of queries to one curve with a ranking a query."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _FIRST = np.zeros(1, np.int64)
 
 
 class Rankings(NamedTuple):
-    """A curve with one ranking per query.
+    """A curve with one ranking a query.
 
     Attributes:
         queries: (Q,) int64 ids.
@@ -34,7 +34,7 @@ class Rankings(NamedTuple):
 
 
 def rankings_of(batch: QueryBatch, *, single: bool = False) -> Rankings:
-    """One ranking per query, of everything in the batch, in any order of queries.
+    """One ranking a query, of everything in the batch, in any order of queries.
 
     Args:
         batch: checked by the door.

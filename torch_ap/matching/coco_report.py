@@ -120,7 +120,7 @@ def names_of(labels: Tensor, class_names: ClassNames) -> list[str]:
 def per_class(
     numbers: CocoNumbers, class_names: ClassNames, iou_threshold: float, score_threshold: float
 ) -> dict[str, Any]:
-    """A table with one row per class, as a dictionary of columns.
+    """A table with a row a class, as a dictionary of columns.
 
     Args:
         numbers: of macro averaging.

@@ -113,7 +113,7 @@ class MeanAveragePrecision(UncertainImages):
         """Add images.
 
         Args:
-            preds: a list of dicts, one an image, with ``boxes`` (``masks``, ``ious``), ``scores``, ``labels``; or one
+            preds: a list of dicts, one per image, with ``boxes`` (``masks``, ``ious``), ``scores``, ``labels``; or one
                 dict with the rows of all images end to end and ``counts``, the rows per image. ``masks`` are (N, H, W)
                 bool, or run-length codes, which are decoded and checked here.
             target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
@@ -154,7 +154,7 @@ class MeanAveragePrecision(UncertainImages):
             truths), ``ground_truths`` (crowds left out), ``detections``, ``tp``, ``fp``.
 
         Raises:
-            ValueError: for a threshold that is none of the metric's.
+            ValueError: for a threshold that the metric does not have.
         """
         with self._synced_columns() as columns:
             return per_class(self._numbers(columns, iou_type), self._report.class_names, iou_threshold, score_threshold)

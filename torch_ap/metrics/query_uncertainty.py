@@ -24,7 +24,7 @@ from torch_ap.rules import checks
 
 
 class UncertainQueries(RankingMetric):
-    """Abstract: a metric that aggregates one value per query."""
+    """Abstract: a metric that aggregates a value a query."""
 
     _settings: MeasureSettings
 

@@ -3,7 +3,7 @@
 | rankings | algorithm |
 |---|---|
 | more hits than rows, scores of 32 bits and fewer | *packed*: sorted as hit keys |
-| else, with at most one hit score per row | *compared*: every score with it, no sort |
+| else, with one hit score a row at most | *compared*: every score with it, no sort |
 | else | *searched*: scores sorted alone, and one binary search for all hits |
 
 Only counts leave this module, so each algorithm gives the same curve, to the last bit.
@@ -141,7 +141,7 @@ def _packed(table: Array, relevant: Array) -> tie_groups.Groups:
 
 
 def _compared(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
-    """:func:`_searched` for at most one wanted score per row."""
+    """:func:`_searched` for one wanted score a row at most."""
     above, through = np.empty((2, len(wanted)), np.int64)
     offsets = np.append(0, counts.cumsum())
 

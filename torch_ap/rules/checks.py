@@ -127,7 +127,7 @@ def threshold(value: Any) -> None:
         if value.ndim > 1 or not value.numel() or value.is_complex() or bool(torch.isnan(value).any()):
             raise ValueError(f"`threshold` as a tensor must be 0-D or 1-D, not empty and free of NaN, got {value!r}")
     elif isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise ValueError(f"`threshold` must be a number other than NaN, or a tensor of them, got {value!r}")
+        raise ValueError(f"`threshold` must be a number but NaN, or a tensor of them, got {value!r}")
 
 
 def scores(name: str, value: Any) -> None:
@@ -180,7 +180,7 @@ def same_shape(preds: Tensor, target: Tensor) -> None:
 
 
 def rows(name: str, value: Tensor) -> None:
-    """One ranking, or one per row."""
+    """One ranking, or one a row."""
     if value.ndim not in (1, 2):
         raise ValueError(f"`{name}` must have shape (N,) or (Q, N), got {tuple(value.shape)}")
 

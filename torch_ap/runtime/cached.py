@@ -1,4 +1,4 @@
-"""Settings checked once: what is made of them is cached, so a call that repeats them only looks it up."""
+"""Settings checked once: what is made of them is kept, and a call that repeats them only looks it up."""
 
 import functools
 from collections.abc import Callable
@@ -9,10 +9,10 @@ _KEPT = 256
 
 
 def kept(make: Callable[..., Made]) -> Callable[..., Made]:
-    """A function or class whose results for plain settings are cached and shared, so they must be immutable.
+    """A function or class whose results for plain settings are kept and shared, so they must be immutable.
 
-    Settings also differ by type, since 1, 1.0 and True are equal but not equally valid. Pass no tensors: their owner
-    may write into them. Errors are not cached.
+    Settings are told apart by type too, since 1, 1.0 and True are equal and not alike valid. Give no tensors, which
+    their owner may write into. What raises is not kept.
     """
     known = functools.lru_cache(_KEPT, typed=True)(make)
 
@@ -20,7 +20,7 @@ def kept(make: Callable[..., Made]) -> Callable[..., Made]:
     def made(*settings: Any) -> Made:
         try:
             return known(*settings)
-        except TypeError:  # a setting without a hash: called without the cache, which raises the right error, if any
+        except TypeError:  # of what has no hash, if it is no fault of ours; it is told as such
             return make(*settings)
 
     return made
