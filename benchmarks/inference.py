@@ -1,4 +1,4 @@
-"""What uncertainty costs: intervals against the AP itself, bootstrap against a loop of scikit-learn.
+"""What uncertainty costs: intervals beside the AP itself, the bootstrap beside a loop over scikit-learn.
 
     python -m benchmarks.inference
 
@@ -17,21 +17,21 @@ from torch import Tensor
 
 from benchmarks.detection_scenes import like_coco
 from benchmarks.timing import by_turns, head, in_ms, machine, once, parser, row
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional import binary_average_precision, multilabel_average_precision
-from torch_ap.inference import Resampling, average_precision_interval, compare_rankings
-from torch_ap.metrics.detection import MeanAveragePrecision
+from torch_ap.inference import average_precision_interval, compare_rankings
 
 _LOOPS = 20
 
 
 def scores(size: int, rate: float) -> tuple[Tensor, Tensor]:
-    """Normal scores, hits two deviations higher."""
+    """Normal scores, those of hits two standard deviations higher."""
     target = torch.rand(size) < rate
     return torch.randn(size) + 2 * target, target.long()
 
 
 def intervals(sizes: list[int], rounds: int) -> None:
-    """The interval, which holds the AP, as a multiple of the AP alone."""
+    """The time of the interval, the AP included, as a multiple of that of the AP alone."""
     names = ["influence interval", "jackknife interval"]
     print("\n### Interval of one ranking, as a multiple of its AP\n\n" + head("N, positives", names))
     for rate in (0.02, 0.5):
@@ -59,14 +59,14 @@ def macro(rounds: int, items: int) -> None:
 
 
 def bootstraps(size: int, rounds: int) -> None:
-    """1,000 stratified replicates; the peer runs a few and is scaled."""
+    """1,000 stratified replicates; the peer runs a few, and its time is scaled up."""
     print(f"\n### 1,000 stratified bootstrap replicates of AP, N = {size:,}\n")
     print("| positives | torch_ap, s | scikit-learn loop |\n|---|---|---|")
     for rate in (0.02, 0.5):
         preds, target = scores(size, rate)
         ours = partial(
             average_precision_interval, preds, target, method="bootstrap-percentile", design="stratified",
-            resampling=Resampling(1000),
+            n_resamples=1000,
         )  # fmt: skip
         seconds = by_turns({"ours": ours, "theirs": partial(scikit_learn_loop, preds, target)}, min(rounds, 2))
         theirs = seconds["theirs"] * 1000 / _LOOPS
@@ -74,7 +74,7 @@ def bootstraps(size: int, rounds: int) -> None:
 
 
 def scikit_learn_loop(preds: Tensor, target: Tensor) -> list[float]:
-    """A few replicates as one writes them by hand."""
+    """A few replicates, as one would write them by hand."""
     rng = np.random.default_rng(0)
     x, y = preds.numpy(), target.numpy()
     hits, misses = np.flatnonzero(y), np.flatnonzero(1 - y)
@@ -101,13 +101,13 @@ def images(count: int, replicates: int) -> None:
     metric.update(scenes.preds, scenes.target)
     noise = 0.1 * torch.randn(len(scenes.preds["scores"]))
     other.update(scenes.preds | {"scores": scenes.preds["scores"] + noise}, scenes.target)
-    how = Resampling(replicates)
+    how: dict[str, Any] = {"n_resamples": replicates}
     seconds = once(
         {
             "run": metric.compute,
-            "bootstrap": partial(metric.confidence_interval, resampling=how),
-            "comparison": partial(metric.compare, other, resampling=how),
-            "chance": partial(metric.baseline, resampling=how),
+            "bootstrap": partial(metric.confidence_interval, **how),
+            "comparison": partial(metric.compare, other, **how),
+            "chance": partial(metric.chance_level, **how),
         }
     )
     print(f"\n### Bootstrap over {count:,} images, {len(scenes.preds['labels']):,} detections\n")

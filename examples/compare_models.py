@@ -2,7 +2,7 @@
 
 Real data: scikit-learn's digits, "is it an 8?", by every third pixel. Both models see the same images, so their
 difference is known better than either value: the intervals may overlap and the difference still be clear. The figures
-come as text and as a picture, compare_models.png.
+are printed and drawn, as compare_models.png.
 
 Run: python examples/compare_models.py
 """
@@ -50,7 +50,7 @@ def main() -> None:
         axis.fill_between(recall, band.low, band.high, alpha=0.2, color=line.get_color(), linewidth=0)
 
     first, second = metrics.values()
-    chance = float(first.baseline())
+    chance = float(first.chance_level())
     gap = first.compare(second)
     said = f"difference {gap.difference:.4f}, 95% interval {gap.low:.4f} to {gap.high:.4f}, p = {gap.p_value:.2g}"
     print(f"{len(target)} images, {int(target.sum())} of them an 8; chance gives {chance:.4f}")

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from torch_ap.cli import main
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files.coco import read_coco
 from torch_ap.functional.detection import coco_mean_average_precision
-from torch_ap.metrics.detection import MeanAveragePrecision
 
 BOX, POLYGON = [1, 1, 8, 8], [1, 1, 9, 1, 9, 9, 1, 9]
 CODE = {"size": [20, 24], "counts": [25, 5, 450]}
@@ -144,9 +144,9 @@ FAULTS = [
     ),
     ("segm", OUTLINE, [], "must have 'segmentation', polygons or a run-length code, got []"),
     ("segm", OUTLINE, [[1, 2, 3, 4]], "annotations[2]: 'segmentation' must hold polygons, lists of x"),
-    ("segm", OUTLINE, [1, 2, 3, 4, 5, 6], "lists of x and y in turn of three points at least, got 1"),
-    ("segm", OUTLINE, [[1, 2, 3, 4, 5, 6, 7]], "lists of x and y in turn of three points at least"),
-    ("segm", OUTLINE, [POLYGON, [1, 2, 3]], "three points at least, got [1, 2, 3]"),
+    ("segm", OUTLINE, [1, 2, 3, 4, 5, 6], "lists of x and y in turn, of at least three points, got 1"),
+    ("segm", OUTLINE, [[1, 2, 3, 4, 5, 6, 7]], "lists of x and y in turn, of at least three points"),
+    ("segm", OUTLINE, [POLYGON, [1, 2, 3]], "at least three points, got [1, 2, 3]"),
     ("segm", OUTLINE, [[1, 2, None, 4, 5, 6]], "lists of numbers, got [1, 2, None, 4, 5, 6]"),
     ("segm", OUTLINE, [[1, 2, "3", 4, 5, 6]], "lists of numbers, got [1, 2, '3', 4, 5, 6]"),
     ("segm", OUTLINE, [[1, 2, float("nan"), 4, 5, 6]], "points lie in or near their image, 20 by 24"),

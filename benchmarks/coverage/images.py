@@ -12,9 +12,9 @@ from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from benchmarks.detection_scenes import like_coco
-from torch_ap.inference import Resampling
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.inference.images.bootstrap import METHODS, ends, image_replicates
-from torch_ap.metrics.detection import MeanAveragePrecision
+from torch_ap.inference.resampling import Resampling
 
 _IMAGES = ((50,), (200,), (800,))
 _CLASSES, _REPLICATES = 4, 500
@@ -32,7 +32,7 @@ def fed(images: int, seed: int) -> MeanAveragePrecision:
 
 @functools.cache
 def truth() -> tuple[float, float]:
-    """MAP of very many images, and its standard error, from as many as fit at a time."""
+    """MAP of very many images and its standard error, from several sets of as many as fit into memory."""
     values = [float(fed(_MANY, seed).compute()["map"]) for seed in range(_PARTS)]
     return statistics.fmean(values), statistics.stdev(values) / _PARTS**0.5
 
@@ -44,8 +44,8 @@ def intervals(images: int, *, repetitions: int, generator: torch.Generator) -> T
     tally(found, ("its s.e.",), error)
     for _ in range(repetitions):
         metric = fed(images, int(torch.randint(1 << 62, (), generator=generator)))
-        with metric._all_ranks(None) as (_, ranked, interpolation, _dtype):
-            values = image_replicates([ranked], Resampling(_REPLICATES, generator), interpolation)[:, 0]
+        sample = metric._sample()
+        values = image_replicates([sample.ranked], Resampling(_REPLICATES, generator), sample.interpolation)[:, 0]
         estimate = metric.compute()["map"]
         tally(found, ("bias",), estimate - value)
         tally(found, ("square",), (estimate - value) ** 2)
@@ -65,8 +65,8 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         f"\n## mAP of detections, bootstrap over images: {options.resampled} repetitions\n",
         f"Scenes of `benchmarks.detection_scenes.like_coco` with {_CLASSES} classes, about 7 ground truths and 74 "
-        f"detections an image; {_REPLICATES} replicates. The truth is the mAP of {_PARTS} times {_MANY} images, "
-        f"{first['truth',].value:.5f} with a standard error of {first['its s.e.',].value:.5f}.\n",
+        f"detections per image; {_REPLICATES} replicates. The truth is the mean mAP of {_PARTS} sets of {_MANY} "
+        f"images, {first['truth',].value:.5f} with a standard error of {first['its s.e.',].value:.5f}.\n",
     ]
     out += report.head("images", "mean mAP - truth", "sd of mAP", "method", "level", "covers", "s.e.", "mean width")
     for (images,), shares in found.items():

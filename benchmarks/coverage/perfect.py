@@ -1,4 +1,4 @@
-"""Rankings whose AP is often 1, where no standard error exists and the lower end is a one-sided heuristic."""
+"""Rankings whose AP is often 1: no standard error exists there, and the lower end is a one-sided heuristic."""
 
 import itertools
 from typing import Any
@@ -9,8 +9,8 @@ from benchmarks.coverage import report
 from benchmarks.coverage.rankings import curve_of, labels, limit
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.curve.convention import Convention
-from torch_ap.inference import Resampling
 from torch_ap.inference.methods import curve_interval
+from torch_ap.inference.resampling import Resampling
 
 _LEVEL = 0.95
 _CASES = list(itertools.product(((100, 5), (100, 10), (200, 20)), (3.0, 4.0, 5.0)))
@@ -22,7 +22,7 @@ def perfect(size: tuple[int, int], distance: float, *, repetitions: int, generat
     target = labels(n, m, True, repetitions, generator)
     curve = curve_of(torch.randn(repetitions, n, generator=generator) + distance * target, target)
     ends = curve_interval(
-        curve, Convention(), level=_LEVEL, method="influence", design="iid", resampling=Resampling()
+        curve, Convention(), confidence_level=_LEVEL, method="influence", design="iid", resampling=Resampling(),
     )  # fmt: skip
     truth, two_sided = limit(m / n, distance), ((1 - _LEVEL) / 2) ** (1 / curve.m.double())
     one = (ends.estimate == 1) & ~ends.low.isnan()
@@ -41,9 +41,9 @@ def sections(options: Options) -> list[Section]:
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         f"\n## AP of 1, m random: {options.repetitions} repetitions\n",
-        'Method "influence", design "iid", at 95%; where AP = 1 the lower end is .05^(1 / m), beside which stands the '
-        "two-sided .025^(1 / m). In brackets: the mean width. Rankings with fewer than two hits, which have no "
-        "interval, cover nothing.\n",
+        'Method "influence", design "iid", at 95%. Where AP = 1, the lower end is .05^(1 / m); the last column shows '
+        "the two-sided .025^(1 / m) for comparison. In brackets: the mean width. Rankings with fewer than two hits "
+        "have no interval and count as not covered.\n",
     ]
     columns = ("covers", "s.e.", "covers where AP = 1", "two-sided, where AP = 1")
     out += report.head("n, m on average", "d'", "limit", "AP = 1", *columns)

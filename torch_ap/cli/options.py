@@ -1,12 +1,13 @@
-"""What the sub-commands take. This module imports no torch, so that help is there at once."""
+"""What the sub-commands take. This module does not import torch, so that help appears at once."""
 
 import argparse
 from typing import Any, TypeAlias
 
 from torch_ap.files.trec_names import CONVENTIONS, KNOWN, QRELS_FORM, RUN_FORM
+from torch_ap.rules.messages import shown
 
 DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
@@ -16,13 +17,12 @@ _CONVENTION = (
     "as rules for ties without an order, under which there is neither iprec nor 11pt_avg"
 )
 _COMPARE = (
-    "each run against the first, over the queries that both have: mean difference, its "
-    f"{100 * LEVEL:g}%% t interval, cut off where no two values differ by more, and p-values of the paired t test and "
-    "of Fisher's randomization test. "
+    "each run minus the first, the baseline, over the queries that both have: mean difference, its t interval, cut off "
+    "where no two values differ by more, and p-values of the paired t test and of Fisher's randomization test. "
     "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
 )
 _YOLO = (
-    "yolo: text files, one an image, of the lines `class cx cy w h` and, detected, `class cx cy w h confidence`, with "
+    "yolo: text files, one per image, of the lines `class cx cy w h` and, detected, `class cx cy w h confidence`, with "
     "boxes in fractions of the image's size; classes are ids. voc (default): all other forms"
 )
 _IMAGES = (
@@ -53,6 +53,7 @@ def add_trec(subparsers: Subparsers) -> None:
     form.add_argument("--json", action="store_const", const="json", dest="form", help="as JSON, all digits")
     form.add_argument("--csv", action="store_const", const="csv", dest="form", help="as CSV, all digits")
     parser.add_argument("--compare", action="store_true", help=_COMPARE)
+    _add_resampling(parser, "of --compare", 10_000, "random flips of its randomization test")
     _add_allow_empty(parser, "a run without documents")
     parser.set_defaults(command="trec")
 
@@ -70,12 +71,15 @@ def add_coco(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--per-class",
         action="store_true",
-        help='a table with a row a category too, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
+        help='also a table by category, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
     )
     _add_interval(parser)
     parser.add_argument(
-        "--compare", metavar="RESULTS", help="another list of detections: its mean's difference, interval and p-value"
+        "--compare",
+        metavar="BASELINE",
+        help="another list of detections: what the mean of RESULTS is above its mean, with interval and p-value",
     )
+    _add_resampling(parser, "of --interval and --compare", 1000, "resamples of the images")
     parser.add_argument("--json", action="store_true", help="print JSON, all digits")
     _add_allow_empty(parser, "a list of results without detections")
     parser.set_defaults(command="coco")
@@ -89,10 +93,10 @@ def add_voc(subparsers: Subparsers) -> None:
         description="PASCAL VOC's average precision of folders of ground truths and detections.",
     )
     parser.add_argument(
-        "ground_truths", metavar="GROUND_TRUTHS", help="folder of XML annotations, or of text files, one an image"
+        "ground_truths", metavar="GROUND_TRUTHS", help="folder of XML annotations, or of text files, one per image"
     )
     parser.add_argument(
-        "detections", metavar="DETECTIONS", help="folder of text files, one an image, or one a class (devkit)"
+        "detections", metavar="DETECTIONS", help="folder of text files, one per image, or one per class (devkit)"
     )
     parser.add_argument("--format", choices=("voc", "yolo"), default="voc", help=_YOLO)
     said = "of the text files (default xyxy); XML has corners"
@@ -101,7 +105,7 @@ def add_voc(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--names",
         metavar="FILE",
-        help="with --format yolo: names of the classes, YAML with `names`, or text, one a line",
+        help="with --format yolo: names of the classes, YAML with `names`, or text, one per line",
     )
     parser.add_argument("--iou-threshold", type=float, default=0.5)
     choices = ("all-points", "11-point", "11-point-arange")
@@ -109,6 +113,7 @@ def add_voc(subparsers: Subparsers) -> None:
     parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
     parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold")
     _add_interval(parser)
+    _add_resampling(parser, "of --interval", 1000, "resamples of the images")
     parser.add_argument("--json", action="store_true", help="print JSON, all digits")
     _add_allow_empty(parser, "a folder without detections")
     parser.set_defaults(command="voc")
@@ -116,9 +121,41 @@ def add_voc(subparsers: Subparsers) -> None:
 
 def _add_interval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--interval", action="store_true", help="the mean's 95%% interval over resampled images, and its chance level"
+        "--interval", action="store_true", help="the mean's interval over resampled images, and its chance level"
     )
 
 
+def _add_resampling(parser: argparse.ArgumentParser, of: str, count: int, what: str) -> None:
+    parser.add_argument(
+        "--confidence-level",
+        type=_confidence_level,
+        default=CONFIDENCE_LEVEL,
+        metavar="LEVEL",
+        help=f"nominal coverage of the interval {of}; default {CONFIDENCE_LEVEL:g}",
+    )
+    parser.add_argument(
+        "--n-resamples", type=_n_resamples, default=count, metavar="N", help=f"{what}; default {count:,}"
+    )
+
+
+def _confidence_level(text: str) -> float:
+    """A number between 0 and 1, by the rule of the functions' argument of this name."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, ends excluded, got {shown(text)}")
+    return value
+
+
+def _n_resamples(text: str) -> int:
+    """A whole number of at least 2."""
+    value = int(text) if text.isascii() and text.isdigit() else 0
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"must be an int of at least 2, got {shown(text)}")
+    return value
+
+
 def _add_allow_empty(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--allow-empty", action="store_true", help=f"{what} is no error")
+    parser.add_argument("--allow-empty", action="store_true", help=f"{what} is not an error")

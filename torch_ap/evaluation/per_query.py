@@ -1,11 +1,9 @@
-"""The steps that every function over queries shares: settings in, a value a query out."""
+"""The steps that every function over queries shares: settings in, one value per query out."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
 from torch_ap.curve import averaging
 from torch_ap.evaluation.average_precision import result_dtype
@@ -14,57 +12,29 @@ from torch_ap.inputs.queries import QueryInputs
 from torch_ap.inputs.query_rankings import rankings_of
 from torch_ap.ranking import few_items
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks, query_inputs
-from torch_ap.rules.options import Action
+from torch_ap.rules import checks
+from torch_ap.rules.options import Action, MissingQueries, NumRelevant
 from torch_ap.runtime import cached
-
-QueryInterpolation: TypeAlias = (
-    Literal["11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"]
-    | Tensor
-    | None
-)
-Missing: TypeAlias = Literal["neg", "skip", "error"]
-Judgements: TypeAlias = Tensor | dict[int, int] | int | None
-
-
-class QuerySettings(TypedDict, total=False):
-    """What every function over queries takes as keywords, as its docstring or that of the AP says."""
-
-    indexes: Tensor | None
-    mask: Tensor | None
-    num_relevant: Judgements
-    ignore_index: int | None
-    relevance_level: float | None
-    empty_target_action: Action
-    missing_queries: Missing
-    dtype: torch.dtype | None
 
 
 def each_query(
-    measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor, **settings: Unpack[QuerySettings]
-) -> Tensor:
-    """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
-    if settings and not (len(settings) == 1 and settings.get("empty_target_action") in averaging.ACTIONS):
-        query_inputs.keywords(settings.keys(), QuerySettings.__annotations__.keys())
-    elif (value := _of_plain_query(measure, preds, target)) is not None:
-        return value
-    return _each_query(measure, preds, target, **settings)
-
-
-def _each_query(
     measure: Callable[[HitCurve], Tensor],
     preds: Tensor,
     target: Tensor,
-    *,
-    indexes: Tensor | None = None,
-    mask: Tensor | None = None,
-    num_relevant: Judgements = None,
-    ignore_index: int | None = None,
-    relevance_level: float | None = None,
-    empty_target_action: Action = "neg",
-    missing_queries: Missing = "neg",
-    dtype: torch.dtype | None = None,
+    indexes: Tensor | None,
+    mask: Tensor | None,
+    num_relevant: NumRelevant,
+    ignore_index: int | None,
+    relevance_level: float | None,
+    empty_target_action: Action,
+    missing_queries: MissingQueries,
+    dtype: torch.dtype | None,
 ) -> Tensor:
+    """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
+    plain = indexes is mask is num_relevant is None and ignore_index is relevance_level is None and dtype is None
+    usual = plain and missing_queries == "neg" and empty_target_action in averaging.ACTIONS
+    if usual and (value := _of_plain_query(measure, preds, target)) is not None:
+        return value
     checks.floating_dtype("dtype", dtype)
     single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
     inputs, fill_undefined = _plan(ignore_index, relevance_level, single, empty_target_action, missing_queries)
@@ -78,7 +48,7 @@ def _each_query(
 def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor) -> Tensor | None:
     """The value of one short query, without a look at anything twice.
 
-    None where anything is out of the ordinary, to be told or reckoned with on the usual way.
+    None where anything is out of the ordinary, which the usual code then handles or reports.
     """
     given = few_items.arrays_of(preds, target, graded=True)
     if given is None:

@@ -90,7 +90,7 @@ def hit_curve(
 
 
 def _one_curve(preds: Tensor, target: Tensor, ignore_index: int | None, validate_args: bool) -> HitCurve:
-    inputs, _ = inputs_and_thresholds(None, ignore_index=ignore_index, validate_args=validate_args)
+    inputs, _ = inputs_and_thresholds(None, ignore_index, validate_args)
     batch = inputs.validate(preds, target)
     raise_broken(batch.broken, inputs.top)
     return curve_of(batch, ignoring=ignore_index is not None)

@@ -7,27 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.inference.resampling import Resampling
 from torch_ap.rules import checks
 
 
-def level(value: Any) -> None:
+def confidence_level(value: Any) -> None:
     """A confidence level strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"`level` must be a number between 0 and 1, ends excluded, got {value!r}")
+        raise ValueError(f"`confidence_level` must be a number between 0 and 1, ends excluded, got {value!r}")
 
 
 def positive(name: str, value: Any) -> None:
     """A finite number above 0."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}")
-
-
-def resampling(value: Any) -> Resampling:
-    """A :class:`Resampling`; the default one for None."""
-    if value is not None and not isinstance(value, Resampling):
-        raise TypeError(f"`resampling` must be a Resampling or None, got {value!r}; write Resampling(replicates)")
-    return value or Resampling()
 
 
 def ranking_size(n: Any, m: Any) -> None:

@@ -2,7 +2,7 @@
 
 import operator
 import sys
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -40,13 +40,6 @@ def indexes(value: Any, preds: Tensor) -> None:
             f"`indexes` must have the shape of `preds`, {tuple(preds.shape)}, got {tuple(value.shape)}; "
             "(Q, D) rows need none"
         )
-
-
-def keywords(names: Set[str], known: Set[str]) -> None:
-    """Keywords that a function hands on are known ones."""
-    if unknown := sorted(names - known):
-        choices = ", ".join(f"`{name}`" for name in sorted(known))
-        raise TypeError(f"unknown keyword `{unknown[0]}`; beside the arguments of this function there are {choices}")
 
 
 def rows(preds: Tensor) -> None:

@@ -28,7 +28,7 @@ from torch_ap.ranking.tied import Ties
 _ITEMS_A_BLOCK = 1 << 24
 
 
-def chance_level(
+def chance_of_curve(
     curve: HitCurve,
     convention: Convention,
     *,
