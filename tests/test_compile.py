@@ -112,6 +112,7 @@ def test_many_metrics_and_functions_in_one_process():
         same(compiled(Holder(METRICS["binary"].new()))(batches)[0], expected)
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.4."), reason="its compiler cannot read torchmetrics' collections")
 @pytest.mark.parametrize("names", [("query_map", "query_precision", "query_mrr"), ("binary", "binary_expected")])
 def test_a_collection_in_a_compiled_module(names):
     batches = METRICS[names[0]].batches(3)

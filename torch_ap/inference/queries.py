@@ -4,6 +4,7 @@ The queries are the sample here: nothing is assumed of what lies inside a query.
 """
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -200,7 +201,9 @@ def _wilcoxon(pairs: Pairs, _: Resampling) -> float:
     sizes, places = pairs.gap.abs().sort()
     ranks = torch.zeros(len(sizes), dtype=torch.float64)
     ranks[places[1:]] = (sizes.diff() > pairs.noise).cumsum(0).double()
-    return float(wilcoxon((pairs.gap.sign() * (ranks + 1)).numpy()).pvalue)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sample size too small", UserWarning)  # of scipy 1.13, for few queries
+        return float(wilcoxon((pairs.gap.sign() * (ranks + 1)).numpy()).pvalue)
 
 
 def _sign(pairs: Pairs, _: Resampling) -> float:
