@@ -251,7 +251,8 @@ class TestCurves:
             one = getattr(ours, f"{task}_precision_recall_curve")(*arguments, **words)
             two = getattr(theirs, f"{task}_precision_recall_curve")(*arguments, **words)
             for mine, yours in zip(one, two, strict=True):
-                torch.testing.assert_close(as_theirs(mine, yours), yours, equal_nan=True)
+                mine = mine if thresholds is None else as_theirs(mine, yours)
+                torch.testing.assert_close(mine, yours, equal_nan=True)
             width = {} if task == "binary" else {"num_classes" if task == "multiclass" else "num_labels": CLASSES}
             named = ours.precision_recall_curve(*arguments[:2], task, **width, **words)
             for mine, yours in zip(named, one, strict=True):

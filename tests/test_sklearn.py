@@ -169,8 +169,8 @@ def test_a_fold_that_lacks_a_class_is_what_scikit_learn_makes_of_it(names, lacki
             warnings.simplefilter("always")
             cv = [(np.setdiff1d(np.arange(60), fold), fold)]
             found.append(cross_val_score(LogisticRegression(), x, labels, scoring=scoring, cv=cv)[0])
-        assert len(said) == (found[-1] != 1)
-    np.testing.assert_equal(*found)
+        assert len([x for x in said if issubclass(x.category, UserWarning)]) == (found[-1] != 1)
+    np.testing.assert_equal(*(x + 0.0 for x in found))  # scikit-learn 1.5 says -0.0
     assert found[0] == ({0: 1, -1: 0}[lacking] if names[-1] == 1 else pytest.approx(np.nan, nan_ok=True))
 
 

@@ -143,7 +143,9 @@ class _Gathered:
         ordered = sort_in_place(key.copy())
         twice = ordered[1:][ordered[1:] == ordered[:-1]]
         if len(twice):
-            _refuse_twice(path, names, query, documents, np.isin(key, twice), _joined(self.lines, np.int64))
+            _refuse_twice(
+                path, names, query, documents, np.isin(key, twice, kind="sort"), _joined(self.lines, np.int64)
+            )
         return path, names, torch.from_numpy(query), documents, key
 
     def joined(self, dtype: type) -> Array:
