@@ -10,7 +10,7 @@ import torch
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
 from torch_ap.inference import Resampling
 from torch_ap.inference.images.bootstrap import image_replicates
-from torch_ap.inference.images.replicates import ResampledAP
+from torch_ap.inference.images.resampled_rankings import ResampledAP
 from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 
 FEW = Resampling(60)

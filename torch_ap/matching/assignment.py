@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.matching.candidate_pairs import Pairs, run_starts
+from torch_ap.matching.candidate_pairs import Pairs
 from torch_ap.ranking import segments
 
 _BITS = 62
@@ -125,10 +125,10 @@ class _Plan:
         total = len(pairs.iou)
         if not total:
             return cls(pairs.truth, [])
-        first = run_starts(pairs.detection)
+        first = segments.run_starts(pairs.detection)
         count = first.diff(append=first.new_tensor([total]))
         detection = segments.repeat(torch.arange(len(first), device=first.device), count)
-        opening = run_starts(group[pairs.truth[first]])
+        opening = segments.run_starts(group[pairs.truth[first]])
         length = opening.diff(append=opening.new_tensor([len(first)]))
         step = torch.arange(len(first), device=first.device) - segments.repeat(opening, length)
         preferred = _by_preference(pairs, detection, count)
@@ -206,17 +206,17 @@ def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Tensor, T
         visitor (V,), truth (V,) of each detection that has a ground truth; and (T, V) int8: 1 where it has it, 0 where
         another had it before, -1 where its IoU is too low.
     """
-    first = run_starts(pairs.detection)
+    first = segments.run_starts(pairs.detection)
     offsets = torch.cat([first, first.new_tensor([len(pairs.detection)])])
     best = segments.maximum(pairs.iou, offsets)
     detection = segments.ids(offsets)
     hits = (pairs.iou == best[detection]).nonzero().squeeze(1)
-    chosen = hits[run_starts(detection[hits])]
+    chosen = hits[segments.run_starts(detection[hits])]
     detection, truth, iou = pairs.detection[chosen], pairs.truth[chosen], pairs.iou[chosen]
     over = iou > thresholds[:, None] if strict else iou >= thresholds[:, None]
     by_truth = torch.argsort(truth, stable=True)
     passed = over[:, by_truth].to(torch.int32)
-    start = run_starts(truth[by_truth])
+    start = segments.run_starts(truth[by_truth])
     length = start.diff(append=start.new_tensor([len(truth)]))
     before = passed.cumsum(1) - passed
     before -= before[:, segments.repeat(start, length)]

@@ -112,7 +112,7 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
     """
     truths = order.stable_argsort(truth_group, groups)
     ordered = truth_group[truths]
-    start = run_starts(ordered)
+    start = segments.run_starts(ordered)
     count = start.diff(append=start.new_tensor([len(ordered)]))
     detection_group = ranked.group[ranked.by_group]
     low = torch.searchsorted(detection_group, ordered[start])
@@ -130,13 +130,6 @@ def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pair
         nothing = candidates.first[:0]
         return Pairs(nothing, nothing, segments.as_float64(nothing))
     return Pairs(*(torch.cat(column) for column in zip(*chunks, strict=True)))
-
-
-def run_starts(values: Tensor) -> Tensor:
-    """Where each run of equal values begins: (R,) int64."""
-    new = torch.ones(len(values), dtype=torch.bool, device=values.device)
-    torch.ne(values[1:], values[:-1], out=new[1:])
-    return new.nonzero().squeeze(1)
 
 
 def _chunks(candidates: Candidates) -> Iterator[tuple[Tensor, Tensor]]:
@@ -167,6 +160,6 @@ def _descending(scores: Tensor) -> Tensor:
 
 def _places(groups: Tensor) -> Tensor:
     """(N,) how many equal values precede each of the sorted values."""
-    start = run_starts(groups)
+    start = segments.run_starts(groups)
     length = start.diff(append=start.new_tensor([len(groups)]))
     return torch.arange(len(groups), device=groups.device).sub_(segments.repeat(start, length))

@@ -10,8 +10,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from torch_ap.curve import interpolation
 from torch_ap.matching.assignment import Cells
-from torch_ap.matching.candidate_pairs import Ranked, run_starts
+from torch_ap.matching.candidate_pairs import Ranked
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 
@@ -71,8 +72,8 @@ class Matches:
         found, real = (self.cells.of_range(words, area) for words in (self.matched, self.real))
         size, edges = self.categories, torch.arange(self.categories + 1, device=self.at.device)
         # detections that count, and matched ones of them, up to any place; both start anew with each category
-        counts = _from_zero(counted.to(torch.int32))
-        matched = _from_zero((found & counted[self.at]).to(torch.int32))
+        counts = segments.from_zero(counted.to(torch.int32))
+        matched = segments.from_zero((found & counted[self.at]).to(torch.int32))
         category = self.ranked.category[self.at]
         first = counts[torch.searchsorted(self.ranked.category, edges)]
         first_matched = matched[:, torch.searchsorted(category, edges)]
@@ -127,7 +128,7 @@ def precision_at(curve: HitCurve, levels: Tensor) -> Tensor:
     """
     through = segments.as_float64(curve.cumulative_hits)
     precision = through / (segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + through + _SPACING)
-    return _spread(curve, precision, levels, start=0.0)
+    return _where_relevant(curve, interpolation.highest_at_levels(curve, precision, levels))
 
 
 def score_at(curve: HitCurve, levels: Tensor, best: Tensor) -> Tensor:
@@ -139,35 +140,11 @@ def score_at(curve: HitCurve, levels: Tensor, best: Tensor) -> Tensor:
         best: (S,) score at levels that need no hit.
     """
     assert curve.score is not None
-    score = _spread(curve, segments.as_float64(curve.score), levels, start=-torch.inf)
-    score = torch.where(torch.isneginf(score), 0, score)
+    score = interpolation.highest_at_levels(curve, segments.as_float64(curve.score), levels, missing=-torch.inf)
+    score = _where_relevant(curve, torch.where(torch.isneginf(score), 0, score))
     free = (levels <= 0) & (curve.m > 0)[:, None]
     return torch.where(free, best[:, None], score)
 
 
-def _spread(curve: HitCurve, values: Tensor, levels: Tensor, start: float) -> Tensor:
-    """(S, R) the highest value of any entry that reaches the level; ``start`` where none does."""
-    ranking, size = curve.segment, len(curve.m)
-    ordered, places = levels.sort()
-    recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)[ranking]
-    reached = torch.searchsorted(ordered, recall, right=True)
-    # along a ranking the number of levels reached never falls, so equal cells of this table lie together
-    line = ranking * (len(levels) + 1) + reached
-    runs = _runs(line)
-    table = torch.full((size * (len(levels) + 1),), start, dtype=values.dtype, device=values.device)
-    table.scatter_(0, line[runs[:-1]], segments.maximum(values, runs))
-    table = table.reshape(size, -1)[:, 1:].flip(1).cummax(1).values.flip(1)
-    if not torch.equal(ordered, levels):
-        table = table.index_select(1, places.argsort())
-    return torch.where((curve.m > 0)[:, None], table, -1)
-
-
-def _runs(line: Tensor) -> Tensor:
-    """Offsets of the runs of equal values."""
-    return torch.cat([run_starts(line), torch.tensor([len(line)], device=line.device)])
-
-
-def _from_zero(counts: Tensor) -> Tensor:
-    """Running sums along the last dimension, with a 0 before the first."""
-    zero = counts.new_zeros((*counts.shape[:-1], 1))
-    return torch.cat([zero, counts.cumsum(-1, dtype=counts.dtype)], -1)
+def _where_relevant(curve: HitCurve, values: Tensor) -> Tensor:
+    return torch.where((curve.m > 0)[:, None], values, -1)

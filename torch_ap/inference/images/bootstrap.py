@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference import bootstrap, rules
-from torch_ap.inference.images.replicates import ResampledAP
-from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings
+from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledAP, ResampledRankings
 from torch_ap.inference.interval import Ends, Interval, logit
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.inference.student import normal_quantile

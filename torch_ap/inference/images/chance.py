@@ -11,15 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.curve.interpolation import needed_hits
 from torch_ap.inference import rules
 from torch_ap.inference.images.bootstrap import size_of
-from torch_ap.inference.images.resampled_rankings import (
-    Interpolation,
-    ResampledRankings,
-    envelope,
-    from_zero,
-    needed_hits,
-)
+from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings, envelope, lift_of
 from torch_ap.inference.random_ranking import expected_average_precision
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.ranking import order, segments
@@ -111,7 +106,7 @@ class Shuffles:
             random: (b, N) int64 in [0, 2^bits), by which the items of each list are sorted.
         """
         precision = self._cumulative / segments.as_float64(self._cumulative_counted(self._shuffled(random)))
-        height = envelope(precision, self._edges)
+        height = envelope(precision, lift_of(self._edges))
         gain = -self._area(precision)
         if self._reaches is None:
             return self._mean(gain + self._area(height))
@@ -123,12 +118,12 @@ class Shuffles:
         """(S, R) the hit that reaches each recall level, whatever the order; H where none does."""
         if not isinstance(self.interpolation, Tensor):
             return None
-        place = self._edges[:-1, None] + needed_hits(self._m[None], self.interpolation)[0].clamp(min=1) - 1
+        place = self._edges[:-1, None] + needed_hits(self._m, self.interpolation).clamp(min=1) - 1
         return torch.where(place < self._edges[1:, None], place, len(self.ranking))
 
     def _area(self, height: Tensor) -> Tensor:
         """(b, S) sum of the heights of all hits, over m."""
-        return from_zero(height)[:, self._edges].diff(dim=1) / self._m
+        return segments.from_zero(height)[:, self._edges].diff(dim=1) / self._m
 
     def _shuffled(self, random: Tensor) -> Tensor:
         """(b, N) the place of each item among all, those of a list before those of the next, in random order."""
@@ -144,7 +139,7 @@ class Shuffles:
         if self._all_count:
             items = found + 1 - start[self.ranking]
         else:
-            counted = from_zero(torch.empty_like(place).scatter_(1, place, self._counted.expand_as(place)))
+            counted = segments.from_zero(torch.empty_like(place).scatter_(1, place, self._counted.expand_as(place)))
             items = counted.gather(1, found + 1) - counted[:, start[self.ranking]]
         if not len(self._changed_item):
             return items
