@@ -68,6 +68,19 @@ def average_precision(
     return arrays.tensor(total / most)
 
 
+def average_precision_of_ranks(ranks: Any, *, tied: bool = False) -> Any:
+    """AP of rankings of which only the ranks of the m hits are known: (..., m) whole numbers, ascending, to (...).
+
+    Where scores are ``tied``, a hit's rank is that of the last item of its tie group (ties "grouped"). Native values.
+    """
+    xp = arrays.namespace(ranks)
+    if tied:
+        found = xp.searchsorted(ranks, ranks, side="right")
+    else:
+        found = xp.arange(1, ranks.shape[-1] + 1, **({"device": ranks.device} if xp is torch else {}))
+    return (found / segments.as_float64(ranks)).sum(-1) / ranks.shape[-1]
+
+
 def _any_tied(curve: Any) -> bool:
     return not curve.untied and (curve.single or arrays.some(curve.items > 1))
 

@@ -46,6 +46,11 @@ class APSettings:
         checks.one_of("average", self.average, allowed if wide else ("none",))
         checks.one_of("empty_target_action", self.empty_target_action, (*averaging.ACTIONS, None))
 
+    @property
+    def action_on_empty(self) -> str:
+        """``empty_target_action``, or the default of the task."""
+        return self.empty_target_action or ("skip" if self.inputs.classes else "neg")
+
     def to(self, device: torch.device) -> "APSettings":
         """The same evaluation with its thresholds on ``device``."""
         if self.thresholds is None or self.thresholds.device == device:
@@ -94,14 +99,11 @@ class APSettings:
 
     def averaged(self, each: Tensor, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """A measure of each ranking, settled and averaged as AP is: 0-d, or (C,) for no average."""
-        empty_target_action = self.empty_target_action or ("skip" if self.inputs.classes else "neg")
-        what = "class" if self.inputs.classes else "label"
-        each = averaging.fill_undefined(
-            each, curve, empty_target_action, warn=warn and self.empty_target_action is None, what=what
-        )
+        action, what = self.action_on_empty, "class" if self.inputs.classes else "label"
+        each = averaging.fill_undefined(each, curve, action, warn=warn and self.empty_target_action is None, what=what)
         if self.inputs.width is None or self.average == "micro":
             return each[0].to(dtype)
-        return averaging.average(each, curve, self.average, empty_target_action).to(dtype)
+        return averaging.average(each, curve, self.average, action).to(dtype)
 
 
 def evaluate(
@@ -114,7 +116,7 @@ def evaluate(
     validated = settings.validate(preds, target, weights)
     settings = settings.to(validated.scores.device)
     warn_of_logits(settings.inputs, validated)
-    raise_broken(settings.inputs.without_nan(validated.broken), settings.inputs.top)
+    settings.inputs.raise_broken(settings.inputs.without_nan(validated.broken))
     return settings.value(settings.curve(validated), dtype or result_dtype(preds.dtype))
 
 
@@ -130,12 +132,6 @@ def _of_plain_ranking(settings: APSettings, preds: Tensor, target: Tensor) -> Te
         return None
     curve = few_items.ranking(*given, settings.convention.top_k)
     return None if curve is None or not curve.m else settings.convention(curve).reshape(())
-
-
-def raise_broken(broken: Tensor | None, top: int) -> None:
-    """Raise for the first rule that a batch on an accelerator breaks; on CPU the door has raised already."""
-    if broken is not None and bool(broken.any()):
-        raise ValueError(checks.VALUE_RULES[broken.tolist().index(True)].format(top=top))
 
 
 @arrays.quiet
@@ -207,8 +203,12 @@ def _flat(validated: Batch) -> Batch:
     return Batch(scores.flatten(), validated.target.flatten(), weights, validated.broken)
 
 
-def curve_of_one(preds: Tensor, target: Tensor, weights: Tensor | None = None) -> HitCurve:
-    """The hit curve of one ranking, checked: (N, ...) scores, with one entry a tie group that holds a hit."""
-    validated = ClassificationInputs().validate(preds, target, weights)
-    raise_broken(validated.broken, 1)
-    return classification.curve_of(validated, ignoring=False)
+def curve_of_one(
+    preds: Tensor, target: Tensor, weights: Tensor | None = None, *, keep_all_groups: bool = False
+) -> HitCurve:
+    """The hit curve of one ranking, checked: (N, ...) scores, with one entry a tie group that holds a hit.
+
+    ``keep_all_groups`` keeps the other tie groups as entries too.
+    """
+    validated = ClassificationInputs().validate_now(preds, target, weights)
+    return classification.curve_of(validated, ignoring=False, keep_all_groups=keep_all_groups)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from torch_ap.curve import counts
 from torch_ap.curve.convention import TIES
-from torch_ap.evaluation.average_precision import inputs_and_thresholds, raise_broken
+from torch_ap.evaluation.average_precision import inputs_and_thresholds
 from torch_ap.inputs.classification import curve_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -91,6 +91,5 @@ def hit_curve(
 
 def _one_curve(preds: Tensor, target: Tensor, ignore_index: int | None, validate_args: bool) -> HitCurve:
     inputs, _ = inputs_and_thresholds(None, ignore_index=ignore_index, validate_args=validate_args)
-    batch = inputs.validate(preds, target)
-    raise_broken(batch.broken, inputs.top)
+    batch = inputs.validate_now(preds, target)
     return curve_of(batch, ignoring=ignore_index is not None)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_ap.curve import counts
 from torch_ap.curve.convention import TIES
 from torch_ap.curve.counts import Counts
-from torch_ap.evaluation.average_precision import raise_broken, result_dtype
+from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import bins, builders, order, segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -199,8 +199,7 @@ def counts_at_threshold(
         else torch.tensor([threshold], dtype=own, device=preds.device)
     )
     inputs = ClassificationInputs()
-    batch = inputs.validate(preds, target, weights)
-    raise_broken(batch.broken, inputs.top)
+    batch = inputs.validate_now(preds, target, weights)
     ascending, order = levels.to(batch.scores.device).sort()
     binned = bins.count(batch.scores, batch.target, ascending, weight=batch.weights)
     at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
@@ -248,8 +247,7 @@ def curve_of_rows(
     checks.scores("preds", preds)
     checks.rows("preds", preds)
     inputs = ClassificationInputs()
-    batch = inputs.validate(preds, target)
-    raise_broken(batch.broken, inputs.top)
+    batch = inputs.validate_now(preds, target)
     scores, returned = batch.scores, None
     if predicted is not None:
         _check_predicted(predicted, preds)

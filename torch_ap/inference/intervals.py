@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention
-from torch_ap.evaluation.average_precision import APSettings, raise_broken
+from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference import rules
 from torch_ap.inference.average_interval import average_interval
 from torch_ap.inference.interval import Interval
@@ -115,7 +115,7 @@ def average_precision_interval(
     inputs = ClassificationInputs(width=preds.shape[1] if wide else None, classes=classes)
     settings = APSettings(inputs, Convention(interpolation=interpolation), average=average)
     validated = settings.validate(preds, target)
-    raise_broken(validated.broken, inputs.top)
+    inputs.raise_broken(validated.broken)
     curve = settings.curve(validated)
     return interval_of_curve(
         settings, curve, validated, level=level, method=method, design=design, resampling=resampling

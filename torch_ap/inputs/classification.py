@@ -119,6 +119,17 @@ class ClassificationInputs:
             broken[NAN_SCORE] = missing.any()
         return Batch(preds, target, weights, broken)
 
+    def validate_now(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
+        """:meth:`validate`, and raise at once what it only notes on an accelerator."""
+        batch = self.validate(preds, target, weights)
+        self.raise_broken(self.without_nan(batch.broken))
+        return batch
+
+    def raise_broken(self, broken: Tensor | None) -> None:
+        """Raise for the first rule that a batch on an accelerator breaks; on CPU :meth:`validate` has raised it."""
+        if broken is not None and bool(broken.any()):
+            raise ValueError(checks.VALUE_RULES[broken.tolist().index(True)].format(top=self.top))
+
     def no_items(self, device: torch.device | None = None) -> Batch:
         """The layout of a batch of nothing."""
         scores = torch.empty((0,) if self.width is None else (0, self.width), device=device)

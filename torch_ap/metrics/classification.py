@@ -11,7 +11,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from torch_ap.curve.convention import Convention
-from torch_ap.evaluation.average_precision import APSettings, inputs_and_thresholds, raise_broken, warn_of_logits
+from torch_ap.evaluation.average_precision import APSettings, inputs_and_thresholds, warn_of_logits
 from torch_ap.inputs.classification import Batch, counted
 from torch_ap.metrics import representation
 from torch_ap.metrics.states import Form
@@ -245,7 +245,7 @@ class ClassificationAveragePrecision(UncertainMetric):
             raise ValueError(f"`scores`, `targets` and `weights` must be of as many items, got {lengths}")
         if isinstance(state["scores"], Tensor):
             weights = state["weights"] if isinstance(state["weights"], Tensor) else None
-            raise_broken(inputs.look_at(Batch(state["scores"], state["targets"], weights)), inputs.top)
+            inputs.raise_broken(inputs.look_at(Batch(state["scores"], state["targets"], weights)))
 
     def _reader(self) -> "ClassificationAveragePrecision":
         reader: ClassificationAveragePrecision = super()._reader()  # type: ignore[assignment]
