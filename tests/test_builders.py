@@ -100,7 +100,7 @@ def test_blocks_of_columns_join(generator, monkeypatch):
     scores, relevant = torch.randn(30, 9, generator=generator), torch.rand(30, 9, generator=generator) < 0.3
     weight = torch.rand(30, generator=generator)
     whole = from_columns(scores, relevant), from_columns(scores, relevant, weight=weight)
-    monkeypatch.setattr(builders, "_ITEMS_A_BLOCK", 60)
+    monkeypatch.setattr(builders, "ITEMS_A_BLOCK", 60)
     same(from_columns(scores, relevant), whole[0])
     blocks = from_columns(scores, relevant, weight=weight)
     torch.testing.assert_close(blocks.hits_above, whole[1].hits_above)

@@ -173,7 +173,7 @@ def test_columns_are_taken_in_blocks(monkeypatch):
     scores = torch.randint(5, (40, 7), generator=torch.Generator().manual_seed(0)).double()
     metric = fed(MulticlassAveragePrecision(7, "none"), scores, torch.arange(40) % 7)
     whole = metric.baseline()
-    monkeypatch.setattr(chance_level, "_ITEMS_A_BLOCK", 100)
+    monkeypatch.setattr(builders, "ITEMS_A_BLOCK", 100)
     assert torch.equal(metric.baseline(), whole)
 
 

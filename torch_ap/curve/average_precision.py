@@ -73,11 +73,10 @@ def average_precision_of_ranks(ranks: Any, *, tied: bool = False) -> Any:
 
     Where scores are ``tied``, a hit's rank is that of the last item of its tie group (ties "grouped"). Native values.
     """
-    xp = arrays.namespace(ranks)
     if tied:
-        found = xp.searchsorted(ranks, ranks, side="right")
+        found = arrays.namespace(ranks).searchsorted(ranks, ranks, side="right")
     else:
-        found = xp.arange(1, ranks.shape[-1] + 1, **({"device": ranks.device} if xp is torch else {}))
+        found = arrays.steps(ranks.shape[-1], ranks) + 1
     return (found / segments.as_float64(ranks)).sum(-1) / ranks.shape[-1]
 
 

@@ -28,6 +28,8 @@ KEY_OF = {
     torch.float32: torch.int32,
     torch.float64: torch.int64,
 }
+KEYED_BYTES = 4  # of scores that share an int64 with the number of their ranking, or with their relevance
+COLUMNS_A_TASK = 32
 _THREADING_PAYS = 1 << 17
 _QUERIES_A_BLOCK = 8192
 
