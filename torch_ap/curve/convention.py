@@ -8,7 +8,7 @@ from torch_ap.curve import interpolation
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.ranking import hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 from torch_ap.runtime import cached
 
 TIES = ("grouped", "expected", "optimistic", "pessimistic")
@@ -45,7 +45,7 @@ class Convention:
         checks.one_of("denominator", self.denominator, DENOMINATORS)
         checks.one_of("ties", self.ties, TIES)
         if isinstance(self.interpolation, Tensor):
-            checks.recall_levels("interpolation", self.interpolation)
+            tensors.recall_levels("interpolation", self.interpolation)
             object.__setattr__(self, "interpolation", self.interpolation.detach().clone())
         else:
             checks.one_of("interpolation", self.interpolation, INTERPOLATIONS, or_else="a 1-D tensor of recall levels")

@@ -14,7 +14,7 @@ from torch_ap.inputs.queries import QueryInputs
 from torch_ap.inputs.query_rankings import rankings_of
 from torch_ap.ranking import few_items
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks, query_inputs
+from torch_ap.rules import checks
 from torch_ap.rules.options import Action
 from torch_ap.runtime import cached
 
@@ -45,7 +45,9 @@ def each_query(
 ) -> Tensor:
     """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
     if settings and not (len(settings) == 1 and settings.get("empty_target_action") in averaging.ACTIONS):
-        query_inputs.keywords(settings.keys(), QuerySettings.__annotations__.keys())
+        if unknown := sorted(settings.keys() - QuerySettings.__annotations__.keys()):
+            known = ", ".join(f"`{name}`" for name in sorted(QuerySettings.__annotations__))
+            raise TypeError(f"unknown keyword `{unknown[0]}`; beside the arguments of this function there are {known}")
     elif (value := _of_plain_query(measure, preds, target)) is not None:
         return value
     return _each_query(measure, preds, target, **settings)

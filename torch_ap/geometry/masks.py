@@ -17,7 +17,7 @@ from torch_ap.geometry import run_lengths
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.geometry.run_lengths import DecodedMasks, Size
 from torch_ap.ranking import segments
-from torch_ap.rules import detection_inputs
+from torch_ap.rules.images import missing
 from torch_ap.runtime import memory
 
 _EDGES_A_CHUNK = 1 << 20
@@ -84,7 +84,7 @@ def _decoded(sides: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list
     """The masks of each image of each side: dense ones as they are, and all run-length codes decoded in one go."""
     given: dict[str, list[Any]] = {}
     for name, images in sides.items():
-        detection_inputs.missing(name, images, "masks")
+        missing(name, images, "masks")
         given[name] = [image["masks"] for image in images]
     coded = [
         (name, place)

@@ -9,7 +9,7 @@ from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.resampling import Resampling
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 
 
 def precision_band(
@@ -58,7 +58,7 @@ def precision_band(
     rules.level(level)
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
-        checks.recall_levels("recall_levels", recall_levels)
+        tensors.recall_levels("recall_levels", recall_levels)
     how = rules.resampling(resampling)
     curve = curve_of_one(preds, target)
     device = curve.m.device

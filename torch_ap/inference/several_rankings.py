@@ -12,7 +12,7 @@ from torch_ap.inference.multiple_comparisons import PairwiseComparison, holm, sq
 from torch_ap.inference.rank_swap import average_precision_untied, random_ranks
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.rounding import SAME
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 
 
 def compare_several_rankings(
@@ -70,7 +70,7 @@ def compare_several_rankings(
     """
     checks.one_of("method", method, ("holm", "tukey"))
     how = rules.resampling(resampling)
-    checks.scores("preds", preds)
+    tensors.scores("preds", preds)
     if preds.ndim != 2 or len(preds) < 2:
         raise ValueError(f"`preds` must have shape (S, N), two systems at least, got {tuple(preds.shape)}")
     if isinstance(target, Tensor) and target.shape != preds.shape[1:]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.rules import query_inputs
+from torch_ap.rules import checks, tensors
 from torch_ap.runtime import memory
 
 
@@ -24,7 +24,7 @@ def given(num_relevant: Any, preds: Tensor, indexes: Tensor | None) -> tuple[Ten
         return by_query(num_relevant, preds.device)
     if indexes is None:
         return None, _of_one(num_relevant, preds.device) if preds.ndim == 1 else _of_rows(num_relevant, len(preds))
-    query_inputs.counts_tensor(num_relevant, preds.shape, "for each item that of its query")
+    tensors.counts(num_relevant, preds.shape, "for each item that of its query")
     queries, counts = indexes.flatten().to(torch.int64), num_relevant.flatten().to(torch.int64)
     if len(queries) and queries.device.type == "cpu":  # items of a query mostly stand together, and say it once
         new = torch.ones_like(queries, dtype=torch.bool)
@@ -35,7 +35,7 @@ def given(num_relevant: Any, preds: Tensor, indexes: Tensor | None) -> tuple[Ten
 
 def by_query(num_relevant: Mapping[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
     """The queries and counts of {query: m}."""
-    queries, counts = query_inputs.counts_by_query(num_relevant)
+    queries, counts = tensors.counts_by_query(num_relevant)
     host = torch.tensor([queries, counts], dtype=torch.int64)
     on_device = memory.sent(host, device)
     return on_device[0], on_device[1]
@@ -81,14 +81,14 @@ def check_seen(counts: Tensor, seen: Tensor, names: Tensor, *, what: str = "quer
 
 
 def _of_rows(num_relevant: Any, rows: int) -> Tensor:
-    query_inputs.counts_tensor(num_relevant, torch.Size([rows]), "one a row")
+    tensors.counts(num_relevant, torch.Size([rows]), "one a row")
     counts: Tensor = num_relevant.to(torch.int64, copy=True)
     return counts
 
 
 def _of_one(num_relevant: Any, device: torch.device) -> Tensor:
     if not isinstance(num_relevant, Tensor):
-        return torch.tensor([query_inputs.count(num_relevant)], device=device)
+        return torch.tensor([checks.count("num_relevant", num_relevant)], device=device)
     shape = torch.Size([1] if num_relevant.ndim else [])
-    query_inputs.counts_tensor(num_relevant, shape, "or be an int, for one ranking")
+    tensors.counts(num_relevant, shape, "or be an int, for one ranking")
     return num_relevant.reshape(1).to(torch.int64, copy=True)

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.inputs import judgements
-from torch_ap.inputs.classification import ignored_of
 from torch_ap.ranking import few_items
-from torch_ap.rules import checks, query_inputs
+from torch_ap.rules import checks, tensors, values
 from torch_ap.runtime import memory
 
 NOT_COUNTED = 2
@@ -33,7 +32,7 @@ class QueryBatch(NamedTuple):
         lengths: (Q,) int64, the length of each row; None for flat items.
         judged_queries: (J,) int64 queries whose number of relevant items is known; None for rows.
         judged_counts: (J,) int64, those numbers; for rows one a row. None if not given.
-        broken: None, or on an accelerator the rules of ``checks.VALUE_RULES`` that the batch breaks.
+        broken: None, or on an accelerator the rules of ``values.VALUE_RULES`` that the batch breaks.
     """
 
     scores: Tensor
@@ -64,7 +63,7 @@ class QueryInputs:
 
     def __post_init__(self) -> None:
         checks.integer("ignore_index", self.ignore_index)
-        query_inputs.level(self.relevance_level)
+        checks.finite("relevance_level", self.relevance_level)
 
     @cached_property
     def _plain(self) -> bool:
@@ -84,17 +83,17 @@ class QueryInputs:
             small = few_items.valid_arrays(preds, target, graded=True)
             if small is not None and (indexes.dtype, indexes.shape) == (torch.int64, preds.shape) and indexes.is_cpu:
                 return QueryBatch(torch.from_numpy(small[0].copy()), torch.from_numpy(small[1]), indexes.clone())
-        checks.scores("preds", preds)
-        query_inputs.graded_target(target)
-        checks.same_shape(preds, target)
+        tensors.scores("preds", preds)
+        tensors.graded_target(target)
+        tensors.same_shape(preds, target)
         if indexes is not None:
-            query_inputs.indexes(indexes, preds)
+            tensors.indexes(indexes, preds)
         elif not self.single:
-            query_inputs.rows(preds)
+            tensors.query_rows(preds)
         if mask is not None:
-            query_inputs.mask(mask, preds)
+            tensors.mask(mask, preds)
         given = num_relevant if isinstance(num_relevant, Tensor) else None
-        checks.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given)
+        tensors.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given)
         queries, counts = judgements.given(num_relevant, preds, indexes)
         ignored = self._ignored(target, mask)
         broken = _check_values(preds, target, ignored, counts, grades=self.relevance_level is None)
@@ -141,7 +140,7 @@ class QueryInputs:
     def raise_broken(self, batch: QueryBatch) -> None:
         """Raise for the rules that a batch on an accelerator was found to break."""
         if batch.broken is not None:
-            for rule, broken in zip(checks.VALUE_RULES, batch.broken.tolist(), strict=True):
+            for rule, broken in zip(values.VALUE_RULES, batch.broken.tolist(), strict=True):
                 if broken:
                     raise ValueError(rule)
 
@@ -169,7 +168,7 @@ class QueryInputs:
 
     def _ignored(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
         """Which items do not count; None for all do."""
-        ignored = ignored_of(target, self.ignore_index)
+        ignored = values.is_ignored(target, self.ignore_index)
         return ignored if mask is None else (~mask if ignored is None else ignored | ~mask)
 
 
@@ -183,4 +182,4 @@ def _check_values(
 ) -> Tensor | None:
     if ignored is not None:
         preds, target = preds.masked_fill(ignored, 0), target.masked_fill(ignored, 0)
-    return query_inputs.values(preds, target, counts, grades=grades)
+    return values.of_queries(preds, target, counts, grades=grades)

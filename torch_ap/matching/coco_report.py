@@ -14,7 +14,7 @@ from torch_ap.matching import coco
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings
 from torch_ap.ranking import segments
-from torch_ap.rules.detection_inputs import place_among
+from torch_ap.rules.checks import place_among
 from torch_ap.rules.messages import shown
 
 ClassNames: TypeAlias = Mapping[int, str] | Sequence[str] | None

@@ -13,7 +13,7 @@ from torch_ap.geometry import boxes
 from torch_ap.inputs.detections import DetectionInputs
 from torch_ap.matching import assignment
 from torch_ap.ranking import segments
-from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules import checks
 from torch_ap.rules.messages import shown
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
@@ -86,7 +86,7 @@ def thresholds_of(given: Any) -> tuple[float, ...]:
     """The IoU thresholds: those given, or COCO's ten, exactly as NumPy makes them in float64."""
     if given is None:
         return tuple(np.linspace(0.5, 0.95, 10).tolist())
-    detection_inputs.numbers("iou_thresholds", given, low=0, high=1)
+    checks.numbers_in("iou_thresholds", given, low=0, high=1)
     return tuple(float(x) for x in given)
 
 
@@ -94,7 +94,7 @@ def levels_of(given: Any) -> tuple[float, ...]:
     """The recall levels: those given, or COCO's 101."""
     if given is None:
         return tuple(np.linspace(0, 1, 101).tolist())
-    detection_inputs.numbers("rec_thresholds", given, low=0, high=1)
+    checks.numbers_in("rec_thresholds", given, low=0, high=1)
     return tuple(float(x) for x in given)
 
 
@@ -144,13 +144,13 @@ def settings_of(
     if iou is None and box_width != 4:
         raise ValueError(f"`box_width` must be 4 without a function `iou`, got {box_width}")
     limits = (1, 10, 100) if max_detection_thresholds is None else max_detection_thresholds
-    detection_inputs.detection_limits(limits)
+    checks.positive_ints("max_detection_thresholds", limits)
     own = iou is not None or "precomputed" in kinds
     # areas of unknown geometry, volumes perhaps, have no bounds
     whole = (-float("inf"), float("inf")) if own else COCO_AREAS["all"]
     areas = {"all": whole} if own else COCO_AREAS
     if area_ranges is not None:
-        detection_inputs.area_ranges(area_ranges)
+        checks.ranges("area_ranges", area_ranges)
         areas = {"all": whole} | {name: (float(low), float(high)) for name, (low, high) in area_ranges.items()}
     return CocoSettings(
         kinds,

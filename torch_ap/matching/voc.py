@@ -17,7 +17,7 @@ from torch_ap.matching.coco_report import zero_dimensional
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules import checks
 
 INTERPOLATIONS = ("11-point", "11-point-arange", "all-points", "101-point")
 
@@ -126,7 +126,7 @@ def voc_settings_of(
     if isinstance(iou_threshold, int | float):
         checks.fraction("iou_threshold", iou_threshold)
         iou_threshold = [iou_threshold]
-    detection_inputs.numbers("iou_threshold", iou_threshold, low=0, high=1)
+    checks.numbers_in("iou_threshold", iou_threshold, low=0, high=1)
     checks.one_of("box_format", box_format, boxes.FORMATS)
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)
     for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict), ("validate_args", validate_args)):

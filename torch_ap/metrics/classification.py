@@ -17,7 +17,7 @@ from torch_ap.metrics import representation
 from torch_ap.metrics.states import Form
 from torch_ap.metrics.uncertainty import UncertainMetric
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import tensors
 from torch_ap.rules.options import (
     Action,
     Average,
@@ -227,9 +227,9 @@ class ClassificationAveragePrecision(UncertainMetric):
         columns = tuple(empty.scores.shape[1:])
         of_weights = [()] if self._settings.inputs.classes else [(), columns]
         return {
-            "scores": Form(checks.SCORES, [columns]),
+            "scores": Form(tensors.SCORES, [columns]),
             "targets": Form([empty.target.dtype], [tuple(empty.target.shape[1:])]),
-            "weights": Form(checks.SCORES, of_weights),
+            "weights": Form(tensors.SCORES, of_weights),
         }
 
     def _check_held(self, state: dict[str, Any]) -> None:

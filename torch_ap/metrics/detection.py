@@ -21,7 +21,7 @@ from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.image_uncertainty import UncertainImages
 from torch_ap.ranking.hit_curve import HitCurve, between
-from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
 
 
@@ -179,10 +179,10 @@ class MeanAveragePrecision(UncertainImages):
         checks.one_of("area", area, areas)
         limit = len(limits) - 1
         if max_detections is not None:
-            limit = detection_inputs.place_among("max_detections", max_detections, limits)
+            limit = checks.place_among("max_detections", max_detections, limits)
         if iou_threshold is not None:
             thresholds = self._settings.thresholds
-            iou_threshold = thresholds[detection_inputs.place_among("iou_threshold", iou_threshold, thresholds)]
+            iou_threshold = thresholds[checks.place_among("iou_threshold", iou_threshold, thresholds)]
         with self._synced_columns() as columns:
             numbers = self._numbers(columns, iou_type)
         return numbers.curve_at(areas.index(area), limit, iou_threshold)
@@ -357,7 +357,7 @@ class VOCMeanAveragePrecision(UncertainImages):
         """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
         thresholds, place = self._settings.thresholds, 0
         if iou_threshold is not None:
-            place = detection_inputs.place_among("iou_threshold", iou_threshold, thresholds)
+            place = checks.place_among("iou_threshold", iou_threshold, thresholds)
         with self._synced_columns() as columns:
             curve = self._settings.curve(columns)[1]
         if iou_threshold is None:

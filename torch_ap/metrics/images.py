@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_ap.inputs.detections import Columns, DetectionInputs
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.states import Form
-from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules import tensors, values
 from torch_ap.runtime import memory
 
 
@@ -20,7 +20,7 @@ class DetectionMetric(RankingMetric):
     so that a sync over ranks is one collective a column.
     """
 
-    value_rules = detection_inputs.VALUE_RULES
+    value_rules = values.DETECTION_VALUE_RULES
     settings_of_update = "box format, geometry, `validate_args`"
     peer_states = ("groundtruth_box", "groundtruth_labels")
 
@@ -38,9 +38,9 @@ class DetectionMetric(RankingMetric):
     def _forms(self) -> dict[str, Form]:
         forms = {}
         for name, empty in self._inputs.validate([], [])[0].items():
-            dtypes = checks.SCORES if name.endswith("scores") else [empty.dtype]
+            dtypes = tensors.SCORES if name.endswith("scores") else [empty.dtype]
             if name.endswith("boxes"):
-                dtypes = [dtype for dtype in checks.SCORES if dtype.is_floating_point]
+                dtypes = [dtype for dtype in tensors.SCORES if dtype.is_floating_point]
             forms[name] = Form(dtypes, [tuple(empty.shape[1:])])
         return forms
 

@@ -16,7 +16,7 @@ from torch_ap.metrics.memoize import memoize
 from torch_ap.metrics.query_uncertainty import UncertainQueries
 from torch_ap.metrics.states import Form
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import tensors
 from torch_ap.runtime import memory
 
 _FLAT, _ROWS = "query_indexes", "row_lengths"
@@ -257,7 +257,7 @@ class QueryMetric(UncertainQueries):
     def _dtype_of_values(self) -> torch.dtype:
         scores = _listed(self.query_scores)
         dtypes = {x.dtype for x in scores if len(x)} or {x.dtype for x in scores} or {torch.float32}
-        return self._dtype_of_result(checks.common_dtype("preds", dtypes))
+        return self._dtype_of_result(tensors.common_dtype("preds", dtypes))
 
     def _judgements_alone(self, num_relevant: dict[int, int]) -> QueryBatch:
         if self._accumulated()[_ROWS]:
@@ -275,7 +275,7 @@ class QueryMetric(UncertainQueries):
 
     def _forms(self) -> dict[str, Form]:
         whole = dict.fromkeys(self._list_states(), Form([torch.int64]))
-        return {**whole, "query_scores": Form(checks.SCORES), "query_relevance": Form([torch.uint8])}
+        return {**whole, "query_scores": Form(tensors.SCORES), "query_relevance": Form([torch.uint8])}
 
     def _check_held(self, state: dict[str, Any]) -> None:
         empty = torch.empty(0, dtype=torch.uint8, device=self.device)

@@ -18,11 +18,12 @@ from torch_ap.inference.comparison import Comparison, compare_checked
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import interval_of_curve
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inputs.classification import NAN_SCORE, Batch, counted
+from torch_ap.inputs.classification import Batch, counted
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.representation import check_class, check_settings
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules.values import NAN_SCORE
 
 
 class UncertainMetric(RankingMetric):
