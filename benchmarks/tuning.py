@@ -123,7 +123,13 @@ def rows(scale: int) -> list[Row]:
         Row(few_items, "FEW_ITEMS", ALWAYS, "one ranking, 1,000 items", one(1000, 0.05)),
         Row(few_items, "FEW_ITEMS", ALWAYS, "one ranking, 8,000 items", one(8000, 0.05)),
         Row(order, "_QUERIES_A_BLOCK", NEVER, "one ranking, half of it hits", one(n, 0.5)),
-        Row(tie_groups, "_narrow", _no_narrow_keys, "queries of 1,000, 10% hits", queries(even(2000 // scale, 1000), 0.1)),
+        Row(
+            tie_groups,
+            "_narrow",
+            _no_narrow_keys,
+            "queries of 1,000, 10% hits",
+            queries(even(2000 // scale, 1000), 0.1),
+        ),
         Row(many_rankings, "_compared", many_rankings._searched, "known item", known_item(2000 // scale, 1000)),
         Row(
             *(many_rankings, "_ITEMS_A_BLOCK", NEVER, "queries of 1,000, float64"),
@@ -138,7 +144,7 @@ def rows(scale: int) -> list[Row]:
         Row(order, "_THREADING_PAYS", ALWAYS, "one ranking, 30,000 items", one(30_000, 0.05), True),
         Row(order, "_THREADING_PAYS", NEVER, "one ranking, 1,000,000 items", one(n, 0.05), True),
         Row(order, "COLUMNS_A_TASK", NEVER, "200,000 x 16 labels", columns(200_000 // scale, 16, 0.02), True),
-        Row(harmonic, "_FEW", ALWAYS, "expected AP, 1,000 items", _tied(1000)),
+        Row(harmonic, "_KEPT", ALWAYS, "expected AP, 1,000 items", _tied(1000)),
         Row(classification, "_FEW_IGNORED", 1, "labels, 2% ignored", ignoring(20_000 // scale, 50, 0.02)),
         Row(query_rankings, "_ITEMS_OF_A_LOOK", NEVER, "shuffled", queries(even(1000, 100), 0.02, shuffle=True)),
         Row(query_rankings, "_ITEMS_A_RUN", 1, "queries of 2 items", queries(even(n // 10, 2), 0.3)),
