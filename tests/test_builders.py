@@ -1,4 +1,4 @@
-"""All roads from scores to a hit curve give the same curve, and it is the definition's."""
+"""All algorithms from scores to a hit curve give the same curve, and it is the definition's."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def same(first, second):
 
 
 def packed(scores, relevant, **settings):
-    """The road for many rankings, with one."""
+    """The algorithm for many rankings, with one."""
     return from_scores(scores, relevant, segment=torch.zeros(len(scores), dtype=torch.int64), **settings)
 
 

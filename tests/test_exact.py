@@ -1,4 +1,4 @@
-"""No value is lost where dtypes meet: concatenation, comparison with a setting, products of whole numbers, sums."""
+"""No value is lost where dtypes are mixed: concatenation, comparison with a setting, products of integers, sums."""
 
 import itertools
 import math
@@ -82,19 +82,19 @@ def image(score, label=0, **more):
 def test_images_of_whole_scores_and_of_floats(metric):
     right, truth = image(torch.tensor([2**24 + 1], dtype=torch.int32))
     wrong, _ = image(torch.tensor([2.0**24]))
-    together, apart = metric(), metric()
+    together, separate = metric(), metric()
     wrong["boxes"] = wrong["boxes"] + 50
     together.update([wrong, right], [truth, truth])
-    apart.update([wrong], [truth])
-    apart.update([right], [truth])
+    separate.update([wrong], [truth])
+    separate.update([right], [truth])
     alone = metric()
     alone.update([{**x, "scores": x["scores"].double()} for x in (wrong, right)], [truth, truth])
-    assert together.compute()["map"] == apart.compute()["map"] == alone.compute()["map"]
+    assert together.compute()["map"] == separate.compute()["map"] == alone.compute()["map"]
     right["scores"] = right["scores"].long()
     with pytest.raises(ValueError, match=r"`scores in preds` .*int64"):
         metric().update([wrong, right], [truth, truth])
     with pytest.raises(ValueError, match="must not be of int64"):
-        apart.update([right], [truth])
+        separate.update([right], [truth])
 
 
 @pytest.mark.parametrize("label", [2**31 - 1, 2**31, 2**40, -(2**31), -(2**31) - 1])

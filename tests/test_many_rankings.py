@@ -1,4 +1,4 @@
-"""Every road to the hit curves of many rankings gives the same curve: the one counted item by item."""
+"""Every algorithm for the hit curves of many rankings gives the same curve: the one counted item by item."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ DTYPES = (*FLOATS, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint
 
 @pytest.fixture(autouse=True, params=["few", "many"])
 def few_or_many(request, monkeypatch):
-    """Rankings as few as those here have a road of their own where no scores tie; all are tested on the others too."""
+    """Rankings as few as these have an algorithm of their own where no scores tie; all run on others too."""
     if request.param == "many":
         monkeypatch.setattr(few_items, "FEW_ITEMS", 0)
 

@@ -125,9 +125,9 @@ def test_equal_values_have_no_spread(dtype, value, method):
         assert float(found.low) == float(found.high) == float(found.estimate)
         assert found.standard_error == 0
         assert found.method == method
-    apart = mean_interval(values + torch.tensor([0, 1, 0, 0, 1, 1, 0]) * value / 9, method=method)
-    assert not apart.reason
-    assert apart.standard_error > 0
+    different = mean_interval(values + torch.tensor([0, 1, 0, 0, 1, 1, 0]) * value / 9, method=method)
+    assert not different.reason
+    assert different.standard_error > 0
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_equal_differences_are_no_evidence_by_t(a, b):
     assert found.standard_error == 0
     assert "all differences are equal" in found.reason
     assert [found.p_values[test] for test in TESTS[1:]] == [1 / 8] * 3, "two of 16 patterns of signs"
-    apart = compare_queries(a, a - b * torch.tensor([1, 2, 1, 1]))
-    assert not apart.reason
-    assert apart.p_values["t"] > 0.001
-    assert apart.effect_size < 10
+    different = compare_queries(a, a - b * torch.tensor([1, 2, 1, 1]))
+    assert not different.reason
+    assert different.p_values["t"] > 0.001
+    assert different.effect_size < 10
 
 
 @pytest.mark.parametrize(("dtype", "least"), [(torch.float64, 1e-10), (torch.float32, 3e-6)])

@@ -95,10 +95,10 @@ class Convention:
         return interpolation.over_levels(curve, levels)
 
 
-_kept = cached.kept(Convention)
+_cached = cached.settings_cache(Convention)
 
 
 def convention(top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str) -> Convention:
     """The convention of these settings, checked once."""
-    make = Convention if isinstance(interpolation, Tensor) else _kept
+    make = Convention if isinstance(interpolation, Tensor) else _cached
     return make(top_k, denominator, interpolation, ties)

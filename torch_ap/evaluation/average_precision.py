@@ -58,7 +58,7 @@ class APSettings:
         return replace(self, thresholds=self.thresholds.to(device))
 
     def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
-        """Check a batch and lay it out; whatever is wrong with it is raised before anything has changed."""
+        """Check a batch, and bring it into the layout of the state; what is wrong is raised before that changes."""
         if weights is not None:
             self.validate_weights()
         return self.inputs.validate(preds, target, weights)
@@ -72,7 +72,7 @@ class APSettings:
             )
 
     def curve(self, validated: Batch) -> HitCurve:
-        """The hit curves of admitted items, one a column, or one of all of them for the micro average."""
+        """The hit curves of validated items, one a column, or one of all of them for the micro average."""
         if self.average == "micro":
             validated = _flat(validated)
         if self.thresholds is not None:
@@ -92,13 +92,13 @@ class APSettings:
         return hit_curve.from_bins(hits[:, :-1], items[:, :-1], n=items.sum(1), m=hits.sum(1))
 
     def value(self, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
-        """The AP under the convention, settled and averaged: 0-d, or (C,) for no average."""
-        if curve.weighted:  # in a compute group, or merged, they may have come in by another metric's door
+        """The AP under the convention, filled in and averaged: 0-d, or (C,) for no average."""
+        if curve.weighted:  # in a compute group, or merged, they may have come in by another metric's validation
             self.validate_weights()
         return self.averaged(self.convention(curve), curve, dtype, warn=warn)
 
     def averaged(self, each: Tensor, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
-        """A measure of each ranking, settled and averaged as AP is: 0-d, or (C,) for no average."""
+        """A measure of each ranking, filled in and averaged as AP is: 0-d, or (C,) for no average."""
         action, what = self.action_on_empty, "class" if self.inputs.classes else "label"
         each = averaging.fill_undefined(each, curve, action, warn=warn and self.empty_target_action is None, what=what)
         if self.inputs.width is None or self.average == "micro":
@@ -165,7 +165,7 @@ def inputs_and_thresholds(
     validate_args: bool = True,
     nan_strategy: str = "error",
 ) -> tuple[ClassificationInputs, Tensor | None]:
-    """The door, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must then lie.
+    """How batches come in, and the thresholds as a tensor; an int of them needs scores in [0, 1].
 
     ``name`` is the argument that gives the number of columns, ``width``; None for one ranking.
     """
@@ -179,7 +179,7 @@ def inputs_and_thresholds(
     return inputs, None if thresholds is None else bins.thresholds_from(thresholds)
 
 
-_inputs, _settings = cached.kept(ClassificationInputs), cached.kept(APSettings)
+_inputs, _settings = cached.settings_cache(ClassificationInputs), cached.settings_cache(APSettings)
 
 
 def settings_of(

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.inputs.detections import Columns, DetectionInputs, Images
-from torch_ap.matching.coco_report import ClassNames, Report
+from torch_ap.matching.coco import ClassNames, Report
 from torch_ap.matching.coco_settings import AreaRanges, OwnIoU, settings_of
 from torch_ap.matching.voc import voc_settings_of
 from torch_ap.rules.values import DETECTION_VALUE_RULES

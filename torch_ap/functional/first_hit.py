@@ -8,7 +8,7 @@ from torch_ap.evaluation.per_query import QuerySettings, each_query
 from torch_ap.rules.options import Ties
 from torch_ap.runtime import cached
 
-_first_hit = cached.kept(FirstHit)
+_first_hit = cached.settings_cache(FirstHit)
 
 
 def retrieval_hit_rate(

@@ -21,7 +21,7 @@ __all__ = [
     "retrieval_reciprocal_rank",
 ]
 
-_at_rank, _r_precision = cached.kept(AtRank), cached.kept(RPrecision)
+_at_rank, _r_precision = cached.settings_cache(AtRank), cached.settings_cache(RPrecision)
 
 
 def retrieval_average_precision(

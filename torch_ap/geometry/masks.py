@@ -187,8 +187,8 @@ def coco_pairs(
                 (side[0][rows] // height[g], (side[1][rows] - 1) // height[g])
                 for side, rows in zip(ends, (d, g), strict=True)
             ]
-            meets = (column[0][0] <= column[1][1]) & (column[1][0] <= column[0][1])
-            kept = (meets & (areas[0][d] > 0) & (areas[1][g] > 0)).nonzero().squeeze(1)
+            overlaps = (column[0][0] <= column[1][1]) & (column[1][0] <= column[0][1])
+            kept = (overlaps & (areas[0][d] > 0) & (areas[1][g] > 0)).nonzero().squeeze(1)
             d, g = d[kept], g[kept]
         inter = _intersections(d, g, detections, start[0], below)
         one = areas[0][d]
@@ -230,9 +230,9 @@ def _intersections(d: Tensor, g: Tensor, masks: tuple[Tensor, Tensor], start: Te
     """(P,) int64 pixels common to each pair: for each end of a run of one, the pixels of the other below it."""
     edges, lengths = masks
     out = torch.zeros_like(d)
-    through = lengths[d].cumsum(0)
-    total = int(through[-1]) if len(through) else 0
-    cuts = torch.searchsorted(through, torch.arange(0, total, _EDGES_A_CHUNK, device=d.device), right=True).tolist()
+    cumulative = lengths[d].cumsum(0)
+    total = int(cumulative[-1]) if len(cumulative) else 0
+    cuts = torch.searchsorted(cumulative, torch.arange(0, total, _EDGES_A_CHUNK, device=d.device), right=True).tolist()
     cuts = sorted({*cuts, 0, len(d)})
     for first, last in itertools.pairwise(cuts):
         offsets = segments.from_counts(lengths[d[first:last]])

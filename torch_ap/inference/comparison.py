@@ -168,7 +168,7 @@ def compare_checked(
     design: str,
     resampling: Resampling,
 ) -> Comparison:
-    """:func:`compare_rankings` of items that a door has checked; of plain AP only."""
+    """:func:`compare_rankings` of validated items; of plain AP only."""
     rules.level(level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)

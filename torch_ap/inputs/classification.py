@@ -1,4 +1,4 @@
-"""The door: one batch of predictions, checked, and laid out as rankings.
+"""Input validation of classification: one batch of predictions, checked, as rankings.
 
 Binary, multiclass and multilabel input each become scores of shape (N,) or (N, C) with one ranking a column; past this
 module nothing asks for the task.
@@ -37,12 +37,12 @@ class Batch(NamedTuple):
     broken: Tensor | None = None
 
 
-_FEW_IGNORED = 4  # one in so many items may be apart, and ranking them along costs less than picking the others
+_FEW_IGNORED = 4  # one in so many items may be ignored, and ranking them along costs less than picking the others
 
 
 @dataclass(frozen=True)
 class ClassificationInputs:
-    """How batches of one metric come in. The same door for every batch: nothing is decided by a batch's values.
+    """How batches of one metric come in. The same for every batch: nothing is decided by a batch's values.
 
     Attributes:
         width: None for one ranking of (N, ...) scores, else C, for (N, C, ...) scores.
@@ -94,7 +94,7 @@ class ClassificationInputs:
         return next(t for t in (torch.uint8, torch.int16, torch.int32) if torch.iinfo(t).max > self.top)
 
     def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
-        """Check a batch and lay it out; the tensors given are never written to."""
+        """Check a batch and bring it into the layout of the state; the tensors given are never written to."""
         if weights is None and self.plain:
             small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.unit_range)
             if small is not None:
@@ -136,7 +136,7 @@ class ClassificationInputs:
         return Batch(scores, target)
 
     def look_at(self, batch: Batch) -> Tensor | None:
-        """The rules about values, for a batch that was laid out elsewhere; returns and raises what they do."""
+        """The rules about values, for a batch that comes in that layout; returns and raises what they do."""
         ignored = ~counted(batch.target) if self.ignoring else None
         return self._check_values(*batch[:3], ignored) if self.check_values else None
 
@@ -219,7 +219,7 @@ def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> 
     """The hit curve of each ranking of a batch: one, or one a column.
 
     Args:
-        batch: as a door made it.
+        batch: as :meth:`ClassificationInputs.validate` made it.
         ignoring: whether items may be marked as ignored.
         keep_all_groups: keep tie groups without a hit as entries too.
     """

@@ -1,4 +1,4 @@
-"""The door of detection: images of detections and ground truths, checked, as flat columns.
+"""Input validation of detection: images of detections and ground truths, checked, as flat columns.
 
 Two forms come in: torchmetrics' lists of dicts, one an image; and the packed form, one dict whose tensors hold the rows
 of all images end to end, with ``counts``, rows an image. One form goes out: columns by the name of their state. A
@@ -59,7 +59,7 @@ class DetectionInputs:
         return (*names, "pair_ious") if "precomputed" in self.geometry else tuple(names)
 
     def validate(self, preds: Images, target: Images) -> tuple[Columns, Tensor | None]:
-        """Check images and lay them out; the tensors given are neither kept nor written to.
+        """Check images and make columns of them; the tensors given are neither kept nor written to.
 
         Returns:
             The columns; and None, or on an accelerator (R,) bool, the rules of ``VALUE_RULES`` that they break.
@@ -88,7 +88,7 @@ class DetectionInputs:
         return columns, self._broken(columns) if self.check_values else None
 
     def look_at(self, columns: Columns) -> Tensor | None:
-        """Check columns that were laid out elsewhere, as :meth:`validate` does those that it lays out.
+        """Check columns that come as such, as :meth:`validate` does those that it makes.
 
         Returns:
             As its second.

@@ -1,6 +1,6 @@
 """Detections and ground truths as flat columns, in the order in which detection is evaluated.
 
-A *group* is one category in one image: only inside it do detections and ground truths meet. Detections are ranked
+A *group* is one category in one image: only inside it are detections and ground truths compared. Detections are ranked
 within their category, by descending score, ties in the order of images and then of input, as COCO ranks them.
 """
 
@@ -133,17 +133,19 @@ def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pair
 
 
 def _chunks(candidates: Candidates) -> Iterator[tuple[Tensor, Tensor]]:
-    """Visitor and ground truth of every pair of one group, so many pairs at a time."""
-    through = candidates.width.cumsum(0)
-    size = _PAIRS_A_CHUNK.get(through.device.type, _PAIRS_A_CHUNK_ON_DEVICE)
-    total = int(through[-1]) if len(through) else 0
-    edges = torch.searchsorted(through, torch.arange(0, total, size, device=through.device), right=True).tolist()
-    edges = sorted({*edges, len(through)} - {0})
+    """Detection and ground truth of every pair of one group, so many pairs at a time."""
+    cumulative = candidates.width.cumsum(0)
+    size = _PAIRS_A_CHUNK.get(cumulative.device.type, _PAIRS_A_CHUNK_ON_DEVICE)
+    total = int(cumulative[-1]) if len(cumulative) else 0
+    edges = torch.searchsorted(cumulative, torch.arange(0, total, size, device=cumulative.device), right=True).tolist()
+    edges = sorted({*edges, len(cumulative)} - {0})
     last = 0
     for edge in edges:
         count = candidates.width[last:edge]
         detection = segments.repeat(torch.arange(last, edge, device=count.device), count)
-        begin = (through[last:edge] - count - (through[last - 1] if last else 0)).sub_(candidates.first[last:edge])
+        begin = (cumulative[last:edge] - count - (cumulative[last - 1] if last else 0)).sub_(
+            candidates.first[last:edge]
+        )
         truth = torch.arange(len(detection), device=count.device).sub_(segments.repeat(begin, count))
         yield detection, truth
         last = edge

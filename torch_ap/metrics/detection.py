@@ -10,11 +10,11 @@ from torch import Tensor
 
 from torch_ap.files import coco_conversion
 from torch_ap.functional.detection import BoxFormat, IoUType
-from torch_ap.inference.images.resampled_rankings import Interpolation
+from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images
 from torch_ap.matching import coco
+from torch_ap.matching.coco import ClassNames, Report, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_report import ClassNames, Report, per_class
 from torch_ap.matching.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.voc import VocSettings, voc_settings_of
@@ -257,7 +257,7 @@ class MeanAveragePrecision(UncertainImages):
     def _measured(self) -> CocoSettings:
         return self._settings
 
-    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Interpolation]:
+    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
         numbers = self._numbers(columns, iou_type, micro=self.average == "micro")
         return numbers.matches, numbers.levels
 
@@ -349,7 +349,7 @@ class VOCMeanAveragePrecision(UncertainImages):
     def _measured(self) -> VocSettings:
         return self._settings
 
-    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Interpolation]:
+    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
         self._check_iou_type(iou_type)
         return self._settings.match(columns)[1], self._settings.levels(columns["detection_scores"].device)
 

@@ -17,7 +17,7 @@ from torch_ap.inference.images.bootstrap import image_interval
 from torch_ap.inference.images.chance import chance_of_images
 from torch_ap.inference.images.comparison import compare_images
 from torch_ap.inference.images.from_detections import ranked_images
-from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inputs.detections import Columns
@@ -47,7 +47,7 @@ class UncertainImages(DetectionMetric):
         """All settings of the numbers."""
         raise NotImplementedError
 
-    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Interpolation]:
+    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
         """What matching finds in these images, and how AP is interpolated."""
         raise NotImplementedError
 
@@ -57,7 +57,7 @@ class UncertainImages(DetectionMetric):
     @contextmanager
     def _all_ranks(
         self, iou_type: str | None
-    ) -> Iterator[tuple[Columns, ResampledRankings, Interpolation, torch.dtype]]:
+    ) -> Iterator[tuple[Columns, ResampledRankings, InterpolationRule, torch.dtype]]:
         """Images of all ranks, their rankings, how AP is interpolated, and the dtype of the result."""
         with self._synced_columns() as columns:
             matches, interpolation = self._matched(columns, iou_type)

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from torch_ap.evaluation.per_query import Missing
 from torch_ap.evaluation.queries import MeasureSettings, PerQuery
-from torch_ap.inputs import judgements
-from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs
+from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs, judgements_by_query
 from torch_ap.inputs.query_rankings import Rankings, check_batch, rankings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.memoize import memoize
@@ -262,7 +261,7 @@ class QueryMetric(UncertainQueries):
     def _judgements_alone(self, num_relevant: dict[int, int]) -> QueryBatch:
         if self._accumulated()[_ROWS]:
             raise ValueError("`num_relevant` as a dict needs `indexes`, which name the queries; for rows give a tensor")
-        queries, counts = judgements.by_query(num_relevant, self.device)
+        queries, counts = judgements_by_query(num_relevant, self.device)
         empty = torch.empty(0, dtype=torch.int64, device=self.device)
         return QueryBatch(empty, empty, judged_queries=queries, judged_counts=counts)
 

@@ -22,7 +22,6 @@ from torch_ap.ranking.order import Array
 
 ITEMS_A_BLOCK = 1 << 24  # of columns that are transposed at once
 _LONG_COLUMN, _LONG_WIDE_COLUMN = 1 << 16, 1 << 11  # of scores of 32 bits at most, and of more
-_MANY_HITS = 8
 
 
 def from_scores(
@@ -160,10 +159,7 @@ def _packed(
 
 
 def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
-    """One ranking on CPU. Chunks are sorted unmerged, one a thread: counts from them add up.
-
-    Where hits are many, searching for them costs more than sorting, and one chunk is searched in half the time of two.
-    """
+    """One ranking on CPU. Chunks are sorted unmerged, one per thread: counts from them add up."""
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
     threads = order.workers(len(given))
     if threads == 1:
@@ -185,8 +181,6 @@ def _count_in_threads(given: Array, flags: Array, threads: int) -> tuple[tuple[A
     slices = order.slices(len(given), threads)
     with order.thread_pool(threads) as pool_map:
         hit_scores = np.concatenate(pool_map(lambda span: given[span][flags[span]], slices))
-        if len(hit_scores) * _MANY_HITS > len(given):
-            slices = [slice(None)]
         chunks = pool_map(
             lambda span: order.sort_in_place(hit_scores if span is None else given[span].copy()), [*slices, None]
         )

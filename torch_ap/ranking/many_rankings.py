@@ -93,7 +93,7 @@ def _of_packed(table: Array, flags: Array, lengths: Array, dtype: torch.dtype, m
     """The curves of rows, sorted as hit keys."""
     groups = _packed(table, flags)
     score = tie_groups.scores_of(groups.key, dtype)
-    return _curve(table, groups.hits, groups.above, groups.through, groups.counts, score, lengths, m)
+    return _curve(table, groups.hits, groups.above, groups.cumulative, groups.counts, score, lengths, m)
 
 
 def _of_hits(table: Array, hit_scores: Tensor, row: Array, lengths: Array, m: Tensor | None = None) -> HitCurve:
@@ -108,15 +108,15 @@ def _of_hits(table: Array, hit_scores: Tensor, row: Array, lengths: Array, m: Te
     """
     found = tie_groups.of_hits(hit_scores, torch.from_numpy(row), len(lengths))
     search = _compared if found.counts.max(initial=0) <= 1 else _searched
-    above, through = search(table, order.sortable(found.score).numpy(), found.counts)
-    return _curve(table, found.hits, above, through, found.counts, found.score, lengths, m)
+    above, cumulative = search(table, order.sortable(found.score).numpy(), found.counts)
+    return _curve(table, found.hits, above, cumulative, found.counts, found.score, lengths, m)
 
 
 def _curve(
     table: Array,
     hits: Array,
     above: Array,
-    through: Array,
+    cumulative: Array,
     counts: Array,
     score: Tensor,
     lengths: Array,
@@ -124,8 +124,8 @@ def _curve(
 ) -> HitCurve:
     """The curves; a group that ties with the fill of its row ends where its ranking does."""
     if len(lengths) and lengths.min() < table.shape[1]:
-        through = np.minimum(through, np.repeat(lengths, counts))
-    return tie_groups.curve_of(hits, above, through, counts, score, lengths, m)
+        cumulative = np.minimum(cumulative, np.repeat(lengths, counts))
+    return tie_groups.curve_of(hits, above, cumulative, counts, score, lengths, m)
 
 
 def _rows(given: Array, lengths: Array, width: int, lowest: float) -> Array:
@@ -176,17 +176,17 @@ def _of_any_order(scores: Array, relevant: Array, ranking: Array, lengths: Array
 
 def _compared(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
     """:func:`_searched` for one wanted score a row at most."""
-    above, through = np.empty((2, len(wanted)), np.int64)
+    above, cumulative = np.empty((2, len(wanted)), np.int64)
     offsets = np.append(0, counts.cumsum())
 
     def work(rows: slice) -> None:
         entries = slice(offsets[rows.start], offsets[rows.stop])
         block, score = table[rows][counts[rows] > 0], wanted[entries, None]
         above[entries] = np.count_nonzero(block > score, axis=1)
-        through[entries] = np.count_nonzero(block >= score, axis=1)
+        cumulative[entries] = np.count_nonzero(block >= score, axis=1)
 
     order.in_threads(work, _blocks(table), order.workers(table.size))
-    return above, through
+    return above, cumulative
 
 
 def _searched(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
@@ -197,7 +197,7 @@ def _searched(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]
         wanted: (E,) scores, by row.
         counts: (S,) how many of each row are wanted.
     """
-    above, through = np.empty((2, len(wanted)), np.int64)
+    above, cumulative = np.empty((2, len(wanted)), np.int64)
     offsets = np.append(0, counts.cumsum())
     width = table.shape[1]
     pitch = (1 << width.bit_length()) - 1  # one below a power of two, so that no step of a search leaves its row
@@ -210,10 +210,10 @@ def _searched(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]
         entries = slice(offsets[rows.start], offsets[rows.stop])
         start = np.repeat(np.arange(len(block)) * pitch, counts[rows])
         below, at_or_below = _equal_range_in_rows(block, start, wanted[entries])
-        above[entries], through[entries] = width - np.minimum(at_or_below, width), width - below
+        above[entries], cumulative[entries] = width - np.minimum(at_or_below, width), width - below
 
     order.in_threads(work, _blocks(table), order.workers(table.size))
-    return above, through
+    return above, cumulative
 
 
 def _equal_range_in_rows(ascending: Array, start: Array, wanted: Array) -> tuple[Array, Array]:

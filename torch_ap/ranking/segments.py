@@ -1,6 +1,6 @@
 """Many rankings laid end to end: a *segment* is one ranking, and offsets say where each begins and ends.
 
-``offsets`` has S + 1 entries, the first 0, the last the number of entries laid out; segment s is
+``offsets`` has S + 1 entries, the first 0, the last the number of entries; segment s is
 ``[offsets[s], offsets[s + 1])`` and may be empty.
 """
 
@@ -169,8 +169,8 @@ def cumulative(values: Tensor, offsets: Tensor) -> Tensor:
         return values.cumsum(0)
     segment = ids(offsets)
     if not values.is_floating_point():
-        through = torch.cat([values.new_zeros(1), values.cumsum(0)])
-        return through[1:] - through[offsets[:-1]][segment]
+        cumulative = torch.cat([values.new_zeros(1), values.cumsum(0)])
+        return cumulative[1:] - cumulative[offsets[:-1]][segment]
     place = torch.arange(len(values), device=values.device) - offsets[:-1][segment]
     longest = int(offsets.diff().max()) if len(values) else 0
     step = 1

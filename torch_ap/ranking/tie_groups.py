@@ -126,14 +126,14 @@ class Groups(NamedTuple):
     Attributes:
         hits: (E,) hits of each.
         above: (E,) items of its ranking above it.
-        through: (E,) items of its ranking down to its end.
+        cumulative: (E,) items of its ranking down to its end.
         key: (E,) the hit key of its hits, and once that is read, the key of their score.
         counts: (S,) groups of each ranking.
     """
 
     hits: Array
     above: Array
-    through: Array
+    cumulative: Array
     key: Array
     counts: Array
 
@@ -167,12 +167,12 @@ def of_sorted(packed: Array, starts: Array) -> Groups:
         top, last, key = places.take(first), places.take(bounds[1:] - 1), key.take(first)
         hits, counts = np.diff(bounds), np.diff(first.searchsorted(edges))
     start = np.repeat(starts[:-1], counts)
-    through = last + 1 - start
-    above = through - hits
+    cumulative = last + 1 - start
+    above = cumulative - hits
     tied = np.flatnonzero(packed.take(np.maximum(top - 1, 0)) == key - 1)
     if len(tied):  # misses of the same score, which end right before the first hit
         above[tied] = _first(packed, start[tied], top[tied], key[tied] - 1) - start[tied]
-    return Groups(hits, above, through, key, counts)
+    return Groups(hits, above, cumulative, key, counts)
 
 
 def _first(packed: Array, low: Array, high: Array, wanted: Array) -> Array:
@@ -232,12 +232,12 @@ def of_hits(scores: Tensor, ranking: Tensor, rankings: int) -> HitGroups:
 
 
 def curve_of(
-    hits: Array, above: Array, through: Array, counts: Array, score: Tensor, lengths: Array, m: Tensor | None
+    hits: Array, above: Array, cumulative: Array, counts: Array, score: Tensor, lengths: Array, m: Tensor | None
 ) -> HitCurve:
     """The hit curves.
 
     Args:
-        hits, above, through, counts: as of :class:`Groups`.
+        hits, above, cumulative, counts: as of :class:`Groups`.
         score: (E,) scores of the groups.
         lengths: (S,) items of each ranking.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
@@ -246,7 +246,7 @@ def curve_of(
     before = found[offsets]
     return hit_curve.of_arrays(
         hits=hits,
-        items=through - above,
+        items=cumulative - above,
         hits_above=found[:-1] - np.repeat(before[:-1], counts),
         items_above=above,
         score=score,

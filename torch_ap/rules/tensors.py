@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.rules.checks import whole
-from torch_ap.rules.messages import Plain, refuse
+from torch_ap.rules.messages import Plain, refuse, shown
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 SCORES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, *INTEGERS)
@@ -71,15 +71,16 @@ def integers(name: str, value: Tensor) -> None:
     if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
         refuse(name, "must be an integer tensor", value.dtype)
     if value.dtype == torch.uint64:
-        rule = f"must hold numbers that int64 holds (where all are below 2^63 give `{name}.long()`)"
-        refuse(name, rule, value.dtype)
+        given = Plain(f"{value.dtype}; where all of them are below 2^63 give `{name}.long()`")
+        refuse(name, "must be of a dtype whose numbers int64 holds", given)
 
 
-def shape(name: str, value: Tensor, allowed: Sequence[Sequence[int]], what: str = "") -> None:
-    """``value`` has one of the shapes."""
-    if value.shape not in [torch.Size(one) for one in allowed]:
+def shape(name: str, value: Tensor, allowed: Sequence[torch.Size], what: str = "", *, of: str = "") -> None:
+    """``value`` has one of the shapes, which may be that ``of`` another argument."""
+    if value.shape not in allowed:
         choices = " or ".join(str(tuple(one)) for one in allowed)
-        refuse(name, f"must have shape {choices}{what}", Plain(tuple(value.shape)))
+        known = f"the shape of `{of}`, {choices}" if of else f"shape {choices}"
+        refuse(name, f"must have {known}{what}", Plain(tuple(value.shape)))
 
 
 def weights_form(value: Any, shapes: Sequence[torch.Size]) -> None:
@@ -94,7 +95,7 @@ def indexes(value: Any, preds: Tensor) -> None:
     """Integers of the shape of ``preds``."""
     tensor("indexes", value, hint=" or None")
     integers("indexes", value)
-    shape("indexes", value, [preds.shape], ", that of `preds`; (Q, D) rows need none")
+    shape("indexes", value, [preds.shape], of="preds")
 
 
 def mask(value: Any, preds: Tensor) -> None:
@@ -102,7 +103,7 @@ def mask(value: Any, preds: Tensor) -> None:
     tensor("mask", value, hint=" or None")
     if value.dtype != torch.bool:
         refuse("mask", "must be a bool tensor", value.dtype)
-    shape("mask", value, [preds.shape], ", that of `preds`")
+    shape("mask", value, [preds.shape], of="preds")
 
 
 def same_shape(preds: Tensor, target: Tensor) -> None:
@@ -150,7 +151,8 @@ def counts_by_query(value: Mapping[Any, Any]) -> tuple[list[int], list[int]]:
         if query is None:
             refuse("num_relevant", "must have int queries as keys, from -2^63 to 2^63 - 1", key)
         if relevant is None or relevant < 0:
-            refuse("num_relevant", f"must hold ints of at least 0 and below 2^63, not so for query {query}", m)
+            given = Plain(f"{shown(m)} for query {query}")
+            refuse("num_relevant", "must hold ints of at least 0 and below 2^63", given)
         queries.append(query)
         counts.append(relevant)
     return queries, counts

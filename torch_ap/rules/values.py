@@ -97,7 +97,7 @@ RULES = (
     Rule("weights", "must be finite, not negative and at most 1e288", low=0, high=MOST_WEIGHT),
     Rule(
         "preds",
-        "must lie in [0, 1] where `thresholds` is an int, which lays them out over [0, 1]; give "
+        "must lie in [0, 1] where `thresholds` is an int, which spaces them evenly over [0, 1]; give "
         "`normalization='sigmoid'` (or 'softmax'), or the thresholds themselves",
         low=0,
         high=1,

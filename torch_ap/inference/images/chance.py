@@ -14,14 +14,14 @@ from torch import Tensor
 from torch_ap.curve.interpolation import needed_hits
 from torch_ap.inference import rules
 from torch_ap.inference.images.bootstrap import size_of
-from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings, envelope, lift_of
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings, envelope, lift_of
 from torch_ap.inference.random_ranking import expected_average_precision
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.ranking import order, segments
 
 
 def chance_of_images(
-    ranked: ResampledRankings, *, interpolation: Interpolation = None, resampling: Resampling | None = None
+    ranked: ResampledRankings, *, interpolation: InterpolationRule = None, resampling: Resampling | None = None
 ) -> Tensor:
     r"""The mean over all orders of the items of each list, of mean AP over the rankings that have something to find.
 
@@ -62,7 +62,7 @@ class Shuffles:
         expected: 0-d float64, the mean of the mean plain AP over all orders.
     """
 
-    def __init__(self, ranked: ResampledRankings, interpolation: Interpolation) -> None:
+    def __init__(self, ranked: ResampledRankings, interpolation: InterpolationRule) -> None:
         self.ranked, self.interpolation = ranked, interpolation
         self.items, lists = len(ranked.image), len(ranked.offsets) - 1
         self.bits = 63 - self.items.bit_length() - lists.bit_length()
@@ -90,8 +90,8 @@ class Shuffles:
 
     def _plain(self) -> Tensor:
         """(S,) E(AP) of each ranking: its items in random order."""
-        through = segments.from_counts(self._counted)[self.ranked.offsets]
-        n, hits = through.diff()[self.ranked.ranking_list] + self._change, self._edges.diff()
+        cumulative = segments.from_counts(self._counted)[self.ranked.offsets]
+        n, hits = cumulative.diff()[self.ranked.ranking_list] + self._change, self._edges.diff()
         total = expected_average_precision(n.clamp(min=1), hits, denominator="relevant") * hits
         return torch.where(hits > 0, total, 0) / self._m
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.comparison import Comparison, described
 from torch_ap.inference.images.bootstrap import image_replicates
-from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.rounding import SAME_OF_IMAGES
 from torch_ap.rules import checks
@@ -24,7 +24,7 @@ def compare_images(
     *,
     level: float = 0.95,
     method: str = "bootstrap-percentile",
-    interpolation: Interpolation = None,
+    interpolation: InterpolationRule = None,
     resampling: Resampling | None = None,
 ) -> Comparison:
     """The difference of two systems' mean AP, by the bootstrap over images: both see the same resamples.

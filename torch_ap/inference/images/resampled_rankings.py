@@ -18,7 +18,7 @@ from torch_ap.ranking.order import Array
 
 Values = TypeVar("Values", Tensor, Array)
 # recall levels of interpolated AP, the area under the interpolated curve, or the plain sum
-Interpolation: TypeAlias = Tensor | Literal["all-points"] | None
+InterpolationRule: TypeAlias = Tensor | Literal["all-points"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class ResampledRankings:
     relevant_list: Tensor
     images: int
 
-    def average_precision(self, weights: Tensor, interpolation: Interpolation = None) -> Tensor:
+    def average_precision(self, weights: Tensor, interpolation: InterpolationRule = None) -> Tensor:
         """AP of each ranking when each image occurs so many times.
 
         Args:
@@ -68,8 +68,8 @@ class ResampledRankings:
         hits, running, items = self._cumulative(weights)
         m = self.relevant(weights)
         start = running[:, self.event_offsets[:-1]]
-        through = running[:, 1:] - start[:, segments.ids(self.event_offsets)]
-        precision = torch.where(through > 0, through.to(torch.float64) / items, 0)
+        cumulative = running[:, 1:] - start[:, segments.ids(self.event_offsets)]
+        precision = torch.where(cumulative > 0, cumulative.to(torch.float64) / items, 0)
         if isinstance(interpolation, Tensor):
             return self._at_levels(running, precision, m, interpolation)
         height = precision if interpolation is None else envelope(precision, lift_of(self.event_offsets))
@@ -114,7 +114,7 @@ class ResampledAP:
         interpolation: as for :meth:`ResampledRankings.average_precision`.
     """
 
-    def __init__(self, ranked: ResampledRankings, interpolation: Interpolation) -> None:
+    def __init__(self, ranked: ResampledRankings, interpolation: InterpolationRule) -> None:
         self._ranked = ranked
         self._interpolated = interpolation is not None
         self._levels: Array | None = interpolation.double().numpy() if isinstance(interpolation, Tensor) else None
@@ -156,9 +156,9 @@ class ResampledAP:
         ).astype(np.int64)[self._lists]
         times = weights[self._hit_image]
         running = segments.from_zero(times)
-        through = running[1:] - np.repeat(running[self._edges[:-1]], self._sizes)
+        cumulative = running[1:] - np.repeat(running[self._edges[:-1]], self._sizes)
         items = self._items(weights)
-        precision = np.divide(through, items, out=np.zeros(len(items)), where=through > 0)
+        precision = np.divide(cumulative, items, out=np.zeros(len(items)), where=cumulative > 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             height = envelope(precision, self._lift) if self._interpolated else precision
             if self._levels is None:
