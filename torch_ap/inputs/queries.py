@@ -223,7 +223,7 @@ def _of_rows(num_relevant: Any, rows: int) -> Tensor:
 
 def _of_one(num_relevant: Any, device: torch.device) -> Tensor:
     if not isinstance(num_relevant, Tensor):
-        return torch.tensor([checks.count("num_relevant` of one ranking", num_relevant)], device=device)
+        return torch.tensor([checks.count("num_relevant", num_relevant, "one ranking")], device=device)
     shape = torch.Size([1] if num_relevant.ndim else [])
     tensors.counts(num_relevant, shape, "or be an int, for one ranking")
     return num_relevant.reshape(1).to(torch.int64, copy=True)

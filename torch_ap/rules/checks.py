@@ -149,11 +149,11 @@ def threshold(value: Any) -> None:
         refuse("threshold", "must be a number other than NaN, or a tensor of them", value)
 
 
-def count(name: str, value: Any) -> int:
-    """What can index a list, as an int: from 0 to 2^63 - 1."""
+def count(name: str, value: Any, of: str) -> int:
+    """What can index a list, as an int: from 0 to 2^63 - 1; the message says ``of`` what it is the number."""
     found = whole(value)
     if found is None or found < 0:
-        refuse(name, "must be an int from 0 to 2^63 - 1 or None", value)
+        refuse(name, f"of {of} must be an int from 0 to 2^63 - 1 or None", value)
     return found
 
 
