@@ -24,8 +24,8 @@ import torch.distributed as dist
 
 from benchmarks.detection_scenes import Scenes, dense, like_coco
 from benchmarks.timing import by_turns, head, machine, once, parser, row
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
-from torch_ap.metrics.detection import MeanAveragePrecision
 
 PEERS = ["faster-coco-eval", "pycocotools"]
 METRICS = ["torchmetrics, faster-coco-eval", "torchmetrics, pycocotools"]

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from benchmarks.detection_scenes import like_coco
 from benchmarks.timing import by_turns, head, in_ms, machine, once, parser, row
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional import binary_average_precision, multilabel_average_precision
-from torch_ap.inference import Resampling, average_precision_interval, compare_rankings
-from torch_ap.metrics.detection import MeanAveragePrecision
+from torch_ap.inference import average_precision_interval, compare_rankings
 
 _LOOPS = 20
 
@@ -66,7 +66,7 @@ def bootstraps(size: int, rounds: int) -> None:
         preds, target = scores(size, rate)
         ours = partial(
             average_precision_interval, preds, target, method="bootstrap-percentile", design="stratified",
-            resampling=Resampling(1000),
+            n_resamples=1000,
         )  # fmt: skip
         seconds = by_turns({"ours": ours, "theirs": partial(scikit_learn_loop, preds, target)}, min(rounds, 2))
         theirs = seconds["theirs"] * 1000 / _LOOPS
@@ -101,13 +101,13 @@ def images(count: int, replicates: int) -> None:
     metric.update(scenes.preds, scenes.target)
     noise = 0.1 * torch.randn(len(scenes.preds["scores"]))
     other.update(scenes.preds | {"scores": scenes.preds["scores"] + noise}, scenes.target)
-    how = Resampling(replicates)
+    how: dict[str, Any] = {"n_resamples": replicates}
     seconds = once(
         {
             "run": metric.compute,
-            "bootstrap": partial(metric.confidence_interval, resampling=how),
-            "comparison": partial(metric.compare, other, resampling=how),
-            "chance": partial(metric.baseline, resampling=how),
+            "bootstrap": partial(metric.confidence_interval, **how),
+            "comparison": partial(metric.compare, other, **how),
+            "chance": partial(metric.chance_level, **how),
         }
     )
     print(f"\n### Bootstrap over {count:,} images, {len(scenes.preds['labels']):,} detections\n")

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.files.trec import read_run
-from torch_ap.functional.retrieval import retrieval_average_precision
-from torch_ap.metrics.retrieval import RetrievalMAP
+from torch_ap.functional import retrieval_average_precision
+from torch_ap.retrieval import RetrievalMAP
 
 SHAPES = ((7000, 100, 0.1), (1000, 1000, 0.1), (7000, 1000, 0.002))
 PEERS = ("torchmetrics", "pytrec_eval", "ranx", "sklearn")

@@ -50,7 +50,7 @@ def main() -> None:
         axis.fill_between(recall, band.low, band.high, alpha=0.2, color=line.get_color(), linewidth=0)
 
     first, second = metrics.values()
-    chance = float(first.baseline())
+    chance = float(first.chance_level())
     gap = first.compare(second)
     said = f"difference {gap.difference:.4f}, 95% interval {gap.low:.4f} to {gap.high:.4f}, p = {gap.p_value:.2g}"
     print(f"{len(target)} images, {int(target.sum())} of them an 8; chance gives {chance:.4f}")

@@ -10,7 +10,7 @@ Run: python examples/evaluate_detector.py  (the picture needs the extra `plot`)
 import torch
 from torch import Tensor, nn
 
-from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 
 NAMES = ["cat", "dog", "bird"]
 Images = list[dict[str, Tensor]]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import MetricCollection
 
-from torch_ap.metrics.retrieval import RetrievalMAP, RetrievalPrecision
+from torch_ap.retrieval import RetrievalMAP, RetrievalPrecision
 
 TOPICS, WORDS_A_TOPIC, COMMON, DOCUMENTS, QUERIES, WORDS = 20, 12, 200, 1000, 1000, 30
 EPOCHS = 8

@@ -15,6 +15,9 @@ import torch_ap
 from tests import cases
 from tests.oracles_detection import random_scene, to_voc
 from torch_ap import functional, inference
+from torch_ap.functional import ragged
+from torch_ap.inference import hits as hits_of_chance
+from torch_ap.inference import posteriors, published
 
 Arguments = dict[str, Any]
 Draw = Callable[[int, Generator], Arguments]  # about how many items, and the source of the numbers
@@ -327,7 +330,7 @@ def nothing(_size, _generator):
     return {}
 
 
-few = inference.Resampling(20)
+few = {"n_resamples": 20}
 
 FUNCTIONS: dict[str, Row] = {
     **{name: Row(case.function, pair(case.make), case.settings) for name, case in cases.CASES.items()},
@@ -376,7 +379,7 @@ FUNCTIONS: dict[str, Row] = {
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
     "voc": Row(functional.voc_mean_average_precision, voc_images),
     "box_iou": Row(functional.box_iou, two_sets_of_boxes),
-    "ragged_box_iou": Row(functional.ragged_box_iou, ragged_boxes),
+    "ragged_box_iou": Row(ragged.ragged_box_iou, ragged_boxes),
     "match_coco": Row(functional.match_coco, pairs_to_match),
     "match_voc": Row(functional.match_voc, pairs_to_match),
 }
@@ -386,26 +389,34 @@ INFERENCE: dict[str, Row] = {
     "average_precision_interval_classes": Row(
         inference.average_precision_interval,
         pair(cases.multilabel),
-        {"method": "bootstrap-logit", "resampling": few, "average": "macro"},
+        {"method": "bootstrap-logit", **few, "average": "macro"},
     ),
-    "chance_test": Row(inference.chance_test, pair(cases.binary), {"resampling": few}),
-    "compare_decisions": Row(inference.compare_decisions, decisions, {"resampling": few}),
+    "chance_level": Row(inference.chance_level, pair(cases.multilabel), {"average": "macro"}),
+    "chance_test": Row(inference.chance_test, pair(cases.binary), few),
+    "compare_decisions": Row(inference.compare_decisions, decisions, few),
     "compare_several_rankings": Row(inference.compare_several_rankings, several_systems),
     "compare_splits": Row(inference.compare_splits, two_values, {"n_train": 90, "n_test": 10}),
     "reported_average_precision_interval": Row(
         inference.reported_average_precision_interval, nothing, {"average_precision": 0.3, "m": 40}
     ),
-    "compare_queries": Row(inference.compare_queries, two_values, {"resampling": few}),
+    "compare_queries": Row(inference.compare_queries, two_values, few),
     "compare_rankings": Row(inference.compare_rankings, two_systems),
     "compare_systems": Row(inference.compare_systems, systems),
-    "f_beta_posterior": Row(inference.f_beta_posterior, nothing, {"tp": 3, "fp": 2, "fn": 1}),
+    "f_beta_posterior": Row(posteriors.f_beta_posterior, nothing, {"tp": 3, "fp": 2, "fn": 1}),
+    "joint_rank_probability": Row(
+        hits_of_chance.joint_rank_probability, nothing, {"n": 8, "m": 3, "first": (1, 2), "second": (2, 4)}
+    ),
     "mean_interval": Row(inference.mean_interval, values),
+    "normal_average_precision": Row(published.normal_average_precision, pair(cases.binary)),
+    "normal_precision": Row(published.normal_precision, nothing, {"n": 20, "m": 5, "t": 4}),
+    "normal_recall": Row(published.normal_recall, nothing, {"n": 20, "m": 5, "t": 4}),
     "precision_at_k_interval": Row(inference.precision_at_k_interval, pair(cases.binary), {"k": 5}),
-    "precision_band": Row(inference.precision_band, pair(cases.binary), {"resampling": few}),
-    "precision_posterior": Row(inference.precision_posterior, nothing, {"tp": 3, "fp": 2}),
-    "probability_better": Row(inference.probability_better, nothing, {"wins": 5, "losses": 2}),
+    "precision_band": Row(inference.precision_band, pair(cases.binary), few),
+    "precision_posterior": Row(posteriors.precision_posterior, nothing, {"tp": 3, "fp": 2}),
+    "probability_better": Row(posteriors.probability_better, nothing, {"wins": 5, "losses": 2}),
     "proportion_interval": Row(inference.proportion_interval, nothing, {"successes": 3, "trials": 9}),
     "random_average_precision": Row(inference.random_average_precision, nothing, {"n": 20, "m": 5}),
+    "rank_probability": Row(hits_of_chance.rank_probability, nothing, {"n": 8, "m": 3, "hit": 1, "rank": 2}),
     "recall_at_k_interval": Row(inference.recall_at_k_interval, pair(cases.binary), {"k": 5}),
-    "recall_posterior": Row(inference.recall_posterior, nothing, {"tp": 3, "fn": 1}),
+    "recall_posterior": Row(posteriors.recall_posterior, nothing, {"tp": 3, "fn": 1}),
 }

@@ -82,7 +82,10 @@ def test_the_measured_coverage_is_that_of_the_public_functions(n, k):
             (precision_at_k_interval, together.precision(0.9, design)),
             (recall_at_k_interval, together.recall(0.9, design)),
         ):
-            single = [interval(s, y.long(), k, level=0.9, design=design) for s, y in zip(preds, target, strict=True)]
+            single = [
+                interval(s, y.long(), k, confidence_level=0.9, design=design)
+                for s, y in zip(preds, target, strict=True)
+            ]
             torch.testing.assert_close(many.low, torch.stack([one.low for one in single]))
             torch.testing.assert_close(many.high, torch.stack([one.high for one in single]))
 
@@ -130,7 +133,7 @@ def test_edges_have_a_defined_answer():
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.5, 0.95]))
 def test_proportions_equal_scipys(counts, level):
     for method, name in (("wilson", "wilson"), ("clopper-pearson", "exact")):
-        found = proportion_interval(*counts, level=level, method=method)
+        found = proportion_interval(*counts, confidence_level=level, method=method)
         wanted = stats.binomtest(*counts).proportion_ci(level, method=name)
         assert (float(found.low), float(found.high)) == pytest.approx((wanted.low, wanted.high), abs=1e-10)
     assert math.isnan(proportion_interval(0, 0).low)
@@ -152,8 +155,8 @@ def test_bad_arguments_are_refused_by_name():
             recall_at_k_interval(preds, target, k)
     with pytest.raises(ValueError, match="`design`"):
         precision_at_k_interval(preds, target, 3, design="random")
-    with pytest.raises(ValueError, match="`level`"):
-        precision_at_k_interval(preds, target, 3, level=0)
+    with pytest.raises(ValueError, match="`confidence_level`"):
+        precision_at_k_interval(preds, target, 3, confidence_level=0)
     with pytest.raises(ValueError, match="`successes`"):
         proportion_interval(3, 2)
     with pytest.raises(ValueError, match="`method`"):

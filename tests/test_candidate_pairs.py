@@ -7,10 +7,10 @@ from torchmetrics import MetricCollection
 
 from tests.oracles_detection import packed, random_scene, to_voc
 from torch_ap.curve.average_precision import average_precision
+from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 from torch_ap.matching import candidate_pairs
 from torch_ap.matching.assignment import Cells
-from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.ranking import hit_curve, order, segments
 
 

@@ -13,20 +13,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import oracles_inference as oracles
+from torch_ap import Convention, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.functional import binary_average_precision
-from torch_ap.inference import Resampling
-from torch_ap.inference.chance import (
-    RandomHits,
-    chance_test,
-    exact_distribution,
-    expected_average_precision,
-    joint_rank_probability,
-    normal_average_precision,
-    normal_precision,
-    normal_recall,
-    random_average_precision,
-    rank_probability,
-)
+from torch_ap.inference import chance_level, chance_test, random_average_precision
+from torch_ap.inference.exact_distribution import exact_distribution
+from torch_ap.inference.hits import RandomHits, joint_rank_probability, rank_probability
+from torch_ap.inference.published import normal_average_precision, normal_precision, normal_recall
+from torch_ap.inference.random_ranking import expected_average_precision
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "inference_reference.json").read_text())
 sizes = st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
@@ -87,9 +80,9 @@ def test_distribution_has_the_closed_moments(n, m):
     law, chance = exact_distribution(n, m), random_average_precision(n, m)
     mean = float((law.values * law.probabilities).sum())
     assert law.total == math.comb(n, m) == int(law.counts.sum())
-    assert mean == pytest.approx(chance.mean, rel=1e-12)
+    assert mean == pytest.approx(float(chance.mean), rel=1e-12)
     variance = float(((law.values - mean) ** 2 * law.probabilities).sum())
-    assert variance == pytest.approx(chance.variance, rel=1e-9, abs=1e-30)
+    assert variance == pytest.approx(float(chance.variance), rel=1e-9, abs=1e-30)
 
 
 def test_moments_at_a_billion():
@@ -111,10 +104,9 @@ def test_lists_only_what_is_feasible():
 
 def test_seed_table():
     chance = random_average_precision(3000, 245)
-    assert round(chance.mean, 10) == 0.0839889109
-    assert round(chance.standard_deviation, 10) == 0.0056134508
-    assert round(chance.mean, 5) == 0.08399
-    assert round(chance.standard_deviation, 5) == 0.00561
+    mean, deviation = float(chance.mean), float(chance.standard_deviation)
+    assert (round(mean, 10), round(deviation, 10)) == (0.0839889109, 0.0056134508)
+    assert (round(mean, 5), round(deviation, 5)) == (0.08399, 0.00561)
     assert round(245 / 3001, 5) == 0.08164  # what the table prints in brackets
     table = {50: (0.01680, 0.00791), 100: (0.03341, 0.01108), 245: (0.08168, 0.01682), 500: (0.16675, 0.02289),
              1500: (0.49948, 0.03052), 2500: (0.83296, 0.02290)}  # fmt: skip
@@ -243,10 +235,10 @@ def test_exact_p_is_the_share_of_permutations(drawn):
 def test_the_least_p_of_permutations_is_said_to_be():
     preds = torch.arange(400, 0, -1.0)
     perfect, none = (preds > 380).long(), (preds % 2 == 1).long()
-    found = chance_test(preds, perfect, resampling=Resampling(99))
+    found = chance_test(preds, perfect, n_resamples=99)
     assert found.p_value == 0.01
     assert found.reason == "p_value is the least that 99 permutations can give"
-    assert chance_test(preds, none, resampling=Resampling(99)).reason == ""
+    assert chance_test(preds, none, n_resamples=99).reason == ""
 
 
 @pytest.mark.parametrize("scores", [[3, 3, 2, 2, 2, 1, 0, 0], [1] * 8, [8, 7, 6, 5, 4, 3, 2, 1]])
@@ -254,21 +246,19 @@ def test_permutation_keeps_ties(scores):
     target = [1, 0, 1, 1, 0, 0, 0, 0]
     values = [oracles.grouped(scores, y) for y in oracles.rankings(8, 3)]
     ap = oracles.grouped(scores, target)
-    found = chance_test(
-        torch.tensor(scores).float(), tensor(target), method="permutation", resampling=Resampling(20000)
-    )
+    found = chance_test(torch.tensor(scores).float(), tensor(target), method="permutation", n_resamples=20000)
     mean, variance = (float(x) for x in oracles.moments(values))
     p = sum(v >= ap for v in values) / len(values)
-    assert found.expected == pytest.approx(mean, rel=1e-13)
+    assert found.chance_level == pytest.approx(mean, rel=1e-13)
     assert found.standard_deviation == pytest.approx(math.sqrt(variance), rel=1e-13)
     assert found.p_value == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 20000) + 1e-4)
 
 
 def test_permutation_counts_the_observed_order():
     preds, target = torch.arange(300, 0, -1.0), (torch.arange(300) < 30).long()
-    found = chance_test(preds, target, resampling=Resampling(99))
+    found = chance_test(preds, target, n_resamples=99)
     assert (found.method, found.p_value) == ("permutation", 0.01)
-    again = chance_test(preds.flip(0), target, resampling=Resampling(99, chunk=1))
+    again = chance_test(preds.flip(0), target, n_resamples=99, batch=1)
     assert again.p_value == 1
 
 
@@ -277,11 +267,9 @@ def test_permutation_repeats_under_a_generator():
     preds, target = torch.randn(200), (torch.rand(200) < 0.3).long()
 
     def p(seed, **how):
-        return chance_test(
-            preds, target, resampling=Resampling(200, generator=torch.Generator().manual_seed(seed), **how)
-        ).p_value
+        return chance_test(preds, target, n_resamples=200, generator=torch.Generator().manual_seed(seed), **how).p_value
 
-    assert p(1) == p(1) == p(1, chunk=10)
+    assert p(1) == p(1) == p(1, batch=10)
     assert len({p(seed) for seed in range(5)}) > 1
 
 
@@ -289,14 +277,14 @@ def test_scipys_permutation_test_agrees():
     torch.manual_seed(3)
     target = (torch.rand(60) < 0.3).long()
     preds = torch.randn(60) + target * 0.4
-    found = chance_test(preds, target, resampling=Resampling(4000))
+    found = chance_test(preds, target, n_resamples=4000)
     peer = stats.permutation_test(
         (target.numpy(),), lambda y: float(binary_average_precision(preds, torch.from_numpy(y))),
         permutation_type="pairings", n_resamples=2000, alternative="greater", random_state=np.random.default_rng(0),
         vectorized=False,
     )  # fmt: skip
     assert found.p_value == pytest.approx(peer.pvalue, abs=0.035)
-    assert chance_test(preds, target, method="lognormal").p_value == pytest.approx(found.p_value, abs=0.03)
+    assert chance_test(preds, target, method="lognormal").p_value == pytest.approx(float(found.p_value), abs=0.03)
 
 
 def test_lognormal_has_its_stated_size_and_the_normal_law_does_not():
@@ -332,7 +320,7 @@ def test_normal_laws_cover_what_they_say(n, m, t, wanted):
     chances = stats.hypergeom(n, m, t).pmf(h)
     for level, share in zip((0.8, 0.95), wanted, strict=True):
         for law, values in ((normal_recall(n, m, t), h / m), (normal_precision(n, m, t), h / t)):
-            near = np.abs(values - law.mean) <= stats.norm.ppf((1 + level) / 2) * law.standard_deviation
+            near = np.abs(values - float(law.mean)) <= stats.norm.ppf((1 + level) / 2) * float(law.standard_deviation)
             assert round(100 * chances[near].sum(), 1) == share
     assert all(f"{x}" in " ".join(normal_recall.__doc__.split()) for x in wanted)
 
@@ -407,8 +395,6 @@ def test_bad_arguments_are_refused_by_name():
         exact_distribution(5, 2, 0)
     with pytest.raises(ValueError, match="`m`"):
         exact_distribution(2, 5)
-    with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
-        chance_test(torch.arange(4), tensor([1, 0, 0, 0]), resampling=100)
     with pytest.raises(ValueError, match="`hit`"):
         rank_probability(5, 2, 3, 4)
     with pytest.raises(ValueError, match="`second`"):
@@ -427,7 +413,62 @@ def test_on_cuda(spread):
     torch.manual_seed(0)
     target = (torch.rand(500) < 0.2).long()
     preds = (torch.randn(500, dtype=torch.float64) + target * 0.2).mul(spread).round()
-    here = chance_test(preds, target, resampling=Resampling(2000))
-    there = chance_test(preds.cuda(), target.cuda(), resampling=Resampling(2000))
-    assert there.p_value == pytest.approx(here.p_value, abs=0.05)
-    assert there.expected == pytest.approx(here.expected, rel=1e-12)
+    here = chance_test(preds, target, n_resamples=2000)
+    there = chance_test(preds.cuda(), target.cuda(), n_resamples=2000).to("cpu")
+    assert there.p_value == pytest.approx(float(here.p_value), abs=0.05)
+    assert there.chance_level == pytest.approx(float(here.chance_level), rel=1e-12)
+
+
+# -- the chance level as a function
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(1, 6), st.data())
+@settings(deadline=None, max_examples=60)
+def test_chance_level_is_the_mean_over_all_orders_of_the_labels(scores, hits, data):
+    target = [1] * min(hits, len(scores)) + [0] * max(0, len(scores) - hits)
+    how = data.draw(
+        st.sampled_from([{}, {"ties": "expected"}, {"top_k": 2}, {"top_k": 2, "denominator": "relevant"}, {"top_k": 9}])
+    )
+    preds = torch.tensor(scores, dtype=torch.float64)
+    every = [binary_average_precision(preds, tensor(y), **how) for y in set(itertools.permutations(target))]
+    found = chance_level(preds, tensor(target), **how)
+    assert found.dtype == torch.float64
+    assert float(found) == pytest.approx(float(torch.stack(every).mean()), rel=1e-12)
+
+
+def test_chance_level_of_classes_and_labels_is_that_of_the_metrics():
+    generator = torch.Generator().manual_seed(3)
+    preds = torch.rand(40, 3, generator=generator).mul(8).round() / 8
+    labels = (torch.rand(40, 3, generator=generator) < 0.3).long()
+    classes = torch.randint(3, (40,), generator=generator)
+    for average in ("none", "macro", "weighted", "micro"):
+        metric = MultilabelAveragePrecision(3, average=average, top_k=7)
+        metric.update(preds.double(), labels)
+        found = chance_level(preds, labels, average=average, convention=Convention(top_k=7))
+        assert torch.equal(found, metric.chance_level())
+        assert torch.equal(found, chance_level(preds, labels, average=average, top_k=7))
+    rows = preds / preds.sum(1, keepdim=True)
+    metric = MulticlassAveragePrecision(3)
+    metric.update(rows.double(), classes)
+    found = chance_level(rows.double(), classes, average="macro")
+    assert torch.equal(found, metric.chance_level())
+    each = chance_level(rows.double(), classes)
+    assert float(found) == pytest.approx(float(each.mean()))
+    n, m = torch.full((3,), 40), torch.bincount(classes)
+    smooth = torch.rand(40, 3, generator=generator, dtype=torch.float64)
+    assert chance_level(smooth, classes).tolist() == pytest.approx(expected_average_precision(n, m).tolist())
+
+
+def test_chance_level_without_hits_and_what_it_refuses():
+    preds, none = torch.rand(4), torch.zeros(4).long()
+    assert chance_level(preds, none) == 0
+    assert chance_level(preds, none, empty_target_action="nan").isnan()
+    assert chance_level(preds, none + 1) == 1
+    for how in ({"interpolation": "101-point"}, {"top_k": 2, "denominator": "found"}, {"ties": "none"}, {"top_k": 0}):
+        name = "denominator" if "denominator" in how else next(iter(how))
+        with pytest.raises(ValueError, match=f"`{name}"):
+            chance_level(preds, none, **how)
+    with pytest.raises(ValueError, match=r"`top_k` .*`convention`"):
+        chance_level(preds, none, top_k=2, convention=Convention())
+    with pytest.raises(ValueError, match="NaN"):
+        chance_level(preds * torch.nan, none)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from torch_ap.cli.compare_runs import DIFFERENCES, RATIOS, compared, comparisons, tables
+from torch_ap.cli.compare_runs import DIFFERENCES, RATIOS, Settings, compared, comparisons, tables
 from torch_ap.cli.main import main
 from torch_ap.files.report import Result
 
@@ -21,13 +21,13 @@ def result(values, names="abcdefgh", geometric=False):
 
 def test_queries_are_paired_by_name():
     first, other = result([0.1, 0.5, 0.9, 0.4]), result([0.8, 0.5, 0.7], "dbc")
-    found = compared(first, other)
-    assert found.queries == 3
+    found = compared(other, first, Settings())
+    assert {x.queries for x in found.values()} == {3}
     wanted = stats.ttest_rel([0.8, 0.5, 0.7], [0.4, 0.5, 0.9])
-    assert found.p_values["t"] == pytest.approx(wanted.pvalue)
+    assert found["t"].p_value == pytest.approx(wanted.pvalue)
     runs = {"one": {"map": first}, "two": {"map": other}, "none": {"map": result([0.3], "z")}}
-    (rows,) = tables(comparisons(runs), "one")
-    assert rows[0][3:6] == ("minus one", "95% low", "95% high")
+    (rows,) = tables(comparisons(runs, Settings(0.9)), "one", Settings(0.9))
+    assert rows[0][3:6] == ("run - one", "90% low", "90% high")
     assert rows[1][:4] == ("map", "two", "3", f"{0.2 / 3:+.4f}")
     assert rows[2][:4] == ("map", "none", "0", "-")
 
@@ -35,7 +35,9 @@ def test_queries_are_paired_by_name():
 def test_geometric_means_are_compared_by_their_ratio():
     values = [0.1, 0.5, 0.9, 0.4, 0.0], [0.2, 0.4, 0.95, 0.6, 0.3]
     first, other = (result(x, geometric=True) for x in values)
-    found = comparisons({"one": {"gm_map": first, "map": result(values[0])}, "two": {"gm_map": other, "map": other}})
+    found = comparisons(
+        {"one": {"gm_map": first, "map": result(values[0])}, "two": {"gm_map": other, "map": other}}, Settings()
+    )
     numbers = found["two"]["gm_map"].numbers
     assert tuple(numbers) == RATIOS
     logs = [np.log(np.maximum(x, 1e-5)) for x in values]
@@ -48,15 +50,15 @@ def test_geometric_means_are_compared_by_their_ratio():
     gap = logs[1] - logs[0]
     assert numbers["log_standard_error"] == pytest.approx(stats.sem(gap))
     assert numbers["log_effect_size"] == pytest.approx(gap.mean() / gap.std(ddof=1))
-    differences, ratios = tables(found, "one")
+    differences, ratios = tables(found, "one", Settings())
     assert [row[0] for row in differences] == ["measure", "map"]
-    assert ratios[0][3] == "ratio to one"
+    assert ratios[0][3] == "run / one"
     assert ratios[1][:4] == ("gm_map", "two", "5", f"{numbers['ratio']:.4g}")
 
 
 def test_equal_differences_are_no_evidence():
     first, other = result([0.1, 0.5, 0.9, 0.4]), result([0.2, 0.6, 1.0, 0.5])
-    ((_, row),) = tables(comparisons({"one": {"P@10": first}, "two": {"P@10": other}}), "one")
+    ((_, row),) = tables(comparisons({"one": {"P@10": first}, "two": {"P@10": other}}, Settings()), "one", Settings())
     assert row == ("P@10", "two", "4", "+0.1000", "-", "-", "-", "0.125")
 
 
@@ -76,7 +78,7 @@ def test_command_prints_differences(files, capsys):
     assert "p (randomization)" in out
     assert out.splitlines()[-1].split()[:3] == ["map", "bad", "8"]
     assert "-0." in out.splitlines()[-1]
-    assert "minus good  95% low  95% high" in out
+    assert "run - good  95% low  95% high" in out
     assert "differ" not in out
 
 
@@ -88,7 +90,7 @@ def test_command_says_what_its_numbers_are(files, tmp_path, capsys):
     said = capsys.readouterr()
     assert said.err == ""
     assert "over those that both have, the values above over all that a run has (see -c)." in said.out
-    assert "ratio to good" in said.out
+    assert "run / good" in said.out
     assert "\n-: " not in said.out
     assert main(["trec", qrels, good, str(some), "-m", "map", "--compare", "--csv"]) == 0
     assert "over those that both have (see -c)" in capsys.readouterr().err
@@ -97,7 +99,7 @@ def test_command_says_what_its_numbers_are(files, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["trec", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "mean difference, its 95% t interval" in text
+    assert "each run minus the first, the baseline" in text
     assert "For gm_map the ratio of geometric means" in text
 
 
@@ -108,11 +110,11 @@ def test_command_writes_json_and_csv(files, capsys):
     assert set(out["good"]["map"]) == {"all"}
     for name in ("map", "P@5"):
         found = out["bad"][name]["compared"]
-        assert tuple(found) == DIFFERENCES
+        assert (found.pop("baseline"), *found) == ("good", *DIFFERENCES)
         assert found["difference"] == pytest.approx(out["bad"][name]["all"] - out["good"][name]["all"])
         assert found["queries"] == 8
     found = out["bad"]["gm_map"]["compared"]
-    assert tuple(found) == RATIOS
+    assert (found.pop("baseline"), *found) == ("good", *RATIOS)
     assert found["ratio"] == pytest.approx(out["bad"]["gm_map"]["all"] / out["good"]["gm_map"]["all"])
     assert main([*command, "--csv"]) == 0
     rows = list(csv.reader(capsys.readouterr().out.splitlines()))
@@ -134,7 +136,7 @@ def test_numbers_that_do_not_exist_are_left_empty(files, tmp_path, capsys):
     out = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert out["one"]["map"]["compared"]["low"] is None
     assert out["one"]["map"]["compared"]["queries"] == 1
-    assert out["none"]["map"]["compared"] == {"queries": 0}
+    assert out["none"]["map"]["compared"] == {"baseline": "good", "queries": 0}
     assert main([*command, "--csv"]) == 0
     rows = {row[1]: row[2:] for row in csv.reader(capsys.readouterr().out.splitlines())}
     assert rows["compared.queries"] == ["", "1", "0"]
@@ -152,3 +154,33 @@ def test_numbers_that_do_not_exist_are_left_empty(files, tmp_path, capsys):
 def test_command_refuses_what_it_cannot_compare(files, capsys):
     assert main(["trec", *files[:2], "--compare"]) == 2
     assert "--compare" in capsys.readouterr().err
+
+
+def test_confidence_level_and_resamples_are_the_users(files, capsys):
+    command = ["trec", *files, "-m", "map", "--compare"]
+    assert main([*command, "--json"]) == 0
+    wide = json.loads(capsys.readouterr().out)["bad"]["map"]["compared"]
+    assert main([*command, "--json", "--confidence-level", "0.5", "--n-resamples", "20"]) == 0
+    narrow = json.loads(capsys.readouterr().out)["bad"]["map"]["compared"]
+    assert wide["low"] < narrow["low"] < narrow["high"] < wide["high"]
+    assert main([*command, "--confidence-level", ".999"]) == 0
+    assert "99.9% low" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "rule"),
+    [
+        ("--confidence-level", "95", "between 0 and 1"),
+        ("--confidence-level", "nan", "between 0 and 1"),
+        ("--confidence-level", "x", "between 0 and 1"),
+        ("--n-resamples", "1", "at least 2"),
+        ("--n-resamples", "1e3", "at least 2"),
+    ],
+)
+def test_bad_options_are_refused_by_name(files, capsys, option, value, rule):
+    with pytest.raises(SystemExit):
+        main(["trec", *files, "--compare", option, value])
+    said = capsys.readouterr().err
+    assert option in said
+    assert rule in said
+    assert value in said

@@ -13,12 +13,13 @@ from scipy import stats
 from benchmarks.coverage import many_systems, systems
 from tests import oracles_inference as oracles
 from torch_ap import BinaryAveragePrecision, RetrievalMAP, inference
-from torch_ap.cli.compare_runs import compared
+from torch_ap.cli.compare_runs import Settings, compared
 from torch_ap.files.report import Result
 from torch_ap.functional import binary_average_precision
-from torch_ap.inference import Resampling, compare_rankings
+from torch_ap.inference import compare_rankings
 from torch_ap.inference.comparison import METHODS
 from torch_ap.inference.rank_swap import swapped_differences
+from torch_ap.inference.resampling import Resampling
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "inference_reference.json").read_text())["paired_influence"]
 F = torch.float64
@@ -77,12 +78,12 @@ def test_methods_agree_on_what_is_clear(method, design):
     found = compare_rankings(a, b, target, method=method, design=design)
     assert found.difference == base.difference
     assert found.value_a == pytest.approx(float(binary_average_precision(a, target)))
-    assert found.standard_error == pytest.approx(base.standard_error, rel=0.1)
+    assert found.standard_error == pytest.approx(float(base.standard_error), rel=0.1)
     assert found.low < found.difference < found.high
     assert found.p_value < 0.05
     back = compare_rankings(b, a, target, method=method, design=design)
     assert back.difference == -found.difference
-    assert back.p_value == pytest.approx(found.p_value, abs=0.02)
+    assert back.p_value == pytest.approx(float(found.p_value), abs=0.02)
 
 
 @pytest.mark.parametrize("design", ["iid", "stratified"])
@@ -161,13 +162,15 @@ def _orders(n):
     return list(permutations(range(n)))
 
 
-def test_random_methods_repeat_for_every_chunk():
+def test_random_methods_repeat_for_every_batch():
     a, b, target = pair(120)
     for method in ("bootstrap", "permutation"):
-        first = compare_rankings(a, b, target, method=method, resampling=Resampling(50))
-        assert compare_rankings(a, b, target, method=method, resampling=Resampling(50, chunk=1)) == first
-        seeded = Resampling(50, generator=torch.Generator().manual_seed(9))
-        assert compare_rankings(a, b, target, method=method, resampling=seeded) != first
+        first = compare_rankings(a, b, target, method=method, n_resamples=50)
+        again = compare_rankings(a, b, target, method=method, n_resamples=50, batch=1)
+        assert again.to_dict() == first.to_dict()
+        seed = torch.Generator().manual_seed(9)
+        seeded = compare_rankings(a, b, target, method=method, n_resamples=50, generator=seed)
+        assert seeded.p_value != first.p_value
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -222,11 +225,9 @@ def test_bad_arguments_are_refused_by_name():
         compare_rankings(a, b, target[:-1])
     with pytest.raises(ValueError, match="`preds_b` must be 1-D"):
         compare_rankings(a, b[:, None], target)
-    for name, value in (("level", 1.0), ("method", "z"), ("design", "x"), ("weights", torch.ones(20))):
+    for name, value in (("confidence_level", 1.0), ("method", "z"), ("design", "x"), ("weights", torch.ones(20))):
         with pytest.raises(ValueError, match=f"`{name}`"):
             compare_rankings(a, b, target, **{name: value})
-    with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
-        compare_rankings(a, b, target, resampling=100)
     with pytest.raises(ValueError, match=r"`preds_b` .*NaN.* at index 2"):
         compare_rankings(a, b.index_fill(0, torch.tensor([2]), torch.nan), target)
 
@@ -237,9 +238,13 @@ def test_on_cuda(method):
     a, b, target = pair(2000)
     here = compare_rankings(a, b, target, method=method)
     there = compare_rankings(a.cuda(), b.cuda(), target.cuda(), method=method)
-    assert there.difference == pytest.approx(here.difference, abs=1e-13)
-    assert there.standard_error == pytest.approx(here.standard_error, rel=0.1)
-    assert there.p_value == pytest.approx(here.p_value, abs=0.03)
+    assert there.p_value.device.type == "cuda"
+    there = there.to("cpu")
+    again = [compare_rankings(a.cuda(), b.cuda(), target.cuda(), method=method, batch=x) for x in (300, 2000)]
+    assert all(x.to("cpu") == there for x in again)
+    assert there.difference == pytest.approx(float(here.difference), abs=1e-13)
+    assert there.standard_error == pytest.approx(float(here.standard_error), rel=0.1)
+    assert there.p_value == pytest.approx(float(here.p_value), abs=0.03)
 
 
 FAR, NEAR = torch.tensor([1.0, 0.9]).double(), torch.tensor([0.0, 0.1]).double()
@@ -256,7 +261,7 @@ def by_metric(kind, systems, target):
 EVERY_DIFFERENCE = {
     "compare_queries": lambda: inference.compare_queries(FAR, NEAR, bounds=(0, 1)),
     "compare_splits": lambda: inference.compare_splits(FAR, NEAR, 9, 1, bounds=(0, 1)),
-    "torch-ap trec": lambda: compared(*(Result(["a", "b"], x, 0.5) for x in (NEAR, FAR))),
+    "torch-ap trec": lambda: compared(*(Result(["a", "b"], x, 0.5) for x in (FAR, NEAR)), Settings())["t"],
     "RetrievalMAP": lambda: by_metric(
         RetrievalMAP, (torch.eye(3)[:2], 1 - torch.eye(3)[:2]), torch.tensor([[1, 0, 0], [0, 1, 1]])
     ),
@@ -282,7 +287,7 @@ def test_the_range_of_a_difference_is_that_of_its_values():
     for compare in (inference.compare_queries, lambda *x, **how: inference.compare_splits(*x, 9, 1, **how)):
         free, scaled = compare(FAR, NEAR), compare(10 * FAR, 10 * NEAR, bounds=(0, 10))
         assert free.low < -1 or free.high > 1
-        assert (scaled.low, scaled.high) == pytest.approx((max(10 * free.low, -10), 10))
+        assert (float(scaled.low), float(scaled.high)) == pytest.approx((max(10 * float(free.low), -10), 10))
         with pytest.raises(ValueError, match=r"`values_a` must lie within `bounds`, \(0, 1\), got 10"):
             compare(10 * FAR, NEAR, bounds=(0, 1))
         for bad in ((1, 0), 1, (0, None)):

@@ -132,7 +132,7 @@ def test_what_metrics_say_beside_their_value():
             each.update(**METRICS[name].draw(60, generator.manual_seed(1)))
 
         def say(metric, other):
-            return metric.baseline(), metric.confidence_interval(0.9), metric.compare(other), metric.summary()
+            return metric.chance_level(), metric.confidence_interval(0.9), metric.compare(other), metric.summary()
 
         same(quiet(compiled(say), metric, other), quiet(say, metric, other))
     queries = METRICS["query_map"].new()

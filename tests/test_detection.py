@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.oracles_detection import packed, pycocotools_eval, random_scene, to_voc, voc_ap
+from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
-from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 
 ARRAYS = ("precision", "recall", "scores")
 

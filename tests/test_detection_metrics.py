@@ -9,8 +9,8 @@ from torchmetrics import MetricCollection
 
 from tests.oracles_detection import packed, random_scene, to_voc
 from torch_ap.curve.convention import Convention
+from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
-from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 
 
 def same(one, two):

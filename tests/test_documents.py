@@ -25,8 +25,9 @@ from torch_ap.inference.images.bootstrap import METHODS as UNIT_METHODS
 from torch_ap.inference.images.bootstrap import image_interval
 from torch_ap.inference.methods import METHODS
 from torch_ap.inference.query_mean import METHODS as QUERY_METHODS
-from torch_ap.metrics.image_uncertainty import UncertainImages
-from torch_ap.metrics.query_uncertainty import UncertainQueries
+from torch_ap.metrics.image_sample import UncertainImages
+from torch_ap.metrics.item_sample import UncertainItems
+from torch_ap.metrics.query_sample import UncertainQueries
 from torch_ap.metrics.uncertainty import UncertainMetric
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -47,7 +48,7 @@ def test_readme_prints_what_it_says(capsys):
 def statements():
     """Every public function and method that makes a statement of uncertainty."""
     found = {name: getattr(torch_ap.inference, name) for name in torch_ap.inference.__all__}
-    for owner in (UncertainMetric, UncertainQueries, UncertainImages):
+    for owner in (UncertainMetric, UncertainItems, UncertainQueries, UncertainImages):
         found |= {f"{owner.__name__}.{name}": getattr(owner, name) for name in ("confidence_interval", "compare")}
     return {
         name: thing

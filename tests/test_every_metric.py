@@ -11,17 +11,21 @@ import torchmetrics
 import torch_ap
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from torch_ap import functional, inference
+from torch_ap.functional import ragged
+from torch_ap.inference import hits, posteriors, published
 
 
 def test_every_public_metric_has_a_row():
-    public = {x for x in map(vars(torch_ap).get, torch_ap.__all__) if isinstance(x, type)}
+    public = {x for name in torch_ap.__all__ if isinstance(x := getattr(torch_ap, name), type)} - {torch_ap.Convention}
     assert all(issubclass(x, torchmetrics.Metric) for x in public)
     assert public == {row.call for row in METRICS.values()}
 
 
-@pytest.mark.parametrize(("package", "table"), [(functional, FUNCTIONS), (inference, INFERENCE)])
-def test_every_public_function_has_a_row(package, table):
-    public = {name for name in package.__all__ if inspect.isfunction(getattr(package, name))}
+@pytest.mark.parametrize(
+    ("modules", "table"), [((functional, ragged), FUNCTIONS), ((inference, hits, posteriors, published), INFERENCE)]
+)
+def test_every_public_function_has_a_row(modules, table):
+    public = {name for module in modules for name in module.__all__ if inspect.isfunction(getattr(module, name))}
     assert public == {row.call.__name__ for row in table.values()}
 
 
@@ -128,3 +132,15 @@ def test_functions_warn_at_the_line_of_the_caller():
     with pytest.warns(UserWarning, match="No positive target") as said:
         functional.binary_average_precision(torch.rand(3), torch.zeros(3, dtype=torch.int64))
     assert said[0].filename == __file__
+
+
+def test_the_public_modules_list_the_classes():
+    listed = [
+        name for module in ("classification", "retrieval", "detection") for name in getattr(torch_ap, module).__all__
+    ]
+    classes = {name for name in torch_ap.__all__ if isinstance(getattr(torch_ap, name), type)} - {"Convention"}
+    assert len(listed) == len(set(listed))
+    assert set(listed) == classes
+    for module in ("classification", "retrieval", "detection"):
+        for name in getattr(torch_ap, module).__all__:
+            assert getattr(getattr(torch_ap, module), name) is getattr(torch_ap, name)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from torch_ap.cli import main
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files.coco import read_coco
 from torch_ap.functional.detection import coco_mean_average_precision
-from torch_ap.metrics.detection import MeanAveragePrecision
 
 BOX, POLYGON = [1, 1, 8, 8], [1, 1, 9, 1, 9, 9, 1, 9]
 CODE = {"size": [20, 24], "counts": [25, 5, 450]}

@@ -12,11 +12,10 @@ import pytest
 import torch
 
 from torch_ap.cli import main
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files.coco import read_coco
 from torch_ap.files.voc import read_voc
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
-from torch_ap.inference import Resampling
-from torch_ap.metrics.detection import MeanAveragePrecision
 
 FOLDER = os.environ.get("TORCH_AP_TEST_DATA")
 needs_data = pytest.mark.skipif(not FOLDER, reason="the environment variable TORCH_AP_TEST_DATA names no folder")
@@ -101,27 +100,33 @@ def test_the_command_prints_coco_s_lines(capsys):
 
 
 @needs_data
-def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(Resampling.__init__, "__defaults__", (200, *Resampling.__init__.__defaults__[1:]))
+def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path):
     truth, found = real("bbox")
     fewer, nothing = tmp_path / "fewer.json", tmp_path / "nothing.json"
     fewer.write_text(json.dumps(json.loads(found.read_text())[::2]))
     nothing.write_text("[]")
-    assert main.main(["coco", str(truth), str(found), "--interval", "--compare", str(fewer), "--json"]) == 0
+    assert (
+        main.main(
+            ["coco", str(truth), str(found), "--interval", "--compare", str(fewer), "--json", "--n-resamples", "200"]
+        )
+        == 0
+    )
     said = json.loads(capsys.readouterr().out)
     assert said["map_low"] < said["map"] < said["map_high"]
     # the scores of these made-up detections are random
     assert said["map_chance"] == pytest.approx(said["map"], abs=0.01)
-    assert said["compared"]["low"] < said["compared"]["difference"] < said["compared"]["high"] < 0
+    assert 0 < said["compared"]["low"] < said["compared"]["difference"] < said["compared"]["high"]
+    assert said["compared"]["baseline"] == str(fewer)
     assert said["compared"]["p_value"] < 0.05
     assert main.main(["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing)]) == 2
     assert capsys.readouterr().err == f"torch-ap: {nothing}: holds no detections (--allow-empty lets it pass)\n"
     command = ["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing), "--allow-empty"]
+    command += ["--confidence-level", "0.9", "--n-resamples", "20"]
     assert main.main(command) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[12:] == [
-        "95% interval of the mean 0.0000 to 0.0000; chance, the scores shuffled, 0.0000",
-        f"{nothing} minus {nothing}: difference of the mean +0.0000, 95% interval +0.0000 to +0.0000, p = 1",
+        "90% interval of the mean 0.0000 to 0.0000; chance, the scores shuffled, 0.0000",
+        f"{nothing} - {nothing}: difference of the mean +0.0000, 90% interval +0.0000 to +0.0000, p = 1",
     ]
 
 

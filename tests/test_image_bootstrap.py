@@ -4,12 +4,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch_ap.inference.images.replicates import ResampledAP
 
 from torch_ap.curve import interpolation
 from torch_ap.curve.average_precision import average_precision
-from torch_ap.inference import Resampling
 from torch_ap.inference.images.bootstrap import ResampledRankings, image_interval, image_replicates
-from torch_ap.inference.images.resampled_rankings import ResampledAP
+from torch_ap.inference.resampling import Resampling
 from torch_ap.ranking import hit_curve
 
 LEVELS = interpolation.levels_of("101-point")
@@ -104,13 +104,15 @@ def test_interval_is_that_of_drawn_units():
 def test_basic_ends_are_the_percentiles_mirrored_and_cut():
     for seed in range(3):
         ranked = made(images=30, items=300, seed=seed)
-        basic, plain = (image_interval(ranked, method=f"bootstrap-{x}", level=0.8) for x in ("basic", "percentile"))
+        basic, plain = (
+            image_interval(ranked, method=f"bootstrap-{x}", confidence_level=0.8) for x in ("basic", "percentile")
+        )
         assert float(basic.low + plain.high) == pytest.approx(2 * float(basic.estimate))
         assert float(basic.high + plain.low) == pytest.approx(2 * float(basic.estimate))
-        assert image_interval(ranked, level=0.8).low == basic.low
+        assert image_interval(ranked, confidence_level=0.8).low == basic.low
     ranked = made(images=5, items=12)
     ranked = ResampledRankings(**{**vars(ranked), "relevant_image": ranked.relevant_image % 3})
-    cut = image_interval(ranked, level=0.999)
+    cut = image_interval(ranked, confidence_level=0.999)
     assert 0 <= cut.low < cut.estimate < cut.high <= 1
     assert cut.low == 0 or cut.high == 1
 
@@ -118,7 +120,7 @@ def test_basic_ends_are_the_percentiles_mirrored_and_cut():
 def test_replicates_repeat_for_every_chunk():
     ranked = made()
     first = image_replicates([ranked], Resampling(30), LEVELS)
-    assert torch.equal(first, image_replicates([ranked], Resampling(30, chunk=1), LEVELS))
+    assert torch.equal(first, image_replicates([ranked], Resampling(30, batch=1), LEVELS))
     seeded = Resampling(30, generator=torch.Generator().manual_seed(3))
     assert not torch.equal(first, image_replicates([ranked], seeded, LEVELS))
 
@@ -130,8 +132,8 @@ def test_edges_have_a_defined_answer():
     none = torch.empty(0, dtype=torch.int64)
     empty = ResampledRankings(**{**vars(made()), "relevant_image": none, "relevant_list": none})
     assert image_interval(empty).reason == "nothing is relevant"
-    with pytest.raises(ValueError, match="`level`"):
-        image_interval(made(), level=1)
+    with pytest.raises(ValueError, match="`confidence_level`"):
+        image_interval(made(), confidence_level=1)
 
 
 @pytest.mark.gpu

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from tests.test_image_bootstrap import LEVELS, made, slowly
-from torch_ap.inference import Resampling, random_average_precision
+from torch_ap.inference import random_average_precision
 from torch_ap.inference.images.chance import Shuffles, chance_of_images
 from torch_ap.inference.images.resampled_rankings import ResampledRankings
+from torch_ap.inference.resampling import Resampling
 
 INTERPOLATIONS = pytest.mark.parametrize(
     "interpolation",
@@ -117,7 +118,7 @@ def test_edges_have_a_defined_answer(interpolation):
 def test_replicates_repeat_for_every_chunk():
     ranked = made()
     first = chance_of_images(ranked, interpolation=LEVELS, resampling=Resampling(30))
-    assert first == chance_of_images(ranked, interpolation=LEVELS, resampling=Resampling(30, chunk=1))
+    assert first == chance_of_images(ranked, interpolation=LEVELS, resampling=Resampling(30, batch=1))
     seeded = Resampling(30, generator=torch.Generator().manual_seed(3))
     assert first != chance_of_images(ranked, interpolation=LEVELS, resampling=seeded)
 

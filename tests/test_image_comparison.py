@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from tests.test_image_bootstrap import LEVELS, made, slowly
-from torch_ap.inference import Resampling
 from torch_ap.inference.images.bootstrap import image_interval, image_replicates
 from torch_ap.inference.images.comparison import compare_images
 from torch_ap.inference.images.resampled_rankings import ResampledRankings
-from torch_ap.inference.resampling import generators, multinomial
+from torch_ap.inference.resampling import Resampling, generators, multinomial
 
 
 def pair(images=12, items=60, seed=0):
@@ -58,7 +57,7 @@ def test_both_see_the_same_units_written_out(interpolation):
 def test_numbers_are_those_of_the_replicates():
     first, second = pair(images=30, items=200)
     how = Resampling(300)
-    found = compare_images(first, second, level=0.9, interpolation=LEVELS, resampling=how)
+    found = compare_images(first, second, confidence_level=0.9, interpolation=LEVELS, resampling=how)
     values = image_replicates((first, second), how, LEVELS).numpy()
     gaps = values[:, 0] - values[:, 1]
     for name, ranked in (("value_a", first), ("value_b", second)):
@@ -70,12 +69,14 @@ def test_numbers_are_those_of_the_replicates():
     beyond = min((gaps <= 0).sum(), (gaps >= 0).sum())
     assert found.p_value == pytest.approx(min(1, 2 * (beyond + 1) / 301))
     assert found.reason == ""
-    normal = compare_images(first, second, level=0.9, method="bootstrap-normal", interpolation=LEVELS, resampling=how)
+    normal = compare_images(
+        first, second, confidence_level=0.9, method="bootstrap-normal", interpolation=LEVELS, resampling=how
+    )
     assert normal.high - normal.low == pytest.approx(2 * 1.6448536 * found.standard_error)
     assert normal.p_value == pytest.approx(math.erfc(abs(found.difference) / found.standard_error / math.sqrt(2)))
-    mirrored = compare_images(second, first, level=0.9, interpolation=LEVELS, resampling=how)
+    mirrored = compare_images(second, first, confidence_level=0.9, interpolation=LEVELS, resampling=how)
     assert (mirrored.difference, mirrored.p_value) == (-found.difference, found.p_value)
-    assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
+    assert (float(mirrored.low), float(mirrored.high)) == pytest.approx((-float(found.high), -float(found.low)))
 
 
 def test_what_the_systems_share_cancels():
@@ -122,8 +123,8 @@ def test_edges_have_a_defined_answer():
     unknown = found["fewer than two resamples have anything to find"]
     assert all(math.isnan(x) for x in (unknown.low, unknown.high, unknown.standard_error))
     assert found[same].low == found[same].high
-    with pytest.raises(ValueError, match="`level`"):
-        compare_images(first, first, level=0)
+    with pytest.raises(ValueError, match="`confidence_level`"):
+        compare_images(first, first, confidence_level=0)
     with pytest.raises(ValueError, match="`method`"):
         compare_images(first, first, method="jackknife")
 
@@ -138,6 +139,6 @@ def test_on_cuda():
     for interpolation in (None, "all-points", LEVELS):
         moved = interpolation.cuda() if isinstance(interpolation, torch.Tensor) else interpolation
         found, wanted = compare_images(*there, interpolation=moved), compare_images(*here, interpolation=interpolation)
-        assert found.difference == pytest.approx(wanted.difference, abs=1e-12)
-        assert found.standard_error == pytest.approx(wanted.standard_error, rel=0.15)
+        assert found.difference == pytest.approx(float(wanted.difference), abs=1e-12)
+        assert found.standard_error == pytest.approx(float(wanted.standard_error), rel=0.15)
         assert compare_images(there[0], there[0], interpolation=moved).p_value == 1

@@ -6,15 +6,15 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch_ap.inference.images.replicates import ResampledAP
 
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
-from torch_ap.inference import Resampling
+from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.inference.images.bootstrap import image_replicates
-from torch_ap.inference.images.resampled_rankings import ResampledAP
-from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.inference.resampling import Resampling
 
-FEW = Resampling(60)
-KEYS = {"ap", "ap_low", "ap_high", "ap_chance"}
+FEW = {"n_resamples": 60}
+KEYS = {"map", "map_low", "map_high", "map_chance"}
 CASES = {
     "coco": (MeanAveragePrecision, {}),
     "coco micro": (MeanAveragePrecision, {"average": "micro", "iou_thresholds": [0.5, 0.75]}),
@@ -62,8 +62,8 @@ def value(metric):
 
 
 def rankings(metric):
-    with metric._all_ranks(None) as (_, ranked, interpolation, _):
-        return ranked, interpolation
+    sample = metric._sample()
+    return sample.ranked, sample.interpolation
 
 
 @VOC
@@ -105,7 +105,7 @@ def test_a_replicate_is_its_images_written_out(case):
     preds, target = scene(3, case, images=10)
     other = blurred(preds)
     systems = [fed(case, x, target) for x in (preds, other)]
-    found = systems[0].compare(systems[1], resampling=Resampling(200))
+    found = systems[0].compare(systems[1], n_resamples=200)
     (first, interpolation), (second, _) = map(rankings, systems)
     gaps = image_replicates((first, second), Resampling(200), interpolation).diff(dim=1)
     assert found.standard_error == pytest.approx(float(gaps.std()))
@@ -122,7 +122,7 @@ def test_a_replicate_is_its_images_written_out(case):
 def test_compared_values_are_pycocotools():
     preds, target = scene(6, images=12)
     other = blurred(preds)
-    found = fed("coco", preds, target).compare(fed("coco", other, target), resampling=FEW)
+    found = fed("coco", preds, target).compare(fed("coco", other, target), **FEW)
     wanted = []
     for side in (preds, other):
         precision = pycocotools_eval(side, target).eval["precision"][:, :, :, 0, 2]
@@ -141,7 +141,7 @@ def test_the_same_detector_is_no_better(case):
         again = fed(case, [further, *preds[1:]], target)
     for method in ("bootstrap-percentile", "bootstrap-normal"):
         for other in (metric, again):
-            found = metric.compare(other, method=method, resampling=FEW)
+            found = metric.compare(other, method=method, **FEW)
             assert (found.difference, found.standard_error, found.p_value) == (0, 0, 1)
             assert "p = 1 by definition" in found.reason
 
@@ -171,11 +171,11 @@ def chance_slowly(case):
 @EVERY
 def test_baseline_is_the_mean_over_all_orders_of_the_scores(case):
     metric, wanted = chance_slowly(case)
-    found = metric.baseline(resampling=Resampling(2000))
+    found = metric.chance_level(n_resamples=2000)
     assert found.dtype == torch.float64
     assert float(found) == pytest.approx(wanted, abs=2e-3)
     assert 0 < wanted < 1
-    assert found == metric.baseline(resampling=Resampling(2000))
+    assert found == metric.chance_level(n_resamples=2000)
 
 
 @EVERY
@@ -183,13 +183,13 @@ def test_summary_is_what_the_hooks_say(case):
     preds, target = scene(3, case, images=12)
     metric = fed(case, preds, target)
     before = metric.compute()["map"]
-    summary, found = metric.summary(0.9, resampling=FEW), metric.confidence_interval(0.9, resampling=FEW)
+    summary, found = metric.summary(0.9, **FEW), metric.confidence_interval(0.9, **FEW)
     assert set(summary) == KEYS
     assert all(x.ndim == 0 and x.dtype == before.dtype for x in summary.values())
-    assert (summary["ap"], summary["ap_low"], summary["ap_high"]) == (found.estimate, found.low, found.high)
-    assert float(summary["ap"]) == pytest.approx(float(before), abs=1e-12)
-    assert summary["ap_chance"] == metric.baseline(resampling=FEW)
-    assert 0 < summary["ap_chance"] < 1
+    assert (summary["map"], summary["map_low"], summary["map_high"]) == (found.estimate, found.low, found.high)
+    assert float(summary["map"]) == pytest.approx(float(before), abs=1e-12)
+    assert summary["map_chance"] == metric.chance_level(**FEW)
+    assert 0 < summary["map_chance"] < 1
     assert torch.equal(metric.compute()["map"], before)
 
 
@@ -198,9 +198,9 @@ def test_matching_is_done_once(monkeypatch):
     metric, counted = fed("coco", preds, target), []
     matched = MeanAveragePrecision._matched
     monkeypatch.setattr(MeanAveragePrecision, "_matched", lambda *args: (counted.append(1), matched(*args))[1])
-    metric.summary(resampling=FEW)
+    metric.summary(**FEW)
     assert len(counted) == 1
-    metric.compare(fed("coco", preds, target), resampling=FEW)
+    metric.compare(fed("coco", preds, target), **FEW)
     assert len(counted) == 3
 
 
@@ -210,9 +210,9 @@ def test_dtype_is_that_of_compute(case):
     preds, target = scene(2, case)
     metric = kind("xyxy" if case.startswith("voc") else "xywh", **settings)
     metric.update([{**image, "scores": image["scores"].float()} for image in preds], target)
-    summary = metric.summary(resampling=FEW)
+    summary = metric.summary(**FEW)
     assert all(x.dtype == torch.float32 for x in summary.values())
-    assert summary["ap"] == metric.compute()["map"]
+    assert summary["map"] == metric.compute()["map"]
 
 
 @EVERY
@@ -220,7 +220,7 @@ def test_edges_have_a_defined_answer(case):
     kind, settings = CASES[case]
     empty = kind(**settings)
     assert all(math.isnan(x) for x in empty.summary().values())
-    assert math.isnan(empty.baseline())
+    assert math.isnan(empty.chance_level())
     assert empty.confidence_interval().reason == "nothing is relevant"
     assert empty.compare(kind(**settings)).reason == "nothing is relevant"
     preds, target = scene(1, case)
@@ -235,15 +235,19 @@ def test_edges_have_a_defined_answer(case):
     assert found.difference == 0 or (math.isnan(found.standard_error) and "one image" in found.reason)
     nothing = [{key: column[:0] for key, column in image.items()} for image in preds]
     blind = fed(case, nothing, target)
-    summary = blind.summary(resampling=FEW)
+    summary = blind.summary(**FEW)
     assert [float(x) for x in summary.values()] == [0, 0, 0, 0]
-    assert fed(case, preds, target).compare(blind, resampling=FEW).value_b == 0
+    assert fed(case, preds, target).compare(blind, **FEW).value_b == 0
     without = fed(case, preds, [{key: column[:0] for key, column in image.items()} for image in target])
-    assert all(math.isnan(x) for x in without.summary(resampling=FEW).values())
+    assert all(math.isnan(x) for x in without.summary(**FEW).values())
     metric = fed(case, preds, target)
-    for call in (metric.confidence_interval, metric.summary, lambda level: metric.compare(metric, level=level)):
-        with pytest.raises(ValueError, match="`level`"):
-            call(level=1.0)
+    for call in (
+        metric.confidence_interval,
+        metric.summary,
+        lambda confidence_level: metric.compare(metric, confidence_level=confidence_level),
+    ):
+        with pytest.raises(ValueError, match="`confidence_level`"):
+            call(confidence_level=1.0)
     for call in (metric.confidence_interval, lambda **how: metric.compare(metric, **how)):
         with pytest.raises(ValueError, match="`method`"):
             call(method="influence")
@@ -269,7 +273,7 @@ def test_other_metrics_and_other_images_are_refused():
     with pytest.raises(ValueError, match="validate_args: True here, False there"):
         metric.compare(fed("coco", preds, target, validate_args=False))
     other = fed("coco", preds, target, class_metrics=True)
-    assert metric.compare(other, resampling=FEW).p_value == 1
+    assert metric.compare(other, **FEW).p_value == 1
     moved = [{**image, "boxes": image["boxes"] + 1} for image in target]
     crowds = [{**image, "iscrowd": 1 - image["iscrowd"]} for image in target]
     joined = {key: torch.cat([image[key] for image in target[-2:]]) for key in target[0]}
@@ -300,11 +304,11 @@ def test_masks_and_boxes_each_have_their_own():
             metric.update([preds], [{"boxes": boxes, "masks": masks[image], "labels": labels}])
         metrics.append(metric)
     a, b = metrics
-    assert a.compare(b, iou_type="segm", resampling=FEW).difference > 0
+    assert a.compare(b, iou_type="segm", **FEW).difference > 0
     for kind in ("bbox", "segm"):
-        found = a.compare(b, iou_type=kind, resampling=FEW)
+        found = a.compare(b, iou_type=kind, **FEW)
         assert found.value_b == pytest.approx(float(b.compute()[f"{kind}_map"]), abs=1e-6)
-        assert 0 < float(b.baseline(iou_type=kind, resampling=FEW)) <= 1
+        assert 0 < float(b.chance_level(iou_type=kind, **FEW)) <= 1
 
 
 def check_two_ranks(rank):
@@ -314,14 +318,14 @@ def check_two_ranks(rank):
         mine = slice(0, split) if rank == 0 else slice(split, 8)
         one, two = (fed(case, x[mine], target[mine]) for x in (preds, other))
         whole, against = (fed(case, x, target, sync_on_compute=False) for x in (preds, other))
-        assert one.summary(resampling=FEW) == whole.summary(resampling=FEW)
-        assert one.compare(two, resampling=FEW) == whole.compare(against, resampling=FEW)
-        assert one.compare(one, resampling=FEW).p_value == 1
+        assert one.summary(**FEW) == whole.summary(**FEW)
+        assert one.compare(two, **FEW).to_dict() == whole.compare(against, **FEW).to_dict()
+        assert one.compare(one, **FEW).p_value == 1
         assert one.compute()["map"] == whole.compute()["map"]
         with pytest.raises(ValueError, match="same ground truths"):
             one.compare(fed(case, preds[:2], target[:2]))
         with one.sync_context(should_sync=True):
-            assert one.baseline(resampling=FEW) == whole.baseline(resampling=FEW)
+            assert one.chance_level(**FEW) == whole.chance_level(**FEW)
         assert not one._is_synced
         assert not two._is_synced
         assert sum(map(len, one.detections_per_image)) == len(preds[mine])
@@ -342,13 +346,14 @@ def test_on_cuda(case):
         metric = kind("xyxy" if case.startswith("voc") else "xywh", **settings).cuda().set_dtype(torch.float64)
         metric.update(*([{k: v.cuda() for k, v in image.items()} for image in x] for x in (side, target)))
         there.append(metric)
-    many = Resampling(400)  # a standard error of so many is right within 4%, two of them differ by 15% once in 100
-    found, wanted = (a.compare(b, resampling=many) for a, b in (there, here))
-    assert (found.value_a, found.value_b) == pytest.approx((wanted.value_a, wanted.value_b), abs=1e-12)
-    assert found.standard_error == pytest.approx(wanted.standard_error, rel=0.15)
-    one, two = (x[0].summary(resampling=many) for x in (there, here))
+    many = {"n_resamples": 400}  # a standard error of so many is right within 4%, two of them differ by 15% once in 100
+    found, wanted = (a.compare(b, **many) for a, b in (there, here))
+    values = [[float(x) for x in (one.value_a, one.value_b)] for one in (found, wanted)]
+    assert values[0] == pytest.approx(values[1], abs=1e-12)
+    assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.15)
+    one, two = (x[0].summary(**many) for x in (there, here))
     assert all(x.device.type == "cuda" for x in one.values())
-    assert float(one["ap"]) == pytest.approx(float(two["ap"]), abs=1e-12)
-    assert float(one["ap_chance"]) == pytest.approx(float(two["ap_chance"]), abs=5e-3)
+    assert float(one["map"]) == pytest.approx(float(two["map"]), abs=1e-12)
+    assert float(one["map_chance"]) == pytest.approx(float(two["map_chance"]), abs=5e-3)
     with pytest.raises(ValueError, match="`other` must lie on the same device"):
         there[0].compare(here[0])

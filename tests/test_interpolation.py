@@ -14,12 +14,12 @@ from sklearn.metrics import auc, precision_recall_curve
 from tests import oracles
 from tests.strategies import rankings, tables
 from torch_ap import functional
+from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePrecision
 from torch_ap.curve import interpolation
 from torch_ap.curve.convention import Convention
-from torch_ap.metrics.classification import BinaryAveragePrecision, MulticlassAveragePrecision
-from torch_ap.metrics.detection import VOCMeanAveragePrecision
-from torch_ap.metrics.retrieval import RetrievalMAP
+from torch_ap.detection import VOCMeanAveragePrecision
 from torch_ap.ranking import builders, hit_curve
+from torch_ap.retrieval import RetrievalMAP
 
 ELEVEN = [Fraction(j, 10) for j in range(11)]
 COCO = np.linspace(0, 1, 101).tolist()

@@ -10,11 +10,11 @@ from scipy import stats
 from tests import oracles_inference as oracles
 from torch_ap.curve.convention import Convention
 from torch_ap.functional import binary_average_precision, multiclass_average_precision, multilabel_average_precision
-from torch_ap.inference import Resampling, average_precision_interval, bootstrap, item_bootstrap
+from torch_ap.inference import average_precision_interval, bootstrap, item_bootstrap
 from torch_ap.inference.average_interval import METHODS as METHODS_OF_AVERAGES
 from torch_ap.inference.item_values import misses_of
 from torch_ap.inference.methods import METHODS
-from torch_ap.inference.resampling import generators, multinomial, multinomial_on_device
+from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device
 from torch_ap.ranking import builders
 
 F = torch.float64
@@ -43,15 +43,15 @@ def test_every_method_holds_the_estimate(method, design):
     low, ap, high = ends(found)
     assert ap == pytest.approx(float(binary_average_precision(preds, target)), abs=1e-15)
     assert low < ap < high
-    assert (found.level, found.method, found.reason) == (0.95, method, "")
-    narrow = average_precision_interval(preds, target, method=method, design=design, level=0.5)
+    assert (found.confidence_level, found.method, found.reason) == (0.95, method, "")
+    narrow = average_precision_interval(preds, target, method=method, design=design, confidence_level=0.5)
     assert low < float(narrow.low) < float(narrow.high) < high
     assert found.design == (design if method in {*METHODS[:3], *METHODS[-3:]} else "")
 
 
 def test_default_is_influence_with_logit_and_student():
     preds, target = sample()
-    found = average_precision_interval(preds, target, level=0.9)
+    found = average_precision_interval(preds, target, confidence_level=0.9)
     ap, error, m = float(found.estimate), float(found.standard_error), int(target.sum())
     half = stats.t.ppf(0.95, m - 1) * error / (ap * (1 - ap))
     centre = math.log(ap / (1 - ap))
@@ -201,8 +201,8 @@ def test_infinities_are_scores():
 def test_bad_arguments_are_refused_by_name():
     preds, target = sample(20)
     for level in (0, 1, 1.5, -0.1, True, "x"):
-        with pytest.raises(ValueError, match="`level`"):
-            average_precision_interval(preds, target, level=level)
+        with pytest.raises(ValueError, match="`confidence_level`"):
+            average_precision_interval(preds, target, confidence_level=level)
     for name, value in (("method", "bayes"), ("design", "cluster")):
         with pytest.raises(ValueError, match=f"`{name}`"):
             average_precision_interval(preds, target, **{name: value})
@@ -220,7 +220,7 @@ def test_bad_arguments_are_refused_by_name():
         average_precision_interval(wide, labels, average="macro", method="survival")
     with pytest.raises(ValueError, match="`design`"):
         average_precision_interval(wide, labels, average="macro", method="bootstrap-bca", design="stratified")
-    for settings_ in ({"replicates": 1}, {"chunk": 0}, {"progress": 1}):
+    for settings_ in ({"n_resamples": 1}, {"batch": 0}, {"progress": 1}):
         with pytest.raises(ValueError, match="must be"):
             Resampling(**settings_)
     with pytest.raises(TypeError, match="`generator`"):
@@ -268,15 +268,15 @@ def test_replicates_have_the_law_of_drawn_items():
         assert stats.ks_2samp(found.numpy(), slow).pvalue > 1e-4
 
 
-def test_replicates_repeat_for_every_chunk_and_generator():
+def test_replicates_repeat_for_every_batch_and_generator():
     preds, target = sample(300)
     curve = builders.from_scores(preds, target)
 
     def run(**how):
         return bootstrap.replicates(curve, Convention(), "iid", Resampling(40, **how))
 
-    assert torch.equal(run(), run(chunk=1))
-    assert torch.equal(run(), run(chunk=3000))
+    assert torch.equal(run(), run(batch=1))
+    assert torch.equal(run(), run(batch=3000))
     seeded = [run(generator=torch.Generator().manual_seed(5)) for _ in range(2)]
     assert torch.equal(*seeded)
     assert not torch.equal(seeded[0], run())
@@ -288,7 +288,7 @@ def test_replicates_repeat_for_every_chunk_and_generator():
 def test_progress_shows_a_bar(capsys):
     pytest.importorskip("tqdm")
     preds, target = sample(50)
-    average_precision_interval(preds, target, method="bootstrap-logit", resampling=Resampling(10, progress=True))
+    average_precision_interval(preds, target, method="bootstrap-logit", n_resamples=10, progress=True)
     assert "%" in capsys.readouterr().err
 
 
@@ -296,7 +296,7 @@ def test_missing_tqdm_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
     preds, target = sample(50)
     with pytest.raises(ModuleNotFoundError, match=r"pip install tqdm .extra `inference`."):
-        average_precision_interval(preds, target, method="bootstrap-logit", resampling=Resampling(10, progress=True))
+        average_precision_interval(preds, target, method="bootstrap-logit", n_resamples=10, progress=True)
 
 
 @pytest.mark.parametrize("draws", [0, 5, 30, 4000])
@@ -318,9 +318,7 @@ def test_multinomial_draws_each_item_alike(draws):
 def test_bca_is_scipys():
     preds, target = sample(80)
     hits, misses = preds[target == 1], preds[target == 0]
-    found = average_precision_interval(
-        preds, target, method="bootstrap-bca", design="stratified", resampling=Resampling(4000)
-    )
+    found = average_precision_interval(preds, target, method="bootstrap-bca", design="stratified", n_resamples=4000)
 
     def ap(a, b):
         y = torch.tensor([1] * len(a) + [0] * len(b))

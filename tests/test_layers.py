@@ -9,7 +9,8 @@ import torch_ap
 ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = (
     *("_version", "rules", "runtime", "ranking", "curve", "geometry", "inputs", "matching", "evaluation"),
-    *("functional", "inference", "files", "metrics", "sklearn", "cli", ""),
+    *("functional", "inference", "files", "metrics"),
+    *("classification", "retrieval", "detection", "sklearn", "cli", ""),
 )
 
 

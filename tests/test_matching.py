@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torch_ap.functional.matching import box_iou, match_coco, match_voc, ragged_box_iou
+from torch_ap.functional.matching import box_iou, match_coco, match_voc
+from torch_ap.functional.ragged import ragged_box_iou
 
 
 def some_boxes(r, count):

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.coverage.queries import intervals
-from torch_ap.inference import Resampling, compare_queries, compare_systems, mean_interval
+from torch_ap.inference import compare_queries, compare_systems, mean_interval
 
-TESTS = ("t", "randomization", "wilcoxon", "sign")
+METHODS = ("t", "randomization", "wilcoxon", "sign")
 
 
 def two(q=50, shift=0.05, seed=0):
@@ -19,9 +19,14 @@ def two(q=50, shift=0.05, seed=0):
     return torch.from_numpy(a), torch.from_numpy(np.clip(a - shift + 0.1 * rng.standard_normal(q), 0, 1))
 
 
+def p_values(a, b, **how):
+    """By every test."""
+    return {method: float(compare_queries(a, b, method=method, **how).p_value) for method in METHODS}
+
+
 def test_t_interval_is_scipys():
     a, _ = two()
-    found = mean_interval(a, level=0.9, method="t")
+    found = mean_interval(a, confidence_level=0.9, method="t")
     wanted = stats.ttest_1samp(a.numpy(), 0).confidence_interval(0.9)
     assert (float(found.low), float(found.high)) == pytest.approx((wanted.low, wanted.high), abs=1e-12)
     assert float(found.standard_error) == pytest.approx(stats.sem(a.numpy()))
@@ -29,7 +34,7 @@ def test_t_interval_is_scipys():
 
 def test_bca_interval_is_scipys():
     a = torch.from_numpy(np.random.default_rng(1).random(40) ** 3)
-    found = mean_interval(a, method="bootstrap-bca", resampling=Resampling(20000))
+    found = mean_interval(a, method="bootstrap-bca", n_resamples=20000)
     wanted = stats.bootstrap(
         (a.numpy(),), np.mean, n_resamples=20000, method="BCa", random_state=np.random.default_rng(0)
     )
@@ -65,7 +70,7 @@ def test_dirichlet_ends_are_quantiles_of_the_bayesian_bootstrap(values, level):
     rng, x = np.random.default_rng(0), np.array([*values, 0, 1.0])
     weights = rng.gamma(np.r_[np.ones(len(values)), 0.5, 0.5], size=(200_000, len(x)))
     means = weights @ x / weights.sum(1)
-    found = mean_interval(torch.tensor(values, dtype=torch.float64), level=level)
+    found = mean_interval(torch.tensor(values, dtype=torch.float64), confidence_level=level)
     mean, noise = np.mean(values), 2 / math.sqrt(200_000 * (1 - level))
     tails = (means < float(found.low)).mean(), (means > float(found.high)).mean()
     for end, tail, inside in ((found.low, tails[0], found.low < mean), (found.high, tails[1], found.high > mean)):
@@ -82,16 +87,16 @@ def test_dirichlet_ends_are_quantiles_of_the_bayesian_bootstrap(values, level):
 def test_dirichlet_interval_of_any_values_is_inside_and_mirrors(values):
     x = torch.tensor(values, dtype=torch.float64)
     for level in (1e-6, 0.5, 0.95, 1 - 1e-12):
-        found, mirrored = mean_interval(x, level=level), mean_interval(1 - x, level=level)
+        found, mirrored = mean_interval(x, confidence_level=level), mean_interval(1 - x, confidence_level=level)
         assert 0 <= found.low <= found.estimate + 1e-15
         assert found.estimate - 1e-15 <= found.high <= 1
         assert float(found.low) == pytest.approx(1 - float(mirrored.high), abs=1e-5)
-    assert mean_interval(x, level=0.5).high <= mean_interval(x).high
+    assert mean_interval(x, confidence_level=0.5).high <= mean_interval(x).high
 
 
 @pytest.mark.parametrize(("hits", "misses"), [(0, 1), (3, 0), (0, 8), (2, 11), (40, 60)])
 def test_values_of_0_and_1_have_wilsons_interval(hits, misses):
-    found = mean_interval(torch.tensor([1.0] * hits + [0.0] * misses), level=0.9)
+    found = mean_interval(torch.tensor([1.0] * hits + [0.0] * misses), confidence_level=0.9)
     wanted = stats.binomtest(hits, hits + misses).proportion_ci(0.9, method="wilson")
     assert (float(found.low), float(found.high)) == pytest.approx((wanted.low, wanted.high), abs=1e-12)
     assert "Wilson" in found.reason
@@ -142,37 +147,36 @@ def test_equal_values_have_no_spread(dtype, value, method):
     ],
 )
 def test_equal_differences_are_no_evidence_by_t(a, b):
-    found = compare_queries(a, a - b, tests=TESTS)
+    found = compare_queries(a, a - b)
     assert found.difference == pytest.approx(b, rel=0.02)
     assert math.isnan(found.effect_size)
-    assert math.isnan(found.p_values["t"])
+    assert math.isnan(found.p_value)
     assert math.isnan(found.low)
     assert math.isnan(found.high)
     assert found.standard_error == 0
     assert "all differences are equal" in found.reason
-    assert [found.p_values[test] for test in TESTS[1:]] == [1 / 8] * 3, "two of 16 patterns of signs"
-    different = compare_queries(a, a - b * torch.tensor([1, 2, 1, 1]))
-    assert not different.reason
-    assert different.p_values["t"] > 0.001
-    assert different.effect_size < 10
+    assert list(p_values(a, a - b).values())[1:] == [1 / 8] * 3, "two of 16 patterns of signs"
+    apart = compare_queries(a, a - b * torch.tensor([1, 2, 1, 1]))
+    assert not apart.reason
+    assert apart.p_value > 0.001
+    assert apart.effect_size < 10
 
 
 @pytest.mark.parametrize(("dtype", "least"), [(torch.float64, 1e-10), (torch.float32, 3e-6)])
 def test_small_differences_are_evidence_above_rounding(dtype, least):
     a = torch.tensor([0.39, 0.12, 0.77, 0.5], dtype=torch.float64)
     gap = least * torch.tensor([1.0, 2.0, 1.5, 2.0])
-    found = compare_queries((a + gap).to(dtype), a.to(dtype), tests=TESTS)
-    assert found.p_values["t"] == pytest.approx(stats.ttest_1samp(gap.numpy(), 0).pvalue, rel=0.1)
-    assert found.p_values["sign"] == found.p_values["randomization"] == 1 / 8
-    nothing = compare_queries((a + gap / 1000).to(dtype), a.to(dtype), tests=TESTS)
-    assert set(nothing.p_values.values()) == {1.0}
+    found = p_values((a + gap).to(dtype), a.to(dtype))
+    assert found["t"] == pytest.approx(stats.ttest_1samp(gap.numpy(), 0).pvalue, rel=0.1)
+    assert found["sign"] == found["randomization"] == 1 / 8
+    assert set(p_values((a + gap / 1000).to(dtype), a.to(dtype)).values()) == {1.0}
 
 
 def test_values_that_ask_for_gradients():
     a, b = two(6)
-    wanted = compare_queries(a, b), float(mean_interval(a).low)
+    wanted = compare_queries(a, b).to_dict(), mean_interval(a).to_dict()
     a.requires_grad_()
-    assert (compare_queries(a, b), float(mean_interval(a).low)) == wanted
+    assert (compare_queries(a, b).to_dict(), mean_interval(a).to_dict()) == wanted
     assert compare_systems(torch.stack([a, b])).reason == ""
 
 
@@ -185,29 +189,27 @@ def test_rounding_changes_no_test(counts, dtype):
     """P@5 of two systems: fifths, whose differences tie but for rounding, against the same in whole numbers."""
     whole = torch.tensor(counts)
     fifths = (whole.double() / 5).to(dtype)
-    few = Resampling(500)
-    wanted = compare_queries(whole[:, 0], whole[:, 1], tests=TESTS, resampling=few)
-    found = compare_queries(fifths[:, 0], fifths[:, 1], tests=TESTS, resampling=few)
-    for test in ("randomization", "wilcoxon", "sign"):
-        assert found.p_values[test] == wanted.p_values[test]
-    assert found.p_values["t"] == pytest.approx(wanted.p_values["t"], rel=1e-5, nan_ok=True)
+    wanted, found = (compare_queries(x[:, 0], x[:, 1]) for x in (whole, fifths))
+    of_whole, of_fifths = (p_values(x[:, 0], x[:, 1], n_resamples=500) for x in (whole, fifths))
+    assert of_fifths == pytest.approx(of_whole | {"t": of_fifths["t"]}, abs=0, rel=0, nan_ok=True)
+    assert found.p_value == pytest.approx(of_whole["t"], rel=1e-5, nan_ok=True)
     assert found.reason == wanted.reason
-    assert found.effect_size == pytest.approx(wanted.effect_size, rel=1e-5, abs=1e-6, nan_ok=True)
+    assert found.effect_size == pytest.approx(float(wanted.effect_size), rel=1e-5, abs=1e-6, nan_ok=True)
 
 
 @pytest.mark.parametrize("q", [8, 50])
 def test_paired_tests_equal_scipys(q):
     a, b = two(q)
-    found = compare_queries(a, b, tests=TESTS)
+    found, p = compare_queries(a, b), p_values(a, b)
     gap = (a - b).numpy()
-    assert found.p_values["t"] == pytest.approx(stats.ttest_rel(a.numpy(), b.numpy()).pvalue, rel=1e-10)
-    assert found.p_values["wilcoxon"] == pytest.approx(stats.wilcoxon(gap).pvalue)
-    assert found.p_values["sign"] == pytest.approx(stats.binomtest(int((gap > 0).sum()), q).pvalue)
+    assert p["t"] == found.p_value == pytest.approx(stats.ttest_rel(a.numpy(), b.numpy()).pvalue, rel=1e-10)
+    assert p["wilcoxon"] == pytest.approx(stats.wilcoxon(gap).pvalue)
+    assert p["sign"] == pytest.approx(stats.binomtest(int((gap > 0).sum()), q).pvalue)
     peer = stats.permutation_test(
         (a.numpy(), b.numpy()), lambda x, y, axis: np.mean(x - y, axis), permutation_type="samples",
         n_resamples=20000, random_state=np.random.default_rng(0),
     )  # fmt: skip
-    assert found.p_values["randomization"] == pytest.approx(peer.pvalue, abs=1e-12 if q == 8 else 0.01)
+    assert p["randomization"] == pytest.approx(peer.pvalue, abs=1e-12 if q == 8 else 0.01)
     assert found.effect_size == pytest.approx(gap.mean() / gap.std(ddof=1))
     ends = stats.ttest_rel(a.numpy(), b.numpy()).confidence_interval()
     assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
@@ -219,8 +221,8 @@ def test_exact_randomization_counts_sign_patterns(gaps):
     signs = np.array(np.meshgrid(*[[-1, 1]] * len(gaps))).reshape(len(gaps), -1)
     sums = np.array(gaps) @ signs
     wanted = float((abs(sums) >= abs(sum(gaps))).mean())
-    found = compare_queries(torch.tensor(gaps).double(), torch.zeros(len(gaps)), tests=("randomization",))
-    assert found.p_values["randomization"] == pytest.approx(wanted)
+    found = compare_queries(torch.tensor(gaps).double(), torch.zeros(len(gaps)), method="randomization")
+    assert found.p_value == pytest.approx(wanted)
 
 
 def test_randomization_repeats_under_a_generator():
@@ -228,10 +230,10 @@ def test_randomization_repeats_under_a_generator():
 
     def p(seed, **how):
         generator = torch.Generator().manual_seed(seed)
-        resampling = Resampling(500, generator=generator, **how)
-        return compare_queries(a, b, tests=("randomization",), resampling=resampling).p_values["randomization"]
+        found = compare_queries(a, b, method="randomization", n_resamples=500, generator=generator, **how)
+        return found.p_value
 
-    assert p(1) == p(1, chunk=1)
+    assert p(1) == p(1, batch=1)
     assert len({p(seed) for seed in range(6)}) > 1
     assert p(1) > 0
 
@@ -240,36 +242,37 @@ def test_randomization_repeats_under_a_generator():
 def test_ranx_agrees(shift):
     ranx = pytest.importorskip("ranx.statistical_tests")
     a, b = two(60, shift)
-    found = compare_queries(a, b, tests=("t", "randomization"), resampling=Resampling(20_000))
+    found = p_values(a, b, n_resamples=20_000)
     p, _ = ranx.paired_student_t_test(a.numpy(), b.numpy(), max_p=0.01)
-    assert found.p_values["t"] == pytest.approx(float(p), abs=1e-9)
+    assert found["t"] == pytest.approx(float(p), abs=1e-9)
     p, _ = ranx.fisher_randomization_test(a.numpy(), b.numpy(), n_permutations=20_000)
     error = math.sqrt(2 * p * (1 - p) / 20_000)
-    assert found.p_values["randomization"] == pytest.approx(float(p), abs=4 * error + 1 / 20_000)
+    assert found["randomization"] == pytest.approx(float(p), abs=4 * error + 1 / 20_000)
 
 
 def test_edges_have_a_defined_answer():
     a, b = two(30)
-    same = compare_queries(a, a, tests=TESTS)
-    assert set(same.p_values.values()) == {1.0}
+    same = compare_queries(a, a)
+    assert set(p_values(a, a).values()) == {1.0}
     assert "all differences are zero" in same.reason
     assert (same.difference, same.effect_size, same.low, same.high) == (0, 0, 0, 0)
-    one = compare_queries(a[:1], b[:1], tests=("t", "randomization"))
-    assert math.isnan(one.p_values["t"])
-    assert one.p_values["randomization"] == 1
+    one = compare_queries(a[:1], b[:1])
+    assert math.isnan(one.p_value)
+    assert p_values(a[:1], b[:1])["randomization"] == 1
     assert "one query" in one.reason
-    alone = compare_queries(a[:1], a[:1], tests=TESTS)
-    assert set(alone.p_values.values()) == {1.0}
+    alone = compare_queries(a[:1], a[:1])
+    assert set(p_values(a[:1], a[:1]).values()) == {1.0}
     assert math.isnan(alone.low)
     assert "zero" in alone.reason
     assert "one query" in alone.reason
 
 
-def test_one_test_by_its_name_alone():
+def test_all_but_p_is_the_same_by_every_method():
     a, b = two(9)
-    for test in TESTS:
-        assert compare_queries(a, b, tests=test) == compare_queries(a, b, tests=[test])
-    assert compare_queries(a, b, tests=()).p_values == {}
+    found = [compare_queries(a, b, method=method) for method in METHODS]
+    assert [x.method for x in found] == [*METHODS]
+    rest = [{**x.to_dict(), "method": "", "p_value": 0} for x in found]
+    assert all(x == rest[0] for x in rest)
 
 
 def test_bad_arguments_are_refused_by_name():
@@ -280,18 +283,11 @@ def test_bad_arguments_are_refused_by_name():
         compare_queries(a[:0], b[:0])
     with pytest.raises(ValueError, match="`values_b` must be finite"):
         compare_queries(a, b.index_fill(0, torch.tensor([1]), torch.nan))
-    for tests in (("z",), "z", ["t", 1]):
-        with pytest.raises(ValueError, match=r"`tests` .*'t', .*got ('z'|1)$"):
-            compare_queries(a, b, tests=tests)
-    with pytest.raises(TypeError, match=r"`tests` .*names.* got None"):
-        compare_queries(a, b, tests=None)
-    for call in (mean_interval, lambda x, **how: compare_queries(x, b, **how)):
-        with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
-            call(a, resampling=100)
-    with pytest.raises(TypeError, match=r"`resampling` .*Resampling.* got 100"):
-        compare_systems(torch.stack([a, b]), resampling=100)
-    with pytest.raises(ValueError, match="`level`"):
-        mean_interval(a, level=2)
+    for method in ("z", ("t", "sign"), None):
+        with pytest.raises(ValueError, match=r"`method` .*'t', .*got "):
+            compare_queries(a, b, method=method)
+    with pytest.raises(ValueError, match="`confidence_level`"):
+        mean_interval(a, confidence_level=2)
     with pytest.raises(ValueError, match="`values`"):
         mean_interval(a[:, None])
     for values in (a, a[None]):
@@ -320,13 +316,17 @@ def test_holm_is_the_definition():
     for place, (i, j) in enumerate(sorted(pairs, key=raw.get)):
         highest = max(highest, min(1.0, raw[i, j] * (len(pairs) - place)))
         assert float(found.p_value[i, j]) == pytest.approx(raw[i, j], rel=1e-9)
-        assert float(found.adjusted[j, i]) == float(found.adjusted[i, j]) == pytest.approx(highest, rel=1e-9)
+        assert (
+            float(found.adjusted_p_value[j, i])
+            == float(found.adjusted_p_value[i, j])
+            == pytest.approx(highest, rel=1e-9)
+        )
 
 
 def test_tukey_of_two_is_randomization():
     values = several(2)
-    found = compare_systems(values, test="randomization", resampling=Resampling(4000))
-    assert float(found.adjusted[0, 1]) == pytest.approx(float(found.p_value[0, 1]), abs=0.02)
+    found = compare_systems(values, test="randomization", n_resamples=4000)
+    assert float(found.adjusted_p_value[0, 1]) == pytest.approx(float(found.p_value[0, 1]), abs=0.02)
 
 
 def test_tukey_holds_the_family_wise_error():
@@ -334,8 +334,8 @@ def test_tukey_holds_the_family_wise_error():
     rejected = 0
     for seed in range(150):
         values = torch.from_numpy(rng.random(20) + 0.3 * rng.standard_normal((5, 20)))
-        how = Resampling(99, generator=torch.Generator().manual_seed(seed))
-        rejected += bool((compare_systems(values, resampling=how).adjusted <= 0.1).any())
+        found = compare_systems(values, n_resamples=99, generator=torch.Generator().manual_seed(seed))
+        rejected += bool((found.adjusted_p_value <= 0.1).any())
     assert rejected <= 15 + 4 * math.sqrt(13.5)
     assert rejected > 2
 
@@ -346,7 +346,7 @@ def test_tukey_is_that_of_ranx_where_queries_share_nothing(shared):
     ranx = pytest.importorskip("ranx.statistical_tests")
     rng = np.random.default_rng(4)
     values = shared * rng.standard_normal(300) + rng.standard_normal((3, 300)) + 0.12 * np.arange(3)[:, None]
-    found = compare_systems(torch.from_numpy(values), resampling=Resampling(4000)).adjusted
+    found = compare_systems(torch.from_numpy(values), n_resamples=4000).adjusted_p_value
     rows = ranx.tukey_hsd_test(model_names=[0, 1, 2], scores=list(values), max_p=0.05)
     theirs = {(row["control"], row["treatment"]): float(row["p-value"]) for row in rows}
     for (i, j), p in theirs.items():
@@ -359,23 +359,23 @@ def test_tukey_is_that_of_ranx_where_queries_share_nothing(shared):
 def test_tukey_is_wider_than_a_single_pair():
     found = compare_systems(several())
     off = ~torch.eye(4, dtype=torch.bool)
-    assert (found.adjusted[off] >= found.p_value[off] - 0.01).all()
-    assert torch.equal(found.adjusted.diag(), torch.ones(4, dtype=torch.float64))
-    equal = compare_systems(torch.ones(3, 5), resampling=Resampling(50))
-    assert (equal.adjusted == 1).all()
+    assert (found.adjusted_p_value[off] >= found.p_value[off] - 0.01).all()
+    assert torch.equal(found.adjusted_p_value.diag(), torch.ones(4, dtype=torch.float64))
+    equal = compare_systems(torch.ones(3, 5), n_resamples=50)
+    assert (equal.adjusted_p_value == 1).all()
 
 
 @pytest.mark.parametrize("method", ["holm", "tukey"])
 def test_several_of_one_query_say_why_there_is_no_p(method):
     values = torch.tensor([[0.2], [0.5], [0.5]])
-    found = compare_systems(values, method=method, resampling=Resampling(50))
+    found = compare_systems(values, method=method, n_resamples=50)
     assert math.isnan(found.p_value[0, 1])
     assert found.p_value[1, 2] == 1, "no difference"
     assert "one query" in found.reason
-    assert math.isnan(found.adjusted[0, 1]) == (method == "holm")
-    signs = compare_systems(values, method=method, test="randomization", resampling=Resampling(50))
+    assert math.isnan(found.adjusted_p_value[0, 1]) == (method == "holm")
+    signs = compare_systems(values, method=method, test="randomization", n_resamples=50)
     assert (signs.p_value == 1).all()
-    assert (signs.adjusted == 1).all()
+    assert (signs.adjusted_p_value == 1).all()
     assert signs.reason == compare_systems(several(), method=method).reason == ""
 
 
@@ -384,10 +384,10 @@ def test_several_with_a_pair_of_equal_differences():
     values = torch.stack([a, a - 0.1, b])
     found = compare_systems(values, method="holm")
     assert math.isnan(found.p_value[0, 1])
-    assert math.isnan(found.adjusted[0, 1])
+    assert math.isnan(found.adjusted_p_value[0, 1])
     assert "all equal" in found.reason
     raw = [stats.ttest_rel(values[i], values[2]).pvalue for i in (0, 1)]
     assert found.p_value[:2, 2].tolist() == pytest.approx(raw)
     smaller, larger = sorted(raw)
     wanted = {smaller: min(1, 3 * smaller), larger: min(1, max(3 * smaller, 2 * larger))}
-    assert found.adjusted[:2, 2].tolist() == pytest.approx([wanted[p] for p in raw])
+    assert found.adjusted_p_value[:2, 2].tolist() == pytest.approx([wanted[p] for p in raw])

@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch_ap.inference.images.replicates import ResampledAP
 
 from tests.oracles_detection import random_scene
-from torch_ap.inference import Resampling
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.inference.images.from_detections import ranked_images
-from torch_ap.inference.images.resampled_rankings import ResampledAP
-from torch_ap.metrics.detection import MeanAveragePrecision
 
 SETTINGS = pytest.mark.parametrize(
     "settings",
@@ -40,9 +39,9 @@ def fed(preds, target, **settings):
 
 
 def ranked_of(metric, area=0):
-    with metric._synced_columns() as columns:
-        numbers = metric._numbers(columns, None, micro=metric.average == "micro")
-        return ranked_images(numbers.matches, len(columns["detections_per_image"]), area), numbers.levels
+    columns = metric._columns()
+    numbers = metric._numbers(columns, None, micro=metric.average == "micro")
+    return ranked_images(numbers.matches, len(columns["detections_per_image"]), area), numbers.levels
 
 
 def written_out(preds, target, weights, name="map", **settings):
@@ -77,7 +76,7 @@ def test_scenes_have_what_could_go_wrong():
 def test_interval_is_that_of_images_written_out():
     preds, target = scene(3, images=25)
     metric = fed(preds, target, iou_thresholds=[0.5])
-    found = metric.confidence_interval(0.9, resampling=Resampling(400))
+    found = metric.confidence_interval(0.9, n_resamples=400)
     r = np.random.default_rng(1)
     slow = [
         written_out(preds, target, np.bincount(r.integers(0, 25, 25), minlength=25), iou_thresholds=[0.5])
@@ -86,12 +85,10 @@ def test_interval_is_that_of_images_written_out():
     assert float(found.standard_error) == pytest.approx(np.std(slow, ddof=1), rel=0.25)
     assert float(found.estimate) == pytest.approx(float(metric.compute()["map"]), abs=1e-12)
     assert found.low < found.estimate < found.high
-    other = metric.confidence_interval(0.9, "bootstrap-logit", resampling=Resampling(400))
+    other = metric.confidence_interval(0.9, "bootstrap-logit", n_resamples=400)
     assert other.standard_error == found.standard_error
     assert 0 < other.low < other.estimate < other.high < 1
-    plain, wider = (
-        metric.confidence_interval(x, "bootstrap-percentile", resampling=Resampling(400)) for x in (0.9, 0.99)
-    )
+    plain, wider = (metric.confidence_interval(x, "bootstrap-percentile", n_resamples=400) for x in (0.9, 0.99))
     # mirrored at the estimate, and no less than 0
     assert float(found.high) == pytest.approx(2 * float(found.estimate) - float(plain.low))
     assert float(found.low) == pytest.approx(max(0, 2 * float(found.estimate) - float(plain.high)))
@@ -107,9 +104,9 @@ def test_dtype_and_state_are_those_of_compute():
     metric = MeanAveragePrecision("xywh")
     metric.update(preds, target)
     before = metric.compute()["map"]
-    found = metric.confidence_interval(resampling=Resampling(20))
-    assert found.low.dtype == before.dtype
-    assert torch.equal(found.estimate, before)
+    found = metric.confidence_interval(n_resamples=20)
+    assert found.low.dtype == torch.float64
+    assert torch.equal(found.estimate.to(before.dtype), before)
     assert torch.equal(metric.compute()["map"], before)
 
 
@@ -120,7 +117,7 @@ def test_edges_have_a_defined_answer():
     assert "one image" in one.reason
     assert math.isnan(one.low)
     metric = fed(preds, target)
-    with pytest.raises(ValueError, match="`level`"):
+    with pytest.raises(ValueError, match="`confidence_level`"):
         metric.confidence_interval(1.0)
     with pytest.raises(ValueError, match="`method`"):
         metric.confidence_interval(method="influence")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, fbeta_score
 
 from tests import oracles_retrieval as oracles
-from torch_ap.functional import retrieval as functions
-from torch_ap.metrics.retrieval import RetrievalMAP
+from torch_ap import functional as functions
+from torch_ap.retrieval import RetrievalMAP
 
 SCORES = (-1.0, 0.0, 0.5, 2.0)
 ORDERED_TIES = ("expected", "optimistic", "pessimistic")
@@ -334,7 +334,7 @@ PREDS, TARGET, INDEXES = torch.tensor([0.5, 0.2]), torch.tensor([1, 0]), torch.t
         (
             (PREDS, TARGET),
             {"beta": 1},
-            "unknown keyword `beta`; beside the arguments of this function there are `dtype`",
+            "unexpected keyword argument 'beta'",
         ),
         ((PREDS, TARGET), {"ties": ""}, "`ties` must be one of"),
         (

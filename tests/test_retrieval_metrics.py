@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from torchmetrics import MetricCollection
 
 from tests import oracles_retrieval as oracles
-from torch_ap.functional import retrieval as functions
+from torch_ap import functional as functions
+from torch_ap import retrieval as metrics
 from torch_ap.inputs import query_rankings
-from torch_ap.metrics import retrieval as metrics
-from torch_ap.metrics.retrieval import RetrievalMAP
 from torch_ap.ranking import builders
+from torch_ap.retrieval import RetrievalMAP
 
 PAIRS = {
     "map": (metrics.RetrievalMAP, functions.retrieval_average_precision, {"top_k": 3}),
@@ -354,7 +354,7 @@ def test_batches_that_contradict_one_another(second, message):
     given, _ = one_query(None)
     metric.update(given[0], given[1], given[2] + 1, num_relevant={1: 3})
     metric.update(num_relevant=second)
-    for ask in (metric.compute, metric.per_query, metric.baseline):
+    for ask in (metric.compute, metric.per_query, metric.chance_level):
         with pytest.raises(ValueError, match=rf"{message}.* `reset\(\)`"):
             ask()
     metric.reset()

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 from torch_ap.geometry import run_lengths
-from torch_ap.metrics.detection import MeanAveragePrecision
 
 
 def text_of(numbers):

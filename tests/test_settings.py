@@ -11,6 +11,7 @@ import torch_ap
 from tests import cases
 from tests.every_metric import flat, graded_rows, images, inner_product, judged_queries, pair, voc_images
 from tests.modes import same
+from torch_ap import Convention
 from torch_ap.curve.convention import DENOMINATORS
 
 BINARY, CLASSES, LABELS = pair(cases.binary), pair(cases.multiclass), pair(cases.multilabel)
@@ -76,6 +77,7 @@ def of_classification(draw, **more):
         "denominator": ({"top_k": 3, "denominator": "found"}, draw),
         "interpolation": ({"interpolation": "trapezoid"}, draw),
         "ties": ({"ties": "pessimistic"}, draw),
+        "convention": ({"convention": Convention(ties="pessimistic")}, draw),
         "empty_target_action": ({"empty_target_action": "error"}, changed(draw, without_hits)),
         "nan_strategy": ({"nan_strategy": "ignore"}, changed(draw, with_nan)),
         **more,
@@ -151,6 +153,7 @@ CHANGES = {
     "RetrievalMAP": of_queries(
         denominator=({"top_k": 2, "denominator": "found"}, flat),
         interpolation=({"interpolation": "11-point", "ties": "grouped"}, flat),
+        convention=({"convention": Convention(ties="pessimistic")}, flat),
     ),
     "RetrievalPrecision": of_queries(adaptive_k=({"top_k": 30, "adaptive_k": True}, flat)),
     "RetrievalFBeta": of_queries(beta=({"beta": 3}, flat)),
@@ -183,7 +186,9 @@ def told(name, settings, draw):
 
 
 def test_every_keyword_of_every_class_has_a_row():
-    for name in CHANGES.keys() | set(torch_ap.__all__) - {"__version__", "functional", "inference"}:
+    public = {name for name in torch_ap.__all__ if isinstance(getattr(torch_ap, name), type)} - {"Convention"}
+    assert public == CHANGES.keys()
+    for name in public:
         parameters = inspect.signature(getattr(torch_ap, name)).parameters.values()
         keywords = {x.name for x in parameters if x.kind is not x.VAR_KEYWORD}
         keywords |= set(OF_ALL_QUERIES if name.startswith("Retrieval") else ())
@@ -220,6 +225,7 @@ def test_settings_without_a_meaning_together_are_refused(name, settings, message
 
 # what a comparison asks for alike: not the form of a result, nor what only one of the classes has
 FREE = ("class_metrics", "extended_summary", "class_names", "num_classes", "num_labels", "task", "aggregation", "iou")
+FREE += ("convention",)  # which is told by its parts
 PAIRS = [(name, keyword) for name, keyword in ROWS if name != "AveragePrecision" and keyword not in FREE]
 
 

@@ -10,14 +10,14 @@ from scipy import stats
 
 from torch_ap.functional import binary_average_precision
 from torch_ap.inference import (
-    Resampling,
     average_precision_interval,
     compare_rankings,
     compare_several_rankings,
     compare_splits,
     reported_average_precision_interval,
 )
-from torch_ap.inference.chance import RandomHits, normal_precision, normal_recall
+from torch_ap.inference.hits import RandomHits
+from torch_ap.inference.published import normal_precision, normal_recall
 
 
 def systems(count=4, n=300, seed=0, spread=0.3):
@@ -39,39 +39,39 @@ def test_holm_is_compare_rankings_for_all_pairs():
     assert found.means.tolist() == pytest.approx([binary_average_precision(x, target).item() for x in preds])
     for (i, j), pair in pairs.items():
         assert found.p_value[i, j] == found.p_value[j, i]
-        assert found.p_value[i, j].item() == pytest.approx(pair.p_value)
-        assert found.difference[i, j].item() == pytest.approx(pair.difference)
+        assert found.p_value[i, j].item() == pytest.approx(float(pair.p_value))
+        assert found.difference[i, j].item() == pytest.approx(float(pair.difference))
     ordered = sorted(pairs.values(), key=lambda pair: pair.p_value)
-    raised = np.maximum.accumulate([p.p_value * (6 - place) for place, p in enumerate(ordered)]).clip(max=1)
-    wanted = {(p.value_a, p.value_b): x for p, x in zip(ordered, raised, strict=True)}
+    raised = np.maximum.accumulate([float(p.p_value) * (6 - place) for place, p in enumerate(ordered)]).clip(max=1)
+    wanted = {(float(p.value_a), float(p.value_b)): x for p, x in zip(ordered, raised, strict=True)}
     for (i, j), pair in pairs.items():
-        assert found.adjusted[i, j].item() == pytest.approx(wanted[pair.value_a, pair.value_b])
+        assert found.adjusted_p_value[i, j].item() == pytest.approx(wanted[float(pair.value_a), float(pair.value_b)])
     assert (found.p_value.diagonal() == 1).all()
 
 
 def test_two_systems_need_no_adjustment():
     preds, target = systems(2)
     found = compare_several_rankings(preds, target)
-    assert found.adjusted[0, 1].item() == found.p_value[0, 1].item() == compare_rankings(*preds, target).p_value
+    assert found.adjusted_p_value[0, 1].item() == found.p_value[0, 1].item() == compare_rankings(*preds, target).p_value
 
 
 def test_tukey_of_two_systems_is_the_swap_test():
     preds, target = systems(2, spread=0.2)
-    how = Resampling(2000)
-    found = compare_several_rankings(preds, target, method="tukey", resampling=how).adjusted[0, 1].item()
-    swap = compare_rankings(*preds, target, method="permutation", resampling=how).p_value
+    how = {"n_resamples": 2000}
+    found = compare_several_rankings(preds, target, method="tukey", **how).adjusted_p_value[0, 1].item()
+    swap = compare_rankings(*preds, target, method="permutation", **how).p_value.item()
     assert found == pytest.approx(swap, abs=4 * math.sqrt(swap / 1000))
-    assert compare_several_rankings(preds, target, method="tukey", resampling=how).adjusted[0, 1] == found
+    assert compare_several_rankings(preds, target, method="tukey", **how).adjusted_p_value[0, 1] == found
 
 
 def test_tukey_knows_ranks_only_and_finds_what_is_there():
     preds, target = systems(3, spread=1.0)
-    found = compare_several_rankings(preds, target, method="tukey", resampling=Resampling(200))
-    other = compare_several_rankings(preds.exp(), target, method="tukey", resampling=Resampling(200))
-    assert torch.equal(found.adjusted, other.adjusted)
-    assert found.adjusted[0, 2] < 0.02
-    shuffled = compare_several_rankings(torch.stack([preds[1]] * 3), target, method="tukey", resampling=Resampling(50))
-    assert (shuffled.adjusted == 1).all()
+    found = compare_several_rankings(preds, target, method="tukey", n_resamples=200)
+    other = compare_several_rankings(preds.exp(), target, method="tukey", n_resamples=200)
+    assert torch.equal(found.adjusted_p_value, other.adjusted_p_value)
+    assert found.adjusted_p_value[0, 2] < 0.02
+    shuffled = compare_several_rankings(torch.stack([preds[1]] * 3), target, method="tukey", n_resamples=50)
+    assert (shuffled.adjusted_p_value == 1).all()
 
 
 @pytest.mark.slow
@@ -80,8 +80,8 @@ def test_family_wise_error(method):
     told = []
     for seed in range(100):
         preds, target = systems(4, 200, seed, spread=0.0)
-        found = compare_several_rankings(preds, target, method=method, resampling=Resampling(99))
-        told.append(bool((found.adjusted <= 0.05).any()))
+        found = compare_several_rankings(preds, target, method=method, n_resamples=99)
+        told.append(bool((found.adjusted_p_value <= 0.05).any()))
     assert np.mean(told) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 100)
 
 
@@ -100,7 +100,7 @@ def test_bad_systems():
             preds.index_put((torch.tensor(1), torch.tensor(3)), torch.tensor(torch.nan).double()), target
         )
     nothing = compare_several_rankings(preds, torch.zeros_like(target), method="tukey")
-    assert nothing.adjusted[0, 1].isnan()
+    assert nothing.adjusted_p_value[0, 1].isnan()
     assert "no hits" in nothing.reason
 
 
@@ -118,11 +118,11 @@ def test_corrected_t(n_train, n_test):
     t = plain.statistic / math.sqrt(1 + 30 * n_test / n_train)
     assert found.p_value == pytest.approx(2 * stats.t.sf(abs(t), 29))
     assert found.difference / found.standard_error == pytest.approx(t)
-    half = stats.t.ppf(0.975, 29) * found.standard_error
-    assert (found.low, found.high) == pytest.approx((found.difference - half, found.difference + half))
+    half, difference = stats.t.ppf(0.975, 29) * float(found.standard_error), float(found.difference)
+    assert (found.low.item(), found.high.item()) == pytest.approx((difference - half, difference + half))
     assert found.p_value > plain.pvalue
     assert (found.splits, found.reason) == (30, "")
-    edge = compare_splits(a, b, n_train, n_test, level=1 - found.p_value)
+    edge = compare_splits(a, b, n_train, n_test, confidence_level=1 - found.p_value.item())
     assert min(abs(edge.low), abs(edge.high)) == pytest.approx(0, abs=1e-9)
 
 
@@ -152,15 +152,15 @@ def test_splits_without_spread_and_bad_arguments():
     ):
         with pytest.raises(ValueError, match=f"`{name}`"):
             compare_splits(*arguments)
-    with pytest.raises(ValueError, match="`level`"):
-        compare_splits(a, b, 9, 1, level=95)
+    with pytest.raises(ValueError, match="`confidence_level`"):
+        compare_splits(a, b, 9, 1, confidence_level=95)
 
 
 @pytest.mark.parametrize("method", ["boyd-logit", "boyd-binomial"])
 def test_reported_interval_is_that_of_the_ranking(method):
     preds, target = systems(1)
-    wanted = average_precision_interval(preds[0], target, method=method, level=0.9)
-    found = reported_average_precision_interval(wanted.estimate, int(target.sum()), method=method, level=0.9)
+    wanted = average_precision_interval(preds[0], target, method=method, confidence_level=0.9)
+    found = reported_average_precision_interval(wanted.estimate, int(target.sum()), method=method, confidence_level=0.9)
     for name in ("estimate", "low", "high", "standard_error"):
         assert getattr(found, name).item() == pytest.approx(getattr(wanted, name).item(), rel=1e-12)
 

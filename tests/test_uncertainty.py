@@ -5,12 +5,12 @@ import pytest
 import torch
 from torchmetrics import MetricCollection
 
+from tests.every_metric import METRICS
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.curve.convention import Convention
 from torch_ap.inference import (
-    Resampling,
     average_precision_interval,
-    chance_level,
+    chance_of_rankings,
     compare_rankings,
     random_average_precision,
 )
@@ -44,11 +44,11 @@ def test_binary_says_what_the_functions_say():
     value = metric.compute()
     for method in ("influence", "jackknife", "boyd-logit", "bootstrap-bca"):
         found = metric.confidence_interval(0.9, method)
-        wanted = average_precision_interval(preds, target, level=0.9, method=method)
+        wanted = average_precision_interval(preds, target, confidence_level=0.9, method=method)
         assert (found.low, found.high) == (wanted.low, wanted.high)
         assert found.estimate == value
     chance = random_average_precision(len(target), int(target.sum()))
-    assert float(metric.baseline()) == pytest.approx(chance.mean, rel=1e-14)
+    assert float(metric.chance_level()) == pytest.approx(float(chance.mean), rel=1e-14)
     summary = metric.summary()
     assert set(summary) == KEYS
     assert summary["ap"] == value
@@ -72,18 +72,53 @@ def test_multiclass_says_what_the_functions_say(average):
     found, wanted = metric.confidence_interval(), average_precision_interval(preds, target, average=average)
     assert torch.equal(found.low, wanted.low)
     torch.testing.assert_close(found.estimate, metric.compute())
-    each = [random_average_precision(300, int((target == c).sum())).mean for c in range(4)]
-    baseline = metric.baseline()
+    each = [float(random_average_precision(300, int((target == c).sum())).mean) for c in range(4)]
+    chance = metric.chance_level()
     if average == "none":
-        assert baseline.tolist() == pytest.approx(each)
+        assert chance.tolist() == pytest.approx(each)
     elif average == "macro":
-        assert float(baseline) == pytest.approx(sum(each) / 4)
+        assert float(chance) == pytest.approx(sum(each) / 4)
 
 
-def test_interpolated_ap_has_no_summary():
+def test_interpolated_ap_has_a_summary_by_bootstrap():
     metric = fed(BinaryAveragePrecision(interpolation="11-point"), torch.rand(20), torch.arange(20) % 2)
-    with pytest.raises(ValueError, match=r"`interpolation` .*summary.*`confidence_interval`"):
+    with pytest.raises(ValueError, match=r"`interpolation` has no interval by method 'influence'.*use 'bootstrap"):
         metric.summary()
+    assert set(metric.summary(method="bootstrap-logit", n_resamples=20)) == KEYS - {"ap_chance"}
+
+
+def test_a_summary_per_class_has_its_names():
+    preds, target = data()
+    metric, names = fed(MulticlassAveragePrecision(4, None), preds, target), ["cat", "dog", "cow", "elk"]
+    summary, found = metric.summary(class_names=names), metric.confidence_interval()
+    assert list(summary) == [f"ap_{name}{end}" for name in names for end in ("", "_low", "_high", "_chance")]
+    for values, end in (
+        (metric.compute(), ""),
+        (found.low, "_low"),
+        (found.high, "_high"),
+        (metric.chance_level(), "_chance"),
+    ):
+        assert [float(summary[f"ap_{name}{end}"]) for name in names] == values.float().tolist()
+    assert all(x.ndim == 0 and x.dtype == torch.float32 for x in summary.values())
+    assert list(metric.summary())[:5] == ["ap_0", "ap_0_low", "ap_0_high", "ap_0_chance", "ap_1"]
+    for wrong in (["cat"] * 4, names[:3], [1, 2, 3, 4]):
+        with pytest.raises(ValueError, match="`class_names` must be 4 different names, got"):
+            metric.summary(class_names=wrong)
+    with pytest.raises(ValueError, match="`class_names` must be None for one value"):
+        fed(MulticlassAveragePrecision(4), preds, target).summary(class_names=names)
+
+
+def test_only_the_tied_classes_of_a_summary_have_no_ends():
+    preds, target = data()
+    metric = MultilabelAveragePrecision(2, None, ties="expected")
+    metric.update(torch.stack([preds[:, 0], preds[:, 1].round()], 1), torch.stack([target == 0, target == 1], 1))
+    summary = metric.summary()
+    one = fed(BinaryAveragePrecision(), preds[:, 0], (target == 0).long()).summary()
+    assert [float(summary[f"ap_0{end}"]) for end in ("_low", "_high")] == [
+        float(one[f"ap{end}"]) for end in ("_low", "_high")
+    ]
+    assert math.isnan(summary["ap_1_low"])
+    assert math.isnan(summary["ap_1_high"])
 
 
 def test_a_summary_does_not_stop_for_ties():
@@ -94,7 +129,7 @@ def test_a_summary_does_not_stop_for_ties():
     fed(metric, torch.tensor([0.9]), torch.tensor([0]))
     summary = metric.summary()
     assert summary["ap"] == metric.compute()
-    assert summary["ap_chance"] == metric.baseline()
+    assert summary["ap_chance"] == metric.chance_level()
     assert torch.isnan(summary["ap_low"])
     assert torch.isnan(summary["ap_high"])
     with pytest.raises(ValueError, match="`ties` must be 'grouped'"):
@@ -117,9 +152,11 @@ def test_tied_items_stay_tied_in_random_orders(words, hits):
     target = (torch.arange(9) < hits).long()
     for ties in ("grouped", "expected"):
         metric = fed(BinaryAveragePrecision(ties=ties, **words), scores, target)
-        assert float(metric.baseline()) == pytest.approx(over_all_orders(scores, target, ties=ties, **words), rel=1e-12)
+        assert float(metric.chance_level()) == pytest.approx(
+            over_all_orders(scores, target, ties=ties, **words), rel=1e-12
+        )
     flat = fed(BinaryAveragePrecision(**words), torch.zeros(9).double(), target)
-    assert float(flat.baseline()) == pytest.approx(float(flat.compute()), rel=1e-12)
+    assert float(flat.chance_level()) == pytest.approx(float(flat.compute()), rel=1e-12)
 
 
 def test_tied_columns_and_bins_have_their_own_level():
@@ -129,21 +166,21 @@ def test_tied_columns_and_bins_have_their_own_level():
     each = over_all_orders(scores, target)
     for words in ({}, {"thresholds": [0, 0.25, 0.5, 0.75]}):
         none = fed(MultilabelAveragePrecision(3, "none", **words), scores, target).set_dtype(torch.float64)
-        assert none.baseline().tolist() == pytest.approx(each, rel=1e-12)
+        assert none.chance_level().tolist() == pytest.approx(each, rel=1e-12)
     few = {"thresholds": [0.2, 0.6]}  # below 0.2 nothing is retrieved
     binned = fed(MultilabelAveragePrecision(3, "none", **few), scores, target).set_dtype(torch.float64)
-    assert binned.baseline().tolist() == pytest.approx(over_all_orders(scores.float(), target, **few), rel=1e-6)
+    assert binned.chance_level().tolist() == pytest.approx(over_all_orders(scores.float(), target, **few), rel=1e-6)
     micro = fed(MultilabelAveragePrecision(3, "micro"), scores[:3], target[:3]).set_dtype(torch.float64)
     wanted = over_all_orders(scores[:3].flatten(), target[:3].flatten())
-    assert float(micro.baseline()) == pytest.approx(wanted, rel=1e-12)
+    assert float(micro.chance_level()) == pytest.approx(wanted, rel=1e-12)
     target[1, 2] = target[4, 0] = -1
     ignoring = fed(MultilabelAveragePrecision(3, "none", ignore_index=-1), scores, target).set_dtype(torch.float64)
     each = [over_all_orders(scores[kept, c], target[kept, c]) for c, kept in enumerate((target >= 0).t())]
-    assert ignoring.baseline().tolist() == pytest.approx(each, rel=1e-12)
+    assert ignoring.chance_level().tolist() == pytest.approx(each, rel=1e-12)
     ids = torch.tensor([0, 2, 1, -1, 2, 0, 2, 1])
     classes = fed(MulticlassAveragePrecision(3, "none", ignore_index=-1), scores, ids).set_dtype(torch.float64)
     each = [over_all_orders(scores[ids >= 0, c], (ids[ids >= 0] == c).long()) for c in range(3)]
-    assert classes.baseline().tolist() == pytest.approx(each, rel=1e-12)
+    assert classes.chance_level().tolist() == pytest.approx(each, rel=1e-12)
 
 
 @pytest.mark.parametrize("top_k", [None, 1, 700, 19_999])
@@ -156,7 +193,7 @@ def test_ties_alone_say_what_all_groups_say(top_k, levels):
     ties, rule = tied.ties_of(scores), Convention(top_k)
     groups = builders.from_columns(scores, torch.ones_like(hits), keep_all_groups=True)
     curve = builders.from_columns(scores, hits)
-    found, wanted = (chance_level.chance_level(curve, rule, groups=[x]) for x in (ties, groups))
+    found, wanted = (chance_of_rankings.chance_of_curve(curve, rule, groups=[x]) for x in (ties, groups))
     assert found.tolist() == pytest.approx(wanted.tolist(), rel=1e-12)
 
 
@@ -166,15 +203,15 @@ def test_micro_average_leaves_ignored_items_out():
     metric = fed(MultilabelAveragePrecision(2, "micro", ignore_index=-1), scores, target).set_dtype(torch.float64)
     kept = target.flatten() >= 0
     wanted = over_all_orders(scores.flatten()[kept], target.flatten()[kept])
-    assert float(metric.baseline()) == pytest.approx(wanted, rel=1e-12)
+    assert float(metric.chance_level()) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_columns_are_taken_in_blocks(monkeypatch):
     scores = torch.randint(5, (40, 7), generator=torch.Generator().manual_seed(0)).double()
     metric = fed(MulticlassAveragePrecision(7, "none"), scores, torch.arange(40) % 7)
-    whole = metric.baseline()
-    monkeypatch.setattr(builders, "ITEMS_A_BLOCK", 100)
-    assert torch.equal(metric.baseline(), whole)
+    whole = metric.chance_level()
+    monkeypatch.setattr(chance_of_rankings, "_ITEMS_A_BLOCK", 100)
+    assert torch.equal(metric.chance_level(), whole)
 
 
 def test_baseline_counts_rankings_as_the_metric_does():
@@ -184,10 +221,10 @@ def test_baseline_counts_rankings_as_the_metric_does():
     for action, counts_as in (("neg", 0), ("pos", 1)):
         metric = fed(MultilabelAveragePrecision(4, empty_target_action=action), preds, onehot)
         each = [random_average_precision(300, int(onehot[:, c].sum())).mean for c in range(3)]
-        assert float(metric.baseline()) == pytest.approx((sum(each) + counts_as) / 4)
+        assert float(metric.chance_level()) == pytest.approx((sum(each) + counts_as) / 4)
         assert float(metric.confidence_interval().estimate) == pytest.approx(float(metric.compute()))
     micro = fed(MultilabelAveragePrecision(4, "micro"), preds, onehot)
-    assert float(micro.baseline()) == pytest.approx(random_average_precision(1200, int(onehot.sum())).mean)
+    assert float(micro.chance_level()) == pytest.approx(float(random_average_precision(1200, int(onehot.sum())).mean))
 
 
 def test_ignored_items_do_not_count():
@@ -201,7 +238,7 @@ def test_ignored_items_do_not_count():
     one = fed(BinaryAveragePrecision(ignore_index=-1), preds[:, 0], labels)
     other = fed(BinaryAveragePrecision(ignore_index=-1), preds[:, 0].roll(1), labels)
     direct = compare_rankings(preds[kept, 0], preds[:, 0].roll(1)[kept], labels[kept])
-    assert one.compare(other) == direct
+    assert one.compare(other).to_dict() == direct.to_dict()
 
 
 def test_compare_is_compare_rankings():
@@ -209,9 +246,9 @@ def test_compare_is_compare_rankings():
     labels = (target == 0).long()
     first, second = binary(), fed(BinaryAveragePrecision(), preds[:, 1], labels)
     for method in ("logit", "jackknife", "influence", "permutation"):
-        how = Resampling(50)
-        found = first.compare(second, method=method, resampling=how)
-        assert found == compare_rankings(preds[:, 0], preds[:, 1], labels, method=method, resampling=how)
+        found = first.compare(second, method=method, n_resamples=50)
+        wanted = compare_rankings(preds[:, 0], preds[:, 1], labels, method=method, n_resamples=50)
+        assert found.to_dict() == wanted.to_dict()
     assert first.compare(second).method == "logit"
     assert first.compare(first).p_value == 1
 
@@ -252,7 +289,7 @@ def test_counts_per_threshold_have_intervals_of_their_rankings():
     levels = scores.unique().tolist()
     exact, binned = (fed(BinaryAveragePrecision(thresholds=t), scores, labels) for t in (None, levels))
     assert binned.confidence_interval().low == exact.confidence_interval().low
-    assert binned.baseline() == exact.baseline()
+    assert binned.chance_level() == exact.chance_level()
     few = fed(BinaryAveragePrecision(thresholds=5), scores, labels)
     assert few.confidence_interval().low < few.compute() < few.confidence_interval().high
     with pytest.raises(ValueError, match="`thresholds`"):
@@ -267,15 +304,15 @@ def test_what_has_no_mathematics_is_refused_by_name():
     labels = (target == 0).long()
     with pytest.raises(ValueError, match="`top_k`"):
         binary(top_k=5).confidence_interval()
-    assert 0 < float(binary(top_k=5).baseline()) < 1
+    assert 0 < float(binary(top_k=5).chance_level()) < 1
     with pytest.raises(ValueError, match="`denominator="):
-        binary(top_k=5, denominator="found").baseline()
+        binary(top_k=5, denominator="found").chance_level()
     interpolated = binary(interpolation="101-point")
     with pytest.raises(ValueError, match=r"`interpolation` .*None .* got '101-point'"):
         interpolated.compare(binary(interpolation="101-point"), method="bootstrap")
     with pytest.raises(ValueError, match="`interpolation`"):
-        interpolated.baseline()
-    found = interpolated.confidence_interval(method="bootstrap-percentile", resampling=Resampling(50))
+        interpolated.chance_level()
+    found = interpolated.confidence_interval(method="bootstrap-percentile", n_resamples=50)
     assert found.low < interpolated.compute() < found.high
     tied = fed(BinaryAveragePrecision(ties="expected"), preds[:, 0].round(), labels)
     with pytest.raises(ValueError, match="`ties`"):
@@ -283,11 +320,9 @@ def test_what_has_no_mathematics_is_refused_by_name():
     assert binary(ties="expected").confidence_interval().low == binary().confidence_interval().low
     weighted = BinaryAveragePrecision()
     weighted.update(preds[:, 0], labels, torch.ones(300))
-    for call in (weighted.baseline, weighted.confidence_interval, weighted.summary):
+    for call in (weighted.chance_level, weighted.confidence_interval, weighted.summary):
         with pytest.raises(ValueError, match="`weights`"):
             call()
-    with pytest.raises(ValueError, match="`average`"):
-        fed(MulticlassAveragePrecision(4, None), preds, target).summary()
     each = fed(MulticlassAveragePrecision(4, None), preds, target)
     with pytest.raises(ValueError, match="`average`"):
         each.compare(each)
@@ -329,7 +364,7 @@ def check_two_ranks(rank):
         here.update(preds[mine], target[mine])
         whole.sync_on_compute = whole._to_sync = False
         whole.update(preds, target)
-        assert torch.equal(here.baseline(), whole.baseline())
+        assert torch.equal(here.chance_level(), whole.chance_level())
         if here.thresholds is None:
             found, wanted = here.summary(), whole.summary()
             assert all(torch.equal(found[key], wanted[key]) for key in KEYS)
@@ -338,7 +373,7 @@ def check_two_ranks(rank):
             inverse = make()
             inverse.sync_on_compute = inverse._to_sync = False
             inverse.update(-preds, target)
-            assert here.compare(again) == whole.compare(inverse)
+            assert here.compare(again).to_dict() == whole.compare(inverse).to_dict()
             assert sum(map(len, here.scores)) == mine.stop - mine.start, "the local state comes back"
             with here.sync_context():
                 assert torch.equal(here.summary()["ap_low"], wanted["ap_low"])
@@ -356,12 +391,15 @@ def test_lightning_logs_the_summary(tmp_path):
             super().__init__()
             self.layer = torch.nn.Linear(4, 4)
             self.ap = MulticlassAveragePrecision(4)
+            self.each = MulticlassAveragePrecision(4, None)
 
         def validation_step(self, batch, _):
-            self.ap.update(self.layer(batch[0]), batch[1])
+            for metric in (self.ap, self.each):
+                metric.update(self.layer(batch[0]), batch[1])
 
         def on_validation_epoch_end(self):
-            self.log_dict({f"valid/{name}": value for name, value in self.ap.summary().items()})
+            self.log_dict(self.ap.summary())
+            self.log_dict(self.each.summary(class_names=["a", "b", "c", "d"]))
 
     trainer = lightning.Trainer(
         accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
@@ -369,8 +407,9 @@ def test_lightning_logs_the_summary(tmp_path):
     )  # fmt: skip
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data()), batch_size=100)
     (logged,) = trainer.validate(Module(), loader, verbose=False)
-    assert set(logged) == {f"valid/{key}" for key in KEYS}
-    assert logged["valid/ap_low"] < logged["valid/ap"] < logged["valid/ap_high"]
+    ends = ("", "_low", "_high", "_chance")
+    assert set(logged) == {f"ap{name}{end}" for name in ("", "_a", "_b", "_c", "_d") for end in ends}
+    assert logged["ap_low"] < logged["ap"] < logged["ap_high"]
 
 
 @pytest.mark.gpu
@@ -401,3 +440,42 @@ def test_nothing_is_compared_with_nothing(kind, average):
     assert math.isnan(found.p_value)
     assert math.isnan(found.standard_error)
     assert found.reason == "the averages are NaN"
+
+
+SUMMARY = {
+    **dict.fromkeys(("RetrievalMAP", "MeanAveragePrecision", "VOCMeanAveragePrecision"), "map"),
+    "RetrievalMRR": "mrr",
+    "RetrievalPrecision": "precision",
+    "RetrievalRecall": "recall",
+    "RetrievalFBeta": "f_beta",
+    "RetrievalRPrecision": "r_precision",
+    "RetrievalHitRate": "hit_rate",
+    "RetrievalFallOut": "fall_out",
+}
+
+
+@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
+def test_every_metric_that_has_an_interval_has_a_summary(row):
+    metric = row.new()
+    for batch in row.batches(3, 60):
+        metric.update(**batch)
+    try:
+        metric.confidence_interval(n_resamples=20)
+    except ValueError:
+        if "ties" not in str(row.settings):
+            with pytest.raises(ValueError, match="`"):
+                metric.summary(n_resamples=20)
+        return
+    summary, value = metric.summary(n_resamples=20), metric.compute()
+    value = value["map"] if isinstance(value, dict) else value
+    name = SUMMARY.get(type(metric).__name__, "ap")
+    names = [name] if value.ndim == 0 else [f"{name}_{place}" for place in range(len(value))]
+    ends = ["", "_low", "_high", "_chance"]
+    try:
+        metric.chance_level(**({"n_resamples": 20} if name == "map" and hasattr(metric, "iou_type") else {}))
+    except ValueError:
+        ends.remove("_chance")
+    assert list(summary) == [one + end for one in names for end in ends]
+    assert all(x.ndim == 0 and x.dtype == value.dtype for x in summary.values())
+    torch.testing.assert_close(torch.stack([summary[one] for one in names]), value.reshape(-1), equal_nan=True)
+    assert all(math.isnan(summary[f"{x}_low"]) or summary[f"{x}_low"] <= summary[f"{x}_high"] for x in names)

@@ -17,6 +17,10 @@ RetrievalHitRate               share of queries with a relevant item in the top 
 RetrievalMRR                   mean reciprocal rank of the first relevant item
 MeanAveragePrecision           COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
+Convention                     which average precision is meant, as one value
+classification                 the metrics of classifiers, the first four above
+retrieval                      the metrics over queries, those named Retrieval...
+detection                      the metrics of object detectors
 functional                     the same, and more, as functions of tensors
 inference                      chance level, intervals, comparisons
 =============================  =====================================================================
@@ -32,15 +36,16 @@ from typing import TYPE_CHECKING, Any
 from torch_ap._version import __version__
 
 if TYPE_CHECKING:
-    from torch_ap import functional, inference
-    from torch_ap.metrics.classification import (
+    from torch_ap import classification, detection, functional, inference, retrieval
+    from torch_ap.classification import (
         AveragePrecision,
         BinaryAveragePrecision,
         MulticlassAveragePrecision,
         MultilabelAveragePrecision,
     )
-    from torch_ap.metrics.detection import MeanAveragePrecision, VOCMeanAveragePrecision
-    from torch_ap.metrics.retrieval import (
+    from torch_ap.curve.convention import Convention
+    from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+    from torch_ap.retrieval import (
         RetrievalFallOut,
         RetrievalFBeta,
         RetrievalHitRate,
@@ -54,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AveragePrecision",
     "BinaryAveragePrecision",
+    "Convention",
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",
@@ -67,24 +73,27 @@ __all__ = [
     "RetrievalRecall",
     "VOCMeanAveragePrecision",
     "__version__",
+    "classification",
+    "detection",
     "functional",
     "inference",
+    "retrieval",
 ]
 
-_PACKAGES = ("files", "functional", "inference", "metrics")
-_MODULES_OF_CLASSES = ("classification", "retrieval", "detection")
+_MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "retrieval")
+_HOMES = ("curve.convention", "classification", "retrieval", "detection")  # of the names that are no modules
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for and keep it."""
-    if name in _PACKAGES:
+    if name in _MODULES:
         return import_module(f"torch_ap.{name}")
     if name in __all__:
-        modules = (import_module(f"torch_ap.metrics.{module}") for module in _MODULES_OF_CLASSES)
-        globals()[name] = next(vars(module)[name] for module in modules if name in vars(module))
+        homes = (import_module(f"torch_ap.{home}") for home in _HOMES)
+        globals()[name] = next(vars(home)[name] for home in homes if name in vars(home))
         return globals()[name]
     raise AttributeError(f"module 'torch_ap' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -6,7 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.functional import binary_average_precision, multiclass_average_precision, multilabel_average_precision
+from torch_ap.curve.convention import Convention
+from torch_ap.functional import average_precision
+from torch_ap.rules.options import Action, Denominator, Interpolation, Normalization, Task, Ties
 
 try:
     from sklearn.metrics import make_scorer
@@ -26,7 +28,13 @@ def average_precision_score(
     labels: Any = None,
     pos_label: Any = None,
     sample_weight: Any = None,
-    **convention: Any,
+    top_k: int | None = None,
+    denominator: Denominator = "min",
+    interpolation: Interpolation = None,
+    ties: Ties = "grouped",
+    convention: Convention | None = None,
+    empty_target_action: Action | None = None,
+    normalization: Normalization = "none",
 ) -> float:
     """Average precision with the arguments of scikit-learn's function of this name, and this package's conventions.
 
@@ -38,10 +46,10 @@ def average_precision_score(
         pos_label: the positive one of two classes; None for 1 where they are 0 and 1, or -1 and 1, else for the
             greater, which is the class that scikit-learn's classifiers score.
         sample_weight: (N,) weights.
-        convention: ``top_k``, ``denominator``, ``interpolation``, ``ties``, ``empty_target_action``, as
-            :func:`torch_ap.functional.binary_average_precision` has them; of more than two classes also
-            ``normalization``, "softmax" where the scores are logits. Without it they rank as they are, as in
-            scikit-learn.
+        top_k, denominator, interpolation, ties, convention, empty_target_action: as for
+            :func:`torch_ap.functional.binary_average_precision`.
+        normalization: as for :func:`torch_ap.functional.multiclass_average_precision`, "softmax" where the scores of
+            more than two classes are logits. The default ranks them as they are, as scikit-learn does.
 
     Returns:
         A float. Without a positive it is 0, with a warning, unless ``empty_target_action`` says otherwise.
@@ -49,7 +57,7 @@ def average_precision_score(
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
 
-    Equals ``sklearn.metrics.average_precision_score`` without ``convention``.
+    Equals ``sklearn.metrics.average_precision_score`` with the defaults.
 
     Example:
         >>> from torch_ap.sklearn import average_precision_score
@@ -57,19 +65,32 @@ def average_precision_score(
         0.8333333333333333
     """
     truth, scores = np.asarray(y_true), _tensor(y_score)
-    settings = {
-        **convention,
-        "weights": None if sample_weight is None else _tensor(sample_weight),
-        "dtype": torch.float64,
-    }
-    if truth.ndim == 2:
-        return float(multilabel_average_precision(scores, _tensor(truth), scores.shape[-1], average, **settings))
-    if scores.ndim == 2:
+    task: Task = "multilabel" if truth.ndim == 2 else "multiclass" if scores.ndim == 2 else "binary"
+    width = None if task == "binary" else scores.shape[-1]
+    if task == "multilabel":
+        target = _tensor(truth)
+    elif task == "multiclass":
         target = _class_ids(truth, labels, scores.shape[1])
-        settings = {"normalization": "none", **settings}
-        return float(multiclass_average_precision(scores, target, scores.shape[1], average, **settings))  # type: ignore[arg-type]
-    positive = _positive(truth) if pos_label is None else pos_label
-    return float(binary_average_precision(scores, torch.from_numpy(np.asarray(truth == positive)), **settings))
+    else:
+        target = torch.from_numpy(np.asarray(truth == (_positive(truth) if pos_label is None else pos_label)))
+    value = average_precision(
+        scores,
+        target,
+        task,
+        num_classes=width,
+        num_labels=width,
+        average=average,
+        weights=None if sample_weight is None else _tensor(sample_weight),
+        normalization=normalization,
+        top_k=top_k,
+        denominator=denominator,
+        interpolation=interpolation,
+        ties=ties,
+        convention=convention,
+        empty_target_action=empty_target_action,
+        dtype=torch.float64,
+    )
+    return float(value)
 
 
 average_precision_scorer = make_scorer(average_precision_score, response_method=("decision_function", "predict_proba"))

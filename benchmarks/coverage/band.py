@@ -9,7 +9,8 @@ from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS, drawn
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.curve.interpolation import at_levels
-from torch_ap.inference import Resampling, bootstrap
+from torch_ap.inference import bootstrap
+from torch_ap.inference.resampling import Resampling
 from torch_ap.ranking import hit_curve
 
 _RECALL = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)

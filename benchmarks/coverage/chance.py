@@ -10,9 +10,9 @@ from benchmarks.coverage import expected, report
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
 from torch_ap.curve.convention import Convention
-from torch_ap.inference import Resampling, chance_test, random_average_precision
-from torch_ap.inference.chance import NormalLaw, RandomHits
-from torch_ap.inference.published import variances
+from torch_ap.inference import chance_test, random_average_precision
+from torch_ap.inference.hits import RandomHits
+from torch_ap.inference.published import NormalLaw, variances
 from torch_ap.inference.student import normal_quantile
 from torch_ap.ranking.hit_curve import HitCurve
 
@@ -47,7 +47,7 @@ def random_curve(n: int, m: int, count: int, generator: torch.Generator) -> HitC
 def laws(n: int, m: int, *, repetitions: int, generator: torch.Generator) -> Tally:
     """How often a random ranking beats chance by each law."""
     chance, found = random_average_precision(n, m), Tally()
-    about_share = NormalLaw("AP", m / n, chance.standard_deviation)
+    about_share = NormalLaw("AP", torch.tensor(m / n, dtype=torch.float64), chance.standard_deviation)
     tails = {
         "shifted lognormal": chance.lognormal_tail,
         "normal about E(AP)": chance.normal_tail,
@@ -56,7 +56,7 @@ def laws(n: int, m: int, *, repetitions: int, generator: torch.Generator) -> Tal
     for first in range(0, repetitions, 1000):
         values = Convention()(random_curve(n, m, min(1000, repetitions - first), generator)).tolist()
         for name, tail in tails.items():
-            p = torch.tensor([tail(value) for value in values])
+            p = torch.tensor([float(tail(value)) for value in values])
             for size in _NOMINAL:
                 tally(found, (name, size), p <= size)
     return found
@@ -68,9 +68,9 @@ def tests(method: Any, n: int, m: int, grades: int, *, repetitions: int, generat
     for _ in range(repetitions):
         preds = torch.rand(n, generator=generator, dtype=torch.float64)
         preds = (preds * grades).floor() if grades else preds
-        p = chance_test(preds, target, method=method, resampling=Resampling(_REPLICATES, generator)).p_value
+        p = chance_test(preds, target, method=method, n_resamples=_REPLICATES, generator=generator).p_value
         for size in _NOMINAL[:2]:
-            tally(found, (size,), p <= size)
+            tally(found, (size,), bool(p <= size))
     return found
 
 
@@ -84,7 +84,7 @@ def slides(n: int, m: int, *, repetitions: int, generator: torch.Generator) -> T
         _estimates(found, (t,), r.double(), torch.sqrt(r * (1 - r) / m).double(), float(RandomHits(n, m, t).mean) / m)
     value = Convention()(curve)
     for name, variance in (("survival", variances.survival), ("sigma_ap", variances.sigma_ap)):
-        for about, truth in (("E(AP)", chance.mean), ("m / (n + 1)", m / (n + 1))):
+        for about, truth in (("E(AP)", float(chance.mean)), ("m / (n + 1)", m / (n + 1))):
             _estimates(found, (name, about), value, variance(curve).sqrt(), truth)
     return found
 

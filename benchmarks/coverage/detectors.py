@@ -12,9 +12,10 @@ from torch import Tensor
 
 from benchmarks.coverage import report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.inference import Resampling, bootstrap
+from torch_ap.detection import MeanAveragePrecision
+from torch_ap.inference import bootstrap
 from torch_ap.inference.images.bootstrap import METHODS, ends, image_replicates
-from torch_ap.metrics.detection import MeanAveragePrecision
+from torch_ap.inference.resampling import Resampling
 
 _SIZES = ((5, 50), (5, 200), (40, 300))
 _LEVEL, _REPLICATES = 0.95, 400
@@ -82,8 +83,8 @@ def pairs(classes: int, images: int, *, repetitions: int, generator: torch.Gener
     found, truth = Tally(), limit(classes)
     for _ in range(repetitions):
         scenes = Scenes(images, classes, generator)
-        with scenes.detected()._all_ranks(None) as one, scenes.detected()._all_ranks(None) as other:
-            systems, interpolation = (one[1], other[1]), one[2]
+        samples = [scenes.detected()._sample() for _ in range(2)]
+        systems, interpolation = [sample.ranked for sample in samples], samples[0].interpolation
         values = image_replicates(systems, Resampling(_REPLICATES, generator), interpolation)
         every = torch.ones(1, images, dtype=torch.int64)
         a, b = (ranked.average_precision(every, interpolation).nanmean() for ranked in systems)

@@ -10,7 +10,7 @@ from benchmarks.coverage import report
 from benchmarks.coverage.rankings import labels
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.functional import retrieval_average_precision
-from torch_ap.inference import Resampling, compare_decisions, compare_several_rankings, compare_splits
+from torch_ap.inference import compare_decisions, compare_several_rankings, compare_splits
 
 _NOMINAL, _REPLICATES = 0.05, 299
 _MEASURES: Any = ("precision", "recall", "f_beta")
@@ -39,10 +39,11 @@ def several(size: Any, *, repetitions: int, generator: torch.Generator) -> Tally
         target = relevant.long()
         shared, *own = torch.randn(_SYSTEMS + 1, len(target), generator=generator)
         preds = torch.stack([(shared + x) / 2**0.5 + 1.5 * target for x in own])
-        how = Resampling(_REPLICATES, generator)
         for method in ("holm", "tukey"):
-            result = compare_several_rankings(preds, target, method=method, design="iid", resampling=how)
-            tally(found, (method,), bool((result.adjusted <= _NOMINAL).any()))
+            result = compare_several_rankings(
+                preds, target, method=method, design="iid", n_resamples=_REPLICATES, generator=generator
+            )
+            tally(found, (method,), bool((result.adjusted_p_value <= _NOMINAL).any()))
         tally(found, ("neither",), bool((result.p_value <= _NOMINAL).any()))
     return found
 

@@ -12,9 +12,9 @@ from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from benchmarks.detection_scenes import like_coco
-from torch_ap.inference import Resampling
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.inference.images.bootstrap import METHODS, ends, image_replicates
-from torch_ap.metrics.detection import MeanAveragePrecision
+from torch_ap.inference.resampling import Resampling
 
 _IMAGES = ((50,), (200,), (800,))
 _CLASSES, _REPLICATES = 4, 500
@@ -44,8 +44,8 @@ def intervals(images: int, *, repetitions: int, generator: torch.Generator) -> T
     tally(found, ("its s.e.",), error)
     for _ in range(repetitions):
         metric = fed(images, int(torch.randint(1 << 62, (), generator=generator)))
-        with metric._all_ranks(None) as (_, ranked, interpolation, _dtype):
-            values = image_replicates([ranked], Resampling(_REPLICATES, generator), interpolation)[:, 0]
+        sample = metric._sample()
+        values = image_replicates([sample.ranked], Resampling(_REPLICATES, generator), sample.interpolation)[:, 0]
         estimate = metric.compute()["map"]
         tally(found, ("bias",), estimate - value)
         tally(found, ("square",), (estimate - value) ** 2)

@@ -16,8 +16,8 @@ from torch import Tensor
 from benchmarks.coverage import expected, report
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.inference import Resampling, compare_queries, compare_systems, mean_interval
-from torch_ap.inference.queries import TESTS
+from torch_ap.inference import compare_queries, compare_systems, mean_interval
+from torch_ap.inference.queries import METHODS
 
 _QUERIES, _RESAMPLED = (5, 10, 30, 100), (10, 30)
 _QUICK, _SLOW = ("dirichlet", "t"), ("bootstrap-bca",)
@@ -87,8 +87,9 @@ def intervals(law: str, queries: int, methods: Any, *, repetitions: int, generat
     for _ in range(repetitions):
         values = _LAWS[law](queries, generator)
         for method, level in itertools.product(methods, LEVELS):
-            how = Resampling(_REPLICATES, generator)
-            ends = mean_interval(values, level=level, method=method, resampling=how)
+            ends = mean_interval(
+                values, confidence_level=level, method=method, n_resamples=_REPLICATES, generator=generator
+            )
             inside = bool(ends.low <= truth) and bool(truth <= ends.high)
             tally(found, (method, level), inside, float(ends.high - ends.low))
             if level == LEVELS[-1]:
@@ -100,9 +101,9 @@ def tests(law: str, queries: int, *, repetitions: int, generator: torch.Generato
     found = Tally()
     for _ in range(repetitions):
         values = skewed(queries, generator) if law == "skewed" else drawn(2, queries, generator)
-        p = compare_queries(*values, tests=TESTS, resampling=Resampling(_FLIPS, generator)).p_values
-        for test in TESTS:
-            tally(found, (test,), p[test] <= _NOMINAL)
+        for test in METHODS:
+            p = compare_queries(*values, method=test, n_resamples=_FLIPS, generator=generator).p_value
+            tally(found, (test,), bool(p <= _NOMINAL))
     return found
 
 
@@ -111,10 +112,12 @@ def several(systems: int, queries: int, *, repetitions: int, generator: torch.Ge
     found = Tally()
     for _ in range(repetitions):
         values = drawn(systems, queries, generator)
-        how = Resampling(_FLIPS, generator)
-        tukey, holm = (compare_systems(values, method=method, resampling=how) for method in ("tukey", "holm"))
-        tally(found, ("tukey",), bool((tukey.adjusted <= _NOMINAL).any()))
-        tally(found, ("holm",), bool((holm.adjusted <= _NOMINAL).any()))
+        tukey, holm = (
+            compare_systems(values, method=method, n_resamples=_FLIPS, generator=generator)
+            for method in ("tukey", "holm")
+        )
+        tally(found, ("tukey",), bool((tukey.adjusted_p_value <= _NOMINAL).any()))
+        tally(found, ("holm",), bool((holm.adjusted_p_value <= _NOMINAL).any()))
         tally(found, ("t, not adjusted",), bool((holm.p_value <= _NOMINAL).any()))
     return found
 

@@ -10,8 +10,9 @@ from torch import Tensor
 from benchmarks.coverage import expected, report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.curve.convention import Convention
-from torch_ap.inference import Resampling, average_precision_interval, bootstrap
+from torch_ap.inference import average_precision_interval, bootstrap
 from torch_ap.inference.methods import BOOTSTRAPS, METHODS, bootstrap_ends, curve_interval
+from torch_ap.inference.resampling import Resampling
 from torch_ap.ranking import builders, hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
 
@@ -54,7 +55,7 @@ def analytic(n: int, m: int, distance: float, random_m: bool, *, repetitions: in
     wanted = [("influence", "iid"), *((method, "stratified") for method in (["influence"] if random_m else QUICK))]
     for (method, design), level in itertools.product(wanted, LEVELS):
         ends = curve_interval(
-            curve, Convention(), level=level, method=method, design=design, resampling=Resampling()
+            curve, Convention(), confidence_level=level, method=method, design=design, resampling=Resampling(),
         )  # fmt: skip
         width = float((ends.high - ends.low).nansum())
         tally(found, (method, design, level), (ends.low <= truth) & (truth <= ends.high), width)
@@ -84,7 +85,7 @@ def macro(n: int, correlation: float, *, repetitions: int, generator: torch.Gene
         noise = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
         for level in LEVELS:
             ends = average_precision_interval(
-                noise + LABEL_DISTANCE * target, target.long(), level=level, average="macro"
+                noise + LABEL_DISTANCE * target, target.long(), confidence_level=level, average="macro"
             )  # fmt: skip
             inside = bool(ends.low <= truth) and bool(truth <= ends.high)
             tally(found, ("influence", "iid", level), inside, float(ends.high - ends.low))

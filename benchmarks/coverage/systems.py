@@ -9,7 +9,7 @@ import torch
 from benchmarks.coverage import expected, many_systems, report
 from benchmarks.coverage.rankings import labels
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
-from torch_ap.inference import Resampling, compare_rankings
+from torch_ap.inference import compare_rankings
 from torch_ap.inference.comparison import METHODS
 
 _SIZES = ((1000, 50), (3000, 245))
@@ -40,9 +40,9 @@ def rejections(
         for method in methods:
             p = compare_rankings(
                 a, b, target, method=method, design="iid" if random_m else "stratified",
-                resampling=Resampling(_REPLICATES, generator),
+                n_resamples=_REPLICATES, generator=generator,
             ).p_value  # fmt: skip
-            tally(found, (method, "iid" if random_m else "stratified"), p <= _NOMINAL)
+            tally(found, (method, "iid" if random_m else "stratified"), bool(p <= _NOMINAL))
     return found
 
 
@@ -76,9 +76,11 @@ def resampled_apart(
     found = Tally()
     for a, b, relevant in zip(*pair(design, size, distance, correlation, better, repetitions, generator), strict=True):
         for method in _SLOW:
-            how = Resampling(_REPLICATES, generator)
-            p = compare_rankings(a, b, relevant.long(), method=method, design=design, resampling=how).p_value  # type: ignore[arg-type]
-            tally(found, (method,), p <= _NOMINAL)
+            p = compare_rankings(
+                a, b, relevant.long(), method=method, design=design,  # type: ignore[arg-type]
+                n_resamples=_REPLICATES, generator=generator,
+            ).p_value  # fmt: skip
+            tally(found, (method,), bool(p <= _NOMINAL))
     return found
 
 

@@ -11,7 +11,8 @@ from benchmarks.coverage import expected, report
 from benchmarks.coverage.at_rank import limit
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.inference import f_beta_posterior, precision_posterior, proportion_interval, recall_posterior
+from torch_ap.inference import proportion_interval
+from torch_ap.inference.posteriors import f_beta_posterior, precision_posterior, recall_posterior
 
 _SMALL = [(50, 0.2, 2.0, 10), (100, 0.2, 2.0, 20), (100, 0.2, 1.0, 5), (300, 0.02, 2.0, 6), (1000, 0.02, 3.0, 20)]
 _PROPORTIONS: tuple[Literal["wilson", "clopper-pearson"], ...] = ("wilson", "clopper-pearson")
@@ -45,7 +46,7 @@ def at_threshold(
     for (tp, fp, fn), beta, prior in itertools.product(counts, _BETAS, _PRIORS):
         truth = (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
         # the central interval holds the truth where its cdf lies between the tails
-        below = f_beta_posterior(tp, fp, fn, beta=beta, prior=prior).cdf(truth)
+        below = f_beta_posterior(tp, fp, fn, beta=beta, prior=prior).cdf(truth).item()
         for level in LEVELS:
             inside = (1 - level) / 2 <= below <= (1 + level) / 2
             tally(found, (f"F, beta = {beta:g}", f"posterior, {prior}", level), inside)
@@ -57,7 +58,10 @@ _Ends = list[tuple[str, float, float]]
 
 def _shares(level: float) -> Callable[[int, int], _Ends]:
     def ends(right: int, wrong: int) -> _Ends:
-        of = [(name, proportion_interval(right, right + wrong, level=level, method=name)) for name in _PROPORTIONS]
+        of = [
+            (name, proportion_interval(right, right + wrong, confidence_level=level, method=name))
+            for name in _PROPORTIONS
+        ]
         return [(name, float(one.low), float(one.high)) for name, one in of]
 
     return ends
@@ -66,7 +70,8 @@ def _shares(level: float) -> Callable[[int, int], _Ends]:
 def _posteriors(level: float) -> Callable[[str, int, int], _Ends]:
     def ends(name: str, right: int, wrong: int) -> _Ends:
         posterior = precision_posterior if name == "precision" else recall_posterior
-        return [(f"posterior, {prior}", *posterior(right, wrong, prior=prior).interval(level)) for prior in _PRIORS]
+        found = {prior: posterior(right, wrong, prior=prior).interval(level) for prior in _PRIORS}
+        return [(f"posterior, {prior}", float(low), float(high)) for prior, (low, high) in found.items()]
 
     return ends
 

@@ -9,13 +9,13 @@ import torch
 from torch_ap.cli import diagnosis, images
 from torch_ap.cli.encodings import PLAIN, Encoding
 from torch_ap.cli.notes import emit, emit_json, note
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
 from torch_ap.functional.detection import validated
 from torch_ap.matching import coco
 from torch_ap.matching.coco import per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import settings_of
-from torch_ap.metrics.detection import MeanAveragePrecision
 
 _ENCODING = Encoding(PLAIN["xywh"])
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
@@ -42,16 +42,18 @@ def run(args: argparse.Namespace) -> int:
     interval, compared = _stated(args, annotations, data)
     if args.json:
         summary: dict[str, Any] = {name: value.item() for name, value in numbers.summary().items()}
-        summary |= images.plain(interval) | ({"compared": images.plain(compared)} if compared else {})
+        summary |= images.plain(interval) | (
+            {"compared": {"baseline": args.compare} | images.plain(compared)} if compared else {}
+        )
         if table is not None:
             summary["per_class"] = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in table.items()}
         emit_json(summary)
         return 0
     lines = _lines(numbers)
     if interval:
-        lines.append(images.interval_line(interval))
+        lines.append(images.interval_line(interval, args.confidence_level))
     if compared:
-        lines.append(images.compared_line(args.compare, args.results, compared))
+        lines.append(images.compared_line(args.results, args.compare, compared, args.confidence_level))
     emit(lines + (_rows(table) if table is not None else []))
     return 0
 
@@ -83,11 +85,11 @@ def _stated(
     if not args.interval and args.compare is None:
         return {}, {}
     metric = _metric(data, args.iou_type)
-    interval = images.interval(metric) if args.interval else {}
+    interval = images.interval(metric, args) if args.interval else {}
     if args.compare is None:
         return interval, {}
-    other = _read(args, annotations, args.compare)
-    return interval, images.compared(metric, _metric(other, args.iou_type))
+    baseline = _metric(_read(args, annotations, args.compare), args.iou_type)
+    return interval, images.compared(metric, baseline, args)
 
 
 def _metric(data: CocoData, iou_type: Literal["bbox", "segm"]) -> MeanAveragePrecision:

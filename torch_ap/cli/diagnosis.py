@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.cli.encodings import CORNERS, OVERLAP, PLAIN, READINGS, Encoding, Fit, Side, better
-from torch_ap.functional.matching import ragged_box_iou
+from torch_ap.functional.ragged import ragged_box_iou
 from torch_ap.geometry import boxes
 from torch_ap.rules.messages import shown
 

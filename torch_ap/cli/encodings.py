@@ -13,7 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.functional.matching import box_iou, ragged_box_iou
+from torch_ap.functional.matching import box_iou
+from torch_ap.functional.ragged import ragged_box_iou
 from torch_ap.geometry import boxes
 
 OVERLAP = 0.5

@@ -4,9 +4,10 @@ import argparse
 from typing import Any, TypeAlias
 
 from torch_ap.files.trec_names import CONVENTIONS, KNOWN, QRELS_FORM, RUN_FORM
+from torch_ap.rules.messages import shown
 
 DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
@@ -16,9 +17,8 @@ _CONVENTION = (
     "as rules for ties without an order, under which there is neither iprec nor 11pt_avg"
 )
 _COMPARE = (
-    "each run against the first, over the queries that both have: mean difference, its "
-    f"{100 * LEVEL:g}%% t interval, cut off where no two values differ by more, and p-values of the paired t test and "
-    "of Fisher's randomization test. "
+    "each run minus the first, the baseline, over the queries that both have: mean difference, its t interval, cut off "
+    "where no two values differ by more, and p-values of the paired t test and of Fisher's randomization test. "
     "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
 )
 _YOLO = (
@@ -53,6 +53,7 @@ def add_trec(subparsers: Subparsers) -> None:
     form.add_argument("--json", action="store_const", const="json", dest="form", help="as JSON, all digits")
     form.add_argument("--csv", action="store_const", const="csv", dest="form", help="as CSV, all digits")
     parser.add_argument("--compare", action="store_true", help=_COMPARE)
+    _add_resampling(parser, "of --compare", 10_000, "random flips of its randomization test")
     _add_allow_empty(parser, "a run without documents")
     parser.set_defaults(command="trec")
 
@@ -74,8 +75,11 @@ def add_coco(subparsers: Subparsers) -> None:
     )
     _add_interval(parser)
     parser.add_argument(
-        "--compare", metavar="RESULTS", help="another list of detections: its mean's difference, interval and p-value"
+        "--compare",
+        metavar="BASELINE",
+        help="another list of detections: what the mean of RESULTS is above its mean, with interval and p-value",
     )
+    _add_resampling(parser, "of --interval and --compare", 1000, "resamples of the images")
     parser.add_argument("--json", action="store_true", help="print JSON, all digits")
     _add_allow_empty(parser, "a list of results without detections")
     parser.set_defaults(command="coco")
@@ -109,6 +113,7 @@ def add_voc(subparsers: Subparsers) -> None:
     parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
     parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold")
     _add_interval(parser)
+    _add_resampling(parser, "of --interval", 1000, "resamples of the images")
     parser.add_argument("--json", action="store_true", help="print JSON, all digits")
     _add_allow_empty(parser, "a folder without detections")
     parser.set_defaults(command="voc")
@@ -116,8 +121,40 @@ def add_voc(subparsers: Subparsers) -> None:
 
 def _add_interval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--interval", action="store_true", help="the mean's 95%% interval over resampled images, and its chance level"
+        "--interval", action="store_true", help="the mean's interval over resampled images, and its chance level"
     )
+
+
+def _add_resampling(parser: argparse.ArgumentParser, of: str, count: int, what: str) -> None:
+    parser.add_argument(
+        "--confidence-level",
+        type=_confidence_level,
+        default=CONFIDENCE_LEVEL,
+        metavar="LEVEL",
+        help=f"nominal coverage of the interval {of}; default {CONFIDENCE_LEVEL:g}",
+    )
+    parser.add_argument(
+        "--n-resamples", type=_n_resamples, default=count, metavar="N", help=f"{what}; default {count:,}"
+    )
+
+
+def _confidence_level(text: str) -> float:
+    """A number between 0 and 1, by the rule of the functions' argument of this name."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, ends excluded, got {shown(text)}")
+    return value
+
+
+def _n_resamples(text: str) -> int:
+    """A whole number of at least 2."""
+    value = int(text) if text.isascii() and text.isdigit() else 0
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"must be an int of at least 2, got {shown(text)}")
+    return value
 
 
 def _add_allow_empty(parser: argparse.ArgumentParser, what: str) -> None:

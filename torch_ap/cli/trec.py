@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torch_ap.cli import compare_runs
-from torch_ap.cli.compare_runs import Comparisons
+from torch_ap.cli.compare_runs import Comparisons, Settings
 from torch_ap.cli.notes import emit, emit_json, note
 from torch_ap.cli.options import DEFAULT_MEASURES
 from torch_ap.cli.progress import Bar
@@ -46,14 +46,18 @@ def run(args: argparse.Namespace) -> int:
         results[_column(tag, path, results)] = report.evaluate(judged, names)
     for said in _notes(args, qrels, results, blind):
         note(said)
-    comparisons = compare_runs.comparisons(results) if args.compare else {}
+    settings = Settings(args.confidence_level, args.n_resamples)
+    comparisons = compare_runs.comparisons(results, settings) if args.compare else {}
     if comparisons and args.form and _differ(results):
         note(f"{_OTHER_QUERIES} (see -c).")
     if args.form == "json":
         emit_json(_json(results, args.per_query, comparisons))
+        return 0
+    if args.form == "csv":
+        text = _csv(results, args.per_query, comparisons)
     else:
-        form = _csv if args.form == "csv" else _table
-        emit(form(results, args.per_query, comparisons).removesuffix("\n").split("\n"))
+        text = _table(results, args.per_query, comparisons, settings)
+    emit(text.removesuffix("\n").split("\n"))
     return 0
 
 
@@ -124,12 +128,12 @@ def _lines(results: Results, per_query: bool) -> list[tuple[str, str, list[float
     return lines
 
 
-def _table(results: Results, per_query: bool, comparisons: Comparisons) -> str:
+def _table(results: Results, per_query: bool, comparisons: Comparisons, settings: Settings) -> str:
     """Columns of text, four digits as trec_eval prints them; then the comparisons, and what to know of them."""
     lines = _lines(results, per_query)
     rows = [["measure", "query", *results]]
     rows += [[name, query, *("-" if v is None else f"{v:.4f}" for v in values)] for name, query, values in lines]
-    compared = compare_runs.tables(comparisons, next(iter(results)))
+    compared = compare_runs.tables(comparisons, next(iter(results)), settings)
     text = "\n".join([_aligned(rows), *(_aligned(table) for table in compared)])
     notes = compare_runs.notes(comparisons)
     if comparisons and _differ(results):
@@ -151,7 +155,7 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _csv(results: Results, per_query: bool, comparisons: Comparisons) -> str:
-    """A row a measure and query; those of a comparison have its number's name for a query, and none of the first run.
+    """A row a measure and query; those of a comparison have its number's name for a query, and none of the baseline.
 
     Names have "compared." before them, and come after all queries. A number that does not exist is left empty.
     """
@@ -171,16 +175,18 @@ def _csv(results: Results, per_query: bool, comparisons: Comparisons) -> str:
 def _json(results: Results, per_query: bool, comparisons: Comparisons) -> dict[str, Any]:
     """{run: {measure: {"all": aggregate, "queries": {query: value}, "compared": {name: number}}}}.
 
+    What is compared has the name of the first run as its "baseline".
     A number that is not finite is null: of a comparison, or an aggregate over no queries.
     """
     out: dict[str, dict[str, dict[str, Any]]] = {}
+    baseline = next(iter(results))
     for column, measures in results.items():
         out[column] = {name: {_ALL: _plain(result.aggregate)} for name, result in measures.items()}
         for name, result in measures.items() if per_query else ():
             out[column][name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
         for name, found in comparisons.get(column, {}).items():
             numbers = found.numbers.items()
-            out[column][name]["compared"] = {x: _plain(value) for x, value in numbers}
+            out[column][name]["compared"] = {"baseline": baseline} | {x: _plain(value) for x, value in numbers}
     return out
 
 

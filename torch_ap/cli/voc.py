@@ -8,10 +8,10 @@ from pathlib import Path
 from torch_ap.cli import diagnosis, images
 from torch_ap.cli.encodings import CORNERS, PLAIN, Encoding
 from torch_ap.cli.notes import emit, emit_json, note
+from torch_ap.detection import VOCMeanAveragePrecision
 from torch_ap.files.voc import VocData, read_voc
 from torch_ap.files.yolo import DETECTED as YOLO_FORM
 from torch_ap.files.yolo import read_yolo
-from torch_ap.metrics.detection import VOCMeanAveragePrecision
 
 _YOLO = Encoding(PLAIN["cxcywh"], unit="fractions", score="last")
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         class_metrics=True,
     )
     metric.update(data.preds, data.target)
-    found, interval = metric.compute(), images.interval(metric) if args.interval else {}
+    found, interval = metric.compute(), images.interval(metric, args) if args.interval else {}
     # torchmetrics makes one class a single number
     labels, values = (found[name].reshape(-1).tolist() for name in ("classes", "map_per_class"))
     each = {data.class_names[label]: value for label, value in zip(labels, values, strict=True)}
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     rows = (*each.items(), ("mean", found["map"].item()))
     emit([f"{name.ljust(width)}  {'-' if math.isnan(value) else f'{value:.4f}'}" for name, value in rows])
     if interval:
-        emit([images.interval_line(interval)])
+        emit([images.interval_line(interval, args.confidence_level)])
     return 0
 
 

@@ -1,6 +1,7 @@
 """A convention: which of the numbers called average precision is meant, said once and checked once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from torch import Tensor
 
@@ -9,6 +10,7 @@ from torch_ap.curve.average_precision import average_precision
 from torch_ap.ranking import hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
+from torch_ap.rules.messages import shown
 from torch_ap.runtime import cached
 
 TIES = ("grouped", "expected", "optimistic", "pessimistic")
@@ -27,12 +29,30 @@ INTERPOLATIONS = (
 
 @dataclass(frozen=True, eq=False)
 class Convention:
-    """What AP means: its rule for ties, its cut, what AP@k divides by, its interpolation.
+    """What average precision means, as one value to hand to whatever computes it: a cut, its divisor, ties.
 
-    Calling it with a curve gives the AP of each ranking, (S,) float64, NaN where nothing is relevant.
+    A function or metric takes it as ``convention``, instead of its own keywords of the names below.
+
+    Args:
+        top_k: k of at least 1 for AP@k; None for all items.
+        denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
+        interpolation: None for the plain sum; "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10",
+            "101-point", "all-points", "trapezoid", or a 1-D tensor of recall levels in [0, 1].
+        ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
+            "optimistic", "pessimistic".
 
     Raises:
-        ValueError: for an unknown option, or options that contradict one another.
+        TypeError, ValueError: for an unknown option, or options that contradict one another, such as ``top_k`` with
+            ``interpolation``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import Convention
+        >>> from torch_ap.functional import binary_average_precision
+        >>> trec_eval_at_2 = Convention(top_k=2, denominator="relevant")
+        >>> preds, target = torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1])
+        >>> binary_average_precision(preds, target, convention=trec_eval_at_2)
+        tensor(0.3333)
     """
 
     top_k: int | None = None
@@ -61,19 +81,15 @@ class Convention:
                 "`interpolation` has no closed form for `ties='expected'`; use 'grouped', 'optimistic' or 'pessimistic'"
             )
 
-    @classmethod
-    def of_queries(
-        cls, top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str | None
-    ) -> "Convention":
-        """As retrieval means it: no ``ties`` are "expected", but "grouped" for interpolated AP, which has no mean."""
-        if ties is None:
-            ties = "expected" if interpolation is None else "grouped"
-        return convention(top_k, denominator, interpolation, ties)
-
     @property
     def takes_weights(self) -> bool:
         """Whether sample weights have a meaning: a rank, or a place inside a tie group, has no weight."""
         return self.top_k is None and self.ties == "grouped"
+
+    @property
+    def has_chance_level(self) -> bool:
+        """Whether the mean over random orders has a closed form."""
+        return self.interpolation is None and (self.top_k is None or self.denominator != "found")
 
     def __call__(self, curve: HitCurve) -> Tensor:
         """The AP of each ranking of the curve: (S,) float64, NaN where nothing is relevant."""
@@ -98,7 +114,36 @@ class Convention:
 _cached = cached.settings_cache(Convention)
 
 
-def convention(top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str) -> Convention:
-    """The convention of these settings, checked once."""
+def convention_of(
+    given: Convention | None, top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str
+) -> Convention:
+    """The convention that is given as a whole, or that of these keywords; each is checked once.
+
+    Raises:
+        TypeError: for what is no convention.
+        ValueError: where a keyword that is not at its default comes beside a convention.
+    """
+    if given is not None:
+        return _alone(given, {"top_k": top_k, "denominator": denominator, "interpolation": interpolation, "ties": ties})
     make = Convention if isinstance(interpolation, Tensor) else _cached
     return make(top_k, denominator, interpolation, ties)
+
+
+def query_convention(
+    given: Convention | None, top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str | None
+) -> Convention:
+    """The same for queries: no ``ties`` are "expected", but "grouped" for interpolated AP, which has no mean."""
+    if ties is None:
+        ties = "grouped" if given is not None or interpolation is not None else "expected"
+    return convention_of(given, top_k, denominator, interpolation, ties)
+
+
+def _alone(given: Any, keywords: dict[str, Any]) -> Convention:
+    """The convention, beside which no keyword says anything."""
+    if not isinstance(given, Convention):
+        raise TypeError(f"`convention` must be a torch_ap.Convention or None, got {type(given).__name__}")
+    for setting in fields(Convention):
+        value = keywords[setting.name]
+        if isinstance(value, Tensor) or value != setting.default:
+            raise ValueError(f"`{setting.name}` must not be given beside `convention`, got {shown(value)}")
+    return given

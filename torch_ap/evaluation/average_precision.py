@@ -51,8 +51,13 @@ class APSettings:
         """``empty_target_action``, or the default of the task."""
         return self.empty_target_action or ("skip" if self.inputs.classes else "neg")
 
+    @property
+    def averages(self) -> bool:
+        """Whether the value is an average over rankings, rather than one or each of them."""
+        return self.inputs.width is not None and self.average not in ("none", None)
+
     def to(self, device: torch.device) -> "APSettings":
-        """The same evaluation with its thresholds on ``device``."""
+        """The same settings with its thresholds on ``device``."""
         if self.thresholds is None or self.thresholds.device == device:
             return self
         return replace(self, thresholds=self.thresholds.to(device))
@@ -157,15 +162,14 @@ def result_dtype(scores: torch.dtype) -> torch.dtype:
 
 def inputs_and_thresholds(
     thresholds: int | list[float] | Tensor | None,
-    *,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    normalization: str | None = None,
+    nan_strategy: str = "error",
     name: str | None = None,
     width: int | None = None,
-    ignore_index: int | None = None,
-    normalization: str | None = None,
-    validate_args: bool = True,
-    nan_strategy: str = "error",
 ) -> tuple[ClassificationInputs, Tensor | None]:
-    """How batches come in, and the thresholds as a tensor; an int of them needs scores in [0, 1].
+    """How batches come in, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must lie.
 
     ``name`` is the argument that gives the number of columns, ``width``; None for one ranking.
     """
@@ -177,6 +181,13 @@ def inputs_and_thresholds(
         *(isinstance(thresholds, int), validate_args, nan_strategy),
     )
     return inputs, None if thresholds is None else bins.thresholds_from(thresholds)
+
+
+def columns_of(task: str, num_classes: int | None, num_labels: int | None) -> tuple[str | None, int | None]:
+    """The argument that gives the columns of a task, and how many: ``name`` and ``width`` of the function above."""
+    checks.one_of("task", task, ("binary", "multiclass", "multilabel"))
+    columns = {"multiclass": ("num_classes", num_classes), "multilabel": ("num_labels", num_labels)}
+    return columns.get(task, (None, None))
 
 
 _inputs, _settings = cached.settings_cache(ClassificationInputs), cached.settings_cache(APSettings)

@@ -1,11 +1,9 @@
 """The steps that every function over queries shares: settings in, a value a query out."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
 from torch_ap.curve import averaging
 from torch_ap.evaluation.average_precision import result_dtype
@@ -15,58 +13,28 @@ from torch_ap.inputs.query_rankings import rankings_of
 from torch_ap.ranking import few_items
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
-from torch_ap.rules.options import Action
+from torch_ap.rules.options import Action, MissingQueries, NumRelevant
 from torch_ap.runtime import cached
-
-QueryInterpolation: TypeAlias = (
-    Literal["11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"]
-    | Tensor
-    | None
-)
-Missing: TypeAlias = Literal["neg", "skip", "error"]
-Judgements: TypeAlias = Tensor | dict[int, int] | int | None
-
-
-class QuerySettings(TypedDict, total=False):
-    """What every function over queries takes as keywords, as its docstring or that of the AP says."""
-
-    indexes: Tensor | None
-    mask: Tensor | None
-    num_relevant: Judgements
-    ignore_index: int | None
-    relevance_level: float | None
-    empty_target_action: Action
-    missing_queries: Missing
-    dtype: torch.dtype | None
 
 
 def each_query(
-    measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor, **settings: Unpack[QuerySettings]
-) -> Tensor:
-    """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
-    if settings and not (len(settings) == 1 and settings.get("empty_target_action") in averaging.ACTIONS):
-        if unknown := sorted(settings.keys() - QuerySettings.__annotations__.keys()):
-            known = ", ".join(f"`{name}`" for name in sorted(QuerySettings.__annotations__))
-            raise TypeError(f"unknown keyword `{unknown[0]}`; beside the arguments of this function there are {known}")
-    elif (value := _of_plain_query(measure, preds, target)) is not None:
-        return value
-    return _each_query(measure, preds, target, **settings)
-
-
-def _each_query(
     measure: Callable[[HitCurve], Tensor],
     preds: Tensor,
     target: Tensor,
-    *,
-    indexes: Tensor | None = None,
-    mask: Tensor | None = None,
-    num_relevant: Judgements = None,
-    ignore_index: int | None = None,
-    relevance_level: float | None = None,
-    empty_target_action: Action = "neg",
-    missing_queries: Missing = "neg",
-    dtype: torch.dtype | None = None,
+    indexes: Tensor | None,
+    mask: Tensor | None,
+    num_relevant: NumRelevant,
+    ignore_index: int | None,
+    relevance_level: float | None,
+    empty_target_action: Action,
+    missing_queries: MissingQueries,
+    dtype: torch.dtype | None,
 ) -> Tensor:
+    """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
+    plain = indexes is mask is num_relevant is None and ignore_index is relevance_level is None and dtype is None
+    usual = plain and missing_queries == "neg" and empty_target_action in averaging.ACTIONS
+    if usual and (value := _of_plain_query(measure, preds, target)) is not None:
+        return value
     checks.floating_dtype("dtype", dtype)
     single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
     inputs, fill_undefined = _plan(ignore_index, relevance_level, single, empty_target_action, missing_queries)

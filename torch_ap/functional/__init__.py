@@ -1,8 +1,8 @@
 """The measures as functions: tensors in, tensors out, no state."""
 
 from torch_ap.curve.counts import Counts
+from torch_ap.functional.by_task import average_precision, precision_recall_curve
 from torch_ap.functional.classification import (
-    average_precision,
     binary_average_precision,
     multiclass_average_precision,
     multilabel_average_precision,
@@ -17,6 +17,7 @@ from torch_ap.functional.cuts import (
     recall_at_k,
 )
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.functional.first_hit import retrieval_hit_rate, retrieval_reciprocal_rank
 from torch_ap.functional.given_curves import average_precision_from_hit_curve, average_precision_from_precision_recall
 from torch_ap.functional.hit_curve_order import HitCurveComparison, compare_hit_curves
 from torch_ap.functional.hit_curves import (
@@ -34,23 +35,20 @@ from torch_ap.functional.interpolated import (
     interpolated_precision,
     precision_at_recall,
 )
-from torch_ap.functional.matching import VOCMatch, box_iou, match_coco, match_voc, ragged_box_iou
+from torch_ap.functional.matching import VOCMatch, box_iou, match_coco, match_voc
 from torch_ap.functional.precision_recall import (
     PrecisionRecallCurve,
     binary_precision_recall_curve,
     multiclass_precision_recall_curve,
     multilabel_precision_recall_curve,
-    precision_recall_curve,
 )
-from torch_ap.functional.retrieval import (
-    retrieval_average_precision,
+from torch_ap.functional.retrieval import retrieval_average_precision
+from torch_ap.functional.retrieval_at_k import (
     retrieval_f_beta,
     retrieval_fall_out,
-    retrieval_hit_rate,
     retrieval_precision,
     retrieval_r_precision,
     retrieval_recall,
-    retrieval_reciprocal_rank,
 )
 from torch_ap.runtime import untraced
 
@@ -90,7 +88,6 @@ __all__ = [
     "precision_at_recall",
     "precision_recall_curve",
     "r_precision",
-    "ragged_box_iou",
     "random_hit_curve",
     "recall_at_k",
     "retrieval_average_precision",

@@ -1,11 +1,11 @@
 """Average precision of classifiers: tensors in, tensors out, no state."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from torch_ap.curve.convention import convention
+from torch_ap.curve.convention import Convention, convention_of
 from torch_ap.evaluation.average_precision import evaluate, inputs_and_thresholds, settings_of
 from torch_ap.rules.options import (
     Action,
@@ -32,6 +32,7 @@ def binary_average_precision(
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
+    convention: Convention | None = None,
     empty_target_action: Action | None = None,
     nan_strategy: NanStrategy = "error",
     dtype: torch.dtype | None = None,
@@ -68,6 +69,7 @@ def binary_average_precision(
             which 0.3, 0.6 and 0.7 are a bit larger, as many programs have it.
         ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
             "optimistic", "pessimistic".
+        convention: those four as one :class:`torch_ap.Convention`, instead of them.
         empty_target_action: what the value is without positives: "neg" 0, "pos" 1, "nan" and "skip" NaN, "error"
             raises. None, the default: 0 with a warning. Without any item it is NaN.
         nan_strategy: what NaN scores are: "error"; or their items are left out as ignored ones are, "ignore" silently,
@@ -98,14 +100,8 @@ def binary_average_precision(
         >>> binary_average_precision(preds, target, top_k=2)
         tensor(1.)
     """
-    inputs, levels = inputs_and_thresholds(
-        thresholds,
-        ignore_index=ignore_index,
-        normalization=normalization,
-        validate_args=validate_args,
-        nan_strategy=nan_strategy,
-    )
-    meant = convention(top_k, denominator, interpolation, ties)
+    inputs, levels = inputs_and_thresholds(thresholds, ignore_index, validate_args, normalization, nan_strategy)
+    meant = convention_of(convention, top_k, denominator, interpolation, ties)
     settings = settings_of(inputs, meant, levels, "none", empty_target_action)
     return evaluate(settings, preds, target, weights, dtype)
 
@@ -125,6 +121,7 @@ def multiclass_average_precision(
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
+    convention: Convention | None = None,
     empty_target_action: Action | None = None,
     nan_strategy: NanStrategy = "error",
     dtype: torch.dtype | None = None,
@@ -144,7 +141,8 @@ def multiclass_average_precision(
             ranking of a class compares items with one another: a network's logits, which a softmax loss leaves free to
             drift from item to item, want "softmax"; probabilities want None. None warns where the first rows are no
             distributions over the classes; "none" says that they can be compared as they are.
-        top_k, denominator, interpolation, ties, dtype: as in :func:`binary_average_precision`, class by class.
+        top_k, denominator, interpolation, ties, convention, dtype: as in :func:`binary_average_precision`, class
+            by class.
         empty_target_action: what a class without items counts as: "skip" leaves it out of the average, "nan" makes the
             average NaN, "neg" 0, "pos" 1, "error" raises. None, the default: left out, with a warning.
         nan_strategy: as in :func:`binary_average_precision`; an item counts for no class if one of its scores is NaN.
@@ -169,15 +167,9 @@ def multiclass_average_precision(
         tensor([1.0000, 1.0000, 0.5000])
     """
     inputs, levels = inputs_and_thresholds(
-        thresholds,
-        name="num_classes",
-        width=num_classes,
-        ignore_index=ignore_index,
-        normalization=normalization,
-        validate_args=validate_args,
-        nan_strategy=nan_strategy,
+        thresholds, ignore_index, validate_args, normalization, nan_strategy, "num_classes", num_classes
     )
-    meant = convention(top_k, denominator, interpolation, ties)
+    meant = convention_of(convention, top_k, denominator, interpolation, ties)
     settings = settings_of(inputs, meant, levels, average, empty_target_action)
     return evaluate(settings, preds, target, weights, dtype)
 
@@ -197,6 +189,7 @@ def multilabel_average_precision(
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
+    convention: Convention | None = None,
     empty_target_action: Action | None = None,
     nan_strategy: NanStrategy = "error",
     dtype: torch.dtype | None = None,
@@ -215,7 +208,8 @@ def multilabel_average_precision(
             scores, not whole items.
         weights: (N, ...) weight of each item, or (N, L, ...) of each score.
         normalization: "sigmoid" to apply one; None leaves the scores as they are.
-        top_k, denominator, interpolation, ties, dtype: as in :func:`binary_average_precision`, label by label.
+        top_k, denominator, interpolation, ties, convention, dtype: as in :func:`binary_average_precision`, label
+            by label.
         empty_target_action: what a label without positives counts as: "neg" 0, "pos" 1, "skip" leaves it out of the
             average, "nan" makes the average NaN, "error" raises. Default: 0 with a warning. A label without any item
             is NaN and left out.
@@ -241,67 +235,8 @@ def multilabel_average_precision(
         tensor([0.8333, 0.5000])
     """
     inputs, levels = inputs_and_thresholds(
-        thresholds,
-        name="num_labels",
-        width=num_labels,
-        ignore_index=ignore_index,
-        normalization=normalization,
-        validate_args=validate_args,
-        nan_strategy=nan_strategy,
+        thresholds, ignore_index, validate_args, normalization, nan_strategy, "num_labels", num_labels
     )
-    meant = convention(top_k, denominator, interpolation, ties)
+    meant = convention_of(convention, top_k, denominator, interpolation, ties)
     settings = settings_of(inputs, meant, levels, average, empty_target_action)
     return evaluate(settings, preds, target, weights, dtype)
-
-
-def average_precision(
-    preds: Tensor,
-    target: Tensor,
-    task: Literal["binary", "multiclass", "multilabel"],
-    thresholds: Thresholds = None,
-    num_classes: int | None = None,
-    num_labels: int | None = None,
-    average: Average = "macro",
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-    **settings: Any,
-) -> Tensor:
-    """The average precision of a task that is named, with the arguments of torchmetrics' function of this name.
-
-    Args:
-        preds, target: as the function of the task takes them.
-        task: "binary", "multiclass" or "multilabel".
-        thresholds, ignore_index, validate_args: of every task.
-        num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
-        num_labels: of multilabel, likewise.
-        average: of multiclass and multilabel; binary ignores it.
-        settings: the keyword-only arguments of the function of the task.
-
-    Returns:
-        What the function of the task returns.
-
-    Raises:
-        ValueError: for an unknown task, or what the function of the task refuses.
-
-    Equals :func:`binary_average_precision`, :func:`multiclass_average_precision` or
-    :func:`multilabel_average_precision`.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional import average_precision
-        >>> average_precision(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1, 0, 1]), task="binary")
-        tensor(0.8333)
-    """
-    shared: dict[str, Any] = {
-        "thresholds": thresholds,
-        "ignore_index": ignore_index,
-        "validate_args": validate_args,
-        **settings,
-    }
-    if task == "binary":
-        return binary_average_precision(preds, target, **shared)
-    if task == "multiclass":
-        return multiclass_average_precision(preds, target, num_classes, average, **shared)  # type: ignore[arg-type]
-    if task == "multilabel":
-        return multilabel_average_precision(preds, target, num_labels, average, **shared)  # type: ignore[arg-type]
-    raise ValueError(f"`task` must be one of 'binary', 'multiclass', 'multilabel', got {task!r}")

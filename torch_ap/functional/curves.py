@@ -90,6 +90,6 @@ def hit_curve(
 
 
 def _one_curve(preds: Tensor, target: Tensor, ignore_index: int | None, validate_args: bool) -> HitCurve:
-    inputs, _ = inputs_and_thresholds(None, ignore_index=ignore_index, validate_args=validate_args)
+    inputs, _ = inputs_and_thresholds(None, ignore_index, validate_args)
     batch = inputs.validate_now(preds, target)
     return curve_of(batch, ignoring=ignore_index is not None)

@@ -1,6 +1,6 @@
 """Mean average precision of object detectors as functions: COCO's and PASCAL VOC's."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -10,10 +10,8 @@ from torch_ap.inputs.detections import Columns, DetectionInputs, Images
 from torch_ap.matching.coco import ClassNames, Report
 from torch_ap.matching.coco_settings import AreaRanges, OwnIoU, settings_of
 from torch_ap.matching.voc import voc_settings_of
+from torch_ap.rules.options import BoxFormat, IoUType, VOCInterpolation
 from torch_ap.rules.values import DETECTION_VALUE_RULES
-
-BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
-IoUType: TypeAlias = Literal["bbox", "segm", "precomputed"]
 
 
 def coco_mean_average_precision(
@@ -136,7 +134,7 @@ def voc_mean_average_precision(
     box_format: BoxFormat = "xyxy",
     iou_threshold: float | list[float] = 0.5,
     *,
-    interpolation: Literal["11-point", "11-point-arange", "all-points", "101-point"] = "all-points",
+    interpolation: VOCInterpolation = "all-points",
     inclusive_pixels: bool = True,
     strict: bool = False,
     class_metrics: bool = False,

@@ -1,11 +1,11 @@
 """Measures of where a query's first relevant item lies: hit rate and reciprocal rank."""
 
+import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
 from torch_ap.curve.measures import FirstHit
-from torch_ap.evaluation.per_query import QuerySettings, each_query
-from torch_ap.rules.options import Ties
+from torch_ap.evaluation.per_query import each_query
+from torch_ap.rules.options import Action, MissingQueries, NumRelevant, Ties
 from torch_ap.runtime import cached
 
 _first_hit = cached.settings_cache(FirstHit)
@@ -17,14 +17,23 @@ def retrieval_hit_rate(
     top_k: int | None = None,
     *,
     ties: Ties = "expected",
-    **settings: Unpack[QuerySettings],
+    indexes: Tensor | None = None,
+    mask: Tensor | None = None,
+    num_relevant: NumRelevant = None,
+    ignore_index: int | None = None,
+    relevance_level: float | None = None,
+    empty_target_action: Action = "neg",
+    missing_queries: MissingQueries = "neg",
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Whether a relevant item lies in the top k of each query: 1 or 0.
 
     Args:
-        preds, target, top_k, settings: as in :func:`torch_ap.functional.retrieval.retrieval_precision`.
+        preds, target, top_k: as in :func:`torch_ap.functional.retrieval_precision`.
         ties: "expected" for the chance of it over all orders of equal scores; "optimistic", "pessimistic"; "grouped"
             for whether the first group with a relevant item lies in the top k as a whole.
+        indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries, dtype: as in
+            :func:`torch_ap.functional.retrieval_average_precision`.
 
     Returns:
         0-d or (Q,), as there.
@@ -38,11 +47,13 @@ def retrieval_hit_rate(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional.first_hit import retrieval_hit_rate
+        >>> from torch_ap.functional import retrieval_hit_rate
         >>> retrieval_hit_rate(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 0]), top_k=2)
         tensor(0.)
     """
-    return each_query(_first_hit("hit_rate", top_k, ties), preds, target, **settings)
+    measure = _first_hit("hit_rate", top_k, ties)
+    queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
+    return each_query(measure, preds, target, *queries, dtype)
 
 
 def retrieval_reciprocal_rank(
@@ -51,14 +62,23 @@ def retrieval_reciprocal_rank(
     top_k: int | None = None,
     *,
     ties: Ties = "expected",
-    **settings: Unpack[QuerySettings],
+    indexes: Tensor | None = None,
+    mask: Tensor | None = None,
+    num_relevant: NumRelevant = None,
+    ignore_index: int | None = None,
+    relevance_level: float | None = None,
+    empty_target_action: Action = "neg",
+    missing_queries: MissingQueries = "neg",
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """One divided by the rank of each query's first relevant item; 0 where none lies in the top k.
 
     Args:
-        preds, target, top_k, settings: as in :func:`torch_ap.functional.retrieval.retrieval_precision`.
+        preds, target, top_k: as in :func:`torch_ap.functional.retrieval_precision`.
         ties: "expected" for the mean over all orders of equal scores; "optimistic", "pessimistic"; "grouped" for the
             rank at the end of the first group with a relevant item.
+        indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries, dtype: as in
+            :func:`torch_ap.functional.retrieval_average_precision`.
 
     Returns:
         0-d or (Q,), as there.
@@ -73,8 +93,10 @@ def retrieval_reciprocal_rank(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional.first_hit import retrieval_reciprocal_rank
+        >>> from torch_ap.functional import retrieval_reciprocal_rank
         >>> retrieval_reciprocal_rank(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0, 1, 0]))
         tensor(0.5000)
     """
-    return each_query(_first_hit("reciprocal_rank", top_k, ties), preds, target, **settings)
+    measure = _first_hit("reciprocal_rank", top_k, ties)
+    queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
+    return each_query(measure, preds, target, *queries, dtype)

@@ -120,7 +120,7 @@ def random_hit_curve(n: int, m: int, t: Tensor | None = None, *, fraction: bool 
         TypeError, ValueError: for an argument that breaks one of these rules.
 
     Equals :func:`hit_curve` of items that all score alike, and the means of
-    :class:`torch_ap.inference.chance.RandomHits`.
+    :class:`torch_ap.inference.hits.RandomHits`.
 
     Source: Zhu (2004), example 1.
 

@@ -11,7 +11,7 @@ from torch_ap.matching import assignment
 from torch_ap.matching.candidate_pairs import Pairs
 from torch_ap.matching.coco_settings import thresholds_of
 from torch_ap.ranking import segments
-from torch_ap.rules import checks, images, tensors
+from torch_ap.rules import checks, tensors
 
 Triples = tuple[Tensor, Tensor, Tensor]
 
@@ -60,64 +60,16 @@ def box_iou(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional.matching import box_iou
+        >>> from torch_ap.functional import box_iou
         >>> box_iou(torch.tensor([[0.0, 0, 2, 2]]), torch.tensor([[1.0, 0, 3, 2], [5, 5, 6, 6]]))
         tensor([[0.3333, 0.0000]], dtype=torch.float64)
     """
-    pair_iou = _pair_iou(preds, target, box_format, iscrowd, inclusive_pixels)
+    pair_iou = pair_iou_of(preds, target, box_format, iscrowd, inclusive_pixels)
     d, g = boxes.all_pairs(len(preds), len(target), preds.device)
     out = torch.zeros(len(d), dtype=torch.float64, device=preds.device)
     d, g, iou = pair_iou(d, g, 0.0)
     out[d * max(len(target), 1) + g] = iou.to(out.dtype)
     return out.reshape(len(preds), len(target))
-
-
-def ragged_box_iou(
-    preds: Tensor,
-    target: Tensor,
-    preds_counts: Tensor,
-    target_counts: Tensor,
-    box_format: str = "xyxy",
-    *,
-    iscrowd: Tensor | None = None,
-    inclusive_pixels: bool = False,
-    least: float = 0.0,
-) -> Triples:
-    """Intersection over union of all pairs of boxes of one image, for all images at once.
-
-    Args:
-        preds: (D, 4) boxes of B images end to end.
-        target: (G, 4) boxes of the same images end to end.
-        preds_counts: (B,) boxes an image.
-        target_counts: (B,) likewise.
-        box_format, iscrowd, inclusive_pixels: as for :func:`box_iou`.
-        least: pairs of a lower IoU are left out.
-
-    Returns:
-        Rows of ``preds`` (P,), rows of ``target`` (P,), IoU (P,) float64, by row of ``preds`` and then of ``target``.
-
-    Raises:
-        ValueError: for boxes of another width, counts that do not add up, or an unknown format.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional.matching import ragged_box_iou
-        >>> boxes = torch.tensor([[0.0, 0, 2, 2], [1, 0, 3, 2], [0, 0, 2, 2]])
-        >>> one = torch.tensor([1, 2])
-        >>> ragged_box_iou(boxes, boxes[:2], one, torch.tensor([1, 1]), least=0.1)
-        (tensor([0, 1, 2]), tensor([0, 1, 1]), tensor([1.0000, 1.0000, 0.3333], dtype=torch.float64))
-    """
-    pair_iou = _pair_iou(preds, target, box_format, iscrowd, inclusive_pixels)
-    images.counts("preds", preds_counts, len(preds))
-    images.counts("target", target_counts, len(target))
-    columns = segments.repeat(target_counts, preds_counts)
-    offsets = segments.from_counts(columns)
-    d = segments.ids(offsets)
-    first = segments.repeat(segments.from_counts(target_counts)[:-1], preds_counts)
-    g = torch.arange(len(d), device=d.device) - offsets[d] + first[d]
-    d, g, iou = pair_iou(d, g, least)
-    kept = (iou >= least).nonzero().squeeze(1)
-    return d[kept], g[kept], iou[kept]
 
 
 def match_coco(
@@ -156,7 +108,7 @@ def match_coco(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional.matching import match_coco
+        >>> from torch_ap.functional import match_coco
         >>> pairs = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), torch.tensor([0.6, 0.9, 0.7])
         >>> match_coco(torch.tensor([0.8, 0.5]), pairs, 2, [0.5, 0.65])
         tensor([[ 0,  1],
@@ -212,7 +164,7 @@ def match_voc(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional.matching import match_voc
+        >>> from torch_ap.functional import match_voc
         >>> pairs = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), torch.tensor([0.6, 0.9, 0.7])
         >>> match_voc(torch.tensor([0.8, 0.5]), pairs, 2).state
         tensor([[1, 0]], dtype=torch.int8)
@@ -232,7 +184,7 @@ def match_voc(
     return VOCMatch(owner, out)
 
 
-def _pair_iou(
+def pair_iou_of(
     preds: Tensor, target: Tensor, box_format: str, iscrowd: Tensor | None, inclusive_pixels: bool
 ) -> PairIoU:
     """The IoU of rows, after checks."""

@@ -1,20 +1,18 @@
 """Precision and recall at every threshold: the curve that average precision summarises."""
 
 import itertools
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from torch_ap.curve import counts
 from torch_ap.evaluation.average_precision import inputs_and_thresholds, result_dtype, warn_of_logits
-from torch_ap.inputs.classification import Batch, bins_of, counted, curve_of
+from torch_ap.inputs.classification import Batch, ClassificationInputs, bins_of, counted, curve_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
-from torch_ap.rules.options import Normalization, Thresholds
-
-CurveAverage: TypeAlias = Literal["micro", "macro"] | None
+from torch_ap.rules.options import CurveAverage, Normalization, Thresholds
 
 
 class PrecisionRecallCurve(NamedTuple):
@@ -78,12 +76,8 @@ def binary_precision_recall_curve(
         >>> curve.recall
         tensor([1.0000, 1.0000, 0.5000, 0.5000, 0.0000])
     """
-    settings: dict[str, Any] = {
-        "ignore_index": ignore_index,
-        "normalization": normalization,
-        "validate_args": validate_args,
-    }
-    return _curve(preds, target, weights, thresholds, **settings)
+    inputs, levels = inputs_and_thresholds(thresholds, ignore_index, validate_args, normalization)
+    return curve_of_inputs(inputs, levels, preds, target, weights, None)
 
 
 def multiclass_precision_recall_curve(
@@ -133,12 +127,10 @@ def multiclass_precision_recall_curve(
         (tensor([0.6667, 1.0000, 1.0000]), tensor([1.0000, 0.6667, 0.0000]))
     """
     checks.one_of("average", average, ("micro", "macro", None))
-    settings: dict[str, Any] = {
-        "ignore_index": ignore_index,
-        "normalization": normalization,
-        "validate_args": validate_args,
-    }
-    return _curve(preds, target, weights, thresholds, average, name="num_classes", width=num_classes, **settings)
+    inputs, levels = inputs_and_thresholds(
+        thresholds, ignore_index, validate_args, normalization, name="num_classes", width=num_classes
+    )
+    return curve_of_inputs(inputs, levels, preds, target, weights, average)
 
 
 def multilabel_precision_recall_curve(
@@ -178,79 +170,21 @@ def multilabel_precision_recall_curve(
         >>> multilabel_precision_recall_curve(preds, target, num_labels=2).recall
         [tensor([1., 1., 0.]), tensor([1., 1., 0.])]
     """
-    settings: dict[str, Any] = {
-        "ignore_index": ignore_index,
-        "normalization": normalization,
-        "validate_args": validate_args,
-    }
-    return _curve(preds, target, weights, thresholds, name="num_labels", width=num_labels, **settings)
+    inputs, levels = inputs_and_thresholds(
+        thresholds, ignore_index, validate_args, normalization, name="num_labels", width=num_labels
+    )
+    return curve_of_inputs(inputs, levels, preds, target, weights, None)
 
 
-def precision_recall_curve(
-    preds: Tensor,
-    target: Tensor,
-    task: Literal["binary", "multiclass", "multilabel"] = "binary",
-    thresholds: Thresholds = None,
-    num_classes: int | None = None,
-    num_labels: int | None = None,
-    average: CurveAverage = None,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-    *,
-    weights: Tensor | None = None,
-    normalization: Normalization = None,
-) -> PrecisionRecallCurve:
-    """The precision-recall curve of a task that is named, with the arguments of torchmetrics' function of this name.
-
-    Args:
-        preds, target: as the function of the task takes them.
-        task: "binary", "multiclass" or "multilabel".
-        thresholds, ignore_index, validate_args, weights, normalization: of every task.
-        num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
-        num_labels: of multilabel, likewise.
-        average: of multiclass.
-
-    Returns:
-        What the function of the task returns.
-
-    Raises:
-        TypeError, ValueError: for an unknown task, or what the function of the task refuses.
-
-    Equals :func:`binary_precision_recall_curve`, :func:`multiclass_precision_recall_curve` or
-    :func:`multilabel_precision_recall_curve`.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional import precision_recall_curve
-        >>> precision_recall_curve(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1])).precision
-        tensor([0.5000, 0.6667, 0.5000, 1.0000, 1.0000])
-    """
-    checks.one_of("task", task, ("binary", "multiclass", "multilabel"))
-    settings: dict[str, Any] = {
-        "thresholds": thresholds,
-        "ignore_index": ignore_index,
-        "validate_args": validate_args,
-        "weights": weights,
-        "normalization": normalization,
-    }
-    if task == "multiclass":
-        return multiclass_precision_recall_curve(preds, target, num_classes, average=average, **settings)  # type: ignore[arg-type]
-    checks.one_of("average", average, (None,))
-    if task == "multilabel":
-        return multilabel_precision_recall_curve(preds, target, num_labels, **settings)  # type: ignore[arg-type]
-    return binary_precision_recall_curve(preds, target, **settings)
-
-
-def _curve(
+def curve_of_inputs(
+    inputs: ClassificationInputs,
+    levels: Tensor | None,
     preds: Tensor,
     target: Tensor,
     weights: Tensor | None,
-    thresholds: Thresholds,
-    average: CurveAverage = None,
-    **settings: Any,
+    average: CurveAverage,
 ) -> PrecisionRecallCurve:
-    """The curve of a batch, or the curves, under the settings of its inputs."""
-    inputs, levels = inputs_and_thresholds(thresholds, **settings)
+    """The curve of a checked batch, or the curves."""
     batch = inputs.validate_now(preds, target, weights)
     warn_of_logits(inputs, batch)
     dtype, one = result_dtype(preds.dtype), inputs.width is None or average == "micro"

@@ -1,27 +1,11 @@
-"""Measures of search and recommendation, a value a query: tensors in, tensors out, no state."""
+"""Average precision of search and recommendation, one value per query: tensors in, tensors out, no state."""
 
+import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
-from torch_ap.curve.convention import Convention
-from torch_ap.curve.measures import AtRank, RPrecision
-from torch_ap.evaluation.per_query import QueryInterpolation, QuerySettings, each_query
-from torch_ap.functional.first_hit import retrieval_hit_rate, retrieval_reciprocal_rank
-from torch_ap.rules.options import Denominator, Ties
-from torch_ap.runtime import cached
-
-__all__ = [
-    "retrieval_average_precision",
-    "retrieval_f_beta",
-    "retrieval_fall_out",
-    "retrieval_hit_rate",
-    "retrieval_precision",
-    "retrieval_r_precision",
-    "retrieval_recall",
-    "retrieval_reciprocal_rank",
-]
-
-_at_rank, _r_precision = cached.settings_cache(AtRank), cached.settings_cache(RPrecision)
+from torch_ap.curve.convention import Convention, query_convention
+from torch_ap.evaluation.per_query import each_query
+from torch_ap.rules.options import Action, Denominator, MissingQueries, NumRelevant, QueryInterpolation, Ties
 
 
 def retrieval_average_precision(
@@ -32,7 +16,15 @@ def retrieval_average_precision(
     denominator: Denominator = "min",
     interpolation: QueryInterpolation = None,
     ties: Ties | None = None,
-    **settings: Unpack[QuerySettings],
+    convention: Convention | None = None,
+    indexes: Tensor | None = None,
+    mask: Tensor | None = None,
+    num_relevant: NumRelevant = None,
+    ignore_index: int | None = None,
+    relevance_level: float | None = None,
+    empty_target_action: Action = "neg",
+    missing_queries: MissingQueries = "neg",
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
     r"""Average precision of each query: the mean, over its relevant items, of the precision where each is found.
 
@@ -56,6 +48,7 @@ def retrieval_average_precision(
         ties: how equal scores count: "expected" (mean over all their orders), "grouped" (they enter together),
             "optimistic", "pessimistic". None, the default: "expected", or "grouped" with ``interpolation``, which has
             no closed form for the mean.
+        convention: those four as one :class:`torch_ap.Convention`, instead of them; its ``ties`` are as it says.
         indexes: integers of the shape of ``preds`` but not uint64, the query of each item, of any value, in any order.
         mask: bool, of the shape of ``preds``: which items there are. The others may hold anything.
         num_relevant: how many items are relevant to each query, those that were not retrieved included: (Q,) integers
@@ -87,7 +80,7 @@ def retrieval_average_precision(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional.retrieval import retrieval_average_precision
+        >>> from torch_ap.functional import retrieval_average_precision
         >>> preds = torch.tensor([[0.9, 0.8, 0.7, 0.6], [2.0, 1.0, -1.0, -2.0]])
         >>> target = torch.tensor([[1, 0, 1, 0], [0, 1, 0, 0]])
         >>> retrieval_average_precision(preds, target)
@@ -95,171 +88,6 @@ def retrieval_average_precision(
         >>> retrieval_average_precision(preds, target, num_relevant=torch.tensor([4, 1]))
         tensor([0.4167, 0.5000])
     """
-    return each_query(Convention.of_queries(top_k, denominator, interpolation, ties), preds, target, **settings)
-
-
-def retrieval_precision(
-    preds: Tensor,
-    target: Tensor,
-    top_k: int | None = None,
-    adaptive_k: bool = False,
-    *,
-    ties: Ties = "expected",
-    **settings: Unpack[QuerySettings],
-) -> Tensor:
-    """Precision at k of each query: h(k) / k.
-
-    Args:
-        preds, target: as in :func:`retrieval_average_precision`.
-        top_k: k of at least 1; None for all n items of the query.
-        adaptive_k: divide by n where a query has fewer than k items. Else the missing ones count as not relevant.
-        ties: whether a group of equal scores that straddles rank k counts with its share of relevant items ("expected"
-            and "grouped"), with its relevant items first ("optimistic") or last ("pessimistic").
-        settings: ``indexes``, ``mask``, ``num_relevant``, ``ignore_index``, ``relevance_level``,
-            ``empty_target_action``, ``missing_queries``, ``dtype`` as in :func:`retrieval_average_precision`.
-
-    Returns:
-        0-d or (Q,), as there.
-
-    Raises:
-        TypeError, ValueError: for an argument that breaks one of these rules.
-
-    Equals trec_eval's ``P_k`` and ``torchmetrics.functional.retrieval_precision`` where no scores are tied.
-
-    Source: Zhu (2004), section 1. Share of tied groups: Raghavan, Bollmann & Jung (1989).
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional.retrieval import retrieval_precision
-        >>> retrieval_precision(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=2)
-        tensor(0.5000)
-    """
-    return each_query(_at_rank("precision", top_k, adaptive_k, 1.0, ties), preds, target, **settings)
-
-
-def retrieval_recall(
-    preds: Tensor,
-    target: Tensor,
-    top_k: int | None = None,
-    *,
-    ties: Ties = "expected",
-    **settings: Unpack[QuerySettings],
-) -> Tensor:
-    """Recall at k of each query: h(k) / m.
-
-    Args:
-        preds, target, top_k, ties, settings: as in :func:`retrieval_precision`.
-
-    Returns:
-        0-d or (Q,), as there.
-
-    Raises:
-        TypeError, ValueError: for an argument that breaks one of these rules.
-
-    Equals trec_eval's ``recall_k`` and ``torchmetrics.functional.retrieval_recall`` where no scores are tied.
-
-    Source: Zhu (2004), section 1.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional.retrieval import retrieval_recall
-        >>> retrieval_recall(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=2)
-        tensor(0.5000)
-    """
-    return each_query(_at_rank("recall", top_k, False, 1.0, ties), preds, target, **settings)
-
-
-def retrieval_f_beta(
-    preds: Tensor,
-    target: Tensor,
-    top_k: int | None = None,
-    beta: float = 1.0,
-    *,
-    ties: Ties = "expected",
-    **settings: Unpack[QuerySettings],
-) -> Tensor:
-    """F_beta at k of each query: (1 + beta^2) h(k) / (beta^2 m + k), which combines precision and recall at k.
-
-    Args:
-        preds, target, top_k, ties, settings: as in :func:`retrieval_precision`.
-        beta: how many times as much as precision recall counts; at least 0.
-
-    Returns:
-        0-d or (Q,), as there.
-
-    Raises:
-        TypeError, ValueError: for an argument that breaks one of these rules.
-
-    Equals ``sklearn.metrics.fbeta_score`` of "is in the top k" where a query has at least k items and none are tied.
-
-    Source: van Rijsbergen (1979), Information Retrieval, chapter 7.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional.retrieval import retrieval_f_beta
-        >>> retrieval_f_beta(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=1)
-        tensor(0.6667)
-    """
-    return each_query(_at_rank("f_beta", top_k, False, beta, ties), preds, target, **settings)
-
-
-def retrieval_fall_out(
-    preds: Tensor,
-    target: Tensor,
-    top_k: int | None = None,
-    *,
-    ties: Ties = "expected",
-    **settings: Unpack[QuerySettings],
-) -> Tensor:
-    """Fall-out at k of each query: the share of its items that are not relevant that lies in the top k.
-
-    Args:
-        preds, target, top_k, ties, settings: as in :func:`retrieval_precision`. It is undefined, and counts as
-            ``empty_target_action`` (default "pos", 1) says, for a query all of whose items are relevant. A query that
-            has judgements and no items counts 0 by ``missing_queries="neg"``, whatever its m; 0 is the best value.
-
-    Returns:
-        0-d or (Q,), as there.
-
-    Raises:
-        TypeError, ValueError: for an argument that breaks one of these rules.
-
-    Equals ``torchmetrics.functional.retrieval_fall_out`` where it is defined and no scores are tied.
-
-    Source: van Rijsbergen (1979), Information Retrieval, chapter 7.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional.retrieval import retrieval_fall_out
-        >>> retrieval_fall_out(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0, 0, 1]), top_k=2)
-        tensor(0.5000)
-    """
-    settings.setdefault("empty_target_action", "pos")
-    return each_query(_at_rank("fall_out", top_k, False, 1.0, ties), preds, target, **settings)
-
-
-def retrieval_r_precision(
-    preds: Tensor, target: Tensor, *, ties: Ties = "expected", **settings: Unpack[QuerySettings]
-) -> Tensor:
-    """Precision at rank m of each query, which is recall there too: h(m) / m.
-
-    Args:
-        preds, target, ties, settings: as in :func:`retrieval_precision`.
-
-    Returns:
-        0-d or (Q,), as there.
-
-    Raises:
-        TypeError, ValueError: for an argument that breaks one of these rules.
-
-    Equals trec_eval's ``Rprec`` and ``torchmetrics.functional.retrieval_r_precision`` where no scores are tied.
-
-    Source: Buckley & Voorhees (2000).
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional.retrieval import retrieval_r_precision
-        >>> retrieval_r_precision(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]))
-        tensor(0.5000)
-    """
-    return each_query(_r_precision(ties), preds, target, **settings)
+    measure = query_convention(convention, top_k, denominator, interpolation, ties)
+    queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
+    return each_query(measure, preds, target, *queries, dtype)

@@ -20,7 +20,12 @@ _ALL = "all items are retrieved: recall is 1 by definition"
 
 
 def recall_at_k_interval(
-    preds: Tensor, target: Tensor, k: int, *, level: float = 0.95, design: Literal["iid", "stratified"] = "iid"
+    preds: Tensor,
+    target: Tensor,
+    k: int,
+    *,
+    confidence_level: float = 0.95,
+    design: Literal["iid", "stratified"] = "iid",
 ) -> Interval:
     r"""A confidence interval for recall among the top k: the delta method, in Wilson's form.
 
@@ -58,7 +63,7 @@ def recall_at_k_interval(
         preds: (N,) scores of one ranking, no NaN; tied items that straddle k count by their share.
         target: (N,) of 0 and 1.
         k: 1 to N.
-        level: nominal coverage, in (0, 1).
+        confidence_level: nominal coverage, in (0, 1).
         design: "iid" (items were drawn, and the number of hits with them) or "stratified" (so many hits and so many
             misses were).
 
@@ -80,13 +85,18 @@ def recall_at_k_interval(
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.343, 0.533, 0.715]
     """
-    cut, reason = _checked(preds, target, k, level, design)
-    found = cut.recall(level, design)
+    cut, reason = _checked(preds, target, k, confidence_level, design)
+    found = cut.recall(confidence_level, design)
     return replace(found, reason=reason or found.reason)
 
 
 def precision_at_k_interval(
-    preds: Tensor, target: Tensor, k: int, *, level: float = 0.95, design: Literal["iid", "stratified"] = "iid"
+    preds: Tensor,
+    target: Tensor,
+    k: int,
+    *,
+    confidence_level: float = 0.95,
+    design: Literal["iid", "stratified"] = "iid",
 ) -> Interval:
     r"""A confidence interval for precision among the top k: the delta method, in Wilson's form.
 
@@ -119,7 +129,7 @@ def precision_at_k_interval(
     Wilson's interval of the next lower share misses.
 
     Args:
-        preds, target, k, level, design: as for :func:`recall_at_k_interval`.
+        preds, target, k, confidence_level, design: as for :func:`recall_at_k_interval`.
 
     Returns:
         :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors. In design "stratified" NaN without hits or
@@ -138,8 +148,8 @@ def precision_at_k_interval(
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.488, 0.8, 0.944]
     """
-    cut, reason = _checked(preds, target, k, level, design)
-    found = cut.precision(level, design)
+    cut, reason = _checked(preds, target, k, confidence_level, design)
+    found = cut.precision(confidence_level, design)
     return replace(found, reason=reason or found.reason) if design == "stratified" else found
 
 
@@ -161,23 +171,23 @@ class Cut:
     hits: Tensor
     local: Tensor
 
-    def precision(self, level: float, design: str) -> Interval:
+    def precision(self, confidence_level: float, design: str) -> Interval:
         """The interval of precision among the top k of each ranking."""
         share = self.hits / self.k
         if design == "iid":
             variance = (share * (1 - share) + (share - self.local) ** 2 * (1 - self.k / self.n)) / self.k
-            return _interval(share, variance, torch.full_like(share, self.k), level, design)
-        found, scale = self.recall(level, design), self.m / self.k
+            return _interval(share, variance, torch.full_like(share, self.k), confidence_level, design)
+        found, scale = self.recall(confidence_level, design), self.m / self.k
         low, high, error = found.low * scale, (found.high * scale).clamp(max=1), found.standard_error * scale
         return replace(found, estimate=share, low=low, high=high, standard_error=error)
 
-    def recall(self, level: float, design: str) -> Interval:
+    def recall(self, confidence_level: float, design: str) -> Interval:
         """The interval of recall among the top k of each ranking; NaN without hits or without misses."""
         share, none = self.hits / self.m, torch.where((self.m > 0) & (self.m < self.n), 0.0, torch.nan)
         if self.k == self.n:
-            return Interval(share, share + none, share + none, none, level, _METHOD, design, _ALL)
+            return Interval(share, share + none, share + none, none, confidence_level, _METHOD, design, _ALL)
         variance = self._iid(share) if design == "iid" else self._stratified(share)
-        return _interval(share, variance + none, self.m, level, design)
+        return _interval(share, variance + none, self.m, confidence_level, design)
 
     def _iid(self, recall: Tensor) -> Tensor:
         found, lost, wrong = self.hits, self.m - self.hits, self.k - self.hits
@@ -197,9 +207,9 @@ def window(n: int, k: int) -> tuple[float, float]:
     return max(0.0, k - reach), min(float(n), k + reach)
 
 
-def _checked(preds: Tensor, target: Tensor, k: int, level: float, design: str) -> tuple[Cut, str]:
+def _checked(preds: Tensor, target: Tensor, k: int, confidence_level: float, design: str) -> tuple[Cut, str]:
     """One ranking cut at rank k, and why its recall has no interval."""
-    rules.level(level)
+    rules.confidence_level(confidence_level)
     checks.one_of("design", design, DESIGNS)
     curve = curve_of_one(preds, target)
     rules.rank("k", k, int(curve.n))
@@ -209,20 +219,24 @@ def _checked(preds: Tensor, target: Tensor, k: int, level: float, design: str) -
     return Cut(n, k, m, hits, (above - below) / (high - low)), reason
 
 
-def _interval(share: Tensor, variance: Tensor, trials: Tensor, level: float, design: str) -> Interval:
+def _interval(share: Tensor, variance: Tensor, trials: Tensor, confidence_level: float, design: str) -> Interval:
     """Wilson's interval with the number of trials that has this variance, or with ``trials`` where share is 0 or 1."""
     inside = (share > 0) & (share < 1) & ~(variance <= 0)
-    ends = wilson(share, torch.where(inside, share * (1 - share) / variance, trials), normal_quantile(level))
-    return Interval(share, *ends, variance.sqrt(), level, _METHOD, design)
+    ends = wilson(share, torch.where(inside, share * (1 - share) / variance, trials), normal_quantile(confidence_level))
+    return Interval(share, *ends, variance.sqrt(), confidence_level, _METHOD, design)
 
 
 def proportion_interval(
-    successes: int, trials: int, *, level: float = 0.95, method: Literal["wilson", "clopper-pearson"] = "wilson"
+    successes: int,
+    trials: int,
+    *,
+    confidence_level: float = 0.95,
+    method: Literal["wilson", "clopper-pearson"] = "wilson",
 ) -> Interval:
     """A confidence interval for a share of independent trials: recall or precision at a threshold fixed in advance.
 
     Recall: TP of TP + FN; precision: TP of TP + FP. At a fixed *rank* these are not independent trials: use
-    :func:`recall_at_k_interval`; under chance, :class:`torch_ap.inference.chance.RandomHits`. The estimand is the share
+    :func:`recall_at_k_interval`; under chance, :class:`torch_ap.inference.hits.RandomHits`. The estimand is the share
     in the population, the probability of success.
 
     For precision and recall of 50 to 1,000 items at 95% "wilson" covers .946 to .960 and "clopper-pearson" .954 to .988
@@ -231,8 +245,8 @@ def proportion_interval(
     Args:
         successes: 0 to ``trials``.
         trials: at least 0.
-        level: nominal coverage, in (0, 1).
-        method: "wilson", near its level on average; or "clopper-pearson", never below it.
+        confidence_level: nominal coverage, in (0, 1).
+        method: "wilson", near the confidence level on average; or "clopper-pearson", never below it.
 
     Returns:
         :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors; NaN for no trials.
@@ -253,17 +267,17 @@ def proportion_interval(
     checks.positive_int("successes", successes, least=0)
     if successes > trials:
         raise ValueError(f"`successes` must be at most `trials`, got {successes} of {trials}")
-    rules.level(level)
+    rules.confidence_level(confidence_level)
     checks.one_of("method", method, ("wilson", "clopper-pearson"))
     count = torch.tensor(float(trials), dtype=torch.float64)
     share = successes / count
     error = torch.sqrt(share * (1 - share) / count)
     reason = "" if trials else "no trials: everything is NaN"
     if method == "wilson" or not trials:
-        ends = wilson(share, count, normal_quantile(level))
+        ends = wilson(share, count, normal_quantile(confidence_level))
     else:
-        ends = _clopper_pearson(successes, trials, (1 - level) / 2)
-    return Interval(share, *ends, error, level, method, "", reason)
+        ends = _clopper_pearson(successes, trials, (1 - confidence_level) / 2)
+    return Interval(share, *ends, error, confidence_level, method, "", reason)
 
 
 def _clopper_pearson(successes: int, trials: int, tail: float) -> Ends:

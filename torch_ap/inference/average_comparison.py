@@ -7,9 +7,8 @@ import torch
 from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference import rules
 from torch_ap.inference.average_interval import degrees_of_freedom, shares_of
-from torch_ap.inference.comparison import Comparison, described
+from torch_ap.inference.difference import Comparison, described
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
-from torch_ap.inference.resampling import Resampling
 from torch_ap.inputs.classification import Batch
 from torch_ap.rules import checks
 
@@ -19,10 +18,9 @@ def compare_averages(
     first: Batch,
     second: Batch,
     *,
-    level: float,
+    confidence_level: float,
     method: str,
     design: str,
-    resampling: Resampling,  # noqa: ARG001 - one signature for all comparisons
 ) -> Comparison:
     """The difference of two macro, weighted or micro averages, with its standard error by influence functions.
 
@@ -32,15 +30,14 @@ def compare_averages(
         settings: all settings; of an average.
         first: items of system A.
         second: the same items, with the scores of system B.
-        level: nominal coverage.
+        confidence_level: nominal coverage.
         method: "influence".
         design: "stratified" or "iid".
-        resampling: not used.
 
     Raises:
         ValueError: for another method, no average, or a convention other than plain AP.
     """
-    rules.level(level)
+    rules.confidence_level(confidence_level)
     checks.one_of("design", design, DESIGNS)
     checks.one_of("method", method, ("influence",))
     if settings.average in ("none", None):
@@ -57,4 +54,13 @@ def compare_averages(
     if math.isnan(values[0]):
         error, reason = math.nan, "the averages are NaN"
     df = min(degrees) if error > 0 else math.inf
-    return described(values[0], values[1], error, level=level, method=method, design=design, reason=reason, df=df)
+    return described(
+        values[0],
+        values[1],
+        error,
+        confidence_level=confidence_level,
+        method=method,
+        design=design,
+        reason=reason,
+        df=df,
+    )

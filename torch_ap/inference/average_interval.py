@@ -24,7 +24,7 @@ def average_interval(
     curve: HitCurve,
     validated: Batch | None,
     *,
-    level: float,
+    confidence_level: float,
     method: str,
     design: str,
     resampling: Resampling,
@@ -35,7 +35,7 @@ def average_interval(
         settings: all settings.
         curve: its rankings.
         validated: their items.
-        level, method, design, resampling: as for an interval of one ranking.
+        confidence_level, method, design, resampling: as for an interval of one ranking.
 
     Raises:
         ValueError: for a method that knows no covariances, or counts per threshold, which keep no items.
@@ -48,21 +48,21 @@ def average_interval(
     plain = settings.convention.interpolation is None
     shares = shares_of(settings, validated, curve, design) if plain else None
     error = estimate.new_tensor(torch.nan) if shares is None else shares.square().sum().sqrt()
-    quantile = student_quantile(level, degrees_of_freedom(settings, curve, design))
+    quantile = student_quantile(confidence_level, degrees_of_freedom(settings, curve, design))
     if method.startswith("bootstrap"):
         values = _replicates(settings, validated, curve, design, resampling)
         error = bootstrap.standard_error(values)
     if method == "bootstrap-percentile":
-        ends = bootstrap.percentile(values, level)
+        ends = bootstrap.percentile(values, confidence_level)
     elif method == "bootstrap-bca":
         assert shares is not None
-        ends = bootstrap.bca(values, estimate, _skew(shares), level)
+        ends = bootstrap.bca(values, estimate, _skew(shares), confidence_level)
     else:
-        ends = interval.wald(estimate, error, normal_quantile(level))
+        ends = interval.wald(estimate, error, normal_quantile(confidence_level))
         ends = ends if method == "wald" else interval.logit(estimate, error, quantile)
     if bool(estimate == 1):
         ends = (torch.full_like(estimate, torch.nan),) * 2
-    return Interval(estimate, *ends, error, level, method, design, _reason(estimate, ends[0]))
+    return Interval(estimate, *ends, error, confidence_level, method, design, _reason(estimate, ends[0]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,12 @@ def precision_band(
     target: Tensor,
     recall_levels: Tensor | None = None,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     design: str = "iid",
-    resampling: Resampling | None = None,
+    n_resamples: int = 1000,
+    generator: torch.Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
 ) -> Interval:
     """Interpolated precision at each recall level, with the central share of its bootstrap replicates.
 
@@ -34,9 +37,12 @@ def precision_band(
         preds: (N,) scores of one ranking, no NaN; other shapes are flattened.
         target: of 0 and 1, in the shape of ``preds``.
         recall_levels: (R,) floating tensor in [0, 1]; None for the 101 of COCO.
-        level: nominal coverage, in (0, 1).
+        confidence_level: nominal coverage, in (0, 1).
         design: "iid" or "stratified", as for :func:`torch_ap.inference.average_precision_interval`.
-        resampling: None for 1,000 replicates that repeat.
+        n_resamples: resamples of the bootstrap; at least 2.
+        generator: what they are drawn with; None for one with seed 0, so that results repeat.
+        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
         :class:`torch_ap.inference.interval.Interval` of (R,) float64 tensors; NaN ends with fewer than two hits or
@@ -55,11 +61,11 @@ def precision_band(
         >>> [round(float(x), 4) for x in band.estimate]
         [1.0, 0.8, 0.75]
     """
-    rules.level(level)
+    rules.confidence_level(confidence_level)
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
         tensors.recall_levels("recall_levels", recall_levels)
-    how = rules.resampling(resampling)
+    how = Resampling(n_resamples, generator, batch, progress)
     curve = curve_of_one(preds, target)
     device = curve.m.device
     levels = interpolation.levels_of("101-point", device) if recall_levels is None else recall_levels.to(device)
@@ -67,9 +73,9 @@ def precision_band(
     if int(curve.m) < 2 or int(curve.m) == int(curve.n):
         nan = torch.full_like(estimate, torch.nan)
         reason = "fewer than two hits, or no misses: the ends are NaN"
-        return Interval(estimate, nan, nan, nan, level, "bootstrap-percentile", design, reason)
+        return Interval(estimate, nan, nan, nan, confidence_level, "bootstrap-percentile", design, reason)
     values = bootstrap.replicates(curve, lambda drawn: interpolation.at_levels(drawn, levels), design, how)
-    tails = values.new_tensor([(1 - level) / 2, (1 + level) / 2])
+    tails = values.new_tensor([(1 - confidence_level) / 2, (1 + confidence_level) / 2])
     low, high = torch.nanquantile(values, tails, dim=0)
     error = values[~torch.isnan(values[:, 0])].std(0)
-    return Interval(estimate, low, high, error, level, "bootstrap-percentile", design)
+    return Interval(estimate, low, high, error, confidence_level, "bootstrap-percentile", design)

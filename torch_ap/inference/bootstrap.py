@@ -5,6 +5,7 @@ curve of many rankings. A duplicated hit ties with itself, which biases the repl
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -31,17 +32,13 @@ def replicates(curve: HitCurve, measure: Callable[[HitCurve], Tensor], design: s
     hits = torch.cat([curve.hits, curve.m - curve.hits_seen])
     misses = torch.cat([between, below])
     n = int(curve.n)
-    on_device = curve.m.device.type != "cpu"
-    width = 8 * len(hits) + (n if on_device else 0)
-    generator, seed = (resampling.on(curve.m.device), 0) if on_device else (None, resampling.seed())
-    parts = []
-    for span in resampling.batches(width):
-        if generator is not None:
-            drawn = _drawn_on_device(generator, hits, misses, len(span), design)
-        else:
-            drawn = _drawn(seed, span, hits, misses, n if design == "iid" else 0)
-        parts.append(measure(curve_of_counts(*drawn)))
-    return torch.cat(parts)
+    if curve.m.device.type != "cpu":
+        draw = partial(_drawn_on_device, resampling.on(curve.m.device), hits, misses, design)
+        drawn = resampling.drawn_on_device(8 * len(hits) + n, draw)
+    else:
+        seed, draws = resampling.seed(), n if design == "iid" else 0
+        drawn = (_drawn(seed, span, hits, misses, draws) for span in resampling.batches(8 * len(hits)))
+    return torch.cat([measure(curve_of_counts(*counts)) for counts in drawn])
 
 
 def curve_of_counts(hits: Tensor, misses: Tensor) -> HitCurve:
@@ -74,20 +71,20 @@ def two_sided(gaps: Tensor) -> float:
     return min(1.0, 2 * (beyond + 1) / (len(known) + 1))
 
 
-def percentile(values: Tensor, level: float) -> Ends:
-    """The central share ``level`` of the replicates (Efron 1979)."""
-    tail = (1 - level) / 2
+def percentile(values: Tensor, confidence_level: float) -> Ends:
+    """The central share ``confidence_level`` of the replicates (Efron 1979)."""
+    tail = (1 - confidence_level) / 2
     low, high = torch.nanquantile(values, values.new_tensor([tail, 1 - tail]))
     return low, high
 
 
-def basic(values: Tensor, estimate: Tensor, level: float) -> Ends:
+def basic(values: Tensor, estimate: Tensor, confidence_level: float) -> Ends:
     """The percentiles mirrored at the estimate (Davison & Hinkley 1997): its bias is taken off, not doubled."""
-    low, high = percentile(values, level)
+    low, high = percentile(values, confidence_level)
     return 2 * estimate - high, 2 * estimate - low
 
 
-def bca(values: Tensor, estimate: Tensor, acceleration: Tensor, level: float) -> Ends:
+def bca(values: Tensor, estimate: Tensor, acceleration: Tensor, confidence_level: float) -> Ends:
     """Bias-corrected and accelerated interval (Efron 1987).
 
     The percentiles are taken at Phi(z0 + (z0 + z) / (1 - a (z0 + z))), with z0 from the share of replicates below the
@@ -96,7 +93,7 @@ def bca(values: Tensor, estimate: Tensor, acceleration: Tensor, level: float) ->
     known = values[~torch.isnan(values)]
     below = segments.as_float64(known < estimate).mean() + segments.as_float64(known == estimate).mean() / 2
     shift = torch.special.ndtri(below.clamp(0.5 / len(known), 1 - 0.5 / len(known)))
-    z = shift + values.new_tensor([-1.0, 1.0]) * normal_quantile(level)
+    z = shift + values.new_tensor([-1.0, 1.0]) * normal_quantile(confidence_level)
     places = torch.special.ndtr(shift + z / (1 - acceleration * z))
     low, high = torch.quantile(known, places)
     return low, high
@@ -117,7 +114,7 @@ def _drawn(seed: int, span: range, hits: Tensor, misses: Tensor, n: int) -> tupl
 
 
 def _drawn_on_device(
-    generator: torch.Generator, hits: Tensor, misses: Tensor, count: int, design: str
+    generator: torch.Generator, hits: Tensor, misses: Tensor, design: str, count: int
 ) -> tuple[Tensor, Tensor]:
     m, q = hits.sum().expand(count), misses.sum().expand(count)
     if design == "iid":

@@ -24,12 +24,12 @@ _FARTHEST = 300.0  # of u: beyond it no level that a float can hold has an end
 _CENTRE = 1e-4
 
 
-def mean_ends(values: NDArray[np.float64], level: float) -> tuple[float, float]:
+def mean_ends(values: NDArray[np.float64], confidence_level: float) -> tuple[float, float]:
     """Both ends, with the mean between them.
 
     Args:
         values: (Q,) in [0, 1], one at least.
-        level: nominal coverage.
+        confidence_level: nominal coverage.
     """
     from scipy.optimize import brentq
 
@@ -37,7 +37,7 @@ def mean_ends(values: NDArray[np.float64], level: float) -> tuple[float, float]:
         u = brentq(lambda u: _mean_and_normal(values, u)[1] - z, -_FARTHEST, _FARTHEST, xtol=1e-12)
         return _mean_and_normal(values, u)[0]
 
-    z, mean = normal_quantile(level), float(values.mean())
+    z, mean = normal_quantile(confidence_level), float(values.mean())
     return min(end(-z), mean), max(end(z), mean)
 
 

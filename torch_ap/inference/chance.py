@@ -1,4 +1,4 @@
-"""Does this ranking beat chance: the test, its baseline, and the laws of a random ranking that it rests on."""
+"""Does this ranking beat chance: the test, and the level that chance gives."""
 
 import math
 from dataclasses import dataclass
@@ -9,54 +9,31 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.average_precision import average_precision, average_precision_of_ranks
+from torch_ap.curve.convention import Convention, convention_of
 from torch_ap.evaluation.average_precision import curve_of_one
-from torch_ap.inference import enumeration, rules
-from torch_ap.inference.exact_distribution import CLOSE, Distribution, exact_distribution
-from torch_ap.inference.hits import RandomHits, joint_rank_probability, rank_probability
-from torch_ap.inference.published.normal_laws import (
-    NormalLaw,
-    normal_average_precision,
-    normal_precision,
-    normal_recall,
-)
-from torch_ap.inference.random_ranking import (
-    RandomAveragePrecision,
-    expected_average_precision,
-    random_average_precision,
-)
+from torch_ap.inference import enumeration
+from torch_ap.inference.chance_of_rankings import chance_of_curve, tie_groups
+from torch_ap.inference.exact_distribution import CLOSE
+from torch_ap.inference.intervals import read
+from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.resampling import Resampling, generators, rows
+from torch_ap.inference.result import Result, number
 from torch_ap.inference.rounding import SAME
 from torch_ap.inference.tied_moments import tied_moments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
-
-__all__ = [
-    "ChanceTest",
-    "Distribution",
-    "NormalLaw",
-    "RandomAveragePrecision",
-    "RandomHits",
-    "chance_test",
-    "exact_distribution",
-    "expected_average_precision",
-    "joint_rank_probability",
-    "normal_average_precision",
-    "normal_precision",
-    "normal_recall",
-    "random_average_precision",
-    "rank_probability",
-]
+from torch_ap.rules.options import Action, Average, Denominator, Interpolation, Ties
 
 _METHODS = ("auto", "exact", "permutation", "lognormal")
 
 
-@dataclass(frozen=True)
-class ChanceTest:
-    """A ranking against chance.
+@dataclass(frozen=True, eq=False, repr=False)
+class ChanceTest(Result):
+    """A ranking against chance, 0-d each.
 
     Attributes:
         estimate: AP.
-        expected: E(AP) over all orders of the labels.
+        chance_level: E(AP) over all orders of the labels.
         standard_deviation: of AP over them, exact whatever the method.
         z: (AP - E) / sd, a description; its normal tail is no p-value.
         p_value: P(AP* >= AP) for a random order, one-sided.
@@ -66,15 +43,64 @@ class ChanceTest:
         reason: why numbers are NaN, p is 1 by definition, or no permutation could make p smaller; "" otherwise.
     """
 
-    estimate: float
-    expected: float
-    standard_deviation: float
-    z: float
-    p_value: float
-    lift: float
-    corrected: float
+    estimate: Tensor
+    chance_level: Tensor
+    standard_deviation: Tensor
+    z: Tensor
+    p_value: Tensor
+    lift: Tensor
+    corrected: Tensor
     method: str
     reason: str = ""
+
+
+def chance_level(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    average: Average = "none",
+    top_k: int | None = None,
+    denominator: Denominator = "min",
+    interpolation: Interpolation = None,
+    ties: Ties = "grouped",
+    convention: Convention | None = None,
+    empty_target_action: Action | None = None,
+) -> Tensor:
+    """What chance gives: E(AP) or E(AP@k) where the same labels stand in random order, of each ranking or averaged.
+
+    It lies above m / n, the share of hits, by about (1 - m / n) log(n) / n. With ``ties="grouped"`` tied scores stay
+    tied. With "expected" that makes no difference; for "optimistic" and "pessimistic" it is the level of rankings
+    without ties.
+
+    Args:
+        preds: (N,) scores of one ranking, or (N, C), one ranking per class or label; no NaN.
+        target: (N,) of 0 and 1; for (N, C) scores (N,) class ids or (N, C) of 0 and 1.
+        average: for (N, C) scores: "none" for a level each, or the average of which the level is wanted: "macro",
+            "weighted" or, of labels, "micro".
+        top_k, denominator, interpolation, ties, convention, empty_target_action: as for
+            :func:`torch_ap.functional.binary_average_precision`.
+
+    Returns:
+        0-d float64, or (C,) for no average.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules, and for interpolated AP and
+            ``denominator="found"``, which have no closed form.
+
+    Equals the mean of AP over all permutations of the target, and for scores without ties
+    ``random_average_precision(n, m, top_k).mean``. Source: Bestgen (2015), Exact Expected Average Precision of the
+    Random Baseline for System Evaluation.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.inference import chance_level
+        >>> chance_level(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+        tensor(0.6806, dtype=torch.float64)
+    """
+    convention = convention_of(convention, top_k, denominator, interpolation, ties)
+    settings, curve, validated = read(preds, target, convention, average, empty_target_action)
+    each = chance_of_curve(curve, convention, groups=tie_groups(settings, validated))
+    return settings.averaged(each, curve, each.dtype, warn=False)
 
 
 def chance_test(
@@ -82,7 +108,10 @@ def chance_test(
     target: Tensor,
     *,
     method: Literal["auto", "exact", "permutation", "lognormal"] = "auto",
-    resampling: Resampling | None = None,
+    n_resamples: int = 1000,
+    generator: torch.Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
 ) -> ChanceTest:
     """Whether a ranking beats a random order of the same labels.
 
@@ -96,10 +125,13 @@ def chance_test(
         target: of 0 and 1, in the shape of ``preds``.
         method: "exact" (at most 3,000,000 ways to give the hits to the tie groups, of which there are at most C(n, m)),
             "permutation", "lognormal" (no ties), or "auto": exact where that is possible, else permutation.
-        resampling: of the permutations; None for 1,000 that repeat.
+        n_resamples: permutations; at least 2.
+        generator: what they are drawn with; None for one with seed 0, so that results repeat.
+        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`ChanceTest` of floats. Without hits all NaN; without misses AP = 1 always and p = 1.
+        :class:`ChanceTest`. Without hits all NaN; without misses AP = 1 always and p = 1.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -110,36 +142,45 @@ def chance_test(
         >>> import torch
         >>> from torch_ap.inference import chance_test
         >>> found = chance_test(torch.tensor([8.0, 7, 6, 5, 4, 3, 2, 1]), torch.tensor([1, 1, 0, 1, 0, 0, 0, 0]))
-        >>> found.method, round(found.expected, 4), round(found.p_value, 4)
+        >>> found.method, round(float(found.chance_level), 4), round(float(found.p_value), 4)
         ('exact', 0.5284, 0.0357)
     """
     checks.one_of("method", method, _METHODS)
-    how = rules.resampling(resampling)
+    how = Resampling(n_resamples, generator, batch, progress)
     curve = curve_of_one(preds, target, keep_all_groups=True)
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
     if not m or m == n:
-        return _void(ap, "no hits" if not m else "no misses: AP is 1 in any order")
+        return _void(ap, "no hits" if not m else "no misses: AP is 1 in any order").to(preds.device)
     chosen, reason = _choose(method, curve), ""
     chance = random_average_precision(n, m)
     tied = len(curve.items) < n
-    expected, deviation = tied_moments(curve.items, m) if tied else (chance.mean, chance.standard_deviation)
+    moments = float(chance.mean), float(chance.standard_deviation)
+    expected, deviation = tied_moments(curve.items, m) if tied else moments
     if chosen == "permutation":
         found = _permuted(curve, how)
         beaten = int((found >= ap - SAME).sum())
         p = (beaten + 1) / (len(found) + 1)
         reason = "" if beaten else f"p_value is the least that {len(found)} permutations can give"
     else:
-        p = _listed_tail(curve, ap) if chosen == "exact" else chance.lognormal_tail(ap)
-    z = (ap - expected) / deviation if deviation > 0 else 0.0
-    corrected = (ap - expected) / (1 - expected)
-    return ChanceTest(ap, expected, deviation, z, p, ap / expected, corrected, chosen, reason)
+        p = _listed_tail(curve, ap) if chosen == "exact" else float(chance.lognormal_tail(ap))
+    return ChanceTest(
+        estimate=number(ap),
+        chance_level=number(expected),
+        standard_deviation=number(deviation),
+        z=number((ap - expected) / deviation if deviation > 0 else 0.0),
+        p_value=number(p),
+        lift=number(ap / expected),
+        corrected=number((ap - expected) / (1 - expected)),
+        method=chosen,
+        reason=reason,
+    ).to(preds.device)
 
 
 def _void(ap: float, reason: str) -> ChanceTest:
-    nan = math.nan
-    always = ap == 1
-    expected, p, lift = (1.0, 1.0, 1.0) if always else (nan, nan, nan)
-    return ChanceTest(ap, expected, 0.0 if always else nan, nan, p, lift, nan, "exact", reason)
+    """Without hits nothing is known; without misses AP is 1 in any order."""
+    nan, one = number(math.nan), number(1.0)
+    known, spread = (one, number(0.0)) if ap == 1 else (nan, nan)
+    return ChanceTest(number(ap), known, spread, nan, known, known, nan, "exact", reason)
 
 
 def _choose(method: str, curve: HitCurve) -> str:
@@ -170,8 +211,11 @@ def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
     tied = len(curve.items) < n
     if ends.device.type != "cpu":
         generator = resampling.on(ends.device)
-        parts = [_on_device(ends, m, len(span), generator) for span in resampling.batches(3 * n)]
-        return torch.cat(parts)
+
+        def draw(count: int) -> tuple[Tensor]:
+            return (torch.rand(count, n, generator=generator, device=ends.device),)
+
+        return torch.cat([_on_device(ends, m, *keys) for keys in resampling.drawn_on_device(3 * n, draw)])
     end_of = ends.numpy()
 
     def one(rng: np.random.Generator) -> float:
@@ -184,8 +228,7 @@ def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
     return torch.tensor(drawn, dtype=torch.float64)
 
 
-def _on_device(ends: Tensor, m: int, count: int, generator: torch.Generator) -> Tensor:
-    keys = torch.rand(count, len(ends), generator=generator, device=ends.device)
+def _on_device(ends: Tensor, m: int, keys: Tensor) -> Tensor:
     t = ends[keys.topk(m, dim=1, sorted=False).indices.sort(dim=1).values]
     drawn: Tensor = average_precision_of_ranks(t, tied=True)
     return drawn

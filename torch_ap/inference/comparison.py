@@ -1,7 +1,7 @@
 """Is system A better than system B: two rankings of the same items, compared with what they share."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -10,13 +10,13 @@ from torch import Tensor
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.curve.convention import Convention
 from torch_ap.inference import bootstrap, item_bootstrap, rules
-from torch_ap.inference.interval import of_difference
+from torch_ap.inference.difference import Comparison, described
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
 from torch_ap.inference.paired_items import PairedItems, p_of_logits
 from torch_ap.inference.rank_swap import swapped_differences
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.result import number
 from torch_ap.inference.rounding import SAME
-from torch_ap.inference.student import normal_quantile, student_quantile, student_tail
 from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import builders, order
 from torch_ap.ranking.hit_curve import HitCurve
@@ -26,47 +26,19 @@ METHODS = ("logit", "influence", "influence-z", "jackknife", "jackknife-z", "boo
 Method = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Two systems and their difference.
-
-    Attributes:
-        value_a: of system A.
-        value_b: of system B.
-        difference: A - B.
-        low: lower end of the interval of the difference; at least -1, since no two APs differ by more.
-        high: upper end, at most 1.
-        standard_error: of the difference.
-        p_value: two-sided, of no difference.
-        level: nominal coverage of the interval.
-        method: name of the method.
-        design: "iid" or "stratified".
-        reason: why numbers are NaN, or p is 1 by definition; "" otherwise.
-    """
-
-    value_a: float
-    value_b: float
-    difference: float
-    low: float
-    high: float
-    standard_error: float
-    p_value: float
-    level: float
-    method: str
-    design: str = ""
-    reason: str = ""
-
-
 def compare_rankings(
     preds_a: Tensor,
     preds_b: Tensor,
     target: Tensor,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     method: Method = "logit",
     design: Literal["iid", "stratified"] = "iid",
     weights: Tensor | None = None,
-    resampling: Resampling | None = None,
+    n_resamples: int = 1000,
+    generator: torch.Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
 ) -> Comparison:
     r"""The difference of two systems' average precision on the same items, with interval and p-value.
 
@@ -111,15 +83,18 @@ def compare_rankings(
         preds_a: (N,) scores of system A, no NaN; the scales of A and B need not be alike.
         preds_b: (N,) scores of system B.
         target: (N,) of 0 and 1.
-        level: nominal coverage of the interval, in (0, 1).
+        confidence_level: nominal coverage of the interval, in (0, 1).
         method: as above.
         design: "iid" (items were drawn, and the number of hits with them) or "stratified" (so many hits and so many
             misses were).
         weights: refused: the formulas count items.
-        resampling: of the bootstrap and the permutations; None for 1,000 that repeat.
+        n_resamples: resamples of the bootstrap, or permutations; at least 2.
+        generator: what they are drawn with; None for one with seed 0, so that results repeat.
+        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`Comparison` of floats. Where no item tells the systems apart, or there are no misses, p = 1. Else, with
+        :class:`Comparison`. Where no item tells the systems apart, or there are no misses, p = 1. Else, with
         fewer than two hits or two misses, no standard error exists, and where it is 0 no interval: NaN, and ``reason``
         says why.
 
@@ -135,11 +110,11 @@ def compare_rankings(
         >>> a = torch.tensor([0.95, 0.85, 0.73, 0.62, 0.48, 0.39, 0.12, 0.04])
         >>> b = torch.tensor([0.55, 0.59, 0.88, 0.97, 0.20, 0.09, 0.43, 0.32])
         >>> found = compare_rankings(a, b, torch.tensor([1, 1, 0, 0, 1, 1, 0, 0]), method="influence")
-        >>> round(found.difference, 4), round(found.standard_error, 4)
+        >>> round(float(found.difference), 4), round(float(found.standard_error), 4)
         (0.3762, 0.1035)
     """
     rules.no_weights(weights, "a comparison")
-    how = rules.resampling(resampling)
+    how = Resampling(n_resamples, generator, batch, progress)
     rules.paired(preds_a, preds_b, "preds_a", "preds_b")
     scores = []
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
@@ -150,11 +125,11 @@ def compare_rankings(
         scores[1],
         target == 1,
         Convention(),
-        level=level,
+        confidence_level=confidence_level,
         method=method,
         design=design,
         resampling=how,
-    )
+    ).to(preds_a.device)
 
 
 def compare_checked(
@@ -163,13 +138,13 @@ def compare_checked(
     relevant: Tensor,
     convention: Convention,
     *,
-    level: float,
+    confidence_level: float,
     method: str,
     design: str,
     resampling: Resampling,
 ) -> Comparison:
     """:func:`compare_rankings` of validated items; of plain AP only."""
-    rules.level(level)
+    rules.confidence_level(confidence_level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
     curves = [builders.from_scores(scores, relevant) for scores in (a, b)]
@@ -177,13 +152,13 @@ def compare_checked(
         refuse_comparison(convention, method, curve)
     values = [float(average_precision(curve)) for curve in curves]
     hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
-    settings: dict[str, Any] = {"level": level, "method": method, "design": design}
+    settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": design}
     if hits and (not misses or (min(hits, misses) < 2 and _alike(a, b))):
         return described(values[0], values[1], 0.0, reason="", **settings)
     if method == "bootstrap":
-        low, high, error, p = _bootstrapped(curves, (a, b), relevant, level, design, resampling)
+        low, high, error, p = _bootstrapped(curves, (a, b), relevant, confidence_level, design, resampling)
         found = described(values[0], values[1], error, reason=_reason(hits, error), **settings)
-        return found if found.p_value == 1 else replace(found, low=low, high=high, p_value=p)
+        return found if found.p_value == 1 else replace(found, low=number(low), high=number(high), p_value=number(p))
     items = PairedItems(
         curves, (a, b), relevant, "jackknife" if method.startswith("jackknife") else "influence", design
     )
@@ -194,41 +169,12 @@ def compare_checked(
     if (math.isnan(found.p_value) and method != "permutation") or found.p_value == 1 or not hits:
         return found
     if method == "logit":
-        return replace(found, p_value=p_of_logits(values, items, least))
+        return replace(found, p_value=number(p_of_logits(values, items, least)))
     if method != "permutation":
         return found
     drawn = swapped_differences(a, b, relevant, resampling).abs()
     p = (int((drawn[1:] >= drawn[0] - SAME).sum()) + 1) / len(drawn)
-    return replace(found, p_value=p, reason=found.reason.replace("neither interval nor p-value", "no interval"))
-
-
-def described(
-    value_a: float,
-    value_b: float,
-    error: float,
-    *,
-    level: float,
-    method: str,
-    design: str,
-    reason: str,
-    df: float = math.inf,
-) -> Comparison:
-    """The comparison of two values whose difference has this standard error, by Student's or the normal law."""
-    difference = value_a - value_b
-    error = 0.0 if error < SAME else error
-    quantile = normal_quantile(level)
-    if df < math.inf:
-        quantile = float(student_quantile(level, torch.tensor(df, dtype=torch.float64)))
-    half, p = quantile * error if error else 0.0, math.nan
-    if error > 0 and df >= 1:
-        size = abs(difference) / error
-        p = student_tail(size, df) if df < math.inf else math.erfc(size / math.sqrt(2))
-    if error == 0 and difference == 0:
-        p, reason = 1.0, "no item tells the systems apart: p = 1 by definition"
-    elif error == 0:
-        half, reason = math.nan, "the standard error is 0: neither interval nor p-value exists"
-    low, high = of_difference(difference - half, difference + half, (0, 1))
-    return Comparison(value_a, value_b, difference, low, high, error, p, level, method, design, reason)
+    return replace(found, p_value=number(p), reason=found.reason.replace("neither interval nor p-value", "no interval"))
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
@@ -240,7 +186,7 @@ def _bootstrapped(
     curves: list[HitCurve],
     scores: tuple[Tensor, Tensor],
     relevant: Tensor,
-    level: float,
+    confidence_level: float,
     design: str,
     resampling: Resampling,
 ) -> tuple[float, float, float, float]:
@@ -262,7 +208,7 @@ def _bootstrapped(
 
     values = item_bootstrap.replicates(gap, strata, n, resampling)
     values = values[~torch.isnan(values)]
-    low, high = bootstrap.percentile(values, level)
+    low, high = bootstrap.percentile(values, confidence_level)
     return float(low), float(high), float(values.std()), bootstrap.two_sided(values)
 
 

@@ -15,18 +15,19 @@ from torch import Tensor
 
 from torch_ap.curve.counts import Counts
 from torch_ap.functional.cuts import counts_at_threshold
-from torch_ap.inference import rules
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.result import Result, number
 from torch_ap.inference.rounding import SAME
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
 MEASURES = ("precision", "recall", "f_beta", "accuracy")
 _MOST = 3_000_000
+_NUMBERS_A_SWAP = 16
 
 
-@dataclass(frozen=True)
-class DecisionComparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class DecisionComparison(Result):
     """Two systems' decisions.
 
     Attributes:
@@ -35,18 +36,18 @@ class DecisionComparison:
         difference: A - B.
         p_value: two-sided, of no difference.
         right_a: items that A decides rightly and B wrongly.
-        right_b: the reverse; for :func:`torch_ap.inference.probability_better`.
+        right_b: the reverse; for :func:`torch_ap.inference.posteriors.probability_better`.
         measure: its name.
         method: "exact", or "randomization" where that many swaps were drawn.
         reason: why numbers are NaN, or p is 1 by definition; "" otherwise.
     """
 
-    value_a: float
-    value_b: float
-    difference: float
-    p_value: float
-    right_a: int
-    right_b: int
+    value_a: Tensor
+    value_b: Tensor
+    difference: Tensor
+    p_value: Tensor
+    right_a: Tensor
+    right_b: Tensor
     measure: str
     method: str
     reason: str = ""
@@ -60,7 +61,10 @@ def compare_decisions(
     measure: Literal["precision", "recall", "f_beta", "accuracy"] = "f_beta",
     beta: float = 1.0,
     method: Literal["auto", "exact", "randomization"] = "auto",
-    resampling: Resampling | None = None,
+    n_resamples: int = 10_000,
+    generator: torch.Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
 ) -> DecisionComparison:
     """Whether two systems' decisions differ in precision, recall, F_beta or accuracy: the randomization test.
 
@@ -82,10 +86,13 @@ def compare_decisions(
         beta: of "f_beta": recall counts beta times as much as precision; finite, at least 0.
         method: "exact", possible where (d + 1) (e + 1) is at most 3,000,000, with d hits and e misses on which the
             systems differ; "randomization", (b + 1) / (B + 1) of B random swaps; or "auto": exact where possible.
-        resampling: of the swaps; None for 10,000 that repeat.
+        n_resamples: random swaps; at least 2.
+        generator: what they are drawn with; None for one with seed 0, so that results repeat.
+        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`DecisionComparison` of floats. Where the measure of a system is NaN (the precision of one that retrieves
+        :class:`DecisionComparison`. Where the measure of a system is NaN (the precision of one that retrieves
         nothing), so is p, and ``reason`` says it; a swap that makes one NaN counts as a difference at least as large.
 
     Raises:
@@ -104,13 +111,13 @@ def compare_decisions(
         >>> a = torch.tensor([1, 1, 1, 1, 1, 0, 0, 0, 0, 0]).bool()
         >>> b = torch.tensor([1, 0, 0, 0, 0, 0, 1, 1, 0, 0]).bool()
         >>> found = compare_decisions(a, b, target)
-        >>> round(found.difference, 4), found.p_value, found.method
+        >>> round(float(found.difference), 4), float(found.p_value), found.method
         (0.6869, 0.03125, 'exact')
     """
     checks.one_of("measure", measure, MEASURES)
     checks.one_of("method", method, ("auto", "exact", "randomization"))
     checks.not_negative("beta", beta)
-    how = rules.resampling(resampling) if resampling is not None else Resampling(10_000)
+    how = Resampling(n_resamples, generator, batch, progress)
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
         _check_decisions(name, preds, target)
     values = [_measure(counts_at_threshold(preds, target), measure, beta) for preds in (preds_a, preds_b)]
@@ -130,8 +137,17 @@ def compare_decisions(
     if not math.isnan(difference):
         p = swaps.exact(abs(difference)) if chosen == "exact" else swaps.drawn(abs(difference), how)
         reason = "" if difference else "no difference: p = 1 by definition"
-    right = only_a[0] + only_b[1], only_b[0] + only_a[1]
-    return DecisionComparison(value_a, value_b, difference, p, *right, measure, chosen, reason)
+    return DecisionComparison(
+        value_a=number(value_a),
+        value_b=number(value_b),
+        difference=number(difference),
+        p_value=number(p),
+        right_a=number(only_a[0] + only_b[1]),
+        right_b=number(only_b[0] + only_a[1]),
+        measure=measure,
+        method=chosen,
+        reason=reason,
+    ).to(preds_a.device)
 
 
 def _choose(method: str, apart: tuple[int, int]) -> str:
@@ -178,9 +194,9 @@ class _Swaps:
         from scipy.special import gammaln
 
         chances = []
-        for number in self.apart:
-            drawn = np.arange(number + 1)
-            logs = gammaln(number + 1) - gammaln(drawn + 1) - gammaln(number - drawn + 1) - number * math.log(2)
+        for size in self.apart:
+            drawn = np.arange(size + 1)
+            logs = gammaln(size + 1) - gammaln(drawn + 1) - gammaln(size - drawn + 1) - size * math.log(2)
             chances.append(np.exp(logs))
         hits, misses = (x.ravel() for x in np.indices((self.apart[0] + 1, self.apart[1] + 1)))
         reached = self.reaches(hits, misses, observed).reshape(self.apart[0] + 1, self.apart[1] + 1)
@@ -188,9 +204,10 @@ class _Swaps:
 
     def drawn(self, observed: float, resampling: Resampling) -> float:
         """(b + 1) / (B + 1) of random swaps."""
-        rng = np.random.Generator(np.random.SFC64([resampling.seed()]))
-        hits, misses = (rng.binomial(number, 0.5, resampling.replicates) for number in self.apart)
-        return (int(self.reaches(hits, misses, observed).sum()) + 1) / (resampling.replicates + 1)
+        rng, count = np.random.Generator(np.random.SFC64([resampling.seed()])), resampling.n_resamples
+        hits, misses = (rng.binomial(size, 0.5, count) for size in self.apart)
+        spans = (slice(span.start, span.stop) for span in resampling.batches(_NUMBERS_A_SWAP))
+        return (sum(int(self.reaches(hits[x], misses[x], observed).sum()) for x in spans) + 1) / (count + 1)
 
 
 def _measure(counts: Counts, measure: str, beta: float) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from torch_ap.inference import rules
 from torch_ap.inference.enumeration import MOST, fill
+from torch_ap.inference.result import Result, number
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
@@ -21,8 +22,8 @@ CLOSE = 2e-14  # sums of the same terms in another order differ by less, two pla
 _PRIME = (1 << 61) - 1
 
 
-@dataclass(frozen=True, eq=False)
-class Distribution:
+@dataclass(frozen=True, eq=False, repr=False)
+class Distribution(Result):
     """A discrete distribution, as :func:`exact_distribution` gives it.
 
     Attributes:
@@ -40,17 +41,17 @@ class Distribution:
         """(V,) float64."""
         return self.counts.to(torch.float64) / self.total
 
-    def tail(self, value: float) -> float:
+    def tail(self, value: float) -> Tensor:
         """P(AP >= value); values within 2e-14 of each other are taken for equal."""
         value = rules.number("value", value)
-        return int(self.counts[self.values >= value - CLOSE].sum()) / self.total
+        return number(int(self.counts[self.values >= value - CLOSE].sum()) / self.total)
 
-    def quantile(self, p: float) -> float:
+    def quantile(self, p: float) -> Tensor:
         """The smallest value that AP reaches or stays below with probability ``p`` in [0, 1]."""
         rules.probability(p)
         through = self.counts.cumsum(0)
         place = int(torch.searchsorted(through, math.ceil(p * self.total * (1 - 1e-12))))
-        return float(self.values[min(place, len(self.values) - 1)])
+        return self.values[min(place, len(self.values) - 1)]
 
 
 def is_feasible(n: int, m: int) -> bool:
@@ -78,7 +79,7 @@ def exact_distribution(n: int, m: int, k: int | None = None, *, norm: int | None
     Source: the definition.
 
     Example:
-        >>> from torch_ap.inference.chance import exact_distribution
+        >>> from torch_ap.inference.exact_distribution import exact_distribution
         >>> law = exact_distribution(3, 2)
         >>> [round(float(x), 4) for x in law.values], law.counts.tolist(), law.total
         ([0.5833, 0.8333, 1.0], [1, 1, 1], 3)

@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference import rules
+from torch_ap.inference.result import Result, number
 from torch_ap.rules import checks
+
+__all__ = ["RandomHits", "joint_rank_probability", "rank_probability"]
 
 _WHOLE = 1 << 20
 _DEVIATIONS = 45
@@ -18,8 +21,8 @@ _DEVIATIONS = 45
 # this is below 1e-9; and of 8,000 quantiles at n up to 40, half of them at probabilities reached exactly, it missed 387
 
 
-@dataclass(frozen=True)
-class RandomHits:
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomHits(Result):
     """The law of h(t), the hits among the top t of a random ranking; of r(t) = h(t) / m, p(t) = h(t) / t and the
     survival function S(t) = 1 - r(t) with it.
 
@@ -37,9 +40,9 @@ class RandomHits:
     Equals ``scipy.stats.hypergeom(n, m, t)``.
 
     Example:
-        >>> from torch_ap.inference.chance import RandomHits
+        >>> from torch_ap.inference.hits import RandomHits
         >>> h = RandomHits(8, 3, 2)
-        >>> h.mean, round(h.variance / 3**2, 6), h.quantile(0.5)
+        >>> float(h.mean), round(float(h.recall_variance), 6), h.quantile(0.5)
         (0.75, 0.044643, 1)
     """
 
@@ -50,65 +53,65 @@ class RandomHits:
     def __post_init__(self) -> None:
         rules.ranking_size(self.n, self.m)
         rules.rank("t", self.t, self.n)
+        super().__post_init__()
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> Tensor:
         """E(h(t)) = t m / n."""
-        return self.t * self.m / self.n
+        return number(self._mean)
 
     @property
-    def variance(self) -> float:
+    def variance(self) -> Tensor:
         """Var(h(t)) = t pi (1 - pi) (n - t) / (n - 1), with pi = m / n."""
-        return self.covariance(self.t)
+        return number(self._variance)
 
-    def covariance(self, later: int) -> float:
+    def covariance(self, later: int) -> Tensor:
         """Cov(h(t), h(t')) = t (n - t') pi (1 - pi) / (n - 1), for t' of at least t."""
         rules.rank("later", later, self.n)
         checks.positive_int("later", later, least=self.t)
-        share = self.m * (self.n - self.m) / self.n**2
-        return self.t * (self.n - later) * share / max(self.n - 1, 1)
+        return number(self._covariance(later))
 
     @property
-    def recall_mean(self) -> float:
+    def recall_mean(self) -> Tensor:
         """E(r(t)) = t / n; NaN for m = 0, as all of r(t) and S(t)."""
-        return self.t / self.n if self.m else math.nan
+        return number(self.t / self.n if self.m else math.nan)
 
     @property
-    def recall_variance(self) -> float:
+    def recall_variance(self) -> Tensor:
         """Var(r(t)) = Var(h(t)) / m^2."""
-        return self.variance / self.m**2 if self.m else math.nan
+        return number(self._variance / self.m**2 if self.m else math.nan)
 
     @property
-    def precision_mean(self) -> float:
+    def precision_mean(self) -> Tensor:
         """E(p(t)) = pi = m / n."""
-        return self.m / self.n
+        return number(self.m / self.n)
 
     @property
-    def precision_variance(self) -> float:
+    def precision_variance(self) -> Tensor:
         """Var(p(t)) = Var(h(t)) / t^2 = pi (1 - pi) (n - t) / ((n - 1) t)."""
-        return self.variance / self.t**2
+        return number(self._variance / self.t**2)
 
     @property
-    def survival_mean(self) -> float:
+    def survival_mean(self) -> Tensor:
         """E(S(t)) = 1 - t / n, of the share S(t) = 1 - r(t) of the hits that stand below rank t."""
         return 1 - self.recall_mean
 
     @property
-    def survival_variance(self) -> float:
+    def survival_variance(self) -> Tensor:
         """Var(S(t)) = Var(r(t))."""
         return self.recall_variance
 
-    def probability(self, hits: int) -> float:
+    def probability(self, hits: int) -> Tensor:
         """P(h(t) = hits), for any int; 0 where h(t) cannot be it."""
         rules.whole("hits", hits)
         place = hits - self._least
-        return float(self._law[place]) if 0 <= place < len(self._law) else 0.0
+        return self._law[place] if 0 <= place < len(self._law) else number(0.0)
 
-    def tail(self, hits: int) -> float:
+    def tail(self, hits: int) -> Tensor:
         """P(h(t) >= hits), for any int."""
         rules.whole("hits", hits)
         place = hits - self._least
-        return 1.0 if place <= 0 else float(self._law[place:].sum())
+        return number(1.0) if place <= 0 else self._law[place:].sum()
 
     def quantile(self, p: float) -> int:
         """The smallest h that h(t) can be with P(h(t) <= h) >= p, for p in [0, 1]."""
@@ -119,10 +122,22 @@ class RandomHits:
         through = self._law.cumsum(0) * (1 + 1e-13)
         return self._least + min(int(torch.searchsorted(through, p)), len(self._law) - 1)
 
-    def interval(self, level: float = 0.95) -> tuple[int, int]:
-        """The hits that chance finds with probability of at least ``level``, equal tails cut off."""
-        rules.level(level)
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+    def interval(self, confidence_level: float = 0.95) -> tuple[int, int]:
+        """The hits that chance finds with probability of at least ``confidence_level``, equal tails cut off."""
+        rules.confidence_level(confidence_level)
+        return self.quantile((1 - confidence_level) / 2), self.quantile((1 + confidence_level) / 2)
+
+    @property
+    def _mean(self) -> float:
+        return self.t * self.m / self.n
+
+    @property
+    def _variance(self) -> float:
+        return self._covariance(self.t)
+
+    def _covariance(self, later: int) -> float:
+        share = self.m * (self.n - self.m) / self.n**2
+        return self.t * (self.n - later) * share / max(self.n - 1, 1)
 
     @cached_property
     def _least(self) -> int:
@@ -130,14 +145,14 @@ class RandomHits:
         least, most = max(0, self.t - (self.n - self.m)), min(self.m, self.t)
         if most - least <= _WHOLE:
             return least
-        return max(least, int(self.mean - _DEVIATIONS * math.sqrt(self.variance)))
+        return max(least, int(self._mean - _DEVIATIONS * math.sqrt(self._variance)))
 
     @cached_property
     def _law(self) -> Tensor:
         """Probabilities from ``_least`` on."""
         most = min(self.m, self.t)
         if most - max(0, self.t - (self.n - self.m)) > _WHOLE:
-            most = min(most, int(self.mean + _DEVIATIONS * math.sqrt(self.variance)) + 1)
+            most = min(most, int(self._mean + _DEVIATIONS * math.sqrt(self._variance)) + 1)
         h = torch.arange(self._least, most, dtype=torch.float64)
         up = (self.m - h) * (self.t - h)
         down = (h + 1) * (self.n - self.m - self.t + h + 1)
@@ -146,7 +161,7 @@ class RandomHits:
         return law / law.sum()
 
 
-def rank_probability(n: int, m: int, hit: int, rank: int) -> float:
+def rank_probability(n: int, m: int, hit: int, rank: int) -> Tensor:
     """P(T_j = k): that the ``hit``-th hit of a random ranking stands at ``rank``.
 
     C(k - 1, j - 1) C(n - k, m - j) / C(n, m), which is j / k times P(h(k) = j).
@@ -158,7 +173,8 @@ def rank_probability(n: int, m: int, hit: int, rank: int) -> float:
         rank: k, 1 to n.
 
     Returns:
-        A probability; 0 where the rank leaves no room for the hits before or after it. Over all ranks they add up to 1.
+        A probability, 0-d float64; 0 where the rank leaves no room for the hits before or after it. Over all ranks they
+        add up to 1.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -167,8 +183,8 @@ def rank_probability(n: int, m: int, hit: int, rank: int) -> float:
     Precision and Average Precision.
 
     Example:
-        >>> from torch_ap.inference.chance import rank_probability
-        >>> round(rank_probability(8, 3, 1, 1), 6)
+        >>> from torch_ap.inference.hits import rank_probability
+        >>> round(float(rank_probability(8, 3, 1, 1)), 6)
         0.375
     """
     rules.ranking_size(n, m)
@@ -177,7 +193,7 @@ def rank_probability(n: int, m: int, hit: int, rank: int) -> float:
     return hit / rank * RandomHits(n, m, rank).probability(hit)
 
 
-def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple[int, int]) -> float:
+def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple[int, int]) -> Tensor:
     """P(T_i = s, T_j = t): that of a random ranking the i-th hit stands at rank s and the j-th at rank t.
 
     C(s - 1, i - 1) C(t - s - 1, j - i - 1) C(n - t, m - j) / C(n, m): given T_j = t, the j - 1 hits before it are
@@ -190,7 +206,7 @@ def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple
         second: (j, t), j above i and to m, t from 1 to n.
 
     Returns:
-        A probability; 0 where s is not above t, or the ranks leave no room for the other hits.
+        A probability, 0-d float64; 0 where s is not above t, or the ranks leave no room for the other hits.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -199,8 +215,8 @@ def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple
     relevant. Source: Su & Zhang, Statistical Inference for Recall, Precision and Average Precision.
 
     Example:
-        >>> from torch_ap.inference.chance import joint_rank_probability
-        >>> round(joint_rank_probability(8, 3, (1, 1), (2, 2)), 6)
+        >>> from torch_ap.inference.hits import joint_rank_probability
+        >>> round(float(joint_rank_probability(8, 3, (1, 1), (2, 2))), 6)
         0.107143
     """
     (i, s), (j, t) = first, second
@@ -208,4 +224,4 @@ def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple
         raise ValueError(f"`second` must name a later hit than `first`, got {first} and {second}")
     outer = rank_probability(n, m, j, t)
     rules.rank("first", s, n)
-    return outer * rank_probability(t - 1, j - 1, i, s) if s < t and j <= t else 0.0
+    return outer * rank_probability(t - 1, j - 1, i, s) if s < t and j <= t else number(0.0)

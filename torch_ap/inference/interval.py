@@ -1,22 +1,24 @@
 """A confidence interval as a record, and the forms that an estimate with a standard error takes."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from torch_ap.inference.result import Result
 
-@dataclass(frozen=True, eq=False)
-class Interval:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Interval(Result):
     """An estimate, how far it can be trusted, and how that was found out.
 
     Attributes:
-        estimate: what was measured; 0-d, or one a ranking.
+        estimate: what was measured; 0-d, or one per ranking.
         low: lower end, of the same shape; NaN where no interval exists.
         high: upper end.
         standard_error: NaN where the method has none.
-        level: nominal coverage.
+        confidence_level: nominal coverage.
         method: name of the method.
         design: "iid" (the number of hits is random) or "stratified" (it is fixed), or "" where the question is void.
         reason: why ends are NaN or were found by another rule; "" where nothing was special.
@@ -26,20 +28,10 @@ class Interval:
     low: Tensor
     high: Tensor
     standard_error: Tensor
-    level: float
+    confidence_level: float
     method: str
     design: str = ""
     reason: str = ""
-
-    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> "Interval":
-        """The same interval with its numbers in ``dtype``, and on a device if one is given."""
-        return replace(
-            self,
-            estimate=self.estimate.to(device, dtype),
-            low=self.low.to(device, dtype),
-            high=self.high.to(device, dtype),
-            standard_error=self.standard_error.to(device, dtype),
-        )
 
 
 Ends = tuple[Tensor, Tensor]

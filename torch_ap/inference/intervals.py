@@ -5,9 +5,10 @@ mean.
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from torch_ap.curve.convention import Convention
+from torch_ap.curve.convention import Convention, convention_of
 from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference import rules
 from torch_ap.inference.average_interval import average_interval
@@ -24,13 +25,17 @@ def average_precision_interval(
     preds: Tensor,
     target: Tensor,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     method: str = "influence",
     design: str = "iid",
     average: Average = "none",
     interpolation: Interpolation = None,
+    convention: Convention | None = None,
     weights: Tensor | None = None,
-    resampling: Resampling | None = None,
+    n_resamples: int = 1000,
+    generator: torch.Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
 ) -> Interval:
     r"""A confidence interval for average precision, by default from its influence functions, at the cost of AP itself.
 
@@ -77,7 +82,7 @@ def average_precision_interval(
     Args:
         preds: (N,) scores of one ranking, or (N, C), one ranking a class or label.
         target: (N,) of 0 and 1; for (N, C) scores (N,) class ids or (N, C) of 0 and 1.
-        level: nominal coverage, in (0, 1).
+        confidence_level: nominal coverage, in (0, 1).
         method: one of those above.
         design: "iid" or "stratified"; methods that know no such difference ignore it, and say "".
         average: for (N, C) scores: "none" for an interval each, "macro", "weighted" or, of labels, "micro" for one of
@@ -86,8 +91,13 @@ def average_precision_interval(
             hits counts as in :func:`torch_ap.functional.multilabel_average_precision`, as a constant.
         interpolation: as for :func:`torch_ap.functional.binary_average_precision`, except "trapezoid"; methods
             "bootstrap-percentile" and "bootstrap-logit" only.
+        convention: what AP means, instead of ``interpolation``; without ``top_k``, and with tied scores only where they
+            are "grouped".
         weights: refused: the formulas count items.
-        resampling: of the bootstraps; None for 1,000 replicates that repeat.
+        n_resamples: resamples of a bootstrap; at least 2.
+        generator: what they are drawn with; None for one with seed 0, so that results repeat.
+        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
         :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors, or of (C,) for no average.
@@ -105,21 +115,34 @@ def average_precision_interval(
         >>> from torch_ap.inference import average_precision_interval
         >>> preds = torch.tensor([10.0, 9, 8, 7, 6, 5, 4, 3, 2, 1])
         >>> target = torch.tensor([1, 1, 0, 1, 0, 1, 0, 0, 0, 1])
-        >>> found = average_precision_interval(preds, target, level=0.8)
+        >>> found = average_precision_interval(preds, target, confidence_level=0.8)
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.468, 0.783, 0.937]
     """
     rules.no_weights(weights, "an interval")
+    meant = convention_of(convention, None, "min", interpolation, "grouped")
+    settings, curve, validated = read(preds, target, meant, average)
+    how = Resampling(n_resamples, generator, batch, progress)
+    return interval_of_curve(
+        settings, curve, validated, confidence_level=confidence_level, method=method, design=design, resampling=how
+    )
+
+
+def read(
+    preds: Tensor,
+    target: Tensor,
+    convention: Convention,
+    average: Average,
+    empty_target_action: str | None = None,
+) -> tuple[APSettings, HitCurve, Batch]:
+    """The rankings of (N,) or (N, C) scores, what kind they are being seen from the shapes, and their items."""
     wide = isinstance(preds, Tensor) and preds.ndim == 2
     classes = wide and isinstance(target, Tensor) and target.ndim == 1
     inputs = ClassificationInputs(width=preds.shape[1] if wide else None, classes=classes)
-    settings = APSettings(inputs, Convention(interpolation=interpolation), average=average)
+    settings = APSettings(inputs, convention, average=average, empty_target_action=empty_target_action)
     validated = settings.validate(preds, target)
     inputs.raise_broken(validated.broken)
-    curve = settings.curve(validated)
-    return interval_of_curve(
-        settings, curve, validated, level=level, method=method, design=design, resampling=resampling
-    )
+    return settings, settings.curve(validated), validated
 
 
 def interval_of_curve(
@@ -127,7 +150,7 @@ def interval_of_curve(
     curve: HitCurve,
     validated: Batch | None,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     method: str = "influence",
     design: str = "iid",
     resampling: Resampling | None = None,
@@ -138,16 +161,17 @@ def interval_of_curve(
         settings: the settings.
         curve: its rankings.
         validated: the items, which the interval of an average needs; None where only counts per threshold were kept.
-        level, method, design, resampling: as for :func:`average_precision_interval`.
+        confidence_level, method, design: as for :func:`average_precision_interval`.
+        resampling: of the bootstraps.
     """
-    rules.level(level)
+    rules.confidence_level(confidence_level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
     how: dict[str, Any] = {
-        "level": level,
+        "confidence_level": confidence_level,
         "method": method,
         "design": design,
-        "resampling": rules.resampling(resampling),
+        "resampling": resampling or Resampling(),
     }
     if settings.inputs.width is not None and settings.average not in ("none", None):
         refuse(settings.convention, method, None)

@@ -5,6 +5,7 @@ weights summed over the groups of its own curve.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -50,16 +51,11 @@ def replicates(
         resampling: how many, from which generator, in how much memory.
     """
     device = strata[0].device
-    on_device = device.type != "cpu"
-    generator, seed = (resampling.on(device), 0) if on_device else (None, resampling.seed())
-    parts = []
-    for span in resampling.batches(4 * items):
-        if generator is not None:
-            weights = _drawn_on_device(generator, strata, items, len(span))
-        else:
-            weights = _drawn(seed, span, strata, items)
-        parts.append(measure(weights))
-    return torch.cat(parts)
+    if device.type != "cpu":
+        drawn = resampling.drawn_on_device(4 * items, partial(_drawn_on_device, resampling.on(device), strata, items))
+        return torch.cat([measure(*weights) for weights in drawn])
+    seed = resampling.seed()
+    return torch.cat([measure(_drawn(seed, span, strata, items)) for span in resampling.batches(4 * items)])
 
 
 def _drawn(seed: int, span: range, strata: Sequence[Tensor], items: int) -> Tensor:
@@ -74,10 +70,10 @@ def _drawn(seed: int, span: range, strata: Sequence[Tensor], items: int) -> Tens
     return torch.stack(rows(one, generators(seed, span), items))
 
 
-def _drawn_on_device(generator: torch.Generator, strata: Sequence[Tensor], items: int, count: int) -> Tensor:
+def _drawn_on_device(generator: torch.Generator, strata: Sequence[Tensor], items: int, count: int) -> tuple[Tensor]:
     weights = torch.zeros(count, items, dtype=torch.int64, device=generator.device)
     for places in strata:
         sizes = torch.ones_like(places)
         draws = sizes.sum().expand(count)
         weights[:, places] = multinomial_on_device(generator, sizes, draws)
-    return weights
+    return (weights,)

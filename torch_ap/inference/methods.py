@@ -62,21 +62,29 @@ METHODS = (*_ANALYTIC, *BOOTSTRAPS)
 
 
 def curve_interval(
-    curve: HitCurve, convention: Convention, *, level: float, method: str, design: str, resampling: Resampling
+    curve: HitCurve,
+    convention: Convention,
+    *,
+    confidence_level: float,
+    method: str,
+    design: str,
+    resampling: Resampling,
 ) -> Interval:
     """The interval of each ranking of a curve: (S,) ends."""
     refuse(convention, method, curve)
     estimate = convention(curve)
     if method in BOOTSTRAPS:
-        low, high, error = _bootstrapped(curve, convention, estimate, method, design, level, resampling)
+        low, high, error = _bootstrapped(curve, convention, estimate, method, design, confidence_level, resampling)
         name = design
     else:
         rule = _ANALYTIC[method]
         error = torch.sqrt(rule.variance(curve, estimate, design))
-        quantile = student_quantile(level, rarer(curve) - 1) if rule.student else normal_quantile(level)
+        quantile = (
+            student_quantile(confidence_level, rarer(curve) - 1) if rule.student else normal_quantile(confidence_level)
+        )
         low, high = rule.form(estimate, error, quantile)
         name = design if rule.designed else ""
-    return _at_the_edge(Interval(estimate, low, high, error, level, method, name), curve)
+    return _at_the_edge(Interval(estimate, low, high, error, confidence_level, method, name), curve)
 
 
 def rarer(curve: HitCurve) -> Tensor:
@@ -85,7 +93,13 @@ def rarer(curve: HitCurve) -> Tensor:
 
 
 def _bootstrapped(
-    curve: HitCurve, convention: Convention, estimate: Tensor, method: str, design: str, level: float, how: Resampling
+    curve: HitCurve,
+    convention: Convention,
+    estimate: Tensor,
+    method: str,
+    design: str,
+    confidence_level: float,
+    how: Resampling,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Low, high and standard error of each ranking, one after the other: each is a whole set of resamples."""
     out = torch.full((3, len(estimate)), torch.nan, dtype=estimate.dtype, device=estimate.device)
@@ -94,12 +108,12 @@ def _bootstrapped(
         if m < 2 or m == n:
             continue
         values = bootstrap.replicates(one, convention, design, how)
-        out[:, ranking] = torch.stack(bootstrap_ends(method, values, one, estimate[ranking], level))
+        out[:, ranking] = torch.stack(bootstrap_ends(method, values, one, estimate[ranking], confidence_level))
     return out[0], out[1], out[2]
 
 
 def bootstrap_ends(
-    method: str, values: Tensor, curve: HitCurve, estimate: Tensor, level: float
+    method: str, values: Tensor, curve: HitCurve, estimate: Tensor, confidence_level: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Low, high and standard error, 0-d each, that one ranking's replicates give.
 
@@ -108,15 +122,15 @@ def bootstrap_ends(
         values: (B,) replicates.
         curve: the ranking.
         estimate: 0-d, its AP.
-        level: nominal coverage.
+        confidence_level: nominal coverage.
     """
     error = bootstrap.standard_error(values)
     if method == "bootstrap-percentile":
-        return *bootstrap.percentile(values, level), error
+        return *bootstrap.percentile(values, confidence_level), error
     if method == "bootstrap-bca":
         slope = influence.acceleration(influence.influence(curve))[0]
-        return *bootstrap.bca(values, estimate, slope, level), error
-    quantile = student_quantile(level, rarer(curve) - 1)[0]
+        return *bootstrap.bca(values, estimate, slope, confidence_level), error
+    quantile = student_quantile(confidence_level, rarer(curve) - 1)[0]
     return *interval.logit(estimate, error, quantile), error
 
 
@@ -157,7 +171,7 @@ def _at_the_edge(found: Interval, curve: HitCurve) -> Interval:
     if not bool((void | perfect | torch.isnan(found.low)).any()):
         return found
     # the upper end is fixed at 1, so all of alpha is below the lower one
-    low = torch.where(perfect, (1 - found.level) ** (1 / m), found.low)
+    low = torch.where(perfect, (1 - found.confidence_level) ** (1 / m), found.low)
     high = torch.where(perfect, 1, found.high)
     error = torch.where(perfect, 0, found.standard_error)
     low, high, error = (torch.where(void, torch.nan, x) for x in (low, high, error))

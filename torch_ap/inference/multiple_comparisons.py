@@ -10,19 +10,20 @@ from torch import Tensor
 from torch_ap.inference import rules
 from torch_ap.inference.queries import Pairs, p_value, pairs_of
 from torch_ap.inference.resampling import Resampling, generators, rows
+from torch_ap.inference.result import Result
 from torch_ap.inference.rounding import rounding
 from torch_ap.rules import checks
 
 
-@dataclass(frozen=True, eq=False)
-class PairwiseComparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class PairwiseComparison(Result):
     """All pairs of S systems.
 
     Attributes:
         means: (S,) mean of each system, or its AP where rankings of items are compared.
         difference: (S, S) that of the row - that of the column.
         p_value: (S, S) two-sided, as if the pair were the only one; 1 on the diagonal.
-        adjusted: (S, S) allowing for all pairs.
+        adjusted_p_value: (S, S) allowing for all pairs.
         method: "holm" or "tukey".
         reason: why numbers are NaN; "" otherwise.
     """
@@ -30,7 +31,7 @@ class PairwiseComparison:
     means: Tensor
     difference: Tensor
     p_value: Tensor
-    adjusted: Tensor
+    adjusted_p_value: Tensor
     method: str
     reason: str = ""
 
@@ -40,7 +41,10 @@ def compare_systems(
     *,
     method: Literal["tukey", "holm"] = "tukey",
     test: Literal["t", "randomization"] = "t",
-    resampling: Resampling | None = None,
+    n_resamples: int = 10_000,
+    generator: torch.Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
 ) -> PairwiseComparison:
     """Every pair of several systems by their per-query values, the family-wise error held.
 
@@ -59,10 +63,13 @@ def compare_systems(
         method: as above.
         test: of the single pairs: "t" or "randomization", as in
             :func:`torch_ap.inference.queries.compare_queries`.
-        resampling: of the deals and flips; None for 10,000 that repeat.
+        n_resamples: random deals, or flips; at least 2.
+        generator: what they are drawn with; None for one with seed 0, so that results repeat.
+        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`PairwiseComparison` of float64 tensors. The t test has no p for one query, nor for a pair whose
+        :class:`PairwiseComparison`. The t test has no p for one query, nor for a pair whose
         differences are all equal but not zero: NaN, as is what "holm" makes of it, with a reason. A pair whose
         differences are all zero has p = 1.
 
@@ -78,7 +85,7 @@ def compare_systems(
         >>> from torch_ap.inference import compare_systems
         >>> values = torch.tensor([[0.5, 0.6, 0.9, 0.4], [0.4, 0.4, 0.6, 0.3], [0.5, 0.5, 0.8, 0.5]])
         >>> found = compare_systems(values, method="holm")
-        >>> [round(p, 3) for p in found.adjusted[0].tolist()]
+        >>> [round(p, 3) for p in found.adjusted_p_value[0].tolist()]
         [1.0, 0.071, 0.638]
     """
     rules.query_values("values", values, ndim=2)
@@ -86,9 +93,8 @@ def compare_systems(
         raise ValueError(f"`values` must hold two systems at least, got {len(values)}")
     checks.one_of("method", method, ("tukey", "holm"))
     checks.one_of("test", test, ("t", "randomization"))
-    rules.resampling(resampling)
+    how = Resampling(n_resamples, generator, batch, progress)
     x = values.detach().to("cpu", torch.float64)
-    how = resampling or Resampling(10_000)
     means = x.mean(1)
     difference = means[:, None] - means
     first, second = torch.triu_indices(len(x), len(x), 1)
@@ -100,10 +106,10 @@ def compare_systems(
         means=means,
         difference=difference,
         p_value=square(p_values, len(x), first, second),
-        adjusted=square(adjusted, len(x), first, second),
+        adjusted_p_value=square(adjusted, len(x), first, second),
         method=method,
         reason=_reason(pairs, p_values),
-    )
+    ).to(values.device)
 
 
 def _reason(pairs: list[Pairs], p_values: Tensor) -> str:

@@ -4,71 +4,58 @@ The queries are the sample here: nothing is assumed of what lies inside a query.
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.inference import rules
+from torch_ap.inference.difference import Comparison
 from torch_ap.inference.interval import of_difference
 from torch_ap.inference.query_mean import student_interval
 from torch_ap.inference.resampling import Resampling, generators, rows
+from torch_ap.inference.result import number
 from torch_ap.inference.rounding import deviation, rounding
 from torch_ap.inference.student import student_tail
 from torch_ap.rules import checks
 
-TESTS = ("t", "randomization", "wilcoxon", "sign")
+Method = Literal["t", "randomization", "wilcoxon", "sign"]
+METHODS: tuple[Method, ...] = ("t", "randomization", "wilcoxon", "sign")
 _EXACT = 20
 
 
-@dataclass(frozen=True)
-class QueryComparison:
-    """Two systems over the same queries.
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryComparison(Comparison):
+    """Two systems over the same queries: the means, and the mean of the differences, in the fields of Comparison.
 
     Attributes:
-        value_a: mean of system A.
-        value_b: mean of system B.
-        difference: mean of A - B.
-        low: lower end of the t interval of the difference; NaN without spread, unless no query tells them apart.
-        high: upper end.
-        standard_error: of the difference.
         effect_size: mean of the differences over their standard deviation (Cohen's d for pairs); NaN without spread.
-        p_values: two-sided p by name of the test.
-        level: nominal coverage.
         queries: Q.
-        reason: why numbers are NaN, or p is 1 by definition; "" otherwise.
     """
 
-    value_a: float
-    value_b: float
-    difference: float
-    low: float
-    high: float
-    standard_error: float
-    effect_size: float
-    p_values: dict[str, float]
-    level: float
-    queries: int
-    reason: str = ""
+    effect_size: Tensor = field(kw_only=True)
+    queries: int = field(kw_only=True)
 
 
 def compare_queries(
     values_a: Tensor,
     values_b: Tensor,
     *,
-    tests: str | Iterable[str] = ("t", "randomization"),
-    level: float = 0.95,
-    resampling: Resampling | None = None,
+    confidence_level: float = 0.95,
+    method: Method = "t",
     bounds: tuple[float, float] | None = None,
+    n_resamples: int = 10_000,
+    generator: torch.Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
 ) -> QueryComparison:
-    """Two systems' per-query values, paired: mean difference, interval, effect size, and p-values.
+    """Two systems' per-query values, paired: mean difference, interval, effect size, and a p-value.
 
     The estimand is the mean difference over the population of queries that these were drawn from.
 
-    - "t": paired t.
+    - "t": paired t, by whose law the interval is, whatever the method.
     - "randomization": Fisher's, which flips the sign of each difference; exact for up to 20 differences that are not
       zero, else (b + 1) / (B + 1) of B random flips.
     - "wilcoxon" (signed ranks) and "sign": do *not* test the mean. Where four queries of five gain .05 and the fifth
@@ -81,14 +68,17 @@ def compare_queries(
     Args:
         values_a: (Q,) finite per-query values of system A.
         values_b: (Q,) of system B, of the same queries in the same order.
-        tests: names of the tests, or one name.
-        level: nominal coverage of the t interval, in (0, 1).
-        resampling: of the randomization; None for 10,000 flips that repeat.
+        confidence_level: nominal coverage of the t interval, in (0, 1).
+        method: the test, as above.
         bounds: the least and the greatest value that the measure can take, (0, 1) for average precision; the ends of
             the interval then lie no further out than two values can differ. None where there are none.
+        n_resamples: random flips of the randomization; at least 2.
+        generator: what they are drawn with; None for one with seed 0, so that results repeat.
+        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`QueryComparison` of floats. A difference that rounding explains (1e-12 of the largest value, or two
+        :class:`QueryComparison`. A difference that rounding explains (1e-12 of the largest value, or two
         epsilons of its dtype) counts as zero. All differences zero: p = 1 by every test. All equal, or one query: they
         have no spread, so the ends, effect size and p of t are NaN, with a reason; the other tests have their p.
 
@@ -102,35 +92,36 @@ def compare_queries(
         >>> import torch
         >>> from torch_ap.inference import compare_queries
         >>> found = compare_queries(torch.tensor([0.5, 0.6, 0.9, 0.4]), torch.tensor([0.4, 0.4, 0.6, 0.5]))
-        >>> round(found.difference, 4), {name: round(p, 4) for name, p in found.p_values.items()}
-        (0.125, {'t': 0.2394, 'randomization': 0.375})
+        >>> round(float(found.difference), 4), round(float(found.p_value), 4)
+        (0.125, 0.2394)
     """
     rules.paired(values_a, values_b, "values_a", "values_b")
     for name, values in (("values_a", values_a), ("values_b", values_b)):
         rules.query_values(name, values)
-    names = _named(tests)
-    rules.level(level)
-    rules.resampling(resampling)
+    rules.confidence_level(confidence_level)
+    checks.one_of("method", method, METHODS)
     rules.bounds(bounds, values_a=values_a, values_b=values_b)
+    how = Resampling(n_resamples, generator, batch, progress)
     pairs = pairs_of(values_a, values_b)
-    gap, how = pairs.gap, resampling or Resampling(10_000)
-    found = student_interval(gap, pairs.noise, level)
+    gap = pairs.gap
+    found = student_interval(gap, pairs.noise, confidence_level)
     mean, spread = float(gap.mean()), float(deviation(gap, pairs.noise))
     ends = (float(found.low), float(found.high)) if spread > 0 or not gap.any() else (math.nan, math.nan)
     low, high = of_difference(*ends, bounds)
     return QueryComparison(
-        value_a=float(pairs.value_a),
-        value_b=float(pairs.value_b),
-        difference=mean,
-        low=low,
-        high=high,
-        standard_error=float(found.standard_error),
-        effect_size=mean / spread if spread > 0 else (math.nan if gap.any() else 0.0),
-        p_values={test: p_value(test, pairs, how) for test in names},
-        level=level,
-        queries=len(gap),
+        value_a=pairs.value_a,
+        value_b=pairs.value_b,
+        difference=gap.mean(),
+        low=number(low),
+        high=number(high),
+        standard_error=found.standard_error,
+        p_value=number(p_value(method, pairs, how)),
+        confidence_level=confidence_level,
+        method=method,
         reason=_reason(gap, spread),
-    )
+        effect_size=number(mean / spread if spread > 0 else (math.nan if gap.any() else 0.0)),
+        queries=len(gap),
+    ).to(values_a.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,16 +151,6 @@ def pairs_of(values_a: Tensor, values_b: Tensor) -> Pairs:
 def p_value(test: str, pairs: Pairs, resampling: Resampling) -> float:
     """Two-sided p by the test of that name; 1 where all differences are zero."""
     return _P_VALUES[test](pairs, resampling) if pairs.gap.any() else 1.0
-
-
-def _named(tests: Any) -> tuple[str, ...]:
-    """Names of tests, each of them known."""
-    if not isinstance(tests, Iterable):
-        raise TypeError(f"`tests` must be a name or names, got {tests!r}")
-    names = (tests,) if isinstance(tests, str) else tuple(tests)
-    for name in names:
-        checks.one_of("tests", name, TESTS)
-    return names
 
 
 def _reason(gap: Tensor, spread: float) -> str:

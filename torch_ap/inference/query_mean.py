@@ -23,9 +23,12 @@ Method = Literal["dirichlet", "t", "bootstrap-bca"]
 def mean_interval(
     values: Tensor,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     method: Method = "dirichlet",
-    resampling: Resampling | None = None,
+    n_resamples: int = 1000,
+    generator: torch.Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
 ) -> Interval:
     """A confidence interval for the mean of per-query values, such as MAP; by default one that stays inside [0, 1].
 
@@ -50,9 +53,12 @@ def mean_interval(
 
     Args:
         values: (Q,) finite values, one per query, one at least.
-        level: nominal coverage, in (0, 1).
+        confidence_level: nominal coverage, in (0, 1).
         method: as above.
-        resampling: of the bootstrap; None for 1,000 replicates that repeat.
+        n_resamples: resamples of the bootstrap; at least 2.
+        generator: what they are drawn with; None for one with seed 0, so that results repeat.
+        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
         :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors. With a reason: where all values are 0 or
@@ -77,32 +83,38 @@ def mean_interval(
         (0.2563, 0.7643)
     """
     rules.query_values("values", values)
-    rules.level(level)
+    rules.confidence_level(confidence_level)
     checks.one_of("method", method, METHODS)
-    how = rules.resampling(resampling)
-    x = values.detach().to("cpu", torch.float64)
+    how = Resampling(n_resamples, generator, batch, progress)
+    return _interval(values.detach().to("cpu", torch.float64), rounding(values), confidence_level, method, how).to(
+        values.device
+    )
+
+
+def _interval(x: Tensor, noise: float, confidence_level: float, method: str, how: Resampling) -> Interval:
+    """The interval of the mean of (Q,) float64 values on CPU, that may be off by ``noise``."""
     if method == "dirichlet":
-        return _bounded_interval(x, rounding(values), level)
-    found = student_interval(x, rounding(values), level)
+        return _bounded_interval(x, noise, confidence_level)
+    found = student_interval(x, noise, confidence_level)
     if method == "t" or found.reason:
         return replace(found, method=method)
     replicates, off = _replicates(x, how), x - found.estimate
-    ends = bootstrap.bca(replicates, found.estimate, (off**3).sum() / (6 * (off**2).sum() ** 1.5), level)
-    return Interval(found.estimate, *ends, bootstrap.standard_error(replicates), level, method)
+    ends = bootstrap.bca(replicates, found.estimate, (off**3).sum() / (6 * (off**2).sum() ** 1.5), confidence_level)
+    return Interval(found.estimate, *ends, bootstrap.standard_error(replicates), confidence_level, method)
 
 
-def student_interval(values: Tensor, noise: float, level: float) -> Interval:
+def student_interval(values: Tensor, noise: float, confidence_level: float) -> Interval:
     """The t interval of the mean of (Q,) float64 values, whose spread is none where it is not above ``noise``."""
     mean, count = values.mean(), len(values)
     error = deviation(values, noise) / math.sqrt(count)
-    ends = wald(mean, error, student_quantile(level, mean.new_tensor(count - 1.0)))
+    ends = wald(mean, error, student_quantile(confidence_level, mean.new_tensor(count - 1.0)))
     reason = "" if error > 0 else "all queries have the same value, which says nothing of its spread"
     if count == 1:
         reason = "one query, which has no spread: the ends are NaN"
-    return Interval(mean, *ends, error, level, "t", "", reason)
+    return Interval(mean, *ends, error, confidence_level, "t", "", reason)
 
 
-def _bounded_interval(values: Tensor, noise: float, level: float) -> Interval:
+def _bounded_interval(values: Tensor, noise: float, confidence_level: float) -> Interval:
     """The interval of the mean of (Q,) float64 values in [0, 1], that may be off by ``noise``."""
     outside = (values < -noise) | (values > 1 + noise)
     if bool(outside.any()):
@@ -114,13 +126,15 @@ def _bounded_interval(values: Tensor, noise: float, level: float) -> Interval:
     mean, count, x = values.mean(), len(values), values.clamp(0, 1)
     error = deviation(values, noise) / math.sqrt(count)
     if bool(((x == 0) | (x == 1)).all()):
-        ends = wilson(mean, mean.new_tensor(count), normal_quantile(level))
-        return Interval(mean, *ends, error, level, "dirichlet", "", "all values are 0 or 1: Wilson's interval")
-    low, high = (mean.new_tensor(end) for end in mean_ends(x.numpy(), level))
+        ends = wilson(mean, mean.new_tensor(count), normal_quantile(confidence_level))
+        return Interval(
+            mean, *ends, error, confidence_level, "dirichlet", "", "all values are 0 or 1: Wilson's interval"
+        )
+    low, high = (mean.new_tensor(end) for end in mean_ends(x.numpy(), confidence_level))
     reason = "" if error > 0 else "all queries have the same value: the ends rest on the bounds 0 and 1"
     if count == 1:
         reason = "one query, which has no spread: the ends rest on the bounds 0 and 1"
-    return Interval(mean, low, high, error, level, "dirichlet", "", reason)
+    return Interval(mean, low, high, error, confidence_level, "dirichlet", "", reason)
 
 
 def _replicates(values: Tensor, resampling: Resampling) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch_ap.curve.harmonic import harmonic_difference
 from torch_ap.inference import rules
 from torch_ap.inference.exact_distribution import Distribution, exact_distribution, is_feasible
+from torch_ap.inference.result import Result, number
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
@@ -27,8 +28,8 @@ _BERNOULLI = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class RandomAveragePrecision:
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomAveragePrecision(Result):
     """The law of AP, or AP@k, of a random ranking of n items of which m are relevant.
 
     Attributes:
@@ -44,22 +45,23 @@ class RandomAveragePrecision:
     m: int
     k: int | None
     norm: int
-    mean: float
-    variance: float
+    mean: Tensor
+    variance: Tensor
 
     @property
-    def standard_deviation(self) -> float:
+    def standard_deviation(self) -> Tensor:
         """Square root of the variance."""
-        return math.sqrt(self.variance)
+        return self.variance.sqrt()
 
     @cached_property
-    def least(self) -> float:
+    def least(self) -> Tensor:
         """AP of the worst ranking, all misses first."""
         cut = self.n if self.k is None else min(self.k, self.n)
         misses = self.n - self.m
         places = max(0, cut - misses)
         start, length = (torch.tensor(float(x), dtype=torch.float64) for x in (misses, places))
-        return (places - misses * float(harmonic_difference(start, length))) / self.norm if self.norm else math.nan
+        total = places - misses * float(harmonic_difference(start, length))
+        return number(total / self.norm if self.norm else math.nan)
 
     @property
     def has_exact_distribution(self) -> bool:
@@ -75,28 +77,27 @@ class RandomAveragePrecision:
         """
         return exact_distribution(self.n, self.m, self.k, norm=self.norm)
 
-    def lognormal_tail(self, value: float) -> float:
+    def lognormal_tail(self, value: float) -> Tensor:
         """P(AP >= value) by the lognormal law that starts at the smallest AP and has this mean and variance.
 
         Actual size in percent at nominal 5 / 1 / .1: (n, m) = (3000, 245) 5.2 / 1.2 / .17; (100, 10) 5.7 / .8 / .01.
         Normal tails err further: about E(AP) 6.1 / 2.0 / .53 and 7.4 / 3.5 / 1.5.
         """
-        value = rules.number("value", value)
-        if not self.variance > 0:
-            return math.nan if math.isnan(self.mean) else float(value <= self.mean)
-        if value <= self.least:
-            return 1.0
-        above = self.mean - self.least
-        log_variance = math.log1p(self.variance / above**2)
-        centre = math.log(above) - log_variance / 2
-        return _upper((math.log(value - self.least) - centre) / math.sqrt(log_variance))
+        value, mean, variance, least = rules.number("value", value), *map(float, (self.mean, self.variance, self.least))
+        if not variance > 0:
+            return number(math.nan if math.isnan(mean) else float(value <= mean))
+        if value <= least:
+            return number(1.0)
+        log_variance = math.log1p(variance / (mean - least) ** 2)
+        centre = math.log(mean - least) - log_variance / 2
+        return _upper((math.log(value - least) - centre) / math.sqrt(log_variance))
 
-    def normal_tail(self, value: float) -> float:
+    def normal_tail(self, value: float) -> Tensor:
         """P(AP >= value) if AP were normal with this mean and variance; too small where it matters."""
         value = rules.number("value", value)
         if not self.variance > 0:
             return self.lognormal_tail(value)
-        return _upper((value - self.mean) / self.standard_deviation)
+        return _upper((value - float(self.mean)) / float(self.standard_deviation))
 
 
 def random_average_precision(
@@ -124,7 +125,7 @@ def random_average_precision(
         denominator: of AP@k: "min" min(k, m), or "relevant" m.
 
     Returns:
-        :class:`RandomAveragePrecision`, with floats right to the last digits; NaN for m = 0.
+        :class:`RandomAveragePrecision`, right to the last digits; NaN for m = 0.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -136,7 +137,7 @@ def random_average_precision(
     Example:
         >>> from torch_ap.inference import random_average_precision
         >>> chance = random_average_precision(3000, 245)
-        >>> round(chance.mean, 10), round(chance.standard_deviation, 10)
+        >>> round(float(chance.mean), 10), round(float(chance.standard_deviation), 10)
         (0.0839889109, 0.0056134508)
     """
     rules.ranking_size(n, m)
@@ -145,9 +146,8 @@ def random_average_precision(
     cut = n if k is None else min(k, n)
     norm = m if k is None or denominator == "relevant" else min(k, m)
     if not norm:
-        return RandomAveragePrecision(n, m, k, 0, math.nan, math.nan)
-    mean, variance = _moments(n, m, cut, norm)
-    return RandomAveragePrecision(n, m, k, norm, mean, variance)
+        return RandomAveragePrecision(n, m, k, 0, number(math.nan), number(math.nan))
+    return RandomAveragePrecision(n, m, k, norm, *map(number, _moments(n, m, cut, norm)))
 
 
 def expected_average_precision(n: Tensor, m: Tensor, k: int | None = None, *, denominator: str = "min") -> Tensor:
@@ -166,7 +166,7 @@ def expected_average_precision(n: Tensor, m: Tensor, k: int | None = None, *, de
 
     Example:
         >>> import torch
-        >>> from torch_ap.inference.chance import expected_average_precision
+        >>> from torch_ap.inference.random_ranking import expected_average_precision
         >>> [round(x, 4) for x in expected_average_precision(torch.tensor([8, 3000]), torch.tensor([3, 245])).tolist()]
         [0.5284, 0.084]
     """
@@ -216,5 +216,5 @@ def _integral(n: int, power: int) -> Decimal:
     return total
 
 
-def _upper(z: float) -> float:
-    return math.erfc(z / math.sqrt(2)) / 2
+def _upper(z: float) -> Tensor:
+    return number(math.erfc(z / math.sqrt(2)) / 2)

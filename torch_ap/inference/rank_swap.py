@@ -61,8 +61,14 @@ def average_precision_untied(ranks: Array, hit: Array, rng: np.random.Generator)
 def _on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: Resampling) -> Tensor:
     generator, n, m = resampling.on(preds_a.device), len(relevant), int(relevant.sum())
 
-    def average_precision(ranks: Tensor) -> Tensor:
-        tie = torch.randint(1 << _TIE_BITS, ranks.shape, generator=generator, device=ranks.device)
+    def ties(count: int) -> Tensor:
+        return torch.randint(1 << _TIE_BITS, (count, n), generator=generator, device=relevant.device)
+
+    def draw(count: int) -> tuple[Tensor, Tensor, Tensor]:
+        swap = torch.randint(2, (count, n), generator=generator, device=relevant.device).bool()
+        return swap, ties(count), ties(count)
+
+    def average_precision(ranks: Tensor, tie: Tensor) -> Tensor:
         key = (ranks << (_TIE_BITS + 1)) | (tie << 1) | relevant
         hits = (torch.sort(key, dim=1).values & 1).bool()
         found: Tensor = average_precision_of_ranks(hits.nonzero()[:, 1].reshape(len(ranks), m) + 1)
@@ -76,8 +82,8 @@ def _on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: R
         return out[None]
 
     a, b = ranks_of(preds_a), ranks_of(preds_b)
-    parts = [average_precision(a) - average_precision(b)]
-    for span in resampling.batches(6 * n):
-        swap = torch.randint(2, (len(span), n), generator=generator, device=a.device).bool()
-        parts.append(average_precision(torch.where(swap, b, a)) - average_precision(torch.where(swap, a, b)))
+    parts = [average_precision(a, ties(1)) - average_precision(b, ties(1))]
+    for swap, first, second in resampling.drawn_on_device(6 * n, draw):
+        mine, theirs = torch.where(swap, b, a), torch.where(swap, a, b)
+        parts.append(average_precision(mine, first) - average_precision(theirs, second))
     return torch.cat(parts)

@@ -17,7 +17,7 @@ def reported_average_precision_interval(
     average_precision: float | Tensor,
     m: int,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     method: Literal["boyd-logit", "boyd-binomial"] = "boyd-logit",
 ) -> Interval:
     r"""A confidence interval from a printed AP and the number of hits alone, where no scores are at hand.
@@ -34,12 +34,12 @@ def reported_average_precision_interval(
     Args:
         average_precision: the printed AP, in [0, 1]; a number, or a tensor of one.
         m: hits (relevant items), at least 1.
-        level: nominal coverage, in (0, 1).
+        confidence_level: nominal coverage, in (0, 1).
         method: the form, as above; the ends of "boyd-binomial" may leave [0, 1].
 
     Returns:
         :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors. AP = 1 has the one-sided lower end
-        (1 - level)^(1 / m), the upper end being 1; AP = 0 and m = 1 have NaN ends. ``reason`` says so.
+        (1 - confidence_level)^(1 / m), the upper end being 1; AP = 0 and m = 1 have NaN ends. ``reason`` says so.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -58,16 +58,16 @@ def reported_average_precision_interval(
         value = value.item()
     checks.fraction("average_precision", value)
     checks.positive_int("m", m)
-    rules.level(level)
+    rules.confidence_level(confidence_level)
     checks.one_of("method", method, tuple(_FORMS))
     ap = torch.tensor(float(value), dtype=torch.float64)
     nan, error = torch.full_like(ap, torch.nan), torch.sqrt(ap * (1 - ap) / m)
-    low, high = _FORMS[method](ap, error, normal_quantile(level))
+    low, high = _FORMS[method](ap, error, normal_quantile(confidence_level))
     reason = ""
     if m == 1 or value == 0:
         low, high, reason = nan, nan, "one hit, which has no spread" if m == 1 else "AP of 0"
         reason += ": the ends are NaN"
     elif value == 1:
-        low, high = torch.full_like(ap, (1 - level) ** (1 / m)), ap
+        low, high = torch.full_like(ap, (1 - confidence_level) ** (1 / m)), ap
         reason = "AP of 1, where no standard error exists: the lower end is the one-sided alpha^(1 / m)"
-    return Interval(ap, low, high, error, level, method, "", reason)
+    return Interval(ap, low, high, error, confidence_level, method, "", reason)

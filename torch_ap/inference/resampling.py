@@ -1,12 +1,12 @@
 """Resampling with replacement as counts: how often each group of equal items was drawn.
 
 AP depends on a resample only through how many items of each kind it holds, so no resample is ever sorted. On CPU the
-numbers come from NumPy's generators, one a replicate, seeded by the ``torch.Generator``: the replicates are the same
-for every chunk size and number of threads. On accelerators they come from torch.
+numbers come from NumPy's generators, one per resample, seeded by the ``torch.Generator``: the resamples are the same
+for every batch size and number of threads. On accelerators they come from torch.
 """
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,42 +19,36 @@ from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
 _DRAWS_A_CELL = 16
+_NUMBERS_AT_ONCE = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
 class Resampling:
-    """How a computation by random replicates runs.
+    """How a computation by random resamples runs: the arguments of these names of the public functions, checked.
 
     Args:
-        replicates: B, at least 2.
+        n_resamples: B, at least 2.
         generator: a ``torch.Generator``; None for a fresh one with seed 0, so that results repeat. The global random
             state is never used.
-        chunk: how many numbers are held at once: the bound on memory.
+        batch: how many resamples are computed at once, which bounds memory and changes no result; None for as many as
+            fit 2^23 numbers.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Raises:
         ValueError, TypeError: for an argument that breaks one of these rules.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.inference import Resampling, chance_test
-        >>> preds, target = torch.arange(40, 0, -1.0), torch.tensor([1, 1, 0, 1] * 5 + [0] * 20)
-        >>> how = Resampling(99, generator=torch.Generator().manual_seed(1))
-        >>> round(chance_test(preds, target, resampling=how).p_value, 2)
-        0.01
     """
 
-    replicates: int = 1000
+    n_resamples: int = 1000
     generator: torch.Generator | None = None
-    chunk: int = 1 << 23
+    batch: int | None = None
     progress: bool = False
 
     def __post_init__(self) -> None:
-        checks.positive_int("replicates", self.replicates, least=2)
-        checks.positive_int("chunk", self.chunk)
-        checks.boolean("progress", self.progress)
+        checks.positive_int("n_resamples", self.n_resamples, least=2)
         if self.generator is not None and not isinstance(self.generator, torch.Generator):
             raise TypeError(f"`generator` must be a torch.Generator or None, got {type(self.generator).__name__}")
+        checks.positive_int("batch", self.batch, optional=True)
+        checks.boolean("progress", self.progress)
 
     def seed(self) -> int:
         """One draw of the generator, to seed others by."""
@@ -66,13 +60,31 @@ class Resampling:
         return torch.Generator(device).manual_seed(self.seed())
 
     def batches(self, width: int) -> Iterator[range]:
-        """The replicates in turn, so many at a time that ``width`` numbers each fit a chunk."""
-        step = max(1, self.chunk // max(width, 1))
-        starts: Any = range(0, self.replicates, step)
-        if self.progress:
-            starts = _with_bar(starts)
-        for first in starts:
-            yield range(first, min(first + step, self.replicates))
+        """The resamples in turn, ``batch`` at a time; by default so many that ``width`` numbers each fit the bound."""
+        spans: Any = _spans(self.n_resamples, self.batch or _fitting(width))
+        yield from _with_bar(spans) if self.progress else spans
+
+    def drawn_on_device(self, width: int, draw: Callable[[int], tuple[Tensor, ...]]) -> Iterator[tuple[Tensor, ...]]:
+        """What ``draw(b)`` draws, (b, ...) each, for all resamples: a tuple for each of :meth:`batches`.
+
+        A device's generator gives other numbers for blocks of other sizes, so the blocks do not depend on ``batch``.
+        """
+        blocks = (draw(len(block)) for block in _spans(self.n_resamples, _fitting(width)))
+        held = next(blocks)
+        for span in self.batches(width):
+            while len(held[0]) < len(span):
+                held = tuple(torch.cat(parts) for parts in zip(held, next(blocks), strict=True))
+            yield tuple(x[: len(span)] for x in held)
+            held = tuple(x[len(span) :] for x in held)
+
+
+def _spans(count: int, step: int) -> list[range]:
+    return [range(first, min(first + step, count)) for first in range(0, count, step)]
+
+
+def _fitting(width: int) -> int:
+    """How many resamples of so many numbers each are held at once."""
+    return max(1, _NUMBERS_AT_ONCE // max(width, 1))
 
 
 def generators(seed: int, replicates: range) -> list[np.random.Generator]:
@@ -125,9 +137,9 @@ def rows(work: Any, rngs: list[np.random.Generator], size: int) -> list[Any]:
     return order.in_threads(work, rngs, order.workers(size * len(rngs)))
 
 
-def _with_bar(starts: Any) -> Any:
+def _with_bar(spans: Any) -> Any:
     try:
         bars: Any = importlib.import_module("tqdm.auto")
     except ImportError as error:
         raise ModuleNotFoundError("`progress=True` needs tqdm: pip install tqdm (extra `inference`)") from error
-    return bars.tqdm(starts)
+    return bars.tqdm(spans)

@@ -6,20 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.inference.resampling import Resampling
 from torch_ap.rules import checks, tensors
 
 
-def level(value: Any) -> None:
+def confidence_level(value: Any) -> None:
     """A confidence level strictly between 0 and 1."""
-    checks.open_fraction("level", value)
-
-
-def resampling(value: Any) -> Resampling:
-    """A :class:`Resampling`; the default one for None."""
-    if value is not None and not isinstance(value, Resampling):
-        raise TypeError(f"`resampling` must be a Resampling or None, got {value!r}; write Resampling(replicates)")
-    return value or Resampling()
+    checks.open_fraction("confidence_level", value)
 
 
 def ranking_size(n: Any, m: Any) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inference import rules
 from torch_ap.inference.comparison import Method, compare_rankings
 from torch_ap.inference.multiple_comparisons import PairwiseComparison, holm, square
 from torch_ap.inference.rank_swap import average_precision_untied, random_ranks
@@ -22,7 +21,10 @@ def compare_several_rankings(
     method: Literal["holm", "tukey"] = "holm",
     test: Method | None = None,
     design: Literal["iid", "stratified"] = "iid",
-    resampling: Resampling | None = None,
+    n_resamples: int = 1000,
+    generator: torch.Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
 ) -> PairwiseComparison:
     """Every pair of several systems by their average precision on the same items, the family-wise error held.
 
@@ -43,10 +45,13 @@ def compare_several_rankings(
         method: as above.
         test: of the single pairs, the ``method`` of ``compare_rankings``; None for its default.
         design: as there.
-        resampling: of the deals and of the tests that resample; None for 1,000 that repeat.
+        n_resamples: random deals, and resamples of the tests that resample; at least 2.
+        generator: what they are drawn with; None for one with seed 0, so that results repeat.
+        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`PairwiseComparison` of float64 tensors, ``means`` being the APs. Where a pair has no p, "holm" gives NaN
+        :class:`PairwiseComparison`, ``means`` being the APs. Where a pair has no p, "holm" gives NaN
         for it and those above it, with a reason.
 
     Raises:
@@ -65,11 +70,11 @@ def compare_several_rankings(
         >>> found = compare_several_rankings(preds, target)
         >>> [round(x, 3) for x in found.means.tolist()]
         [0.59, 0.576, 0.441]
-        >>> bool((found.adjusted[2, :2] < 0.05).all()), bool(found.adjusted[0, 1] < 0.05)
+        >>> bool((found.adjusted_p_value[2, :2] < 0.05).all()), bool(found.adjusted_p_value[0, 1] < 0.05)
         (True, False)
     """
     checks.one_of("method", method, ("holm", "tukey"))
-    how = rules.resampling(resampling)
+    how = Resampling(n_resamples, generator, batch, progress)
     tensors.scores("preds", preds)
     if preds.ndim != 2 or len(preds) < 2:
         raise ValueError(f"`preds` must have shape (S, N), two systems at least, got {tuple(preds.shape)}")
@@ -78,24 +83,22 @@ def compare_several_rankings(
     bad = torch.isnan(preds).nonzero()
     if len(bad):
         raise ValueError(f"`preds` must not hold NaN; got nan at index {tuple(bad[0].tolist())}")
-    settings: dict[str, Any] = {"design": design} | ({} if test is None else {"method": test})
+    drawn: dict[str, Any] = {"n_resamples": n_resamples, "generator": generator, "batch": batch, "progress": progress}
+    settings = drawn | {"design": design} | ({} if test is None else {"method": test})
     first, second = torch.triu_indices(len(preds), len(preds), 1)
-    pairs = [
-        compare_rankings(preds[i], preds[j], target, resampling=how, **settings)
-        for i, j in zip(first, second, strict=True)
-    ]
-    aps = torch.tensor([pairs[0].value_a, *(pair.value_b for pair in pairs[: len(preds) - 1])], dtype=torch.float64)
+    pairs = [compare_rankings(preds[i], preds[j], target, **settings) for i, j in zip(first, second, strict=True)]
+    aps = torch.stack([pairs[0].value_a, *(pair.value_b for pair in pairs[: len(preds) - 1])]).cpu()
     difference = aps[:, None] - aps
-    p_values = torch.tensor([pair.p_value for pair in pairs], dtype=torch.float64)
+    p_values = torch.stack([pair.p_value for pair in pairs]).cpu()
     adjusted = holm(p_values) if method == "holm" else _tukey(preds, target, first, second, how)
     return PairwiseComparison(
         means=aps,
         difference=difference,
         p_value=square(p_values, len(preds), first, second),
-        adjusted=square(adjusted, len(preds), first, second),
+        adjusted_p_value=square(adjusted, len(preds), first, second),
         method=method,
-        reason=next((pair.reason for pair in pairs if pair.p_value != pair.p_value), ""),
-    )
+        reason=next((pair.reason for pair in pairs if pair.p_value.isnan()), ""),
+    ).to(preds.device)
 
 
 def _tukey(preds: Tensor, target: Tensor, first: Tensor, second: Tensor, resampling: Resampling) -> Tensor:

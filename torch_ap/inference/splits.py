@@ -5,43 +5,27 @@ than s^2 / J, and a paired t test on them finds differences where there are none
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from torch_ap.inference import rules
+from torch_ap.inference.difference import Comparison
 from torch_ap.inference.interval import of_difference
 from torch_ap.inference.queries import pairs_of
+from torch_ap.inference.result import number
 from torch_ap.inference.rounding import deviation
 
 
-@dataclass(frozen=True)
-class SplitComparison:
-    """Two systems over the same splits.
+@dataclass(frozen=True, eq=False, repr=False)
+class SplitComparison(Comparison):
+    """Two systems over the same splits: the means, and the mean of the differences, in the fields of Comparison.
 
     Attributes:
-        value_a: mean of system A.
-        value_b: mean of system B.
-        difference: mean of A - B.
-        low: lower end of the interval of the difference; NaN without spread, unless no split tells them apart.
-        high: upper end.
-        standard_error: corrected, of the difference.
-        p_value: two-sided, of no difference.
-        level: nominal coverage.
         splits: J.
-        reason: why numbers are NaN, or p is 1 by definition; "" otherwise.
     """
 
-    value_a: float
-    value_b: float
-    difference: float
-    low: float
-    high: float
-    standard_error: float
-    p_value: float
-    level: float
-    splits: int
-    reason: str = ""
+    splits: int = field(kw_only=True)
 
 
 def compare_splits(
@@ -50,7 +34,7 @@ def compare_splits(
     n_train: float,
     n_test: float,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     bounds: tuple[float, float] | None = None,
 ) -> SplitComparison:
     r"""The corrected resampled t test of two systems over repeated training-test splits, with its interval.
@@ -70,12 +54,12 @@ def compare_splits(
         values_b: (J,) of system B on the same splits in the same order.
         n_train: items a model is trained on in each split, above 0.
         n_test: items it is tested on, above 0.
-        level: nominal coverage of the interval, in (0, 1).
+        confidence_level: nominal coverage of the interval, in (0, 1).
         bounds: the least and the greatest value that the measure can take, (0, 1) for average precision; the ends of
             the interval then lie no further out than two values can differ. None where there are none.
 
     Returns:
-        :class:`SplitComparison` of floats. All differences zero: p = 1. All equal: no spread, and NaN.
+        :class:`SplitComparison`, whose method is "t". All differences zero: p = 1. All equal: no spread, and NaN.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -90,7 +74,7 @@ def compare_splits(
         >>> from torch_ap.inference import compare_splits
         >>> a, b = torch.tensor([0.82, 0.78, 0.85, 0.80, 0.83]), torch.tensor([0.79, 0.77, 0.81, 0.79, 0.78])
         >>> found = compare_splits(a, b, n_train=900, n_test=100)
-        >>> round(found.difference, 4), round(found.p_value, 4)
+        >>> round(float(found.difference), 4), round(float(found.p_value), 4)
         (0.028, 0.0485)
     """
     rules.paired(values_a, values_b, "values_a", "values_b")
@@ -100,7 +84,7 @@ def compare_splits(
         raise ValueError(f"`values_a` and `values_b` must hold two splits at least, got {len(values_a)}")
     rules.positive("n_train", n_train)
     rules.positive("n_test", n_test)
-    rules.level(level)
+    rules.confidence_level(confidence_level)
     rules.bounds(bounds, values_a=values_a, values_b=values_b)
     pairs = pairs_of(values_a, values_b)
     gap, splits = pairs.gap, len(pairs.gap)
@@ -112,14 +96,26 @@ def compare_splits(
     elif not error > 0:
         reason = "all differences are equal, so they have no spread: ends and p are NaN"
     else:
-        low, high, p = _student(mean, error, splits - 1, level)
+        low, high, p = _student(mean, error, splits - 1, confidence_level)
         low, high = of_difference(low, high, bounds)
-    return SplitComparison(float(pairs.value_a), float(pairs.value_b), mean, low, high, error, p, level, splits, reason)
+    return SplitComparison(
+        value_a=pairs.value_a,
+        value_b=pairs.value_b,
+        difference=gap.mean(),
+        low=number(low),
+        high=number(high),
+        standard_error=number(error),
+        p_value=number(p),
+        confidence_level=confidence_level,
+        method="t",
+        reason=reason,
+        splits=splits,
+    ).to(values_a.device)
 
 
-def _student(mean: float, error: float, df: int, level: float) -> tuple[float, float, float]:
+def _student(mean: float, error: float, df: int, confidence_level: float) -> tuple[float, float, float]:
     """Ends of the t interval, and the two-sided p."""
     from scipy.special import stdtr, stdtrit
 
-    half = float(stdtrit(df, (1 + level) / 2)) * error
+    half = float(stdtrit(df, (1 + confidence_level) / 2)) * error
     return mean - half, mean + half, 2 * float(stdtr(df, -abs(mean) / error))

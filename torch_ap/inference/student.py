@@ -6,25 +6,25 @@ import torch
 from torch import Tensor
 
 
-def normal_quantile(level: float) -> float:
-    """The z with P(abs(Z) <= z) = level for a standard normal Z."""
-    return -NormalDist().inv_cdf((1 - level) / 2)
+def normal_quantile(confidence_level: float) -> float:
+    """The z with P(abs(Z) <= z) = confidence_level for a standard normal Z."""
+    return -NormalDist().inv_cdf((1 - confidence_level) / 2)
 
 
-def student_quantile(level: float, df: Tensor) -> Tensor:
-    """The t with P(abs(T) <= t) = level, for Student's t with each number of degrees of freedom.
+def student_quantile(confidence_level: float, df: Tensor) -> Tensor:
+    """The t with P(abs(T) <= t) = confidence_level, for Student's t with each number of degrees of freedom.
 
     Args:
-        level: in (0, 1).
+        confidence_level: in (0, 1).
         df: floating degrees of freedom, whole or not; NaN below 1.
 
     Returns:
-        Of the shape, dtype and device of ``df``. Equals ``scipy.stats.t.isf((1 - level) / 2, df)``.
+        Of the shape, dtype and device of ``df``. Equals ``scipy.stats.t.isf((1 - confidence_level) / 2, df)``.
     """
     from scipy.special import stdtrit
 
-    # from the lower tail: (1 + level) / 2 has lost the last digits of a level near 1
-    t = torch.as_tensor(-stdtrit(df.to("cpu", torch.float64).numpy(), (1 - level) / 2)).to(df)
+    # from the lower tail: (1 + confidence_level) / 2 has lost the last digits of one near 1
+    t = torch.as_tensor(-stdtrit(df.to("cpu", torch.float64).numpy(), (1 - confidence_level) / 2)).to(df)
     return torch.where(df >= 1, t, torch.nan)
 
 

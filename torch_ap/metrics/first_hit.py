@@ -1,15 +1,12 @@
 """Measures of where a query's first relevant item lies as metrics: hit rate and reciprocal rank."""
 
-from collections.abc import Callable
-from typing import Any
-
 from torch_ap.curve.measures import FirstHit
-from torch_ap.metrics.queries import QueryMetric
-from torch_ap.rules.options import Action, Ties
+from torch_ap.metrics.retrieval_at_k import TopKMetric
+from torch_ap.rules.options import Ties
 
 
-class RetrievalHitRate(QueryMetric):
-    """Share of queries with a relevant item in the top k; see :func:`torch_ap.functional.first_hit.retrieval_hit_rate`.
+class RetrievalHitRate(TopKMetric):
+    """Share of queries with a relevant item in the top k; see :func:`torch_ap.functional.retrieval_hit_rate`.
 
     Replaces ``torchmetrics.retrieval.RetrievalHitRate``: same names, positions and keywords. It differs on purpose
     where every query is skipped: NaN with a warning, not 0.
@@ -22,7 +19,7 @@ class RetrievalHitRate(QueryMetric):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.first_hit import RetrievalHitRate
+        >>> from torch_ap.retrieval import RetrievalHitRate
         >>> metric = RetrievalHitRate(top_k=2)
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
@@ -30,22 +27,15 @@ class RetrievalHitRate(QueryMetric):
         tensor(1.)
     """
 
-    def __init__(
-        self,
-        empty_target_action: Action = "neg",
-        ignore_index: int | None = None,
-        top_k: int | None = None,
-        aggregation: str | Callable[..., Any] = "mean",
-        *,
-        ties: Ties = "expected",
-        **kwargs: Any,
-    ) -> None:
-        measure = FirstHit("hit_rate", top_k, ties)
-        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+    summary_name = "hit_rate"
+
+    @classmethod
+    def _measure(cls, top_k: int | None, ties: Ties) -> FirstHit:
+        return FirstHit("hit_rate", top_k, ties)
 
 
-class RetrievalMRR(QueryMetric):
-    """Mean reciprocal rank over queries; see :func:`torch_ap.functional.first_hit.retrieval_reciprocal_rank`.
+class RetrievalMRR(TopKMetric):
+    """Mean reciprocal rank over queries; see :func:`torch_ap.functional.retrieval_reciprocal_rank`.
 
     Replaces ``torchmetrics.retrieval.RetrievalMRR``: same names, positions and keywords. It differs on
     purpose: scores of 0 and below rank as they are, and where every query is skipped it is NaN with a warning, not 0.
@@ -58,7 +48,7 @@ class RetrievalMRR(QueryMetric):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.first_hit import RetrievalMRR
+        >>> from torch_ap.retrieval import RetrievalMRR
         >>> metric = RetrievalMRR()
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 1, 0, 1])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
@@ -66,15 +56,8 @@ class RetrievalMRR(QueryMetric):
         tensor(0.7500)
     """
 
-    def __init__(
-        self,
-        empty_target_action: Action = "neg",
-        ignore_index: int | None = None,
-        top_k: int | None = None,
-        aggregation: str | Callable[..., Any] = "mean",
-        *,
-        ties: Ties = "expected",
-        **kwargs: Any,
-    ) -> None:
-        measure = FirstHit("reciprocal_rank", top_k, ties)
-        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+    summary_name = "mrr"
+
+    @classmethod
+    def _measure(cls, top_k: int | None, ties: Ties) -> FirstHit:
+        return FirstHit("reciprocal_rank", top_k, ties)

@@ -1,19 +1,22 @@
 """The state of a detection metric: images of detections and ground truths, as a few flat tensors."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, ClassVar
 
 from torch import Tensor
 
+from torch_ap.inference.images.from_detections import ranked_images
+from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, DetectionInputs
-from torch_ap.metrics.base import RankingMetric
+from torch_ap.matching.matched import Matches
+from torch_ap.metrics.image_sample import ImageSample, UncertainImages
 from torch_ap.metrics.states import Form
-from torch_ap.rules import tensors, values
+from torch_ap.rules import checks, tensors, values
 from torch_ap.runtime import memory
 
 
-class DetectionMetric(RankingMetric):
+class DetectionMetric(UncertainImages):
     """Abstract: images as flat columns, one state a column, however many images there are.
 
     Each column is the rows of all images end to end (boxes, scores, labels, ...) or a number an image (rows an image),
@@ -24,6 +27,9 @@ class DetectionMetric(RankingMetric):
     settings_of_update = "box format, geometry, `validate_args`"
     peer_states = ("groundtruth_box", "groundtruth_labels")
 
+    _argument_names: ClassVar[Mapping[str, str]]  # of the settings that have others than the arguments
+    _settings: Any  # of the numbers, a record
+
     def __init__(self, inputs: DetectionInputs, **kwargs: Any) -> None:
         super().__init__(repr(inputs), **kwargs)
         self._inputs = inputs
@@ -31,7 +37,7 @@ class DetectionMetric(RankingMetric):
             self.add_state(name, [], dist_reduce_fx="cat")
 
     def _add(self, columns: Columns, broken: Tensor | None) -> None:
-        """Keep images that the door let in."""
+        """Keep validated images."""
         self._hold(columns)
         self._note(broken)
 
@@ -59,11 +65,19 @@ class DetectionMetric(RankingMetric):
             return {name: column.to(self.device) for name, column in self._inputs.validate([], [])[0].items()}
         return {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
 
-    @contextmanager
-    def _synced_columns(self) -> Iterator[Columns]:
-        """All images of all ranks, for results beside ``compute``."""
-        to_sync = self._to_sync and not self._is_synced
-        with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn, should_sync=to_sync, should_unsync=self._should_unsync and to_sync
-        ):
-            yield self._columns()
+    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
+        """What matching finds in these images, and how AP is interpolated; for concrete classes."""
+        raise NotImplementedError
+
+    def _check_iou_type(self, iou_type: str | None) -> None:
+        checks.one_of("iou_type", iou_type, (None, *self._inputs.geometry))
+
+    def _sample(self, iou_type: str | None = None) -> ImageSample:  # type: ignore[override]
+        columns = self._columns()
+        matches, interpolation = self._matched(columns, iou_type)
+        ranked = ranked_images(matches, len(columns["detections_per_image"]))
+        return ImageSample(self._dtype_of_result(columns["detection_scores"].dtype), columns, ranked, interpolation)
+
+    def _settings_of_value(self) -> Mapping[str, Any]:
+        found = {field.name: getattr(self._settings, field.name) for field in fields(self._settings)}
+        return {self._argument_names.get(name, name): value for name, value in found.items()}

@@ -1,21 +1,22 @@
 """The state that all metrics over queries share, and what they do with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.evaluation.per_query import Missing
-from torch_ap.evaluation.queries import MeasureSettings, PerQuery
+from torch_ap.evaluation.queries import MeasureSettings
 from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs, judgements_by_query
 from torch_ap.inputs.query_rankings import Rankings, check_batch, rankings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.memoize import memoize
-from torch_ap.metrics.query_uncertainty import UncertainQueries
+from torch_ap.metrics.query_sample import QuerySample, UncertainQueries
+from torch_ap.metrics.representation import setting
 from torch_ap.metrics.states import Form
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import tensors
+from torch_ap.rules.options import MissingQueries
 from torch_ap.runtime import memory
 
 _FLAT, _ROWS = "query_indexes", "row_lengths"
@@ -63,7 +64,7 @@ class QueryMetric(UncertainQueries):
         aggregation: str | Callable[..., Any],
         *,
         relevance_level: float | None = None,
-        missing_queries: Missing = "neg",
+        missing_queries: MissingQueries = "neg",
         **kwargs: Any,
     ) -> None:
         inputs = QueryInputs(ignore_index, relevance_level)
@@ -75,30 +76,11 @@ class QueryMetric(UncertainQueries):
         for name in ("query_scores", "query_relevance", _FLAT, _ROWS, "judged_queries", "judged_counts"):
             self.add_state(name, [], dist_reduce_fx="cat")
 
-    @property
-    def empty_target_action(self) -> str:
-        """What a query counts as whose measure is undefined."""
-        return self._settings.empty_target_action
-
-    @property
-    def ignore_index(self) -> int | None:
-        """Target value of items that do not count."""
-        return self._settings.inputs.ignore_index
-
-    @property
-    def relevance_level(self) -> float | None:
-        """The lowest target that is relevant; None for 1."""
-        return self._settings.inputs.relevance_level
-
-    @property
-    def missing_queries(self) -> str:
-        """What a query counts as that was judged and has no items."""
-        return self._settings.missing
-
-    @property
-    def aggregation(self) -> str | Callable[..., Any]:
-        """How the values of queries become one."""
-        return self._settings.aggregation
+    empty_target_action = setting("_settings.empty_target_action", "What a query counts as whose measure is undefined.")
+    ignore_index = setting("_settings.inputs.ignore_index", "Target value of items that do not count.")
+    relevance_level = setting("_settings.inputs.relevance_level", "The lowest target that is relevant; None for 1.")
+    missing_queries = setting("_settings.missing", "What a query counts as that was judged and has no items.")
+    aggregation = setting("_settings.aggregation", "How the values of queries become one.")
 
     @property
     def top_k(self) -> int | None:
@@ -201,7 +183,7 @@ class QueryMetric(UncertainQueries):
                 ``indexes`` or ``num_relevant`` alike; and on an accelerator for the first update that broke a rule
                 about values.
         """
-        each = self._each()
+        each = self._settings.each(self._ranked())
         return self._settings.value(each, self._dtype_of_values(), warn=self.update_called)
 
     def per_query(self) -> tuple[Tensor, Tensor]:
@@ -215,12 +197,19 @@ class QueryMetric(UncertainQueries):
             ValueError: as ``compute()``.
         """
         with self._all_ranks():
-            (queries, values), dtype = self._values_kept(), self._dtype_of_values()
-        return queries, values.to(dtype)
+            sample = self._sample()
+        queries, values = sample.values()
+        return queries, values.to(sample.dtype)
 
-    def _each(self, settings: MeasureSettings | None = None) -> PerQuery:
-        """The value of each query of the state, under the metric's measure or another's."""
-        return (settings or self._settings).each(self._ranked())
+    def _sample(self) -> QuerySample:  # type: ignore[override]
+        rankings = self._ranked()
+        return QuerySample(
+            self._dtype_of_values(), self._settings, rankings, lambda: self._rankings(all_hits=True).curve
+        )
+
+    def _settings_of_value(self) -> Mapping[str, Any]:
+        names = ("ignore_index", "relevance_level", "empty_target_action", "missing_queries")
+        return {**vars(self._settings.measure), **{name: getattr(self, name) for name in names}}
 
     def _ranked(self) -> Rankings:
         """The rankings of the state, built once for all who share it."""

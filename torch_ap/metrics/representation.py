@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -10,10 +11,19 @@ from torch import Tensor
 _LONG = 5
 
 
+def setting(path: str, doc: str) -> Any:
+    """A property that reads what lies at the path, for a setting that is part of a metric's records of settings."""
+    read = attrgetter(path)
+    return property(lambda metric: read(metric), doc=doc)  # of Python code, which torch.jit asks of every property
+
+
 def defaults_of(metric: type) -> dict[str, Any]:
-    """The arguments of a metric's class by name, each with its default, or ``inspect.Parameter.empty``."""
+    """The settings of a metric's class by name, each with its default, or ``inspect.Parameter.empty``.
+
+    Without ``convention``, which stands for several that are settings themselves.
+    """
     parameters = inspect.signature(metric).parameters.values()
-    return {one.name: one.default for one in parameters if one.kind is not one.VAR_KEYWORD}
+    return {x.name: x.default for x in parameters if x.kind is not x.VAR_KEYWORD and x.name != "convention"}
 
 
 def settings_text(defaults: dict[str, Any], value_of: Callable[[str], Any], always: Collection[str] = ()) -> str:

@@ -1,196 +1,230 @@
-"""What a metric of average precision says about its own value: chance level, interval, and comparison with another.
+"""What a metric says of its own value: interval, comparison with another system, chance level, and a summary for logs.
 
-All of it is computed from the state, over all ranks where there are several, so every rank must call it.
+All of it is computed from the state, over all ranks where there are several, so every rank must call it. What a state
+is a sample of, items, queries or images, is said once, by its :class:`Sample`.
 """
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from torch_ap.evaluation.average_precision import APSettings
-from torch_ap.inference import rules
-from torch_ap.inference.average_comparison import compare_averages
-from torch_ap.inference.chance_level import chance_level, tie_groups
-from torch_ap.inference.comparison import Comparison, compare_checked
+from torch_ap.inference.difference import Comparison
 from torch_ap.inference.interval import Interval
-from torch_ap.inference.intervals import interval_of_curve
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inputs.classification import Batch, counted
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.representation import check_class, check_settings
-from torch_ap.ranking import segments
-from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules.values import NAN_SCORE
+from torch_ap.rules.messages import shown
+
+
+@dataclass(frozen=True, eq=False)
+class Sample(ABC):
+    """The state of a metric as a statistical sample. ``method`` is None for the default of the kind.
+
+    Attributes:
+        dtype: of the metric's value.
+    """
+
+    dtype: torch.dtype
+
+    @property
+    def has_chance_level(self) -> bool:
+        """Whether :meth:`chance_level` gives a number."""
+        return True
+
+    @abstractmethod
+    def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
+        """The confidence interval of the metric's value."""
+
+    @abstractmethod
+    def compare(self, other: Any, confidence_level: float, method: str | None, resampling: Resampling) -> Comparison:
+        """This system minus the other, of the same kind."""
+
+    @abstractmethod
+    def chance_level(self, resampling: Resampling) -> Tensor:
+        """What the value is where chance ranks; an error where it has no closed form."""
+
+    def value_and_ends(
+        self, confidence_level: float, method: str | None, resampling: Resampling
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The value as ``compute()`` gives it, and the ends of its interval."""
+        found = self.interval(confidence_level, method, resampling)
+        return found.estimate, found.low, found.high
 
 
 class UncertainMetric(RankingMetric):
-    """Abstract: a metric whose state is one or many rankings, of items that it may still hold."""
+    """Abstract: a metric whose state is a sample of items, of queries or of images."""
 
-    _settings: APSettings
+    summary_name: ClassVar[str]
 
-    def _held(self) -> tuple[HitCurve, Batch | None, torch.dtype]:
-        """The rankings of all items so far, the items unless only counts were kept, and the dtype of the scores."""
+    def _sample(self, **which: Any) -> Sample:
+        """The state as a sample.
+
+        Args:
+            which: what the methods of one kind of metric take beside those of all: ``design`` or ``iou_type``.
+        """
         raise NotImplementedError
 
-    def _settings_of_values(self) -> dict[str, Any]:
-        """The arguments of the class, by name, as they were given."""
+    def _settings_of_value(self) -> Mapping[str, Any]:
+        """What two metrics must have in common for their values to be compared, by the names of the arguments."""
         raise NotImplementedError
-
-    def _every_bin(self) -> HitCurve:
-        """Where only counts were kept: the rankings with all items as hits, whose entries are all bins."""
-        raise NotImplementedError
-
-    def _raise_broken(self) -> None:
-        inputs = self._settings.inputs
-        warned = {NAN_SCORE: inputs.warn_of_nan} if inputs.nan_strategy == "warn" else {}
-        self._raise_noted(warned, top=inputs.top)
 
     @contextmanager
-    def _all_ranks(self) -> Iterator[tuple[HitCurve, Batch | None, torch.dtype]]:
-        """What is held by all ranks together."""
-        should_sync = self._to_sync and not self._is_synced
+    def _all_ranks(self) -> Iterator[None]:
+        """The state of all ranks together."""
+        to_sync = self._to_sync and not self._is_synced
         with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn, should_sync=should_sync, should_unsync=self._should_unsync and should_sync
+            dist_sync_fn=self.dist_sync_fn, should_sync=to_sync, should_unsync=self._should_unsync and to_sync
         ):
-            self._raise_broken()
-            curve, batch, scores = self._held()
-            if curve.weighted or (batch is not None and batch.weights is not None):
-                raise ValueError("`weights` have no chance level and no interval: their formulas count items")
-            yield curve, batch, self._dtype_of_result(scores)
+            yield
 
-    def baseline(self) -> Tensor:
-        """What chance gives: E(AP) or E(AP@k) where the same labels stand in random order, averaged as the metric is.
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        method: str | None = None,
+        *,
+        n_resamples: int = 1000,
+        generator: Generator | None = None,
+        batch: int | None = None,
+        progress: bool = False,
+    ) -> Interval:
+        """How far the value can be trusted.
 
-        With ``ties="grouped"`` and counts per threshold the tied items stay tied. With ``ties="expected"`` that makes
-        no difference; for "optimistic" and "pessimistic" it is the level of rankings without ties.
+        The estimand is the value in the population that the state is a sample of: the limit that it tends to as items,
+        or images, are added (not its mean over samples of so many); of a mean over queries, the mean over all of them.
+
+        Args:
+            confidence_level: nominal coverage, in (0, 1).
+            method: how the interval is found. None, the default, and what there is beside it:
+
+                - of items (classification): "influence"; all of
+                  :func:`torch_ap.inference.average_precision_interval`, which has every method's measured coverage;
+                - of queries (retrieval): "dirichlet", which stays inside [0, 1]; "t" and "bootstrap-bca", see
+                  :func:`torch_ap.inference.mean_interval`;
+                - of images (detection): "bootstrap-basic"; "bootstrap-percentile" and "bootstrap-logit".
+            n_resamples: of the methods that resample, at least 2.
+            generator: their source of randomness; None for a fresh one with seed 0, so that results repeat.
+            batch: how many resamples are computed at once; None for as many as fit the bound on memory.
+            progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
+
+        Returns:
+            :class:`torch_ap.inference.Interval` on the metric's device; NaN, with a reason, where none exists.
+
+        Raises:
+            TypeError, ValueError: where the method has no mathematics for what the metric computes, as for weights and
+                for an ``aggregation`` other than "mean" (for the geometric mean take the logs of ``per_query()``), and
+                for an argument that breaks one of these rules.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import RetrievalMAP
+            >>> metric = RetrievalMAP()
+            >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(4, 1), torch.eye(3).long()[[0, 0, 1, 2]])
+            >>> found = metric.confidence_interval()
+            >>> round(float(found.low), 4), round(float(found.high), 4)
+            (0.3626, 0.9211)
+        """
+        return self._interval(confidence_level, method, Resampling(n_resamples, generator, batch, progress))
+
+    def compare(
+        self,
+        other: "UncertainMetric",
+        *,
+        confidence_level: float = 0.95,
+        method: str | None = None,
+        n_resamples: int = 1000,
+        generator: Generator | None = None,
+        batch: int | None = None,
+        progress: bool = False,
+    ) -> Comparison:
+        """Whether this system is better than another: its value minus the other's on the same items, queries or images.
+
+        The estimand is the difference of the limits that the two values tend to as items, or images, are added; of
+        means over queries, the mean difference over all queries that these were drawn from.
+
+        Args:
+            other: a metric of the same class and settings, updated with the same targets in the same order; over
+                queries with the same queries in any order, and the same ``num_relevant``. Without that each system
+                knows only what it retrieved, and whether both were judged alike is not seen.
+            confidence_level: nominal coverage of the interval of the difference, in (0, 1).
+            method: how the difference is tested. None, the default, and what there is beside it:
+
+                - of items: "logit", and of an average "influence", its only method; see
+                  :func:`torch_ap.inference.compare_rankings`;
+                - of queries: "t"; "randomization", "wilcoxon" and "sign", see
+                  :func:`torch_ap.inference.compare_queries`;
+                - of images: "bootstrap-percentile", interval and p-value by counting resamples, of which none is below
+                  2 / (B + 1); or "bootstrap-normal", from their standard deviation by the normal law. Of two equally
+                  good detectors on 50 to 300 images both reject 3.8 to 6.3%, within 1, at nominal 5%.
+            n_resamples, generator, batch, progress: as for :meth:`confidence_interval`.
+
+        Returns:
+            :class:`torch_ap.inference.Comparison`, ``value_a`` this metric's, on its device; NaN, with a reason, where
+            nothing can be said; p = 1 where nothing tells the systems apart.
+
+        Raises:
+            TypeError, ValueError: if the other is not such a metric, for what :meth:`confidence_interval` refuses, and
+                of classification for conventions other than plain AP, counts per threshold, and ``average="none"``.
+        """
+        return self._comparison(other, confidence_level, method, Resampling(n_resamples, generator, batch, progress))
+
+    def chance_level(self) -> Tensor:
+        """What chance gives: the mean of the metric's value over all orders of the items, with the same labels.
+
+        Of AP it is E(AP) or E(AP@k) of each ranking, averaged as the metric is; what is undefined, missing or never
+        retrieved counts as in ``compute()``. With ``ties="grouped"``, and counts per threshold, tied items stay tied.
+        With "expected" that makes no difference; for "optimistic" and "pessimistic" it is the level of rankings without
+        ties.
 
         Returns:
             Of the shape and dtype of ``compute()``; see :func:`torch_ap.inference.random_average_precision`.
 
         Raises:
-            ValueError: for interpolated AP or ``denominator="found"``, which have no closed form, and for weights.
+            ValueError: where it has no closed form: for interpolated AP, ``denominator="found"``, and measures of
+                queries other than AP; for weights, and for an ``aggregation`` other than "mean".
 
         Example:
             >>> import torch
             >>> from torch_ap import BinaryAveragePrecision
             >>> metric = BinaryAveragePrecision()
             >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
-            >>> metric.baseline()
+            >>> metric.chance_level()
             tensor(0.6806)
         """
-        with self._all_ranks() as (curve, batch, dtype):
-            return self._chance(curve, batch, dtype)
+        return self._chance(Resampling())
 
-    def confidence_interval(
+    def summary(
         self,
-        level: float = 0.95,
-        method: str = "influence",
-        *,
-        design: str = "iid",
-        resampling: Resampling | None = None,
-    ) -> Interval:
-        """How far the value can be trusted, for each ranking or for the average that the metric computes.
-
-        The estimand is the limit that the value tends to as items are added, not its mean over samples of so many.
-
-        Args:
-            level: nominal coverage, in (0, 1).
-            method, design, resampling: as for :func:`torch_ap.inference.average_precision_interval`, which has every
-                method's measured coverage.
-
-        Returns:
-            :class:`torch_ap.inference.Interval`, in the dtype of ``compute()``.
-
-        Raises:
-            ValueError: where the method has no mathematics for the metric's convention, and for weights.
-
-        Example:
-            >>> import torch
-            >>> from torch_ap import BinaryAveragePrecision
-            >>> metric = BinaryAveragePrecision()
-            >>> metric.update(torch.arange(10.0, 0, -1), torch.tensor([1, 1, 0, 1, 0, 1, 0, 0, 0, 1]))
-            >>> found = metric.confidence_interval(level=0.8)
-            >>> found.low, found.high
-            (tensor(0.4682), tensor(0.9369))
-        """
-        with self._all_ranks() as (curve, batch, dtype):
-            found = interval_of_curve(
-                self._settings, curve, batch, level=level, method=method, design=design, resampling=resampling
-            )
-            return found.to(dtype)
-
-    def compare(
-        self,
-        other: "UncertainMetric",
-        *,
-        level: float = 0.95,
+        confidence_level: float = 0.95,
         method: str | None = None,
-        design: str = "iid",
-        resampling: Resampling | None = None,
-    ) -> Comparison:
-        """Whether this system beats another on the same items.
-
-        The estimand is the difference of the limits that the two values tend to as items are added.
-
-        Args:
-            other: a metric of the same class and settings, updated with the same targets in the same order.
-            level: nominal coverage, in (0, 1).
-            method: as for :func:`torch_ap.inference.compare_rankings`. Default "logit"; of an average "influence",
-                its only method.
-            design, resampling: as there.
-
-        Returns:
-            :class:`torch_ap.inference.Comparison` of floats.
-
-        Raises:
-            ValueError: if the other is not such a metric, for conventions other than plain AP, counts per threshold,
-                ``average="none"``, or weights.
-
-        Example:
-            >>> import torch
-            >>> from torch_ap import BinaryAveragePrecision
-            >>> a, b = BinaryAveragePrecision(), BinaryAveragePrecision()
-            >>> target = torch.tensor([1, 1, 0, 1, 0, 0, 0, 1, 0, 0])
-            >>> a.update(torch.arange(10.0, 0, -1), target)
-            >>> b.update(torch.tensor([3.0, 9, 8, 2, 7, 6, 5, 4, 1, 0]), target)
-            >>> round(a.compare(b).difference, 4)
-            0.247
-        """
-        check_class(self, other, "other")
-        check_settings(self._settings_of_values(), other._settings_of_values())
-        self._check_identity(other.first_violation, "other")
-        with self._all_ranks() as (_, mine, _), other._all_ranks() as (_, theirs, _):
-            pair = _paired(mine, theirs)
-            one = self._settings.inputs.width is None
-            method = method or ("logit" if one else "influence")
-            how: dict[str, Any] = {
-                "level": level,
-                "method": method,
-                "design": design,
-                "resampling": rules.resampling(resampling),
-            }
-            if not one:
-                return compare_averages(self._settings, *pair, **how)
-            kept = counted(pair[0].target)
-            a, b = (batch.scores[kept] for batch in pair)
-            return compare_checked(a, b, pair[0].target[kept] == 1, self._settings.convention, **how)
-
-    def summary(self, level: float = 0.95) -> dict[str, Tensor]:
-        """Value, ends of its interval and chance level under names for a logger: 0-d tensors.
+        *,
+        class_names: Sequence[str] | None = None,
+        n_resamples: int = 1000,
+        generator: Generator | None = None,
+        batch: int | None = None,
+        progress: bool = False,
+    ) -> dict[str, Tensor]:
+        """Value, ends of its interval and chance level under names for a logger, such as Lightning's ``log_dict``.
 
         Args:
-            level: nominal coverage of the interval, in (0, 1).
+            confidence_level, method, n_resamples, generator, batch, progress: as for :meth:`confidence_interval`.
+            class_names: (C,) different names, for ``average="none"``; None for 0 to C - 1.
 
         Returns:
-            ``{"ap", "ap_low", "ap_high", "ap_chance"}``; the ends are NaN where no interval exists, as for one
-            ranking in which scores tie that ``ties`` does not group.
+            0-d tensors in the dtype of ``compute()``: ``{"ap", "ap_low", "ap_high", "ap_chance"}``, or likewise of the
+            metric's own name: "map" of :class:`torch_ap.RetrievalMAP` and of detectors, where it is the first
+            ``iou_type``'s, "mrr", "precision", "recall", "f_beta", "hit_rate", "fall_out", "r_precision". Without the
+            last where there is no chance level. With ``average="none"`` the same of each class: "ap_0", "ap_0_low" and
+            so on. The ends are NaN where no interval exists, as for a ranking in which scores tie that ``ties`` does
+            not group.
 
         Raises:
-            ValueError: for ``average="none"``, and what :meth:`baseline` and :meth:`confidence_interval` refuse for any
-                scores: ``top_k``, ``interpolation``, weights, and of an average ``thresholds``.
+            TypeError, ValueError: what :meth:`confidence_interval` refuses for any scores, and for names that are not
+                those of so many classes.
 
         Example:
             >>> import torch
@@ -200,37 +234,57 @@ class UncertainMetric(RankingMetric):
             >>> {name: round(float(value), 3) for name, value in metric.summary().items()}
             {'ap': 0.783, 'ap_low': 0.219, 'ap_high': 0.979, 'ap_chance': 0.607}
         """
-        if self._settings.inputs.width is not None and self._settings.average in ("none", None):
-            raise ValueError("`average` must not be 'none' for a summary, which is one value a name")
-        if self._settings.convention.interpolation is not None:
-            raise ValueError(
-                "`interpolation` has no summary, since its chance level has no closed form; `confidence_interval` has "
-                "intervals by bootstrap"
-            )
-        with self._all_ranks() as (curve, batch, dtype):
-            value = self._settings.value(curve, dtype, warn=False)
-            ends = self._ends(curve, batch, level)
-            chance = self._chance(curve, batch, dtype)
-        return {"ap": value, "ap_low": ends[0].to(dtype), "ap_high": ends[1].to(dtype), "ap_chance": chance}
+        resampling = Resampling(n_resamples, generator, batch, progress)
+        with self._all_ranks():
+            sample = self._sample()
+            value, low, high = sample.value_and_ends(confidence_level, method, resampling)
+            columns = {"": value, "_low": low, "_high": high}
+            if sample.has_chance_level:
+                columns["_chance"] = sample.chance_level(resampling)
+        columns = {end: x.to(self.device, sample.dtype) for end, x in columns.items()}
+        return _named(self.summary_name, columns, class_names)
 
-    def _ends(self, curve: HitCurve, batch: Batch | None, level: float) -> tuple[Tensor, Tensor]:
-        """Of the interval; NaN where ties leave none, so that a logger does not stop for two equal scores."""
-        one, grouped = self._settings.inputs.width is None, self._settings.convention.ties == "grouped"
-        if one and not grouped and bool((curve.items > 1).any()):
-            return (torch.full_like(segments.as_float64(curve.m[0]), torch.nan),) * 2
-        found = interval_of_curve(self._settings, curve, batch, level=level)
-        return found.low, found.high
+    # -- what the methods of one kind share, with arguments of its own
 
-    def _chance(self, curve: HitCurve, batch: Batch | None, dtype: torch.dtype) -> Tensor:
-        groups = [self._every_bin()] if batch is None else tie_groups(self._settings, batch)
-        each = chance_level(curve, self._settings.convention, groups=groups)
-        return self._settings.averaged(each, curve, dtype, warn=False)
+    def _interval(self, confidence_level: float, method: str | None, resampling: Resampling, **which: Any) -> Interval:
+        with self._all_ranks():
+            return self._sample(**which).interval(confidence_level, method, resampling).to(self.device)
+
+    def _comparison(
+        self,
+        other: "UncertainMetric",
+        confidence_level: float,
+        method: str | None,
+        resampling: Resampling,
+        **which: Any,
+    ) -> Comparison:
+        self._check_comparable(other)
+        with self._all_ranks(), other._all_ranks():
+            mine, theirs = self._sample(**which), other._sample(**which)
+            return mine.compare(theirs, confidence_level, method, resampling).to(self.device)
+
+    def _chance(self, resampling: Resampling, **which: Any) -> Tensor:
+        with self._all_ranks():
+            sample = self._sample(**which)
+            return sample.chance_level(resampling).to(self.device, sample.dtype)
+
+    def _check_comparable(self, other: "UncertainMetric") -> None:
+        """Refuse a metric that measures something else, or elsewhere."""
+        check_class(self, other, "other")
+        if other.device != self.device:
+            raise ValueError(f"`other` must lie on the same device, {self.device}, got {other.device}")
+        check_settings(self._settings_of_value(), other._settings_of_value())
+        self._check_identity(other.first_violation, "other")
 
 
-def _paired(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Batch]:
-    """Both metrics' items, which must be the same."""
-    if mine is None or theirs is None:
-        raise ValueError("`thresholds` must be None for a comparison: counts per threshold keep no items")
-    if not torch.equal(mine.target, theirs.target):
-        raise ValueError("`other` must have been updated with the same targets in the same order")
-    return mine, theirs
+def _named(name: str, columns: Mapping[str, Tensor], class_names: Sequence[str] | None) -> dict[str, Tensor]:
+    """Values under the metric's name, or under that and each class's."""
+    value = columns[""]
+    if value.ndim == 0:
+        if class_names is not None:
+            raise ValueError(f"`class_names` must be None for one value, not one per class, got {shown(class_names)}")
+        return {f"{name}{end}": x for end, x in columns.items()}
+    names = list(map(str, range(len(value)))) if class_names is None else list(class_names)
+    if len(set(names)) != len(value) or not all(isinstance(one, str) for one in names):
+        raise ValueError(f"`class_names` must be {len(value)} different names, got {shown(class_names)}")
+    return {f"{name}_{one}{end}": x[place] for place, one in enumerate(names) for end, x in columns.items()}

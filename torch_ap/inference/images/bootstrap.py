@@ -37,13 +37,15 @@ def image_replicates(
     if device.type == "cpu":
         return _on_cpu(systems, resampling, interpolation)
     width = max(size_of(ranked, interpolation) for ranked in systems)
-    generator, parts = resampling.on(device), []
-    ones = torch.ones(images, dtype=torch.int64, device=device)
-    for span in resampling.batches(width):
-        weights = multinomial_on_device(generator, ones, (ones * images)[:1].expand(len(span)))
-        each = [ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems]
-        parts.append(torch.stack(each, 1))
-    return torch.cat(parts)
+    generator, ones = resampling.on(device), torch.ones(images, dtype=torch.int64, device=device)
+
+    def draw(count: int) -> tuple[Tensor]:
+        return (multinomial_on_device(generator, ones, (ones * images)[:1].expand(count)),)
+
+    def means(weights: Tensor) -> Tensor:
+        return torch.stack([ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems], 1)
+
+    return torch.cat([means(*weights) for weights in resampling.drawn_on_device(width, draw)])
 
 
 def size_of(ranked: ResampledRankings, interpolation: InterpolationRule) -> int:
@@ -72,7 +74,7 @@ def _mean_of_known(values: Array) -> float:
 def image_interval(
     ranked: ResampledRankings,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     method: str = "bootstrap-basic",
     interpolation: InterpolationRule = None,
     resampling: Resampling | None = None,
@@ -83,17 +85,17 @@ def image_interval(
 
     Args:
         ranked: the rankings.
-        level: nominal coverage, in (0, 1).
+        confidence_level: nominal coverage, in (0, 1).
         method: one of those above; "bootstrap-basic" is cut at 0 and 1.
         interpolation: as for :meth:`ResampledRankings.average_precision`.
-        resampling: None for 1,000 replicates that repeat.
+        resampling: None for 1,000 resamples that repeat.
 
     Returns:
         :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors; NaN where nothing is relevant, or all
         stands in one image.
 
     Raises:
-        TypeError, ValueError: for a level outside (0, 1), an unknown method, or a ``resampling`` that is none.
+        ValueError: for a ``confidence_level`` outside (0, 1), or an unknown method.
 
     Measured coverage at 95% (``python -m benchmarks.coverage --only images detectors``, 600 data sets a figure):
 
@@ -125,13 +127,13 @@ def image_interval(
         >>> round(float(image_interval(ranked).estimate), 4)
         0.8056
     """
-    rules.level(level)
-    how = rules.resampling(resampling)
+    rules.confidence_level(confidence_level)
+    how = resampling or Resampling()
     checks.one_of("method", method, METHODS)
     every = torch.ones(1, ranked.images, dtype=torch.int64, device=ranked.image.device)
     estimate = ranked.average_precision(every, interpolation).nanmean()
     nan = torch.full_like(estimate, torch.nan)
-    empty = Interval(estimate, nan, nan, nan, level, method, "iid")
+    empty = Interval(estimate, nan, nan, nan, confidence_level, method, "iid")
     if bool(torch.isnan(estimate)):
         return replace(empty, reason="nothing is relevant")
     if ranked.images < 2:
@@ -140,16 +142,16 @@ def image_interval(
     error = bootstrap.standard_error(values)
     if bool(torch.isnan(error)):
         return replace(empty, reason="fewer than two resamples have anything to find")
-    low, high = ends(values, estimate, method, level)
+    low, high = ends(values, estimate, method, confidence_level)
     reason = "" if error > 0 else "all resamples have the same value, which says nothing of its spread"
     return replace(empty, low=low, high=high, standard_error=error, reason=reason)
 
 
-def ends(values: Tensor, estimate: Tensor, method: str, level: float) -> Ends:
+def ends(values: Tensor, estimate: Tensor, method: str, confidence_level: float) -> Ends:
     """The ends of an interval from replicates: (B,) values."""
     if method == "bootstrap-logit":
-        return logit(estimate, bootstrap.standard_error(values), normal_quantile(level))
+        return logit(estimate, bootstrap.standard_error(values), normal_quantile(confidence_level))
     if method == "bootstrap-percentile":
-        return bootstrap.percentile(values, level)
-    low, high = bootstrap.basic(values, estimate, level)
+        return bootstrap.percentile(values, confidence_level)
+    low, high = bootstrap.basic(values, estimate, confidence_level)
     return low.clamp(0, 1), high.clamp(0, 1)

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.interpolation import needed_hits
-from torch_ap.inference import rules
 from torch_ap.inference.images.bootstrap import size_of
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings, envelope, lift_of
 from torch_ap.inference.random_ranking import expected_average_precision
@@ -37,11 +36,8 @@ def chance_of_images(
 
     Returns:
         0-d float64; NaN where nothing is relevant.
-
-    Raises:
-        TypeError: for a ``resampling`` that is none.
     """
-    how, shuffles = rules.resampling(resampling), Shuffles(ranked, interpolation)
+    how, shuffles = resampling or Resampling(), Shuffles(ranked, interpolation)
     if interpolation is None or not len(shuffles.ranking):
         return shuffles.expected
     return shuffles.expected + _gains(shuffles, how).mean()
@@ -153,19 +149,18 @@ class Shuffles:
 def _gains(shuffles: Shuffles, resampling: Resampling) -> Tensor:
     """(B,) what interpolation adds, in random orders."""
     ranked, interpolation = shuffles.ranked, shuffles.interpolation
-    size, device, parts = size_of(ranked, interpolation) + 4 * shuffles.items, ranked.image.device, []
+    size, device = size_of(ranked, interpolation) + 4 * shuffles.items, ranked.image.device
     bound = 1 << shuffles.bits
     if device.type != "cpu":
         generator = resampling.on(device)
-        for span in resampling.batches(size):
-            shape = (len(span), shuffles.items)
-            parts.append(shuffles(torch.randint(bound, shape, generator=generator, device=device)))
-        return torch.cat(parts)
+
+        def draw(count: int) -> tuple[Tensor]:
+            return (torch.randint(bound, (count, shuffles.items), generator=generator, device=device),)
+
+        return torch.cat([shuffles(*random) for random in resampling.drawn_on_device(size, draw)])
 
     def one(rng: np.random.Generator) -> Tensor:
         return shuffles(torch.from_numpy(rng.integers(bound, size=(1, shuffles.items))))
 
     seed = resampling.seed()
-    for span in resampling.batches(size):
-        parts += rows(one, generators(seed, span), size)
-    return torch.cat(parts)
+    return torch.cat([x for span in resampling.batches(size) for x in rows(one, generators(seed, span), size)])

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference import bootstrap, rules
-from torch_ap.inference.comparison import Comparison, described
+from torch_ap.inference.difference import Comparison, described
 from torch_ap.inference.images.bootstrap import image_replicates
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.result import number
 from torch_ap.inference.rounding import SAME_OF_IMAGES
 from torch_ap.rules import checks
 
@@ -22,7 +23,7 @@ def compare_images(
     first: ResampledRankings,
     second: ResampledRankings,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     method: str = "bootstrap-percentile",
     interpolation: InterpolationRule = None,
     resampling: Resampling | None = None,
@@ -34,30 +35,30 @@ def compare_images(
     Args:
         first: the rankings of system A.
         second: those of system B, over the same images, in which the same is relevant.
-        level: nominal coverage of the interval, in (0, 1).
+        confidence_level: nominal coverage of the interval, in (0, 1).
         method: "bootstrap-percentile": interval from the replicates' percentiles, and p twice the share of replicates
             on the rarer side of 0, (b + 1) / (B + 1); "bootstrap-normal": both from their standard deviation by the
             normal law.
         interpolation: as for :meth:`torch_ap.inference.images.resampled_rankings.ResampledRankings.average_precision`.
-        resampling: None for 1,000 replicates that repeat.
+        resampling: None for 1,000 resamples that repeat.
 
     Returns:
         :class:`torch_ap.inference.Comparison` of floats. NaN, with a reason, where nothing is relevant, or all stands
         in one image; p = 1 where no image tells the systems apart.
 
     Raises:
-        TypeError, ValueError: for a level outside (0, 1), an unknown method, or a ``resampling`` that is none.
+        ValueError: for a ``confidence_level`` outside (0, 1), or an unknown method.
 
     Source: Efron & Tibshirani (1993), chapter 16; images are drawn with all that they hold.
     """
-    rules.level(level)
-    how = rules.resampling(resampling)
+    rules.confidence_level(confidence_level)
+    how = resampling or Resampling()
     checks.one_of("method", method, METHODS)
     systems = (first, second)
     every = torch.ones(1, first.images, dtype=torch.int64, device=first.image.device)
     a, b = (float(ranked.average_precision(every, interpolation).nanmean()) for ranked in systems)
     b = a if abs(a - b) < SAME_OF_IMAGES else b
-    settings: dict[str, Any] = {"level": level, "method": method, "design": "iid"}
+    settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": "iid"}
     if math.isnan(a) or first.images < 2:
         reason = "nothing is relevant" if math.isnan(a) else "one image, which has no spread"
         return described(a, b, 0.0 if a == b else math.nan, reason=reason, **settings)
@@ -67,8 +68,8 @@ def compare_images(
     found = described(a, b, error, reason=reason, **settings)
     if method == "bootstrap-normal" or not error > 0:
         return found
-    low, high = bootstrap.percentile(gaps, level)
-    return replace(found, low=float(low), high=float(high), p_value=bootstrap.two_sided(gaps))
+    low, high = bootstrap.percentile(gaps, confidence_level)
+    return replace(found, low=low, high=high, p_value=number(bootstrap.two_sided(gaps)))
 
 
 def _gaps(values: Tensor) -> Tensor:

@@ -9,11 +9,13 @@ from torch_ap.evaluation.average_precision import curve_of_one
 from torch_ap.inference import rules
 from torch_ap.inference.hits import RandomHits
 from torch_ap.inference.published import variances
+from torch_ap.inference.result import Result, number
+from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
 
-@dataclass(frozen=True)
-class NormalLaw:
+@dataclass(frozen=True, eq=False, repr=False)
+class NormalLaw(Result):
     """A normal distribution in the place of another.
 
     Attributes:
@@ -23,15 +25,16 @@ class NormalLaw:
     """
 
     name: str
-    mean: float
-    standard_deviation: float
+    mean: Tensor
+    standard_deviation: Tensor
 
-    def tail(self, value: float) -> float:
+    def tail(self, value: float) -> Tensor:
         """P(X >= value)."""
         value = rules.number("value", value)
-        if not self.standard_deviation > 0:
-            return float(value <= self.mean)
-        return math.erfc((value - self.mean) / (self.standard_deviation * math.sqrt(2))) / 2
+        mean, deviation = float(self.mean), float(self.standard_deviation)
+        if not deviation > 0:
+            return number(float(value <= mean))
+        return number(math.erfc((value - mean) / (deviation * math.sqrt(2))) / 2)
 
 
 def normal_recall(n: int, m: int, t: int) -> NormalLaw:
@@ -42,7 +45,7 @@ def normal_recall(n: int, m: int, t: int) -> NormalLaw:
 
     The shape is not exact: h(t) = m r(t) is a whole number. At (n, m) = (3000, 245) r(t) falls within mean ± z sd of
     nominal 80 / 95% with probability 81.6 / 93.9% for t = 50 and 81.8 / 95.5% for t = 1500; at (100, 10) 68.2 / 90.8%
-    for t = 50. Use the quantiles of :class:`torch_ap.inference.chance.RandomHits`.
+    for t = 50. Use the quantiles of :class:`torch_ap.inference.hits.RandomHits`.
 
     Args:
         n: items, at least 1.
@@ -50,7 +53,7 @@ def normal_recall(n: int, m: int, t: int) -> NormalLaw:
         t: rank, 1 to n.
 
     Returns:
-        :class:`NormalLaw` of floats.
+        :class:`NormalLaw`.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -59,14 +62,14 @@ def normal_recall(n: int, m: int, t: int) -> NormalLaw:
     Inference for Recall, Precision and Average Precision.
 
     Example:
-        >>> from torch_ap.inference.chance import normal_recall
+        >>> from torch_ap.inference.published import normal_recall
         >>> law = normal_recall(3000, 245, 50)
-        >>> round(law.mean, 6), round(law.standard_deviation, 6)
+        >>> round(float(law.mean), 6), round(float(law.standard_deviation), 6)
         (0.016667, 0.007839)
     """
     hits = RandomHits(n, m, t)
     checks.positive_int("m", m)
-    return NormalLaw("r(t)", hits.mean / m, math.sqrt(hits.variance) / m)
+    return NormalLaw("r(t)", hits.mean / m, hits.variance.sqrt() / m)
 
 
 def normal_precision(n: int, m: int, t: int) -> NormalLaw:
@@ -83,7 +86,7 @@ def normal_precision(n: int, m: int, t: int) -> NormalLaw:
         t: rank, 1 to n.
 
     Returns:
-        :class:`NormalLaw` of floats.
+        :class:`NormalLaw`.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -92,13 +95,13 @@ def normal_precision(n: int, m: int, t: int) -> NormalLaw:
     Inference for Recall, Precision and Average Precision.
 
     Example:
-        >>> from torch_ap.inference.chance import normal_precision
+        >>> from torch_ap.inference.published import normal_precision
         >>> law = normal_precision(3000, 245, 50)
-        >>> round(law.mean, 6), round(law.standard_deviation, 6)
+        >>> round(float(law.mean), 6), round(float(law.standard_deviation), 6)
         (0.081667, 0.038411)
     """
     hits = RandomHits(n, m, t)
-    return NormalLaw("p(t)", hits.mean / t, math.sqrt(hits.variance) / t)
+    return NormalLaw("p(t)", hits.mean / t, hits.variance.sqrt() / t)
 
 
 def normal_average_precision(preds: Tensor, target: Tensor) -> NormalLaw:
@@ -109,7 +112,7 @@ def normal_average_precision(preds: Tensor, target: Tensor) -> NormalLaw:
 
     At (n, m) = (3000, 245) its centre lies 0.41 standard deviations below E(AP), its spread is 10% too small, and the
     skewness of .5 is not in it. At nominal 5 / 1 / .1% a normal law about pi, of the exact spread even, rejects
-    11.2 / 4.0 / 1.1%, at (100, 10) 15.8 / 7.7 / 3.3%. Use :func:`torch_ap.inference.chance.chance_test`.
+    11.2 / 4.0 / 1.1%, at (100, 10) 15.8 / 7.7 / 3.3%. Use :func:`torch_ap.inference.chance_test`.
 
     Args:
         preds: (N,) scores of one ranking, no NaN; other shapes are flattened. Tied hits take the lowest ranks of their
@@ -117,7 +120,7 @@ def normal_average_precision(preds: Tensor, target: Tensor) -> NormalLaw:
         target: of 0 and 1, in the shape of ``preds``, one hit at least.
 
     Returns:
-        :class:`NormalLaw` of floats.
+        :class:`NormalLaw`.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -126,13 +129,14 @@ def normal_average_precision(preds: Tensor, target: Tensor) -> NormalLaw:
 
     Example:
         >>> import torch
-        >>> from torch_ap.inference.chance import normal_average_precision
+        >>> from torch_ap.inference.published import normal_average_precision
         >>> preds, target = torch.tensor([8.0, 7, 6, 5, 4, 3, 2, 1]), torch.tensor([1, 1, 0, 1, 0, 0, 0, 0])
         >>> law = normal_average_precision(preds, target)
-        >>> round(law.mean, 4), round(law.standard_deviation, 4)
+        >>> round(float(law.mean), 4), round(float(law.standard_deviation), 4)
         (0.375, 0.2795)
     """
     curve = curve_of_one(preds, target)
     if not int(curve.m):
         raise ValueError(f"`target` must hold one hit at least, got none among {int(curve.n)} items")
-    return NormalLaw("AP", int(curve.m) / int(curve.n), math.sqrt(float(variances.sigma_ap(curve))))
+    mean = segments.as_float64(curve.m) / segments.as_float64(curve.n)
+    return NormalLaw("AP", mean[0], variances.sigma_ap(curve).sqrt()[0])

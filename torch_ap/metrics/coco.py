@@ -1,15 +1,10 @@
-"""Mean average precision of object detectors as metrics: COCO's and PASCAL VOC's.
-
-Each class holds state; what it computes is the function in ``torch_ap.functional`` that its docstring names.
-"""
+"""COCO's mean average precision as a metric; the function of that name in ``torch_ap.functional`` computes it."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
-from torch import Tensor
-
 from torch_ap.files import coco_conversion
-from torch_ap.functional.detection import BoxFormat, IoUType
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images
 from torch_ap.matching import coco
@@ -17,15 +12,15 @@ from torch_ap.matching.coco import ClassNames, Report, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
 from torch_ap.matching.matched import Matches
-from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
-from torch_ap.metrics.image_uncertainty import UncertainImages
-from torch_ap.ranking.hit_curve import HitCurve, between
+from torch_ap.metrics.images import DetectionMetric
+from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
+from torch_ap.rules.options import BoxFormat, IoUType
 
 
-class MeanAveragePrecision(UncertainImages):
+class MeanAveragePrecision(DetectionMetric):
     """COCO's mean AP and AR; see :func:`torch_ap.functional.coco_mean_average_precision` for formula and arguments.
 
     Replaces ``torchmetrics.detection.MeanAveragePrecision``: same names, positions, input and output. It differs on
@@ -51,7 +46,7 @@ class MeanAveragePrecision(UncertainImages):
 
     Example:
         >>> import torch
-        >>> from torch_ap.metrics.detection import MeanAveragePrecision
+        >>> from torch_ap.detection import MeanAveragePrecision
         >>> metric = MeanAveragePrecision(class_metrics=True)
         >>> boxes, labels = torch.tensor([[258.0, 41.0, 606.0, 285.0]]), torch.tensor([0])
         >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.536]), "labels": labels}]
@@ -62,6 +57,17 @@ class MeanAveragePrecision(UncertainImages):
         tensor([1])
     """
 
+    _argument_names = MappingProxyType(
+        {
+            "iou_types": "iou_type",
+            "thresholds": "iou_thresholds",
+            "levels": "rec_thresholds",
+            "limits": "max_detection_thresholds",
+            "areas": "area_ranges",
+            "own_iou": "iou",
+            "check_values": "validate_args",
+        }
+    )
     warn_on_many_detections: bool = True
     plot_legend_name: str = "Class"
 
@@ -106,7 +112,7 @@ class MeanAveragePrecision(UncertainImages):
         self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
         self.max_detection_thresholds = list(settings.limits)
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
-        self._settings = settings
+        self._settings: CocoSettings = settings
         self._report = Report(class_metrics, extended_summary, class_names)
 
     def update(self, preds: Images, target: Images) -> None:
@@ -156,8 +162,10 @@ class MeanAveragePrecision(UncertainImages):
         Raises:
             ValueError: for a threshold that is none of the metric's.
         """
-        with self._synced_columns() as columns:
-            return per_class(self._numbers(columns, iou_type), self._report.class_names, iou_threshold, score_threshold)
+        with self._all_ranks():
+            return per_class(
+                self._numbers(self._columns(), iou_type), self._report.class_names, iou_threshold, score_threshold
+            )
 
     def hit_curve(
         self,
@@ -183,8 +191,8 @@ class MeanAveragePrecision(UncertainImages):
         if iou_threshold is not None:
             thresholds = self._settings.thresholds
             iou_threshold = thresholds[checks.place_among("iou_threshold", iou_threshold, thresholds)]
-        with self._synced_columns() as columns:
-            numbers = self._numbers(columns, iou_type)
+        with self._all_ranks():
+            numbers = self._numbers(self._columns(), iou_type)
         return numbers.curve_at(areas.index(area), limit, iou_threshold)
 
     def coco_to_tm(
@@ -224,11 +232,11 @@ class MeanAveragePrecision(UncertainImages):
         """
         if self._settings.own_iou is not None or "precomputed" in self.iou_type:
             raise ValueError("`iou_type` must be 'bbox' or 'segm' for COCO's files, without a function `iou`")
-        with self._synced_columns() as columns:
+        with self._all_ranks():
             names = self._report.class_names or {}
             named = names if isinstance(names, Mapping) else dict(enumerate(names))
             coco_conversion.write_files(
-                name, columns, self.box_format, named, area_as_given=self._settings.area_as_given
+                name, self._columns(), self.box_format, named, area_as_given=self._settings.area_as_given
             )
 
     def extra_repr(self) -> str:
@@ -253,10 +261,6 @@ class MeanAveragePrecision(UncertainImages):
             defaults, lambda name: given[name] if name in given else getattr(self, name), shown
         )
 
-    @property
-    def _measured(self) -> CocoSettings:
-        return self._settings
-
     def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
         numbers = self._numbers(columns, iou_type, micro=self.average == "micro")
         return numbers.matches, numbers.levels
@@ -264,103 +268,3 @@ class MeanAveragePrecision(UncertainImages):
     def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
         self._check_iou_type(iou_type)
         return coco.match(self._settings, columns, iou_type or self.iou_type[0], micro=micro)
-
-
-class VOCMeanAveragePrecision(UncertainImages):
-    """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
-
-    Args:
-        box_format: "xyxy", "xywh" or "cxcywh".
-        iou_threshold: a number, or several.
-        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point".
-        inclusive_pixels: whether corners name pixels that they include, as in the devkit.
-        strict: whether an IoU must exceed the threshold.
-        class_metrics: whether the AP of each class is given too.
-        validate_args: whether the values of batches are checked.
-        kwargs: of ``torchmetrics.Metric``.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.metrics.detection import VOCMeanAveragePrecision
-        >>> metric = VOCMeanAveragePrecision(interpolation="11-point")
-        >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
-        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 3])}]
-        >>> metric.update(preds, [{"boxes": boxes[1:], "labels": torch.tensor([3])}])
-        >>> metric.compute()["map"]
-        tensor(0.5000)
-    """
-
-    plot_legend_name: str = "Class"
-
-    def __init__(
-        self,
-        box_format: BoxFormat = "xyxy",
-        iou_threshold: float | list[float] = 0.5,
-        *,
-        interpolation: Literal["11-point", "11-point-arange", "all-points", "101-point"] = "all-points",
-        inclusive_pixels: bool = True,
-        strict: bool = False,
-        class_metrics: bool = False,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        settings = voc_settings_of(
-            box_format=box_format,
-            iou_threshold=iou_threshold,
-            interpolation=interpolation,
-            inclusive_pixels=inclusive_pixels,
-            strict=strict,
-            validate_args=validate_args,
-        )
-        checks.boolean("class_metrics", class_metrics)
-        super().__init__(settings.inputs, **kwargs)
-        self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
-        self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
-        self._settings = settings
-
-    def update(self, preds: Images, target: Images) -> None:
-        """Add images, as :meth:`MeanAveragePrecision.update`; ``target`` may have ``difficult``.
-
-        Raises:
-            ValueError: for input that breaks a rule, naming image and key; the state is then as it was.
-        """
-        self._add(*self._inputs.validate(preds, target))
-
-    def compute(self) -> dict[str, Tensor]:
-        """``map`` of the images so far, and what else was asked for."""
-        columns = self._columns()
-        return self._settings.report(
-            columns,
-            self._dtype_of_result(columns["detection_scores"].dtype),
-            several=not isinstance(self.iou_threshold, int | float),
-            class_metrics=self.class_metrics,
-        )
-
-    def extra_repr(self) -> str:
-        """What is computed of what, for ``repr``."""
-        defaults = representation.defaults_of(type(self))
-        given = {"validate_args": self._settings.check_values}
-        shown = ("box_format", "iou_threshold", "interpolation")
-        return representation.settings_text(
-            defaults, lambda name: given[name] if name in given else getattr(self, name), shown
-        )
-
-    @property
-    def _measured(self) -> VocSettings:
-        return self._settings
-
-    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
-        self._check_iou_type(iou_type)
-        return self._settings.match(columns)[1], self._settings.levels(columns["detection_scores"].device)
-
-    def hit_curve(self, iou_threshold: float | None = None) -> HitCurve:
-        """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
-        thresholds, place = self._settings.thresholds, 0
-        if iou_threshold is not None:
-            place = checks.place_among("iou_threshold", iou_threshold, thresholds)
-        with self._synced_columns() as columns:
-            curve = self._settings.curve(columns)[1]
-        if iou_threshold is None:
-            return curve
-        size = len(curve.m) // len(thresholds)
-        return between(curve, place * size, (place + 1) * size)

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from torch_ap.functional import counts_at_k
-from torch_ap.inference import f_beta_posterior, precision_posterior, probability_better, recall_posterior
+from torch_ap.inference.posteriors import f_beta_posterior, precision_posterior, probability_better, recall_posterior
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "inference_reference.json").read_text())
 
@@ -48,7 +48,7 @@ def test_f_beta_shares_its_gamma(counts, beta):
 def test_quadrature_meets_the_closed_form():
     closed, near = f_beta_posterior(20, 7, 11), f_beta_posterior(20, 7, 11, beta=1 + 1e-12)
     for x in (0.3, 0.5, 0.7, 0.9):
-        assert near.cdf(x) == pytest.approx(closed.cdf(x), abs=1e-10)
+        assert near.cdf(x) == pytest.approx(float(closed.cdf(x)), abs=1e-10)
     assert (closed.cdf(0.0), closed.cdf(1.0)) == (0, 1)
 
 
@@ -87,7 +87,7 @@ def test_bad_arguments_are_refused_by_name():
         (lambda: f_beta_posterior(1, 2, 3, beta=0), "beta"),
         (lambda: f_beta_posterior(1, 2, 3, prior="flat"), "prior"),
         (lambda: probability_better(1, 2, prior=0), "prior"),
-        (lambda: precision_posterior(1, 2).interval(1), "level"),
+        (lambda: precision_posterior(1, 2).interval(1), "confidence_level"),
         (lambda: f_beta_posterior(1, 2, 3).quantile(-0.1), "p"),
         (lambda: f_beta_posterior(1, 2, 3).cdf(float("nan")), "value"),
         (lambda: precision_posterior(1, 2).quantile(1.5), "p"),

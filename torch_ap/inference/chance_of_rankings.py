@@ -26,7 +26,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.tied import Ties
 
 
-def chance_level(
+def chance_of_curve(
     curve: HitCurve,
     convention: Convention,
     *,

@@ -13,15 +13,25 @@ import numpy as np
 from torch import Tensor
 
 from torch_ap.inference import rules
+from torch_ap.inference.result import Result, number
 from torch_ap.rules import checks
+
+__all__ = [
+    "BetaPosterior",
+    "FBetaPosterior",
+    "f_beta_posterior",
+    "precision_posterior",
+    "probability_better",
+    "recall_posterior",
+]
 
 Prior: TypeAlias = Literal["jeffreys", "uniform"] | float
 _PRIORS = {"jeffreys": 0.5, "uniform": 1.0}
 _NODES = 400
 
 
-@dataclass(frozen=True)
-class BetaPosterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class BetaPosterior(Result):
     """A Beta(a, b) distribution; equals ``scipy.stats.beta(a, b)``.
 
     Attributes:
@@ -33,36 +43,36 @@ class BetaPosterior:
     b: float
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> Tensor:
         """The mean, a / (a + b)."""
-        return self.a / (self.a + self.b)
+        return number(self.a / (self.a + self.b))
 
     @property
-    def variance(self) -> float:
+    def variance(self) -> Tensor:
         """The variance, mean (1 - mean) / (a + b + 1)."""
         return self.mean * (1 - self.mean) / (self.a + self.b + 1)
 
-    def cdf(self, value: float) -> float:
+    def cdf(self, value: float) -> Tensor:
         """P(X <= value)."""
         from scipy.special import betainc
 
-        return float(betainc(self.a, self.b, min(max(rules.number("value", value), 0.0), 1.0)))
+        return number(float(betainc(self.a, self.b, min(max(rules.number("value", value), 0.0), 1.0))))
 
-    def quantile(self, p: float) -> float:
+    def quantile(self, p: float) -> Tensor:
         """The value that X stays below with probability ``p`` in [0, 1]."""
         from scipy.special import betaincinv
 
         rules.probability(p)
-        return float(betaincinv(self.a, self.b, p))
+        return number(float(betaincinv(self.a, self.b, p)))
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The central interval of probability ``level``."""
-        rules.level(level)
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
+        """The central interval of probability ``confidence_level``."""
+        rules.confidence_level(confidence_level)
+        return self.quantile((1 - confidence_level) / 2), self.quantile((1 + confidence_level) / 2)
 
 
-@dataclass(frozen=True)
-class FBetaPosterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class FBetaPosterior(Result):
     """The posterior of F_beta.
 
     F = (1 + beta^2) U / ((1 + beta^2) U + V + beta^2 W) with U, V, W Gamma variables of TP, FP and FN. Given the share
@@ -81,45 +91,48 @@ class FBetaPosterior:
     beta: float
 
     @cached_property
-    def mean(self) -> float:
+    def mean(self) -> Tensor:
         """E(F), by quadrature to 1e-9."""
-        return self._integral(lambda x: 1 - self.cdf(x))
+        return number(self._integral(lambda x: 1 - self._cdf(x)))
 
     @cached_property
-    def variance(self) -> float:
+    def variance(self) -> Tensor:
         """Var(F), by quadrature."""
-        return self._integral(lambda x: 2 * (x - self.mean) * (1 - self.cdf(x))) + self.mean**2
+        mean = float(self.mean)
+        return number(self._integral(lambda x: 2 * (x - mean) * (1 - self._cdf(x))) + mean**2)
 
-    def cdf(self, value: float) -> float:
+    def cdf(self, value: float) -> Tensor:
         """P(F <= value)."""
+        return number(self._cdf(rules.number("value", value)))
+
+    def _cdf(self, value: float) -> float:
         from scipy.special import betainc
 
-        value = rules.number("value", value)
         if value <= 0 or value >= 1:
             return float(value >= 1)
         share, weight = self._share
         odds = share * value / ((1 + self.beta**2) * (1 - value))
         return float((weight * betainc(self.tp, self.fp + self.fn, odds / (1 + odds))).sum())
 
-    def quantile(self, p: float) -> float:
+    def quantile(self, p: float) -> Tensor:
         """The value that F stays below with probability ``p`` in [0, 1]."""
         from scipy.optimize import brentq
 
         rules.probability(p)
         if p in (0, 1):
-            return float(p)
-        return float(brentq(lambda x: self.cdf(x) - p, 0.0, 1.0, xtol=1e-15, rtol=1e-13))
+            return number(float(p))
+        return number(float(brentq(lambda x: self._cdf(x) - p, 0.0, 1.0, xtol=1e-15, rtol=1e-13)))
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The central interval of probability ``level``."""
-        rules.level(level)
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
+        """The central interval of probability ``confidence_level``."""
+        rules.confidence_level(confidence_level)
+        return self.quantile((1 - confidence_level) / 2), self.quantile((1 + confidence_level) / 2)
 
     def _integral(self, value: Callable[[float], float]) -> float:
         """Over [0, 1]; the inner ends are where F lives."""
         from scipy.integrate import quad
 
-        within = [self.quantile(p) for p in (1e-9, 0.5, 1 - 1e-9)]
+        within = [float(self.quantile(p)) for p in (1e-9, 0.5, 1 - 1e-9)]
         return float(quad(value, 0, 1, points=within, limit=200, epsabs=1e-12, epsrel=1e-10)[0])
 
     @cached_property
@@ -160,7 +173,8 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
         prior: "jeffreys" (1/2), "uniform" (1), or the parameter itself, above 0.
 
     Returns:
-        :class:`BetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give floats.
+        :class:`BetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give 0-d float64
+        tensors.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -169,9 +183,9 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
     Interpretation of Precision, Recall and F-score, section 2.
 
     Example:
-        >>> from torch_ap.inference import precision_posterior
+        >>> from torch_ap.inference.posteriors import precision_posterior
         >>> posterior = precision_posterior(20, 7)
-        >>> round(posterior.mean, 4), [round(x, 4) for x in posterior.interval()]
+        >>> round(float(posterior.mean), 4), [round(float(x), 4) for x in posterior.interval()]
         (0.7321, [0.5571, 0.8758])
     """
     tp, fp = _count("tp", tp), _count("fp", fp)
@@ -192,7 +206,8 @@ def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> Beta
         prior: "jeffreys" (1/2), "uniform" (1), or the parameter itself, above 0.
 
     Returns:
-        :class:`BetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give floats.
+        :class:`BetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give 0-d float64
+        tensors.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -201,8 +216,8 @@ def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> Beta
     Interpretation of Precision, Recall and F-score, section 2.
 
     Example:
-        >>> from torch_ap.inference import recall_posterior
-        >>> round(recall_posterior(20, 11, prior="uniform").mean, 4)
+        >>> from torch_ap.inference.posteriors import recall_posterior
+        >>> round(float(recall_posterior(20, 11, prior="uniform").mean), 4)
         0.6364
     """
     tp, fn = _count("tp", tp), _count("fn", fn)
@@ -228,7 +243,8 @@ def f_beta_posterior(
         prior: as for :func:`precision_posterior`, of each of the three.
 
     Returns:
-        :class:`FBetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give floats.
+        :class:`FBetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give 0-d float64
+        tensors.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -236,8 +252,8 @@ def f_beta_posterior(
     Equals no other package's. Source: Goutte & Gaussier (2005), section 3, who draw the Gamma variables.
 
     Example:
-        >>> from torch_ap.inference import f_beta_posterior
-        >>> [round(x, 4) for x in f_beta_posterior(20, 7, 11).interval()]
+        >>> from torch_ap.inference.posteriors import f_beta_posterior
+        >>> [round(float(x), 4) for x in f_beta_posterior(20, 7, 11).interval()]
         [0.5349, 0.8032]
     """
     tp, fp, fn = _count("tp", tp), _count("fp", fp), _count("fn", fn)
@@ -246,7 +262,7 @@ def f_beta_posterior(
     return FBetaPosterior(tp + added, fp + added, fn + added, beta)
 
 
-def probability_better(wins: float, losses: float, *, prior: Prior = "jeffreys") -> float:
+def probability_better(wins: float, losses: float, *, prior: Prior = "jeffreys") -> Tensor:
     """P(pi_1 > pi_2): that system 1 beats system 2 more often than it loses to it.
 
     With a Dirichlet prior on wins, losses and draws it is I_{1/2}(losses + prior, wins + prior), whatever the number
@@ -258,7 +274,7 @@ def probability_better(wins: float, losses: float, *, prior: Prior = "jeffreys")
         prior: as for :func:`precision_posterior`.
 
     Returns:
-        A probability, a float; 1/2 where wins and losses are equal.
+        A probability, 0-d float64; 1/2 where wins and losses are equal.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -267,8 +283,8 @@ def probability_better(wins: float, losses: float, *, prior: Prior = "jeffreys")
     draw random numbers for it.
 
     Example:
-        >>> from torch_ap.inference import probability_better
-        >>> round(probability_better(12, 5), 6)
+        >>> from torch_ap.inference.posteriors import probability_better
+        >>> round(float(probability_better(12, 5)), 6)
         0.95672
     """
     wins, losses = _count("wins", wins), _count("losses", losses)

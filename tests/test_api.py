@@ -1,0 +1,398 @@
+"""One API: every public function, method and record is as the tables of docs/api.md say."""
+
+import importlib
+import inspect
+import json
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import get_args
+
+import pytest
+import torch
+import torchmetrics
+from torch import Tensor
+
+import torch_ap
+from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
+from torch_ap import inference
+from torch_ap.cli import main
+from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.result import Result
+
+PAGE = (pathlib.Path(__file__).parent.parent / "docs" / "api.md").read_text()
+MODULES = [x for x in re.findall(r"`(torch_ap[.\w]*)`", PAGE.split("## Where names are")[1]) if x != "torch_ap.files"]
+INFERENCE_MODULES = [x for x in MODULES if x.startswith("torch_ap.inference")]
+RESAMPLING = ["n_resamples", "generator", "batch", "progress"]
+CONVENTION = {"top_k", "denominator", "interpolation", "ties"}
+# their values are flipped or dealt anew
+FLIPPED = ("inference.compare_queries", "inference.compare_systems", "inference.compare_decisions")
+
+
+def table(head):
+    """The rows below a head of a table: the names in each cell, and the text where there is none."""
+    lines = PAGE[PAGE.index(head) :].splitlines()[2:]
+    rows = [x.strip("| ").split(" | ") for x in lines[: next(i for i, x in enumerate(lines) if not x.startswith("|"))]]
+    return [[re.findall(r"`([^`]+)`", cell) or cell.strip(" |") for cell in row] for row in rows]
+
+
+def members(module):
+    return {name: getattr(module, name) for name in module.__all__ if name != "__version__"}
+
+
+def public():
+    """Every public function, class and method by its name."""
+    out = {}
+    for module in map(importlib.import_module, MODULES):
+        for name, value in members(module).items():
+            path = f"{module.__name__}.{name}".removeprefix("torch_ap.")
+            if value in out.values():
+                continue  # a class that is in the room of its task, too
+            if inspect.isclass(value):
+                out[path] = value
+                peers = {"__init__", *dir(torchmetrics.Metric)} - {"update", "compute"}
+                methods = {x: f for x, f in inspect.getmembers(value, inspect.isfunction) if x not in peers}
+                out |= {f"{path}.{x}": f for x, f in methods.items() if not x.startswith("_")}
+            elif inspect.isfunction(value):
+                out[path] = value
+    return out
+
+
+PUBLIC = public()
+RECORDS = {path: value for path, value in PUBLIC.items() if inspect.isclass(value) and issubclass(value, Result)}
+METRIC_CLASSES = {x for name, x in members(torch_ap).items() if inspect.isclass(x) and x is not torch_ap.Convention}
+
+
+def parameters(call):
+    return inspect.signature(call).parameters
+
+
+TYPES = {
+    "float": float,
+    "int": int,
+    "bool": bool,
+    "int or None": int | None,
+    "torch.Generator or None": torch.Generator | None,
+    "Tensor or None": Tensor | None,
+    "torch.dtype or None": torch.dtype | None,
+    "Convention or None": torch_ap.Convention | None,
+    "names or None": (Sequence[str] | None, Mapping[int, str] | Sequence[str] | None),  # COCO's may have any ids
+}
+ARGUMENTS = {name[0]: (kind[0], eval(default[0])) for name, kind, default, _ in table("| argument | type |")}
+
+
+EXCEPT = {
+    **{(name, "n_resamples"): 10_000 for name in FLIPPED},
+    **{(x, "n_resamples"): 10_000 for x in PUBLIC if re.fullmatch(r"Retrieval\w+\.compare", x)},
+    ("functional.voc_mean_average_precision", "interpolation"): "all-points",
+    ("VOCMeanAveragePrecision", "interpolation"): "all-points",
+}
+
+
+def is_kind(annotation, kind):
+    """Whether a type is what the page calls it; a choice of strings is one."""
+    if kind in TYPES:
+        return annotation == TYPES[kind] or (isinstance(TYPES[kind], tuple) and annotation in TYPES[kind])
+    choices = {x for part in (annotation, *get_args(annotation)) for x in (part, *get_args(part))}
+    return str in choices or any(isinstance(x, str) for x in choices)
+
+
+def test_the_page_has_arguments_and_records():
+    assert {"confidence_level", *RESAMPLING, *CONVENTION} - {"ties"} <= set(ARGUMENTS)
+    assert len(PUBLIC) > 150
+    assert len(RECORDS) > 10
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_arguments_have_their_type_and_default(name):
+    for argument, given in parameters(PUBLIC[name]).items():
+        if argument in ARGUMENTS and name not in RECORDS:  # whose fields have no defaults
+            kind, default = ARGUMENTS[argument]
+            assert is_kind(given.annotation, kind), argument
+            assert given.default == EXCEPT.get((name, argument), default), argument
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_argument_is_spelled_out_under_its_name(name):
+    call = PUBLIC[name]
+    found = parameters(call)
+    words = re.findall(r"`(\w+)`", PAGE[PAGE.index("These words are no arguments") :].split("\n\n")[0])
+    assert len(words) == 8
+    assert not set(words) & set(found)
+    assert ("sample_weight" in found) == (name == "sklearn.average_precision_score")
+    open_ended = {x for x, given in found.items() if given.kind is given.VAR_KEYWORD}
+    if inspect.isclass(call) and issubclass(call, torch_ap.metrics.base.RankingMetric):
+        assert open_ended <= {"kwargs"}
+    elif not name.startswith("AveragePrecision") and not name.startswith("classification.AveragePrecision"):
+        assert not open_ended
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_what_resamples_takes_the_same_four_by_keyword(name):
+    found = parameters(PUBLIC[name])
+    given = [x for x in found if x in RESAMPLING]
+    assert given in ([], RESAMPLING)
+    assert all(found[x].kind is inspect.Parameter.KEYWORD_ONLY for x in given)
+    assert not any("Resampling" in str(x.annotation) for x in found.values())
+    for argument in given:
+        assert argument in inspect.getdoc(PUBLIC[name])
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_convention_beside_its_four_keywords(name):
+    found = set(parameters(PUBLIC[name]))
+    if name.endswith("Convention"):
+        return
+    assert not found >= CONVENTION or "convention" in found
+    if "convention" in found:
+        assert len(found) > 8
+
+
+# -- results
+
+
+def of_page():
+    """What the page says of each record: (tensors, plain)."""
+    out = {}
+    for (name,), _, *kinds in table("| record | of |"):
+        cells = [set(cell) if isinstance(cell, list) else set() for cell in kinds]
+        inherited = [out["Comparison"][i] if "Comparison" in cell else set() for i, cell in enumerate(cells)]
+        out[name] = tuple(cell - {"Comparison"} | more for cell, more in zip(cells, inherited, strict=True))
+    return out
+
+
+def test_every_record_has_the_fields_of_the_page():
+    found = {path.removeprefix("inference."): kind for path, kind in RECORDS.items()}
+    assert set(found) == set(of_page())
+    for name, (tensors, plain) in of_page().items():
+        assert {x.name for x in fields(found[name]) if x.type is Tensor} == tensors, name
+        assert {x.name for x in fields(found[name]) if x.type is not Tensor} == plain, name
+
+
+def test_every_record_of_inference_is_a_result():
+    for module in map(importlib.import_module, INFERENCE_MODULES):
+        for name, value in members(module).items():
+            if inspect.isclass(value):
+                assert is_dataclass(value), name
+                assert issubclass(value, Result), name
+                assert value.__repr__ is Result.__repr__, name
+                assert value.__eq__ is Result.__eq__, name
+                assert value.__dataclass_params__.frozen, name
+
+
+def numbers_of(found):
+    """The tensors of a result, and of what its methods and properties give."""
+    if isinstance(found, Tensor):
+        return [found]
+    given = [getattr(found, x.name) for x in fields(found) if x.type is Tensor]
+    names = [x for x, value in inspect.getmembers(type(found)) if isinstance(value, property) and not x.startswith("_")]
+    values = [getattr(found, x) for x in names]
+    assert all(isinstance(x, Tensor | bool) for x in values), names
+    return [*given, *(x for x in values if isinstance(x, Tensor))]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("row", INFERENCE.values(), ids=INFERENCE)
+def test_results_are_records_of_float64_tensors(row, dtype):
+    drawn = {
+        name: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+        for name, x in row.batches(1)[0].items()
+    }
+    found = row.value(drawn)
+    assert isinstance(found, Tensor | Result)
+    assert {x.dtype for x in numbers_of(found)} <= {torch.float64, torch.int64}
+    if isinstance(found, Tensor):
+        return
+    plain = found.to_dict()
+    assert list(plain) == [x.name for x in fields(found)]
+    json.dumps(plain)
+    text = repr(found)
+    assert text.startswith(f"{type(found).__name__}(")
+    assert "tensor(" not in text
+    assert all(len(line) <= 120 for line in text.splitlines())
+    assert found == row.value(drawn) == found.to("cpu")
+
+
+def test_records_print_and_export_what_a_person_reads():
+    found = inference.Interval(torch.tensor(2 / 3), torch.tensor(0.5), 1.0, float("nan"), 0.95, "wald")
+    assert repr(found) == (
+        "Interval(estimate=0.6667, low=0.5, high=1, standard_error=nan, confidence_level=0.95, method='wald')"
+    )
+    assert found.to_dict()["low"] == 0.5
+    assert found.to_dict()["design"] == ""
+    many = inference.Interval(*torch.arange(32).reshape(4, 8) / 7, 0.95, "wald", reason="x" * 100)
+    assert "    estimate=[0, 0.1429, 0.2857, ..., 0.7143, 0.8571, 1],\n" in repr(many)
+    table = inference.PairwiseComparison(*torch.arange(16).reshape(4, 2, 2) / 3, "holm", reason="x" * 80)
+    assert "    difference=[[1.333, 1.667],\n                [2, 2.333]],\n" in repr(table)
+    assert found == inference.Interval(torch.tensor(2 / 3), torch.tensor(0.5), 1.0, float("nan"), 0.95, "wald")
+    assert found != inference.Interval(torch.tensor(2 / 3), torch.tensor(0.6), 1.0, float("nan"), 0.95, "wald")
+    with pytest.raises(AttributeError):
+        found.low = 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("row", INFERENCE.values(), ids=INFERENCE)
+def test_results_lie_on_the_device_of_the_input(row):
+    drawn = row.batches(1)[0]
+    moved = {name: x.cuda() if isinstance(x, Tensor) else x for name, x in drawn.items()}
+    if not any(isinstance(x, Tensor) for x in drawn.values()):
+        return
+    found = row.value(moved)
+    values = [found] if isinstance(found, Tensor) else [getattr(found, x) for x in found._tensors()]
+    assert {x.device.type for x in values} == {"cuda"}
+    assert {x.dtype for x in values} <= {torch.float64, torch.int64}
+
+
+def test_p_values_have_one_name():
+    names = {x.name for kind in RECORDS.values() for x in fields(kind)}
+    assert {x for x in names if x.startswith("p_") or x.endswith(("_p", "pvalue", "p_value", "p_values"))} == {
+        "p_value",
+        "adjusted_p_value",
+    }
+
+
+SWAPPED = {"preds_a": "preds_b", "preds_b": "preds_a", "values_a": "values_b", "values_b": "values_a"}
+
+
+@pytest.mark.parametrize("name", [x for x in INFERENCE if x.startswith("compare")])
+def test_a_difference_is_a_minus_b(name):
+    row = INFERENCE[name]
+    drawn = row.batches(1, seed=1)[0]
+    found = row.value(drawn)
+    if hasattr(found, "means"):
+        assert torch.equal(found.difference, found.means[:, None] - found.means)
+        return
+    assert found.difference == pytest.approx(float(found.value_a - found.value_b), abs=1e-12)
+    assert found.difference != 0, "else the sign is not seen"
+    back = row.value({SWAPPED.get(x, x): value for x, value in drawn.items()})
+    assert back.difference == pytest.approx(-float(found.difference), abs=1e-12)
+
+
+# -- resamples
+
+METHODS = {
+    "average_precision_interval": ("bootstrap-percentile", "bootstrap-bca", "bootstrap-logit"),
+    "average_precision_interval_classes": ("bootstrap-logit",),
+    "chance_test": ("permutation",),
+    "compare_decisions": ("randomization",),
+    "compare_queries": ("randomization",),
+    "compare_rankings": ("bootstrap", "permutation"),
+    "compare_several_rankings": ("tukey",),
+    "compare_systems": ("tukey",),
+    "mean_interval": ("bootstrap-bca",),
+    "precision_band": (None,),
+}
+
+
+def test_every_function_that_resamples_is_tested():
+    resampling = {name for name, row in INFERENCE.items() if "n_resamples" in parameters(row.call)}
+    assert resampling == set(METHODS)
+
+
+@pytest.mark.parametrize(("name", "method"), [(x, method) for x, methods in METHODS.items() for method in methods])
+def test_no_result_depends_on_the_batch(name, method):
+    row = INFERENCE[name]
+    drawn = {**row.batches(1, size=60)[0], **row.settings, **({"method": method} if method else {}), "n_resamples": 25}
+    wanted = row.call(**drawn)
+    for batch in (1, 7, 1000):
+        assert row.call(**drawn, batch=batch) == wanted
+    seeded = [row.call(**drawn, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1, 2)]
+    assert seeded[0] == wanted
+    assert any(x != wanted for x in seeded[1:])
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("argument", "value"), [("n_resamples", 1), ("generator", 3), ("batch", 0), ("progress", 1), ("n_resamples", 2.5)]
+)
+def test_bad_resampling_is_refused_by_name(name, argument, value):
+    row = INFERENCE[name]
+    drawn = {**row.batches(1)[0], **row.settings, argument: value}
+    with pytest.raises((ValueError, TypeError), match=f"`{argument}`"):
+        row.call(**drawn)
+
+
+def test_draws_of_a_device_do_not_depend_on_the_batch():
+    """A device's generator gives other numbers for other shapes: so blocks of one size are drawn."""
+    generator = torch.Generator().manual_seed(0)
+
+    def drawn(batch):
+        generator.manual_seed(0)
+        how = Resampling(23, batch=batch)
+        parts = how.drawn_on_device(
+            1 << 20, lambda count: (torch.rand(count, 2, generator=generator), torch.ones(count))
+        )
+        return [*parts]
+
+    wanted = torch.cat([x for x, _ in drawn(None)])
+    assert len(wanted) == 23
+    for batch in (1, 5, 8, 20, 100):
+        parts = drawn(batch)
+        assert torch.equal(torch.cat([x for x, _ in parts]), wanted)
+        assert [len(y) for _, y in parts] == [min(batch, 23 - start) for start in range(0, 23, batch)]
+
+
+# -- metrics
+
+
+@pytest.mark.parametrize("kind", sorted(METRIC_CLASSES, key=str))
+def test_methods_of_metrics_are_those_of_the_page(kind):
+    beside = {"design", "iou_type"}
+    for (method,), _, *takes in table("| method | gives |"):
+        wanted = takes[0] if takes and isinstance(takes[0], list) else []
+        if kind is torch_ap.AveragePrecision:  # makes one of the others
+            continue
+        found = [x for x in parameters(getattr(kind, method)) if x not in {"self", *beside}]
+        assert found == wanted or (method == "chance_level" and found == RESAMPLING)
+    assert not hasattr(kind, "baseline")
+
+
+@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
+def test_summaries_are_named_by_the_metric(row):
+    names = {x: name[0] for x_s, name in table("| metric | name |") for x in x_s}
+    metric = row.new()
+    for batch in row.batches(3):
+        metric.update(**batch)
+    name = names[type(metric).__name__]
+    assert type(metric).summary_name == name
+    try:
+        found = metric.summary(n_resamples=20)
+    except ValueError:
+        return  # what has no interval says so
+    keys = {x.removeprefix(name) for x in found}
+    ends = {re.sub(r"^_\d+", "", key) for key in keys}
+    assert ends - {"_chance"} == {"", "_low", "_high"}
+    assert {x.ndim for x in found.values()} == {0}
+    value = metric.compute()
+    assert {x.dtype for x in found.values()} == {(value["map"] if isinstance(value, dict) else value).dtype}
+
+
+# -- names and commands
+
+
+def test_no_public_name_is_of_the_words_that_went():
+    assert not {x for x in PUBLIC if re.search("baseline|Resampling|level_of", x)}
+    assert inspect.isfunction(inference.chance_level)
+    assert not hasattr(inference, "Resampling")
+
+
+@pytest.mark.parametrize("command", ["trec", "coco", "voc"])
+def test_commands_take_the_words_of_the_functions(command, capsys):
+    with pytest.raises(SystemExit):
+        main.main([command, "--help"])
+    text = capsys.readouterr().out
+    assert {"--confidence-level", "--n-resamples"} <= set(re.findall(r"--[a-z-]+", text))
+
+
+def test_a_wrong_name_would_be_found():
+    def wrong(preds, *, resampling=None, **settings):
+        pass
+
+    PUBLIC["wrong"] = wrong
+    try:
+        with pytest.raises(AssertionError):
+            test_every_argument_is_spelled_out_under_its_name("wrong")
+    finally:
+        del PUBLIC["wrong"]
+    assert FUNCTIONS

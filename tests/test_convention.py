@@ -1,0 +1,88 @@
+"""A convention given as one value is the keywords that it stands for, wherever it is taken."""
+
+import inspect
+
+import pytest
+import torch
+
+from tests.every_metric import FUNCTIONS, METRICS
+from tests.modes import same
+from torch_ap import Convention, functional
+
+LEVELS = torch.tensor([0.1, 0.55])
+GIVEN = [
+    {"top_k": 3, "denominator": "relevant", "ties": "expected"},
+    {"top_k": 2, "ties": "pessimistic"},
+    {"interpolation": "11-point", "ties": "grouped"},
+    {"interpolation": LEVELS, "ties": "optimistic"},
+    {"ties": "grouped"},
+]
+FIXED = {"top_k", "ties", "interpolation", "denominator", "aggregation"}
+ROWS = {
+    row.call.__name__: row
+    for row in (*METRICS.values(), *FUNCTIONS.values())
+    if "convention" in inspect.signature(row.call).parameters
+    and not row.settings.keys() & FIXED
+    and "weights" not in row.batches(1)[0]
+}
+SYSTEMS = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5]), torch.tensor([1, 0, 0, 1, 1])
+
+
+def value_of(row, **more):
+    """What a class or function says of one batch, in full."""
+    (batch,) = row.batches(1)
+    if not isinstance(row.call, type):
+        return row.call(**batch, **row.settings, **more)
+    metric = row.new(**more)
+    metric.update(**batch)
+    return metric.compute(), repr(metric)
+
+
+def test_all_that_compute_average_precision_take_a_convention():
+    wanted = {"AveragePrecision", *(f"{kind}AveragePrecision" for kind in ("Binary", "Multiclass", "Multilabel"))}
+    functions = {"average_precision", *(f"{x}_average_precision" for x in ("binary", "multiclass", "multilabel"))}
+    assert ROWS.keys() == wanted | functions | {"RetrievalMAP", "retrieval_average_precision"}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("words", GIVEN, ids=str)
+def test_a_convention_is_its_keywords(name, words):
+    same(value_of(ROWS[name], convention=Convention(**words)), value_of(ROWS[name], **words))
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        ("top_k", 3),
+        ("denominator", "found"),
+        ("interpolation", "11-point"),
+        ("interpolation", LEVELS),
+        ("ties", "optimistic"),
+    ],
+)
+def test_keywords_beside_a_convention_are_refused(name, keyword, value):
+    with pytest.raises(ValueError, match=f"`{keyword}` must not be given beside `convention`"):
+        value_of(ROWS[name], convention=Convention(), **{keyword: value})
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_no_convention_is_refused(name):
+    with pytest.raises(TypeError, match=r"`convention` must be a torch_ap\.Convention or None, got dict"):
+        value_of(ROWS[name], convention={"top_k": 3})
+
+
+def test_the_ties_of_a_convention_are_as_it_says_for_queries_too():
+    preds, target = torch.zeros(4), torch.tensor([1, 0, 0, 0])
+    assert functional.retrieval_average_precision(preds, target, convention=Convention()) == 0.25
+    expected = functional.retrieval_average_precision(preds, target)
+    assert float(expected) == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+
+
+def test_scikit_learn_takes_a_convention():
+    pytest.importorskip("sklearn")
+    from torch_ap.sklearn import average_precision_score
+
+    preds, target = (x.numpy() for x in SYSTEMS)
+    found = average_precision_score(target, preds, convention=Convention(top_k=2, denominator="relevant"))
+    assert found == average_precision_score(target, preds, top_k=2, denominator="relevant") == 1 / 3

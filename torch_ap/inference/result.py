@@ -1,0 +1,93 @@
+"""What every result of a statement of uncertainty has in common: its numbers are tensors, and it prints and exports."""
+
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from torch_ap.ranking import segments
+
+_DIGITS = 4
+_SHOWN = 6
+_WIDTH = 120
+
+R = TypeVar("R", bound="Result")
+
+
+class Result:
+    """Abstract: a frozen dataclass, ``@dataclass(frozen=True, eq=False, repr=False)``.
+
+    Fields declared as ``Tensor`` hold float64 tensors (float32 on devices without float64; counts are int64), 0-d
+    where there is one number, and may be given as floats and ints; sizes and settings are plain Python.
+    """
+
+    def __post_init__(self) -> None:
+        for name in self._tensors():
+            value = getattr(self, name)
+            value = value.detach() if isinstance(value, Tensor) else number(value)
+            value = segments.as_float64(value) if value.is_floating_point() else value.to(torch.int64)
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def _tensors(cls) -> list[str]:
+        return [field.name for field in fields(cls) if field.type is Tensor]  # type: ignore[arg-type]
+
+    def to(self: R, device: torch.device | str) -> R:
+        """The same result with its tensors on a device."""
+        lacks_float64 = torch.device(device).type == "mps"
+        moved = {}
+        for name in self._tensors():
+            value: Tensor = getattr(self, name)
+            narrow = lacks_float64 and value.is_floating_point()
+            moved[name] = (value.to(torch.float32) if narrow else value).to(device)
+        return replace(self, **moved)  # type: ignore[type-var]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python by name of the field: floats, lists of them, ints and strings."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all is the same, NaN being equal to NaN; by repr of the plain values, which has all digits."""
+        if not isinstance(other, Result):
+            return NotImplemented
+        return type(self) is type(other) and repr(self.to_dict()) == repr(other.to_dict())
+
+    __hash__ = None  # type: ignore[assignment] # as of other holders of tensors
+
+    def __repr__(self) -> str:
+        """Numbers to four digits; empty texts are left out."""
+        shown = {name: value for name, value in self.to_dict().items() if value != ""}
+        name = type(self).__name__
+        line = f"{name}({', '.join(f'{x}={_text(value)}' for x, value in shown.items())})"
+        if len(line) <= _WIDTH:
+            return line
+        lines = [f"    {x}={_text(value, len(x) + 6)},\n" for x, value in shown.items()]
+        return f"{name}(\n{''.join(lines)})"
+
+
+def number(value: float) -> Tensor:
+    """A number that was computed on the host: 0-d on CPU, float64 or, of an int, int64."""
+    return torch.tensor(value, dtype=torch.int64 if isinstance(value, int) else torch.float64)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, Tensor) else value
+
+
+def _text(value: Any, column: int = 0) -> str:
+    """A number to four digits, a list of them with its middle left out where it is long, or anything else's repr.
+
+    Args:
+        value: a field in plain Python.
+        column: where the rows of a table begin, each on a line; 0 for one line.
+    """
+    if isinstance(value, float):
+        return f"{value:.{_DIGITS}g}"
+    if not isinstance(value, list):
+        return repr(value)
+    texts = [_text(x) for x in value]
+    if len(texts) > _SHOWN:
+        texts[_SHOWN // 2 : -_SHOWN // 2] = ["..."]
+    rows = column and any(isinstance(x, list) for x in value)
+    return f"[{(',' + chr(10) + ' ' * column if rows else ', ').join(texts)}]"

@@ -1,0 +1,113 @@
+"""PASCAL VOC's mean average precision as a metric; the function of that name in ``torch_ap.functional`` computes it."""
+
+from types import MappingProxyType
+from typing import Any
+
+from torch import Tensor
+
+from torch_ap.inference.images.resampled_rankings import InterpolationRule
+from torch_ap.inputs.detections import Columns, Images
+from torch_ap.matching.matched import Matches
+from torch_ap.matching.voc import VocSettings, voc_settings_of
+from torch_ap.metrics import representation
+from torch_ap.metrics.images import DetectionMetric
+from torch_ap.ranking.hit_curve import HitCurve, between
+from torch_ap.rules import checks
+from torch_ap.rules.options import BoxFormat, VOCInterpolation
+
+
+class VOCMeanAveragePrecision(DetectionMetric):
+    """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
+
+    Args:
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iou_threshold: a number, or several.
+        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point".
+        inclusive_pixels: whether corners name pixels that they include, as in the devkit.
+        strict: whether an IoU must exceed the threshold.
+        class_metrics: whether the AP of each class is given too.
+        validate_args: whether the values of batches are checked.
+        kwargs: of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.detection import VOCMeanAveragePrecision
+        >>> metric = VOCMeanAveragePrecision(interpolation="11-point")
+        >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 3])}]
+        >>> metric.update(preds, [{"boxes": boxes[1:], "labels": torch.tensor([3])}])
+        >>> metric.compute()["map"]
+        tensor(0.5000)
+    """
+
+    _argument_names = MappingProxyType({"thresholds": "iou_threshold", "check_values": "validate_args"})
+    plot_legend_name: str = "Class"
+
+    def __init__(
+        self,
+        box_format: BoxFormat = "xyxy",
+        iou_threshold: float | list[float] = 0.5,
+        *,
+        interpolation: VOCInterpolation = "all-points",
+        inclusive_pixels: bool = True,
+        strict: bool = False,
+        class_metrics: bool = False,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        settings = voc_settings_of(
+            box_format=box_format,
+            iou_threshold=iou_threshold,
+            interpolation=interpolation,
+            inclusive_pixels=inclusive_pixels,
+            strict=strict,
+            validate_args=validate_args,
+        )
+        checks.boolean("class_metrics", class_metrics)
+        super().__init__(settings.inputs, **kwargs)
+        self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
+        self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
+        self._settings: VocSettings = settings
+
+    def update(self, preds: Images, target: Images) -> None:
+        """Add images, as :meth:`MeanAveragePrecision.update`; ``target`` may have ``difficult``.
+
+        Raises:
+            ValueError: for input that breaks a rule, naming image and key; the state is then as it was.
+        """
+        self._add(*self._inputs.validate(preds, target))
+
+    def compute(self) -> dict[str, Tensor]:
+        """``map`` of the images so far, and what else was asked for."""
+        columns = self._columns()
+        return self._settings.report(
+            columns,
+            self._dtype_of_result(columns["detection_scores"].dtype),
+            several=not isinstance(self.iou_threshold, int | float),
+            class_metrics=self.class_metrics,
+        )
+
+    def extra_repr(self) -> str:
+        """What is computed of what, for ``repr``."""
+        defaults = representation.defaults_of(type(self))
+        given = {"validate_args": self._settings.check_values}
+        shown = ("box_format", "iou_threshold", "interpolation")
+        return representation.settings_text(
+            defaults, lambda name: given[name] if name in given else getattr(self, name), shown
+        )
+
+    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
+        self._check_iou_type(iou_type)
+        return self._settings.match(columns)[1], self._settings.levels(columns["detection_scores"].device)
+
+    def hit_curve(self, iou_threshold: float | None = None) -> HitCurve:
+        """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
+        thresholds, place = self._settings.thresholds, 0
+        if iou_threshold is not None:
+            place = checks.place_among("iou_threshold", iou_threshold, thresholds)
+        with self._all_ranks():
+            curve = self._settings.curve(self._columns())[1]
+        if iou_threshold is None:
+            return curve
+        size = len(curve.m) // len(thresholds)
+        return between(curve, place * size, (place + 1) * size)
