@@ -18,12 +18,14 @@ RetrievalMRR                   mean reciprocal rank of the first relevant item
 MeanAveragePrecision           COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
 Convention                     which average precision is meant, as one value
+classification                 the metrics of classifiers, the first four above
+retrieval                      the metrics over queries, those named Retrieval...
+detection                      the metrics of object detectors
 functional                     the same, and more, as functions of tensors
 inference                      chance level, intervals, comparisons
 =============================  =====================================================================
 
-``torch_ap.classification``, ``torch_ap.retrieval`` and ``torch_ap.detection`` have the metrics by subject. Beside them:
-``torch_ap.files`` (TREC, COCO, VOC, YOLO), ``torch_ap.sklearn`` (a scorer) and the command ``torch-ap``.
+Beside them: ``torch_ap.files`` (TREC, COCO, VOC, YOLO), ``torch_ap.sklearn`` (a scorer) and the command ``torch-ap``.
 
 Everything here is imported when it is first asked for, so that ``torch-ap --help`` need not wait for torch.
 """

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from torch import Generator, Tensor
@@ -19,8 +18,7 @@ from torch_ap.inputs.classification import Batch, counted
 from torch_ap.metrics.uncertainty import Sample, UncertainMetric
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
-
-Design = Literal["iid", "stratified"]
+from torch_ap.rules.options import Design
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,12 @@ from torch import Tensor
 from torch_ap.evaluation.average_precision import APSettings, raise_broken, warn_of_logits
 from torch_ap.inputs.classification import NAN_SCORE, Batch, counted
 from torch_ap.metrics import representation
-from torch_ap.metrics.item_sample import Design, ItemSample, UncertainItems
+from torch_ap.metrics.item_sample import ItemSample, UncertainItems
 from torch_ap.metrics.representation import setting
 from torch_ap.metrics.states import Form
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+from torch_ap.rules.options import Design
 from torch_ap.runtime import memory
 
 

@@ -26,3 +26,4 @@ NumRelevant: TypeAlias = Tensor | dict[int, int] | int | None
 BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
 IoUType: TypeAlias = Literal["bbox", "segm", "precomputed"]
 VOCInterpolation: TypeAlias = Literal["11-point", "11-point-arange", "all-points", "101-point"]
+Design: TypeAlias = Literal["iid", "stratified"]
