@@ -1,1 +1,1 @@
-"""Speed and memory as ratios to peers, measured in one run: ``python -m benchmarks.<name>``."""
+"""Speed and memory beside those of peers, measured in one run: ``python -m benchmarks.<name>``."""

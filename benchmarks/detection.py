@@ -3,8 +3,8 @@
     python -m benchmarks.detection
 
 prints Markdown tables; a peer's figure is its CPU time, memory or sync time as a multiple of ours, in the same run.
-All contenders start from what they take without conversion: arrays here, dicts of annotations in pycocotools and
-faster-coco-eval (loading them is not counted), lists of dicts in the two metrics.
+Each contender starts from the input that it takes without conversion: arrays here, dicts of annotations for pycocotools
+and faster-coco-eval (loading them is not counted), lists of dicts for the two metrics.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ def peer(name: str, scenes: Scenes, limits: list[int] | None = None) -> Callable
                 settings.params.maxDets = limits
             settings.evaluate()
             settings.accumulate()
-            if limits is None:  # its summary knows one set of limits only
+            if limits is None:  # its summary knows only one set of limits
                 settings.summarize()
 
     return run
@@ -88,7 +88,7 @@ def as_annotations(scenes: Scenes) -> tuple[dict[str, Any], list[dict[str, Any]]
 
 
 def torchmetrics_map(backend: Any) -> Any:
-    """Torchmetrics' metric; None where it cannot be made here."""
+    """Torchmetrics' metric; None where it does not run on this machine."""
     try:
         from torchmetrics.detection import MeanAveragePrecision as Theirs
 
@@ -112,7 +112,7 @@ def epoch(metric: Any, scenes: Scenes) -> Callable[[], None]:
 
 
 def functions(sets: Sequence[tuple[str, Scenes, list[int] | None]], rounds: int, endless: Sequence[str]) -> None:
-    """CPU seconds from loaded images to numbers; pycocotools runs once, and not where it would run for an hour."""
+    """CPU seconds from loaded images to numbers; pycocotools runs once, and not where it would take an hour."""
     names = [*PEERS, "ours with class_metrics"]
     print("\n### From images in memory to the numbers, CPU seconds\n\n" + head("images", names))
     for what, scenes, limits in sets:
@@ -141,7 +141,7 @@ def metrics(sets: Sequence[tuple[str, Scenes]]) -> None:
 
 
 def memory(images: int) -> None:
-    """Peak memory above what the images take, each contender in a process of its own."""
+    """Peak memory beyond that of the images, each contender in a process of its own."""
     print(f"\n### Peak memory on {images:,} images, MB\n\n| | MB | multiple of ours |\n|---|---|---|")
     context = multiprocessing.get_context("spawn")
     base = 0.0
@@ -153,13 +153,13 @@ def memory(images: int) -> None:
 
 
 def _peak(name: str, images: int) -> float:
-    """Highest resident memory of a run above that before it, in MB."""
+    """Highest resident memory of a run beyond that before it, in MB."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     scenes = like_coco(images)
     if name == "torch_ap":
         run: Callable[[], None] = partial(ours, scenes)
-        ours(like_coco(10))  # what any first call loads
+        ours(like_coco(10))  # loads what any first call loads
     elif name in PEERS:
         run = peer(name, scenes)
     else:
@@ -168,7 +168,7 @@ def _peak(name: str, images: int) -> float:
             return 0.0
         run = epoch(theirs, scenes)
     status, clear = pathlib.Path("/proc/self/status"), pathlib.Path("/proc/self/clear_refs")
-    clear.write_text("5")  # the high-water mark starts anew
+    clear.write_text("5")  # resets the high-water mark
     before = _status(status, "VmRSS")
     run()
     return (_status(status, "VmHWM") - before) / 1024
@@ -179,7 +179,7 @@ def _status(path: pathlib.Path, key: str) -> int:
 
 
 def sync(images: int) -> None:
-    """Seconds of a sync of two ranks with so many images each."""
+    """Seconds of a sync of two ranks with ``images`` images each."""
     print(f"\n### Sync of {images} images on each of 2 ranks\n\n" + head("ranks", ["torchmetrics"]))
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
@@ -220,7 +220,7 @@ def main() -> None:
     """Print all tables."""
     options = parser(__doc__ or "").parse_args()
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)  # the peers have one, and CPU seconds are counted
+    torch.set_num_threads(1)  # the peers use one thread, and CPU seconds are counted
     print(machine("torch", "torchmetrics", "pycocotools", "faster-coco-eval", "numpy"))
     small = [("50", like_coco(50), None), ("500", like_coco(500), None)]
     large = [

@@ -28,7 +28,7 @@ class Scenes:
 
 
 def like_coco(images: int = 5000, classes: int = 80, seed: int = 0, *, most: int = 100) -> Scenes:
-    """About 7 ground truths (1% crowds) and 74 detections an image, in clumps of few classes and places."""
+    """About 7 ground truths (1% crowds) and 74 detections per image, in clumps of few classes and places."""
     r = np.random.default_rng(seed)
     rates = 1 / np.arange(1, classes + 1) ** 1.2
     rates[0] = 0
@@ -38,7 +38,7 @@ def like_coco(images: int = 5000, classes: int = 80, seed: int = 0, *, most: int
     image = np.repeat(np.arange(images), many)
     total, first = len(image), np.repeat(np.cumsum(many) - many, many)
     label = r.choice(classes, total, p=rates)
-    # an object is often of the class, and near the place, of an earlier one of its image
+    # an object often has the class of an earlier one of its image, and lies near it
     earlier = first + (r.random(total) * (np.arange(total) - first)).astype(int)
     label = np.where(r.random(total) < 0.6, label[earlier], label)
     side, aspect = np.exp(r.normal(np.log(48), 1.05, total)).clip(4, 440), np.exp(r.normal(0, 0.35, total))
@@ -68,7 +68,7 @@ def _detections(
     images: int,
     most: int,
 ) -> dict[str, Tensor]:
-    """Jittered copies of most ground truths, several of many, and 60 false positives an image."""
+    """Jittered copies of most ground truths, several of many, and 60 false positives per image."""
     classes = len(rates)
     copies = np.where(r.random(len(label)) < 0.86, 1 + r.poisson(1.5, len(label)), 0)
     source = np.repeat(np.arange(len(label)), copies)
@@ -83,7 +83,7 @@ def _detections(
     side, aspect = np.exp(r.normal(np.log(50), 1.1, len(place))).clip(3, 440), np.exp(r.normal(0, 0.4, len(place)))
     size = np.stack([(side * aspect).clip(2, WIDTH), (side / aspect).clip(2, HEIGHT)], 1)
     wrong = np.concatenate([r.random((len(place), 2)) * ([WIDTH, HEIGHT] - size), size], 1)
-    # half of them carry a class that their image has
+    # half of them have a class that occurs in their image
     present = np.searchsorted(image, place, "left"), np.searchsorted(image, place, "right")
     pick = np.minimum((present[0] + r.random(len(place)) * (present[1] - present[0])).astype(int), len(label) - 1)
     other = r.choice(classes, len(place), p=0.5 * rates + 0.5 / classes)

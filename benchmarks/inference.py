@@ -1,4 +1,4 @@
-"""What uncertainty costs: intervals against the AP itself, bootstrap against a loop of scikit-learn.
+"""What uncertainty costs: intervals beside the AP itself, the bootstrap beside a loop over scikit-learn.
 
     python -m benchmarks.inference
 
@@ -25,13 +25,13 @@ _LOOPS = 20
 
 
 def scores(size: int, rate: float) -> tuple[Tensor, Tensor]:
-    """Normal scores, hits two deviations higher."""
+    """Normal scores, those of hits two standard deviations higher."""
     target = torch.rand(size) < rate
     return torch.randn(size) + 2 * target, target.long()
 
 
 def intervals(sizes: list[int], rounds: int) -> None:
-    """The interval, which holds the AP, as a multiple of the AP alone."""
+    """The time of the interval, the AP included, as a multiple of that of the AP alone."""
     names = ["influence interval", "jackknife interval"]
     print("\n### Interval of one ranking, as a multiple of its AP\n\n" + head("N, positives", names))
     for rate in (0.02, 0.5):
@@ -59,7 +59,7 @@ def macro(rounds: int, items: int) -> None:
 
 
 def bootstraps(size: int, rounds: int) -> None:
-    """1,000 stratified replicates; the peer runs a few and is scaled."""
+    """1,000 stratified replicates; the peer runs a few, and its time is scaled up."""
     print(f"\n### 1,000 stratified bootstrap replicates of AP, N = {size:,}\n")
     print("| positives | torch_ap, s | scikit-learn loop |\n|---|---|---|")
     for rate in (0.02, 0.5):
@@ -74,7 +74,7 @@ def bootstraps(size: int, rounds: int) -> None:
 
 
 def scikit_learn_loop(preds: Tensor, target: Tensor) -> list[float]:
-    """A few replicates as one writes them by hand."""
+    """A few replicates, as one would write them by hand."""
     rng = np.random.default_rng(0)
     x, y = preds.numpy(), target.numpy()
     hits, misses = np.flatnonzero(y), np.flatnonzero(1 - y)

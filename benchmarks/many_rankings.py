@@ -1,8 +1,8 @@
-"""MAP of many queries, and the reading of a long run file, against the peers, in one run.
+"""MAP of many queries, and reading a long run file, beside the peers in one run.
 
     python -m benchmarks.many_rankings [--skip NAME ...] [--lines N]
 
-Each figure is the least of a few times; each ratio is a peer's time over ours for the same layout, values compared.
+Each figure is the least of a few times; each ratio is a peer's time over ours for the same layout; values are compared.
 Peers that are not installed are left out: torchmetrics, pytrec_eval, ranx, scikit-learn.
 """
 
@@ -28,7 +28,7 @@ PEERS = ("torchmetrics", "pytrec_eval", "ranx", "sklearn")
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The least time of several."""
+    """The least of several times."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -56,7 +56,7 @@ def function_map(preds: Tensor, target: Tensor, indexes: Tensor | None = None) -
 
 
 def pytrec_eval_map(preds: Tensor, target: Tensor) -> Callable[[], float]:
-    """With its dicts made beforehand."""
+    """pytrec_eval, with its dicts made beforehand."""
     import pytrec_eval
 
     docs = [f"d{place}" for place in range(preds.shape[1])]
@@ -67,7 +67,7 @@ def pytrec_eval_map(preds: Tensor, target: Tensor) -> Callable[[], float]:
 
 
 def ranx_map(preds: Tensor, target: Tensor) -> Callable[[], float]:
-    """From arrays, its kernel warm; the run's sort is part of the work."""
+    """ranx from arrays, compiled beforehand; sorting the run is part of the work."""
     from ranx.metrics import average_precision
 
     scores, relevant = preds.double().numpy(), target.numpy()
@@ -128,7 +128,7 @@ def peer_runs(
 
 
 def compare_readers(lines: int, peers: list[str]) -> None:
-    """A run file of 1,000 documents a query."""
+    """A run file of 1,000 documents per query."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.txt"
         generator = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Average precision of classifiers: compute, update, forward, state and accuracy against the peers.
+"""Average precision of classifiers: compute, update, forward, state and accuracy beside the peers.
 
     python -m benchmarks.one_ranking
 
@@ -26,7 +26,7 @@ PEERS = ["torchmetrics", "scikit-learn", "torcheval"]
 
 
 def scores(shape: tuple[int, ...], rate: float) -> tuple[Tensor, Tensor]:
-    """Probabilities that know something of the target."""
+    """Probabilities that depend on the target."""
     target = torch.rand(shape) < rate
     return torch.sigmoid(torch.randn(shape) - 2 + 2 * target), target.long()
 
@@ -53,7 +53,7 @@ def one_ranking(sizes: list[int], rounds: int) -> None:
 
 def many_columns(columns: list[int], rounds: int) -> None:
     """Compute on columns."""
-    print("\n### 50,000 items, one ranking a column\n\n" + head("task, columns", PEERS))
+    print("\n### 50,000 items, one ranking per column\n\n" + head("task, columns", PEERS))
     for width in columns:
         preds, target = scores((50_000, width), 0.02)
         classes = torch.randint(width, (50_000,))
@@ -73,7 +73,7 @@ def many_columns(columns: list[int], rounds: int) -> None:
 
 
 def updates(rounds: int) -> None:
-    """One call of ``update``, values checked; torchmetrics with its checks and without."""
+    """One call of ``update`` with checks; torchmetrics with its checks and without."""
     names = ["torchmetrics, unchecked", "torchmetrics, checked"]
     print("\n### One update\n\n" + head("metric, batch", names))
     for size in (256, 8192):
@@ -96,7 +96,7 @@ def updates(rounds: int) -> None:
 
 
 def repeated(metric: Any, *args: Tensor) -> Callable[[], None]:
-    """100 updates; the lists held are emptied after each hundred, or where batches are large after each ten."""
+    """100 updates; the lists are emptied after every hundred, or every ten where batches are large."""
     row = 10 if args[0].numel() > 1 << 14 else 100
 
     def run() -> None:
@@ -111,7 +111,7 @@ def repeated(metric: Any, *args: Tensor) -> Callable[[], None]:
 
 
 def forwards(steps: int) -> None:
-    """``forward`` over an epoch, which gives every batch's value and keeps the state."""
+    """``forward`` over an epoch, which returns the value of each batch and keeps the state."""
     names = ["torchmetrics", "torch_ap's update"]
     print(f"\n### {steps:,} steps of forward, batches of 4,096\n\n" + head("metric", names))
     batch = scores((4096,), 0.1)
@@ -132,8 +132,8 @@ def forwards(steps: int) -> None:
 
 
 def state() -> None:
-    """Bytes held for a sample."""
-    print("\n### State, bytes a sample\n\n| scores | torch_ap | torchmetrics |\n|---|---|---|")
+    """Bytes of state per sample."""
+    print("\n### State, bytes per sample\n\n| scores | torch_ap | torchmetrics |\n|---|---|---|")
     preds, target = scores((10_000,), 0.1)
     for dtype in (torch.float32, torch.float16, torch.float64):
         held = []

@@ -1,10 +1,10 @@
-"""What a call costs on small inputs, ours against torchmetrics: functions, one query, and a metric's life.
+"""What a call costs on small inputs, ours and torchmetrics': functions, one query, and the steps of a metric.
 
     python -m benchmarks.small_inputs [--device cuda] [--only WORD]
 
-prints Markdown tables: microseconds a call, and torchmetrics' time as a multiple of ours. Each figure is the least of
-many turns, which other work on the machine disturbs the least. torchmetrics' functions are called as they come: with
-their checks where they have any. Tied scores are ordered as they come by torchmetrics, and count by their mean here.
+prints Markdown tables: microseconds per call, and torchmetrics' time as a multiple of ours. Each figure is the least of
+many turns, which other work on the machine disturbs the least. torchmetrics' functions are called with their default
+checks. torchmetrics ranks tied scores in the order of the input; here they count with the mean over their orders.
 """
 
 import gc
@@ -44,7 +44,7 @@ CLASSES_OF_QUERIES = ("MAP", "Precision", "Recall", "FallOut", "HitRate", "MRR",
 
 
 def batch(size: int, device: str, columns: int | None = None) -> tuple[Tensor, Tensor]:
-    """Probabilities that know something of the target, one in five positive, one at least."""
+    """Probabilities that depend on the target; one in five is positive, at least one."""
     target = torch.rand((size, columns) if columns else size) < 0.2
     target[0] = True
     return torch.sigmoid(torch.randn(target.shape) + 2 * target).to(device), target.long().to(device)
@@ -72,7 +72,7 @@ def functions(size: int, device: str) -> list[Row]:
 
 
 def one_query(size: int, device: str, *, tied: bool = False) -> list[Row]:
-    """The functions of retrieval, which torchmetrics has for one query only; if tied, of 21 scores at most."""
+    """The functions of retrieval, which torchmetrics has only for one query; tied: at most 21 different scores."""
     preds, target = batch(size, device)
     if tied:
         preds = (preds * 20).round() / 20
@@ -88,7 +88,7 @@ def one_query(size: int, device: str, *, tied: bool = False) -> list[Row]:
 
 
 def metrics(size: int, device: str) -> list[Row]:
-    """Update with checks against theirs without, then compute and forward as they come."""
+    """Update with checks against theirs without, then compute and forward with default settings."""
     preds, target = batch(size, device)
     wide, labels = batch(size, device, CLASSES)
     classes = torch.arange(size, device=device) % CLASSES
@@ -107,7 +107,7 @@ def metrics(size: int, device: str) -> list[Row]:
 
 
 def collections(size: int, device: str) -> list[Row]:
-    """A ``MetricCollection`` of what both libraries have."""
+    """A ``MetricCollection`` of metrics that both libraries have."""
     preds, target = batch(size, device)
     made = []
     for where in (torch_ap, torchmetrics.classification):
@@ -121,7 +121,7 @@ def collections(size: int, device: str) -> list[Row]:
 
 
 def queries(size: int, device: str, number: int) -> list[Row]:
-    """The metrics of retrieval on a few queries of so many items."""
+    """The metrics of retrieval on a few queries of ``size`` items."""
     preds, target = batch(size * number, device)
     target[::size] = 1
     indexes = torch.arange(number, device=device).repeat_interleave(size)
@@ -155,7 +155,7 @@ def forwards(metric: Any, args: tuple[Tensor, ...]) -> Call:
 
 
 def emptied(metric: Any, step: Call, every: int = 20) -> Call:
-    """The step; after so many of them the metric is reset, since theirs copies all that is held in each ``forward``."""
+    """The step; the metric is reset now and then, since each ``forward`` of theirs copies the whole state."""
     count = 0
 
     def run() -> None:
@@ -169,7 +169,7 @@ def emptied(metric: Any, step: Call, every: int = 20) -> Call:
 
 
 def computes(metric: Any, args: tuple[Tensor, ...]) -> Call:
-    """What the first ``compute`` after an update costs, which keeps nothing from the one before."""
+    """The first ``compute`` after an update, which reuses nothing from the one before."""
     metric.update(*args)
     parts = list(metric.values()) if isinstance(metric, torchmetrics.MetricCollection) else [metric]
 
@@ -183,14 +183,14 @@ def computes(metric: Any, args: tuple[Tensor, ...]) -> Call:
 
 
 def forget() -> None:
-    """Empty what our metrics keep of rankings that were made before."""
+    """Empty the rankings that our metrics have cached."""
     from torch_ap.metrics import memoize
 
     memoize._latest.clear()
 
 
 def loop(call: Call, times: int, device: str) -> Call:
-    """The call so many times, to its end."""
+    """The call several times, until the device has finished."""
 
     def run() -> None:
         for _ in range(times):
@@ -202,7 +202,7 @@ def loop(call: Call, times: int, device: str) -> Call:
 
 
 def compare(rows: list[Row], calls: int, rounds: int, device: str, only: str) -> list[tuple[str, float, float]]:
-    """Seconds a call of each pair, the least of the rounds."""
+    """Seconds per call of each pair, the least of the rounds."""
     found = []
     for name, ours, theirs in rows:
         if only in name:
@@ -212,7 +212,7 @@ def compare(rows: list[Row], calls: int, rounds: int, device: str, only: str) ->
 
 
 def by_turns(ours: Call, theirs: Call, rounds: int) -> list[float]:
-    """The least seconds of each, by turns, after one that does not count; no garbage is collected in between."""
+    """The least seconds of each, by turns, after one that does not count; garbage is not collected in between."""
     gc.collect()
     seconds: list[list[float]] = [[], []]
     for _ in range(rounds + 1):
@@ -224,7 +224,7 @@ def by_turns(ours: Call, theirs: Call, rounds: int) -> list[float]:
 
 
 def table(title: str, heads: list[str], columns: list[list[tuple[str, float, float]]]) -> None:
-    """A row a call and two columns a size: our microseconds, and theirs over ours."""
+    """One row per call and two columns per size: our microseconds, and theirs over ours."""
     if not columns[0]:
         return
     print(f"\n### {title}\n\n| | " + " | ".join(f"{head}, µs | torchmetrics" for head in heads) + " |")
@@ -238,7 +238,7 @@ def main() -> None:
     """Print all tables."""
     options = parser(__doc__ or "")
     options.add_argument("--device", default="cpu", help="where the tensors lie (default cpu)")
-    options.add_argument("--only", default="", help="a word that the name of a row must hold")
+    options.add_argument("--only", default="", help="only rows whose name contains this word")
     options.add_argument("--calls", type=int, default=10, help="calls timed together (default 10)")
     options.set_defaults(rounds=40)
     args = options.parse_args()

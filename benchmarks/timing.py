@@ -1,4 +1,4 @@
-"""Timing by turns: every contender once, then again, so that a drifting machine slows all of them alike."""
+"""Timing by turns: every contender once, then again, so that a drifting machine slows all of them equally."""
 
 import argparse
 import gc
@@ -33,7 +33,7 @@ def by_turns(
 def once(
     contenders: Mapping[str, Callable[[], Any]], clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
-    """Seconds of one run each, for what is too slow to repeat."""
+    """Seconds of one run each, where repeating would take too long."""
     return by_turns(contenders, 0, clock)
 
 
@@ -45,7 +45,7 @@ def row(what: str, seconds: Mapping[str, float], names: Sequence[str]) -> str:
 
 
 def head(first: str, names: Sequence[str]) -> str:
-    """The head of a table of :func:`row` rows."""
+    """The head of a table whose rows are from :func:`row`."""
     return f"| {first} | torch_ap, ms | " + " | ".join(names) + " |\n" + "|---" * (2 + len(names)) + "|"
 
 
@@ -55,7 +55,7 @@ def in_ms(seconds: float) -> str:
 
 
 def machine(*packages: str) -> str:
-    """What the figures were measured on."""
+    """The machine and the versions of the figures."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
         model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))

@@ -2,7 +2,7 @@
 
 Real data: scikit-learn's digits, "is it an 8?", by every third pixel. Both models see the same images, so their
 difference is known better than either value: the intervals may overlap and the difference still be clear. The figures
-come as text and as a picture, compare_models.png.
+are printed and drawn, as compare_models.png.
 
 Run: python examples/compare_models.py
 """

@@ -1,6 +1,6 @@
-"""Evaluate a detector after each epoch: COCO's and VOC's mean AP, a table a class, and a picture of the curves.
+"""Evaluate a detector after each epoch: COCO's and VOC's mean AP, a table by class, and a picture of the curves.
 
-The scenes are generated, and the "detector" knows the truth but for a jitter that training takes away; put your own in
+The scenes are generated, and the "detector" knows the truth up to a jitter that shrinks in training; put your own in
 its place. The metrics are attributes of the module, as Lightning wants them: there, call `update` in `validation_step`
 and log in `on_validation_epoch_end`.
 
@@ -29,7 +29,7 @@ def scenes(images: int, generator: torch.Generator) -> Images:
 
 
 class Detector(nn.Module):
-    """Sees each object through a jitter, invents some more, and brings its metrics along."""
+    """Sees each object with a jitter, invents some more, and has the metrics as attributes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ def texts(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 class Retriever(nn.Module):
-    """A document and a query are the mean of their words' vectors; the score is their inner product."""
+    """Documents and queries are the means of their words' vectors; the score is the inner product."""
 
     def __init__(self, vocabulary: int, width: int = 32) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ def train_epoch(
 
 @torch.no_grad()
 def validate(model: Retriever, metrics: MetricCollection, data: tuple[Tensor, ...]) -> dict[str, Tensor]:
-    """A row a query, in batches of queries; all measures share one state and one sort."""
+    """One row per query, in batches of queries; all measures share one state and one sort."""
     documents, document_topics, queries, query_topics = data
     metrics.reset()
     for places in torch.arange(len(queries)).split(64):  # type: ignore[no-untyped-call]
@@ -73,7 +73,7 @@ def validate(model: Retriever, metrics: MetricCollection, data: tuple[Tensor, ..
 
 
 def main() -> float:
-    """Train, print each epoch's measures and the worst queries of the last; the last MAP."""
+    """Train, print the measures of each epoch and the worst queries of the last; return the last MAP."""
     generator = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
     documents, document_topics, queries, query_topics = texts(generator)

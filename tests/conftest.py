@@ -36,7 +36,7 @@ def accelerator(request):
 
 @pytest.fixture(autouse=True)
 def _threads_whatever_the_machine(monkeypatch):
-    """Large inputs are shared among threads on a machine with one processor, too."""
+    """Large inputs are shared among threads even on a machine with one processor."""
     from torch_ap.ranking import order
 
     monkeypatch.setattr(order, "workers", lambda size: 2 if size >= order._THREADING_PAYS else 1)

@@ -261,7 +261,7 @@ _Generator = torch.Generator
 
 
 class Generator(_Generator, metaclass=_AnyGenerator):
-    """A generator that says it lies on the device; its numbers are the host's."""
+    """A generator that claims to be on the device; its numbers are the host's."""
 
     def __new__(cls, device="cpu"):
         out = super().__new__(cls, "cpu")
@@ -275,7 +275,7 @@ class Generator(_Generator, metaclass=_AnyGenerator):
 
 @contextlib.contextmanager
 def device():
-    """A CUDA device while it lasts; gives its :class:`Waits`."""
+    """A CUDA device inside the ``with``; yields its :class:`Waits`."""
     waits = Waits()
     cuda = {
         "_lazy_init": lambda: None,

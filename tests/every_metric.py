@@ -186,7 +186,7 @@ def images_of_own_iou(size, generator):
 
 
 def inner_product(preds, target, iscrowd):
-    """A similarity of one's own; a crowd counts as any other."""
+    """A user's own similarity; a crowd counts like any other ground truth."""
     return (preds * target).sum(1) / (1 + preds.norm(dim=1) * target.norm(dim=1)) * torch.ones_like(iscrowd)
 
 

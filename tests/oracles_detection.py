@@ -100,9 +100,9 @@ def pycocotools_eval(preds, target, *, kind="bbox", thresholds=None, levels=None
 
 
 def voc_ap(preds, target, label, threshold, *, pixel, strict, eleven):
-    """AP of one class as the VOC devkit computes it, one detection after the other; NaN without ground truths.
+    """AP of one class as the VOC devkit computes it, one detection after another; NaN without ground truths.
 
-    Boxes are xyxy; ``difficult`` ones neither count nor punish.
+    Boxes are xyxy; ``difficult`` ones are neither hits nor misses.
     """
     truths = [
         (image, box.tolist(), bool(hard))

@@ -1,4 +1,4 @@
-"""Slow and obvious: average precision from its definition, in exact fractions, and what brute force makes of it."""
+"""Slow and obvious: average precision from its definition, in exact fractions, and by brute force what follows."""
 
 from fractions import Fraction
 from itertools import combinations, product
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def grouped(scores, target):
-    """AP with one threshold a distinct score, as a Fraction."""
+    """AP with one threshold per distinct score, as a Fraction."""
     m = sum(target)
     total = Fraction(0)
     for s, y in zip(scores, target, strict=True):
@@ -18,7 +18,7 @@ def grouped(scores, target):
 
 
 def weighted(scores, target, weights):
-    """AP of items that occur so many times each."""
+    """AP of items that occur several times each."""
     repeated = [(s, y) for s, y, w in zip(scores, target, weights, strict=True) for _ in range(int(w))]
     return grouped([s for s, _ in repeated], [y for _, y in repeated])
 

@@ -21,7 +21,7 @@ def moved(drawn, device="cuda"):
 
 
 def close(found, expected):
-    """Equal but for the order in which a device sums."""
+    """Equal up to the order in which a device sums."""
     if isinstance(expected, torch.Tensor):
         torch.testing.assert_close(found.cpu(), expected, equal_nan=True)
     elif isinstance(expected, dict):

@@ -52,7 +52,7 @@ def test_expected_ties_at_k_over_found_is_a_mean_of_ratios():
 
 @pytest.mark.parametrize(("items", "hits"), [(10**6, 4 * 10**5), (10**9, 1000), (10**12, 4 * 10**11)])
 def test_expected_ties_at_k_over_found_in_huge_groups(items, hits):
-    """In a group that large the first k places are drawn independently, but for corrections of order 1 / items."""
+    """In a group that large the first k places are drawn independently, up to corrections of order 1 / items."""
     k, pi = 10, Fraction(hits, items)
     curve = from_bins(torch.tensor([[hits]]), torch.tensor([[items]]))
     value = average_precision(curve, ties="expected", top_k=k, denominator="found").item()
@@ -67,7 +67,7 @@ def test_expected_ties_at_k_over_found_in_huge_groups(items, hits):
             )
         return ways
 
-    # x hits among k places: with all orders alike likely, the mean of h(t) / t at a hit is [1 + c (t - 1)] / t
+    # x hits among k places: with all orders equally likely, the mean of h(t) / t at a hit is [1 + c (t - 1)] / t
     def mean_precision(x):
         c = Fraction(x - 1, k - 1)
         return sum((1 + c * (t - 1)) / t for t in range(1, k + 1)) / k
@@ -78,7 +78,7 @@ def test_expected_ties_at_k_over_found_in_huge_groups(items, hits):
 
 
 def test_grouped_is_not_between_pessimistic_and_optimistic():
-    """McSherry and Najork's bounds hold for orders of the items, and grouped is no order."""
+    """McSherry and Najork's bounds hold for orders of the items, and grouped is not an order."""
     scores, relevant = [2.0, 2.0, 2.0, 1.0, 1.0], [0, 0, 0, 1, 1]
     assert agree(ap(scores, relevant), oracles.Fraction(2, 5))
     assert agree(ap(scores, relevant, ties="optimistic"), oracles.Fraction(13, 40))

@@ -20,7 +20,7 @@ OLD_TORCHMETRICS = torchmetrics.__version__ < "1.8"  # it gave 0 for 0 / 0 at th
 
 
 def sample(n, columns, generator, steps=None):
-    """Probabilities that say something about the target; ``steps`` makes ties."""
+    """Probabilities that depend on the target; ``steps`` makes ties."""
     shape = (n, columns) if columns else (n,)
     target = (torch.rand(shape, generator=generator) < 0.3).long()
     target[0] = 1
@@ -365,7 +365,7 @@ def test_meta_device_is_another_device():
 
 
 class TestCorners:
-    """Inputs that went wrong once, or would where a step is done in another order."""
+    """Inputs that once gave wrong values, or would if a step were done in another order."""
 
     def test_normalized_scores_are_checked_after_normalization(self):
         preds, target = torch.tensor([[torch.inf, 0.0, 0.0], [0.1, 0.2, 0.3]]), torch.tensor([0, 1])

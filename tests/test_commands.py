@@ -75,7 +75,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(trec):
 
 def test_what_libraries_say_to_programmers_is_not_noted(monkeypatch, capsys):
     class Both(UserWarning, DeprecationWarning):
-        """As pyparsing has it, which matplotlib and with it torchmetrics import."""
+        """As in pyparsing, which matplotlib and with it torchmetrics import."""
 
     def run(_):
         warnings.warn("of a library", Both, stacklevel=2)
@@ -354,7 +354,7 @@ def test_text_truths_beside_xml_are_said_to_be_left_out(voc, capsys):
 
 
 def test_boxes_in_fractions_have_no_pixels_to_include(voc, capsys):
-    """Sizes of x2 - x1 + 1 would make all boxes of an image alike."""
+    """Sizes of x2 - x1 + 1 would make all boxes of an image equal."""
     folder = voc(scale=1 / 600)
     found, said = value(capsys, folder / "text", folder / "found")
     assert found is None

@@ -135,7 +135,7 @@ def test_many_items_are_drawn():
 
 
 def test_size():
-    """Of two systems that are alike 5% are told apart, or a little fewer: the law is discrete."""
+    """Two equal systems are told apart in 5% of samples or a little fewer: p is discrete."""
     rng = np.random.default_rng(1)
     rejected = []
     for _ in range(400):

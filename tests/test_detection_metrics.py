@@ -305,7 +305,7 @@ def test_accelerator_raises_for_values_in_compute():
 
 
 def test_metrics_that_check_otherwise_share_no_state():
-    """A state that one metric let in, another may refuse: by its box format, or because it looks at values at all."""
+    """A state that one metric accepted, another may refuse: by its box format, or because it checks values at all."""
     box = {"boxes": torch.tensor([[100.0, 50, 20, 30]]), "labels": torch.tensor([0])}
     preds, target = [{**box, "scores": torch.tensor([0.5])}], [box]
     sizes = MeanAveragePrecision("xywh")

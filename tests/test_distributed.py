@@ -116,7 +116,7 @@ def check_weights_of_items_and_of_scores(rank):
 
 
 def check_what_contradicts(rank):
-    """Both ranks raise the same error, none waits for the other, and the metric can be used on."""
+    """Both ranks raise the same error, none waits for the other, and the metric can still be used."""
     binary, queries = torch_ap.BinaryAveragePrecision, torch_ap.RetrievalMAP
     preds, target, indexes = torch.rand(4), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1])
     rows = [x.reshape(2, 2) for x in (preds, target)]
@@ -149,7 +149,7 @@ def check_what_contradicts(rank):
 
 
 def check_a_rank_that_fails(rank):
-    """A state that one rank cannot join is heard of on the other, which would wait for it."""
+    """A state that one rank cannot join raises on the other rank too, which would otherwise wait for it."""
     metric = torch_ap.BinaryAveragePrecision()
     metric.update(torch.rand(2), torch.tensor([0, 1]))
     if rank:

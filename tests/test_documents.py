@@ -1,4 +1,4 @@
-"""What the README and the examples show is what happens."""
+"""The README, the pages and the examples show what happens."""
 
 import inspect
 import os
@@ -33,16 +33,39 @@ from torch_ap.metrics.uncertainty import UncertainMetric
 ROOT = pathlib.Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 COVERAGE = (ROOT / "benchmarks" / "coverage.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-def test_readme_prints_what_it_says(capsys):
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def printed(block):
+    """What the comments of a block say that it prints: behind the call, or in the lines below it."""
+    found = (re.match(r"(?:print\(.*\)\s+)?# (.*)", line) for line in block.splitlines())
+    return [match[1] for match in found if match]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_pages_print_what_they_say(page, capsys):
+    """The blocks of a page run in order, each with the names of those before it."""
     names = {}
-    for block in BLOCKS:
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         exec(block, names)
-        said = re.findall(r"^print\(.*\)\s+# (.*)$", block.replace(")\n# ", ") # "), re.MULTILINE)
-        assert said
-        assert capsys.readouterr().out.splitlines() == said
+        assert capsys.readouterr().out.splitlines() == printed(block)
+
+
+def test_what_a_block_prints_is_read_behind_calls_and_below_loops():
+    assert printed("x = 1  # one\nprint(x)  # 1\nfor y in (1,):\n    print(y)\n# 1\n") == ["1", "1"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.stem)
+def test_links_lead_somewhere(page):
+    """To files of this repository."""
+    targets = re.findall(r"\]\(([^)#:\s]+)\)|src=\"([^\"]+)\"", page.read_text())
+    assert not [target for pair in targets for target in pair if target and not (page.parent / target).exists()]
+
+
+def test_every_page_is_reached_from_the_readme():
+    assert not [page.name for page in PAGES[1:] if f"(docs/{page.name})" not in README]
 
 
 def statements():
@@ -91,6 +114,14 @@ def measured(section, *first):
     part = next(x for x in COVERAGE.split("\n## ") if x.startswith(section))
     rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in part.splitlines() if "|" in line]
     return [row for row in rows if tuple(row[: len(first)]) == first]
+
+
+def test_the_opening_of_the_coverage_report_says_what_its_tables_show():
+    opening = (ROOT / "benchmarks" / "coverage" / "opening.md").read_text()
+    assert COVERAGE.startswith(opening)
+    figures = set(re.findall(r"\d+\.\d{2,}", opening))
+    assert len(figures) > 30
+    assert not figures - set(re.findall(r"\d+\.\d{2,}", COVERAGE[len(opening) :]))
 
 
 def as_said(text):

@@ -1,4 +1,4 @@
-"""Boxes that were written in another way than they are read: the command names the way; of mere mistakes it is silent.
+"""Boxes that were written in another way than they are read: the command names the way, and nothing else.
 
 Every mis-encoding is a row; it is applied to scenes of images of many sizes, which each kind of file then holds.
 """
@@ -247,7 +247,7 @@ def test_other_units_of_images_of_unknown_sizes(kind, scale, tmp_path, capsys):
 
 @pytest.mark.parametrize("kind", SIZED)
 def test_several_faults_at_once(kind, tmp_path, capsys):
-    """What a model that answers in thousandths, y first, may write."""
+    """The output of a model that answers in thousandths, y first."""
     make = SCALES["thousandths"][0]
     text = said(capsys, FILES[kind](tmp_path).run(scene(3), lambda *c: READINGS["yxyx"][0](make(*c))))
     one_line(text, "read as y1 x1 y2 x2 instead of ", " and taken as thousandths of the image's width and height, ")

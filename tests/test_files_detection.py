@@ -243,7 +243,7 @@ XML = """<annotation><object><name>cat</name><difficult>{hard}</difficult>
 
 @pytest.fixture
 def voc(tmp_path):
-    """Two images as XML and as text; detections an image and a class."""
+    """Two images as XML and as text; detections per image and class."""
     for folder in ("xml", "text", "images", "classes"):
         (tmp_path / folder).mkdir()
     for name, hard in (("one", 0), ("two", 1)):
@@ -328,8 +328,8 @@ def test_class_names_with_spaces(tmp_path):
 @pytest.mark.parametrize(
     ("side", "line", "said"),
     [
-        ("truth", "dog .8 20 20 50 50", "must hold a name and 4 numbers, and has one more"),
-        ("found", "dog 17 .9 11 11 50 50", "no ground truth is of class 'dog 17', and some are of 'dog'"),
+        ("truth", "dog .8 20 20 50 50", "must hold a name and 4 numbers, but has one more"),
+        ("found", "dog 17 .9 11 11 50 50", "no ground truth is of class 'dog 17', but some are of 'dog'"),
     ],
 )
 def test_a_further_column_is_no_part_of_the_class(side, line, said, tmp_path):

@@ -290,7 +290,7 @@ def test_an_empty_file_is_named(text, empty, two_runs, capsys, tmp_path):
     paths[empty] = str(write(tmp_path, text, "empty"))
     assert main.main(["trec", *paths]) == 2
     also = " (--allow-empty lets it pass)" if empty else ""
-    said = f"torch-ap: {paths[empty]}: the file holds no lines, but for blank ones and comments{also}\n"
+    said = f"torch-ap: {paths[empty]}: the file holds nothing but blank lines and comments{also}\n"
     assert capsys.readouterr().err == said
     assert main.main(["trec", *paths, "-c"]) == 2
     assert capsys.readouterr().err == said

@@ -17,14 +17,14 @@ MILLION = 10**6
 
 
 def curve_of(groups):
-    """A ranking a group: (hits, items, items above it)."""
+    """One ranking per group: (hits, items, items above it)."""
     hits, items, above = (torch.tensor(column) for column in zip(*groups, strict=True))
     offsets = torch.arange(len(groups) + 1)
     return HitCurve(hits, items, torch.zeros_like(hits), above, None, offsets, above + items, hits)
 
 
 def exactly(name, hits, items, above, k=None):
-    """By the definition: the first hit at place x with chance C(g - x, r - 1) / C(g, r)."""
+    """By the definition: the first hit at place x with probability C(g - x, r - 1) / C(g, r)."""
     places = range(1, min(items - hits + 1, items if k is None else k - above) + 1)
     chances = ((x, Fraction(comb(items - x, hits - 1), comb(items, hits))) for x in places)
     return sum((p / (above + x) if name == "reciprocal_rank" else p for x, p in chances), Fraction(0))

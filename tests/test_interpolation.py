@@ -92,7 +92,7 @@ def test_eleven_points_compare_recall_exactly():
 
 
 def voc_in_python(recall, precision):
-    """As py-faster-rcnn's ``voc_ap`` has it."""
+    """As in py-faster-rcnn's ``voc_ap``."""
     return sum(
         0 if np.sum(recall >= level) == 0 else np.max(precision[recall >= level]) / 11.0
         for level in np.arange(0.0, 1.1, 0.1)

@@ -1,4 +1,4 @@
-"""Run-length codes: what pycocotools writes is read, and whatever is no code is refused by name, wherever it enters."""
+"""Run-length codes: what pycocotools writes is read, and what is not a code is refused by name, wherever it enters."""
 
 import copy
 import itertools

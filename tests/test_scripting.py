@@ -1,4 +1,4 @@
-"""``torch.jit.script`` passes a metric by, as it does torchmetrics' own, and with it the module that holds one."""
+"""``torch.jit.script`` leaves a metric out, as it does torchmetrics' own, and scripts the module that holds one."""
 
 import pytest
 import torch

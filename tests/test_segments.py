@@ -1,4 +1,4 @@
-"""Sums, counts and maxima of rankings laid end to end."""
+"""Sums, counts and maxima of rankings end to end."""
 
 import math
 

@@ -78,7 +78,7 @@ def outcome(call, *args):
 
 @pytest.fixture
 def longer(monkeypatch):
-    """Calls on the way that larger inputs take."""
+    """Runs calls with the code that larger inputs take."""
 
     def run(call, *args):
         with monkeypatch.context() as patch:
@@ -95,7 +95,7 @@ def test_both_ways_give_one_value(name, longer):
 
 
 def bad_batches():
-    """What is refused, and what is allowed but out of the ordinary."""
+    """Inputs that are refused, and allowed ones that are out of the ordinary."""
     preds, target = torch.tensor([0.3, 0.1, 0.2]), torch.tensor([1, 0, 1])
     return {
         "NaN score": (torch.tensor([0.3, torch.nan, 0.2]), target),
@@ -127,7 +127,7 @@ def test_both_ways_say_the_same(what, longer):
 
 
 def updated(metric, preds, target):
-    """The value after an update with an index an item."""
+    """The value after an update with one index per item."""
     indexes = torch.zeros(preds.shape, dtype=torch.long) if isinstance(preds, torch.Tensor) else None
     metric.update(preds, target, indexes)
     return metric.compute()

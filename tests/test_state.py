@@ -1,4 +1,4 @@
-"""Whatever enters a metric's state, by whichever way, passes the same checks: every metric, every way, every fault."""
+"""Whatever enters a metric's state, by any way, passes the same checks: every metric, every way, every fault."""
 
 import copy
 import threading
@@ -162,7 +162,7 @@ def test_batches_are_refused_in_every_way_or_in_none_and_what_is_taken_can_be_co
 
 
 class Ranks:
-    """Metrics as ranks, one a thread, that gather from one another."""
+    """Metrics as ranks, one per thread, that gather from one another."""
 
     def __init__(self, metrics):
         self.metrics, self.barrier, self.given = metrics, threading.Barrier(len(metrics), timeout=5), {}
@@ -261,7 +261,7 @@ def faults(state):
 
 
 def load(metric, state):
-    """As a part of a model, as checkpoints have it."""
+    """As a part of a model, as in checkpoints."""
     holder = torch.nn.Module()
     holder.metric = metric
     return holder.load_state_dict({f"metric.{name}": x for name, x in state.items()}, strict=False)

@@ -1,4 +1,4 @@
-"""Inside torchmetrics' containers and wrappers, and where its base class had to be mended."""
+"""Inside torchmetrics' containers and wrappers, and where its base class needed a fix."""
 
 import inspect
 import warnings

@@ -29,7 +29,7 @@ def limits(share: float, distance: float) -> torch.Tensor:
 def band(
     size: tuple[int, int], distance: float, random_m: bool, *, repetitions: int, generator: torch.Generator
 ) -> Tally:
-    """Both levels from the same replicates, as `precision_band` takes them."""
+    """Both levels from the same replicates, as in `precision_band`."""
     (n, m), found = size, Tally()
     truth, levels = limits(m / n, distance), torch.tensor(_RECALL, dtype=torch.float64)
     tails = torch.tensor([[(1 - level) / 2, (1 + level) / 2] for level in LEVELS], dtype=torch.float64)
@@ -58,7 +58,7 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
         "configurations\n",
         f"(n, m) = (300, 30) or (3000, 245), d' of 1 or 2; {_REPLICATES} replicates. Interpolation takes "
         "maxima, so that at the ends of the curve a sample's precision lies above the limit: at recall 0 it is the "
-        "highest of all, at recall 1 that of the last hit.\n",
+        "highest precision of all, at recall 1 the precision at the last hit.\n",
     ]
     columns = ("covers: least / median / greatest", "s.e. at most", "mean width")
     out += report.head("m", "design", "recall", "level", *columns)

@@ -1,5 +1,5 @@
-"""Two detectors on the same images: does the interval of mAP cover with many rare classes, does their comparison keep
-its size?
+"""Two detectors on the same images: does the interval of mAP cover, even with many rare classes, and does their
+comparison keep its size?
 """
 
 import functools
@@ -27,9 +27,9 @@ class Scenes:
     """Images with objects of some classes, the first of which is common and the last rare.
 
     Args:
-        images: how many.
-        classes: how many; the k-th is k times as rare as the first.
-        generator: of all that is random here.
+        images: their number.
+        classes: their number; the k-th is k times as rare as the first.
+        generator: the source of all randomness here.
     """
 
     def __init__(self, images: int, classes: int, generator: torch.Generator) -> None:
@@ -40,14 +40,14 @@ class Scenes:
         total = int(self.counts.sum())
         self.labels = torch.multinomial(rates, total, replacement=True, generator=generator)
         self.image = torch.repeat_interleave(torch.arange(images), self.counts)
-        # objects stand apart, so that none is found by what is meant for another
+        # objects lie far from each other, so that a detection overlaps only the object it is meant for
         self.corner = torch.arange(total)[:, None] * torch.tensor([_CELL, 0.0])
 
     def _poisson(self, rate: float, size: int) -> Tensor:
         return torch.poisson(torch.full((size,), rate), generator=self._generator).to(torch.int64)
 
     def detected(self) -> MeanAveragePrecision:
-        """A detector on them; another call is an equally good one, whose errors are of the same images."""
+        """A detector on these images; another call gives an equally good one that errs on the same images."""
         generator, hard = self._generator, self.hard[self.image]
         found = torch.rand(len(hard), generator=generator) < 0.95 - 0.4 * hard
         shift = torch.randn(len(hard), generator=generator).abs() * (1 + 4 * hard)
@@ -79,7 +79,7 @@ def limit(classes: int) -> float:
 
 
 def pairs(classes: int, images: int, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """Of two equally good detectors: intervals of the first, and whether the two are told apart."""
+    """Two equally good detectors: intervals of the first, and whether the two are told apart."""
     found, truth = Tally(), limit(classes)
     for _ in range(repetitions):
         scenes = Scenes(images, classes, generator)
@@ -105,7 +105,7 @@ def sections(options: Options) -> list[Section]:
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         f"\n## Two equally good detectors on the same images: {options.resampled} repetitions\n",
-        "About 5 objects an image, some images hard; the k-th class is k times as rare as the first. "
+        "About 5 objects per image, some images hard; the k-th class is k times as rare as the first. "
         f"{_REPLICATES} replicates. The truth is the mAP of {_LIMIT} images.\n",
     ]
     out += report.head("classes", "images", "method", "interval at 95% covers", "s.e.", "mean width")

@@ -49,7 +49,7 @@ def several(size: Any, *, repetitions: int, generator: torch.Generator) -> Tally
 
 
 def splits(count: Any, test_share: Any, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """Two linear scorers, each trained on features of its own that are as good as the other's."""
+    """Two linear scorers, each trained on its own features, which are as good as the other's."""
     found = Tally()
     n_test = round(_POINTS * test_share)
     for _ in range(repetitions):
@@ -91,16 +91,16 @@ def _table(found: dict[tuple[Any, ...], Tally], *names: str) -> list[str]:
 
 def _of_decisions(found: dict[tuple[Any, ...], Tally]) -> list[str]:
     title = "\n## Two equally good systems' decisions, `compare_decisions`: rejections at nominal 5%\n"
-    return [title, "The law of p is discrete, so that it may stay below.\n", *_table(found, "items")]
+    return [title, "p is discrete, so that fewer than 5% may be rejected.\n", *_table(found, "items")]
 
 
 def _of_several(found: dict[tuple[Any, ...], Tally]) -> list[str]:
     title = f"\n## {_SYSTEMS} equally good systems, `compare_several_rankings`: any pair told apart at nominal 5%\n"
-    said = f'd\' = 1.5, scores correlated by 1/2, m random; {_REPLICATES} deals. "neither": without any adjustment.\n'
+    said = f'd\' = 1.5, scores correlated by 1/2, m random; {_REPLICATES} permutations. "neither": not adjusted.\n'
     return [title, said, *_table(found, "(n, m)")]
 
 
 def _of_splits(found: dict[tuple[Any, ...], Tally]) -> list[str]:
     title = "\n## Two equally good learners over repeated splits, `compare_splits`: rejections at nominal 5%\n"
-    said = f"AP on test sets of so large a share of {_POINTS} items, three in ten of them hits.\n"
+    said = f"AP on test sets of that share of {_POINTS} items, three in ten of which are hits.\n"
     return [title, said, *_table(found, "splits", "test share")]

@@ -1,4 +1,4 @@
-"""One ranking of few misses: whether degrees of freedom by the hits cover, or by what there is less of."""
+"""One ranking with few misses: are degrees of freedom to be counted by the hits, or by the rarer of hits and misses?"""
 
 import itertools
 from typing import Any
@@ -20,7 +20,7 @@ _REPLICATES = 300
 
 
 def distances(m: int, q: int) -> list[float]:
-    """The d' whose limits are those wanted, as far as any ranking of so many misses has them; and chance, 1 and 2."""
+    """d' of 0, 1 and 2, and those whose limits of AP are the wanted ones, where so many misses allow them."""
     share = m / (m + q)
     out = [0.0, 1.0, 2.0]
     for wanted in _WANTED:
@@ -37,7 +37,7 @@ def few(
     q: int, m: int, distance: float, random_m: bool, methods: tuple[str, ...],
     *, repetitions: int, generator: torch.Generator,
 ) -> Tally:  # fmt: skip
-    """Both numbers of degrees of freedom for the same rankings: those of two hits and two misses at least."""
+    """Both numbers of degrees of freedom for the same rankings: those with at least two hits and two misses."""
     target = labels(m + q, m, random_m, repetitions, generator)
     target = target[(target.sum(1) > 1) & (target.sum(1) < m + q - 1)]
     curve = curve_of(torch.randn(target.shape, generator=generator) + distance * target, target)
@@ -69,12 +69,13 @@ def sections(options: Options) -> list[Section]:
 
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
-        f"\n## AP of few misses: {options.repetitions} repetitions of each configuration, of bootstraps "
-        f"{options.resampled}\n",
-        f"q misses and 10, 100 or 1,000 hits, or so many on average; d' of 0, 1 and 2 and those whose limit is "
-        f"{_WANTED[0]}, {_WANTED[1]} and {_WANTED[2]}, where one of no more than {_STEEPEST:g} has it: with 1,000 hits "
-        "and 2 misses no ranking has less than .986. Samples of fewer than two misses or two hits, where no standard "
-        f"error exists, are left out. {_REPLICATES} replicates, not for 1,000 hits.\n",
+        f"\n## AP of few misses: {options.repetitions} repetitions of each configuration, {options.resampled} of the "
+        "bootstrap\n",
+        "q misses and 10, 100 or 1,000 hits (on average where m is random). d' is 0, 1 or 2, or has the limit "
+        f"{_WANTED[0]}, {_WANTED[1]} or {_WANTED[2]}, if a d' from -{_STEEPEST:g} to {_STEEPEST:g} does: with 1,000 "
+        "hits and 2 misses no ranking has less than .986. Samples with fewer than two misses or two hits, where no "
+        f"standard error exists, are left out. The bootstrap has {_REPLICATES} replicates, and was not run with 1,000 "
+        "hits.\n",
     ]
     columns = ("covers: least / median / greatest", "s.e. at most", "mean width")
     out += report.head("q", "m", "method", "design", "level", "degrees of freedom", *columns)

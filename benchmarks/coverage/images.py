@@ -32,7 +32,7 @@ def fed(images: int, seed: int) -> MeanAveragePrecision:
 
 @functools.cache
 def truth() -> tuple[float, float]:
-    """MAP of very many images, and its standard error, from as many as fit at a time."""
+    """MAP of very many images and its standard error, from several sets of as many as fit into memory."""
     values = [float(fed(_MANY, seed).compute()["map"]) for seed in range(_PARTS)]
     return statistics.fmean(values), statistics.stdev(values) / _PARTS**0.5
 
@@ -65,8 +65,8 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         f"\n## mAP of detections, bootstrap over images: {options.resampled} repetitions\n",
         f"Scenes of `benchmarks.detection_scenes.like_coco` with {_CLASSES} classes, about 7 ground truths and 74 "
-        f"detections an image; {_REPLICATES} replicates. The truth is the mAP of {_PARTS} times {_MANY} images, "
-        f"{first['truth',].value:.5f} with a standard error of {first['its s.e.',].value:.5f}.\n",
+        f"detections per image; {_REPLICATES} replicates. The truth is the mean mAP of {_PARTS} sets of {_MANY} "
+        f"images, {first['truth',].value:.5f} with a standard error of {first['its s.e.',].value:.5f}.\n",
     ]
     out += report.head("images", "mean mAP - truth", "sd of mAP", "method", "level", "covers", "s.e.", "mean width")
     for (images,), shares in found.items():

@@ -1,4 +1,4 @@
-"""Rankings whose AP is often 1, where no standard error exists and the lower end is a one-sided heuristic."""
+"""Rankings whose AP is often 1: no standard error exists there, and the lower end is a one-sided heuristic."""
 
 import itertools
 from typing import Any
@@ -41,9 +41,9 @@ def sections(options: Options) -> list[Section]:
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         f"\n## AP of 1, m random: {options.repetitions} repetitions\n",
-        'Method "influence", design "iid", at 95%; where AP = 1 the lower end is .05^(1 / m), beside which stands the '
-        "two-sided .025^(1 / m). In brackets: the mean width. Rankings with fewer than two hits, which have no "
-        "interval, cover nothing.\n",
+        'Method "influence", design "iid", at 95%. Where AP = 1, the lower end is .05^(1 / m); the last column shows '
+        "the two-sided .025^(1 / m) for comparison. In brackets: the mean width. Rankings with fewer than two hits "
+        "have no interval and count as not covered.\n",
     ]
     columns = ("covers", "s.e.", "covers where AP = 1", "two-sided, where AP = 1")
     out += report.head("n, m on average", "d'", "limit", "AP = 1", *columns)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.coverage import expected, report
+from benchmarks.coverage import report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.curve.convention import Convention
 from torch_ap.inference import average_precision_interval, bootstrap
@@ -120,40 +120,17 @@ def _table(found: dict[tuple[Any, ...], Tally]) -> dict[tuple[str, str, float], 
 
 def _fixed(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [f"\n## AP, m fixed: {count} repetitions of each of {len(SIZES)} configurations\n"]
-    out += report.head(*_COLUMNS, "independent simulation", "its width", "agree")
-    rows, shares = _table(found), report.by_key(found)
-    for (method, design, level), cells in rows.items():
-        figures = (expected.INFLUENCE_IID if design == "iid" else expected.INTERVALS[method])[LEVELS.index(level)]
-        width = expected.WIDTH_IID if design == "iid" else expected.WIDTHS[method]
-        agree = report.all_agree(report.three(shares[method, design, level]), figures, expected.TRIALS)
-        out.append(f"{cells} {report.figures(figures)} | {f'{width:.3f}' if level == LEVELS[-1] else ''} | {agree} |")
-    return out
+    return [*out, *report.head(*_COLUMNS), *_table(found).values()]
 
 
 def _bootstrapped(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [f"\n## AP, m fixed, {_REPLICATES} replicates: {count} repetitions of each of {len(SIZES)} configurations\n"]
-    out += ["The independent simulation had 15 configurations, which it does not name.\n"]
-    out += report.head(*_COLUMNS, "independent simulation", "agree")
-    shares = report.by_key(found)
-    for (method, design, level), cells in _table(found).items():
-        figures = expected.BOOTSTRAPS[method][LEVELS.index(level)]
-        agree = report.all_agree(report.three(shares[method, design, level]), figures, expected.TRIALS)
-        out.append(f"{cells} {report.figures(figures)} | {agree} |")
-    return out
+    return [*out, *report.head(*_COLUMNS), *_table(found).values()]
 
 
 def _random(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [f"\n## AP, m random: {count} repetitions of each of {len(SIZES)} configurations\n"]
-    out += [
-        "The independent simulation's range is of fewer configurations, which it does not name: ours should hold it.\n"
-    ]
-    out += report.head(*_COLUMNS, "independent simulation", "holds it")
-    shares = report.by_key(found)
-    for (method, design, level), cells in _table(found).items():
-        figures = expected.RANDOM_M[design] if level == LEVELS[-1] else None
-        agree = report.covers(shares[method, design, level], figures, expected.TRIALS) if figures else ""
-        out.append(f"{cells} {report.figures(figures, ' to ') if figures else ''} | {agree} |")
-    return out
+    return [*out, *report.head(*_COLUMNS), *_table(found).values()]
 
 
 def _resampled_random(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:

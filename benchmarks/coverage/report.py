@@ -1,4 +1,4 @@
-"""Shares as table cells, beside the figures of an independent simulation where there are any."""
+"""Shares as table cells, and whether they agree with figures that were published."""
 
 import math
 import statistics
@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.coverage.tasks import Share, Tally
 
-# an independent simulation's figures carry a Monte Carlo error of their own
+# published figures of a simulation carry a Monte Carlo error of their own
 ERRORS = 3
 
 
@@ -26,7 +26,7 @@ def by_key(found: dict[tuple[Any, ...], Tally]) -> dict[tuple[Any, ...], list[Sh
 
 
 def three(shares: Sequence[Share]) -> list[Share]:
-    """Those of least, median and greatest value; the middle of two has the mean value."""
+    """Those of least, median and greatest value; of an even number, the median is the mean of the middle two."""
     ordered = sorted(shares, key=lambda share: share.value)
     middle = ordered[(len(ordered) - 1) // 2]
     median = statistics.median(share.value for share in ordered)
@@ -52,42 +52,19 @@ def width(shares: Sequence[Share]) -> str:
 
 
 def agrees(share: Share, figure: float, trials: int, digits: int) -> bool:
-    """Whether a share lies within three standard errors of another simulation's, and its rounding."""
+    """Whether a share lies within three standard errors of another simulation's figure, rounding allowed."""
     slack = ERRORS * _joint(share, figure, trials) + 0.5 * 10.0**-digits
     return abs(share.value - figure) <= slack
 
 
 def all_agree(shares: Sequence[Share], figures: Sequence[float], trials: int, digits: int = 3) -> str:
-    """Of least, median and greatest, or of any as many shares."""
+    """ "yes", or each share that does not agree with its figure."""
     wrong = [
         f"{share.value:.3f} is not {figure:.3g}"
         for share, figure in zip(shares, figures, strict=True)
         if not agrees(share, figure, trials, digits)
     ]
     return "no: " + ", ".join(wrong) if wrong else "yes"
-
-
-def within(shares: Sequence[Share], figures: tuple[float, float], trials: int, digits: int = 3) -> str:
-    """Whether all shares lie in a range that another simulation found, give or take three standard errors."""
-    low, *_, high = three(shares)
-    slack = 0.5 * 10**-digits
-    below = low.value < figures[0] - ERRORS * _joint(low, figures[0], trials) - slack
-    above = high.value > figures[1] + ERRORS * _joint(high, figures[1], trials) + slack
-    wrong = [f"{share.value:.3f}" for share, out in ((low, below), (high, above)) if out]
-    return "no: " + ", ".join(wrong) if wrong else "yes"
-
-
-def covers(shares: Sequence[Share], figures: tuple[float, float], trials: int, digits: int = 3) -> str:
-    """Whether the range found here holds another simulation's, of fewer configurations."""
-    low, *_, high = three(shares)
-    slack = 0.5 * 10**-digits
-    inside = low.value <= figures[0] + ERRORS * _joint(low, figures[0], trials) + slack
-    inside &= high.value >= figures[1] - ERRORS * _joint(high, figures[1], trials) - slack
-    return "yes" if inside else "no"
-
-
-def figures(values: Sequence[float], joint: str = " / ") -> str:
-    return joint.join(f"{value:.3f}" for value in values)
 
 
 def _joint(share: Share, figure: float, trials: int) -> float:

@@ -1,4 +1,4 @@
-"""A simulation cut into tasks: each draws from a seed of its own, so any number of processes finds the same."""
+"""A simulation cut into tasks: each has a seed of its own, so the result does not depend on the number of processes."""
 
 import math
 import multiprocessing
@@ -14,7 +14,7 @@ import torch
 
 @dataclass(frozen=True)
 class Options:
-    """How often everything is repeated."""
+    """How often each configuration is repeated: ``resampled`` times where the method itself resamples."""
 
     repetitions: int
     resampled: int
@@ -22,7 +22,7 @@ class Options:
 
 @dataclass
 class Share:
-    """How often something happened, and the sum of the widths of the intervals if it is theirs."""
+    """How often something happened, and for intervals the sum of their widths."""
 
     count: float = 0.0
     trials: int = 0
@@ -40,7 +40,7 @@ class Share:
 
     @property
     def variance(self) -> float:
-        """Of the value by Monte Carlo; not 0 where the count is 0 or all."""
+        """Monte Carlo variance of the value; above 0 even where the count is 0 or all trials."""
         shrunk = (self.count + 1) / (self.trials + 2)
         return shrunk * (1 - shrunk) / self.trials
 
@@ -50,13 +50,13 @@ class Share:
         return math.sqrt(self.variance)
 
 
-# by what is estimated, such as (method, level)
+# shares by what was estimated, such as (method, level)
 Tally = dict[tuple[Any, ...], Share]
 
 
 @dataclass(frozen=True)
 class Task:
-    """So many repetitions of one configuration."""
+    """Some repetitions of one configuration."""
 
     run: Callable[..., Tally]
     configuration: tuple[Any, ...]
@@ -67,7 +67,7 @@ class Task:
         return self.run(*self.configuration, repetitions=self.repetitions, generator=self.generator())
 
     def generator(self) -> torch.Generator:
-        """Seeded by the configuration and the part of its repetitions."""
+        """Seeded by the configuration and the part of its repetitions that this task runs."""
         words = repr((self.run.__module__, self.run.__name__, self.configuration, self.part))
         return torch.Generator().manual_seed(zlib.crc32(words.encode()))
 
@@ -75,7 +75,7 @@ class Task:
 def tasks_of(
     run: Callable[..., Tally], configurations: Iterable[tuple[Any, ...]], repetitions: int, at_once: int
 ) -> list[Task]:
-    """All repetitions of all configurations, at most so many a task."""
+    """All repetitions of all configurations, at most ``at_once`` per task."""
     return [
         Task(run, configuration, min(at_once, repetitions - first), first)
         for configuration in configurations
@@ -85,7 +85,7 @@ def tasks_of(
 
 @dataclass(frozen=True)
 class Section:
-    """Part of the report: what to run, and how to tell what was found, by configuration."""
+    """Part of the report: what to run, and how to write down what was found, by configuration."""
 
     tasks: list[Task]
     lines: Callable[[dict[tuple[Any, ...], Tally]], list[str]]
@@ -93,7 +93,7 @@ class Section:
 
 @dataclass
 class Progress:
-    """A line on stderr that says how far it is."""
+    """A line on stderr that says how many tasks are done."""
 
     total: int
     start: float = field(default_factory=time.perf_counter)

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import torch
 
-from benchmarks.coverage import expected, report
-from benchmarks.coverage.at_rank import limit
+from benchmarks.coverage import report
+from benchmarks.coverage.at_rank import BOTH_DESIGNS, limit
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.inference import proportion_interval
@@ -77,7 +77,7 @@ def _posteriors(level: float) -> Callable[[str, int, int], _Ends]:
 
 
 def sections(options: Options) -> list[Section]:
-    cases = [*expected.AT_RANK, *_SMALL]
+    cases = [*BOTH_DESIGNS, *_SMALL]
     return [Section(tasks_of(at_threshold, cases, options.repetitions, 250), lambda found: _lines(found, options))]
 
 
@@ -85,10 +85,10 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         "\n## Precision, recall and F at a threshold fixed in advance: "
         f"{options.repetitions} repetitions of each of {len(found)} configurations\n",
-        "m random; the threshold that k of n items reach on average, with (n, pi, d', k) = "
-        f"{', '.join(f'({n}, {share}, {distance:g}, {k})' for n, share, distance, k in found)}. The central intervals "
-        "of the posteriors, with Jeffreys' prior or the uniform one; no width was measured of those of F. Shares of no "
-        "trials have no interval, which covers nothing.\n",
+        "m random; the threshold is the one that k of n items reach on average, with (n, pi, d', k) = "
+        f"{', '.join(f'({n}, {share}, {distance:g}, {k})' for n, share, distance, k in found)}. The "
+        "intervals of the posteriors are central ones, with Jeffreys' prior or the uniform prior; for F no width was "
+        "measured. A share of no trials has no interval and counts as not covered.\n",
     ]
     columns = ("covers: least / median / greatest", "s.e. at most", "mean width")
     out += report.head("what", "method", "level", *columns)

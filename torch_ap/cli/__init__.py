@@ -1,1 +1,1 @@
-"""The command ``torch-ap``, a module for each sub-command."""
+"""The command ``torch-ap``, one module per sub-command."""

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(args: argparse.Namespace, annotations: CocoAnnotations, results: str) -> CocoData:
-    """What the files hold; what is likely wrong with it is said."""
+    """The content of the files, with a note on what is likely wrong with it."""
     data = with_results(annotations, results)
     detections = len(data.preds["labels"]) if isinstance(data.preds, Mapping) else sum(map(_detections, data.preds))
     images.refuse_empty(detections, results, args.allow_empty)

@@ -1,4 +1,4 @@
-"""Why detections match no ground truth: what is likely wrong with the files, where a number would be 0 without a word.
+"""Why detections match no ground truth: what is likely wrong with the files, where a number would silently be 0.
 
 Nothing here changes a number. What is said of boxes is read off the first images, up to 2,000,000 pairs of a detection
 and a ground truth, and other encodings are tried on up to 40,000.
@@ -49,7 +49,7 @@ class Evidence:
 
 
 def causes(evidence: Evidence) -> Iterator[str]:
-    """What is likely wrong, a sentence each; nothing where detections can match, or where there is none."""
+    """What is likely wrong, one sentence per fault; nothing where detections can match, or where there is none."""
     found, true = (_column(side, "labels") for side in (evidence.preds, evidence.target))
     if not len(true):
         yield "the ground truths hold no object, so that no detection can match"

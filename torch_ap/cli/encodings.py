@@ -18,9 +18,9 @@ from torch_ap.functional.ragged import ragged_box_iou
 from torch_ap.geometry import boxes
 
 OVERLAP = 0.5
-_WELL = 0.5  # so many of the best detections overlap: no other encoding is asked for
+_WELL = 0.5  # if this share of the best detections overlaps, no other encoding is tried
 _TRIED = 40_000  # pairs of a detection and a ground truth
-_SOME = 0.3  # so many overlap at least in an encoding that is named
+_SOME = 0.3  # at least this share overlaps in an encoding that is named
 _ALIKE = 0.9  # encodings whose hits are this share of the most are as good; the simplest of them is named
 _SURPRISE = 0.001  # of so many hits by chance, with as many trials as encodings
 _PLACES = {"": ("",), "first": ("first", "last"), "last": ("last", "first")}  # of scores, the given one first
@@ -69,7 +69,7 @@ class Side:
 
     Attributes:
         numbers: (N, 4), or (N, 5) with the score, as the file has them.
-        counts: (B,) boxes an image.
+        counts: (B,) boxes per image.
         sizes: (N, 2) width and height of each box's image, NaN where they are not known.
         encoding: in which they were read.
         scores: (N,) as they were read; of ground truths there is none.
@@ -195,7 +195,7 @@ class _Trial(NamedTuple):
 
 def _tried(moved: dict[str, Side], fixed: Side, of_truths: bool) -> Iterator[_Trial]:
     """All encodings of the boxes to move, which stand by the place of their scores; scales of ground truths are not
-    sought, since they are the inverse of those of detections.
+    tried, since they are the inverse of those of detections.
     """
     other = fixed.corners(fixed.encoding)
     table = _table(moved, fixed)
@@ -215,7 +215,7 @@ def _forms(moved: dict[str, Side]) -> list[Encoding]:
 
 
 def _table(moved: dict[str, Side], fixed: Side) -> Iterator[Encoding]:
-    """The encodings whose scale is known, but for the given one, from simple to far-fetched."""
+    """The encodings whose scale is known, except the given one, from simple to unusual."""
     given, *others = _forms(moved)
     yield from others
     for unit, scale in _KNOWN if bool(fixed.sizes.isfinite().all()) else ():

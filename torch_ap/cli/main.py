@@ -3,7 +3,7 @@
 Exit status: 0, or 2 with one line on standard error when an argument or a file is wrong; 141 when nobody reads standard
 output any more, and 130 after an interrupt, as shells say of other programs.
 
-What takes long to import is imported once it is known what to do: help and complaints about arguments need no torch.
+What takes long to import is imported once it is known what to do: help and errors in arguments need no torch.
 """
 
 import argparse
@@ -25,10 +25,10 @@ _PIPE_CLOSED, _INTERRUPTED = 141, 130
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line."""
+    """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Complain and exit with status 2."""
+        """Print the error and exit with status 2."""
         short = re.sub(rf"'[^']{{{LONGEST},}}'|\S{{{LONGEST},}}", lambda found: shown(found[0].strip("'")), message)
         sys.exit(_fail(f"{short}; see {self.prog} --help"))
 
@@ -77,7 +77,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _note_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """A line for what is said to users; not for what one library says to the authors of another."""
+    """One line for a warning to users; none for a warning of one library to the authors of another."""
     if not isinstance(message, DeprecationWarning):
         note(str(message))
 

@@ -1,4 +1,4 @@
-"""What the sub-commands take. This module imports no torch, so that help is there at once."""
+"""What the sub-commands take. This module does not import torch, so that help appears at once."""
 
 import argparse
 from typing import Any, TypeAlias
@@ -22,7 +22,7 @@ _COMPARE = (
     "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
 )
 _YOLO = (
-    "yolo: text files, one an image, of the lines `class cx cy w h` and, detected, `class cx cy w h confidence`, with "
+    "yolo: text files, one per image, of the lines `class cx cy w h` and, detected, `class cx cy w h confidence`, with "
     "boxes in fractions of the image's size; classes are ids. voc (default): all other forms"
 )
 _IMAGES = (
@@ -71,7 +71,7 @@ def add_coco(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--per-class",
         action="store_true",
-        help='a table with a row a category too, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
+        help='also a table by category, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
     )
     _add_interval(parser)
     parser.add_argument(
@@ -93,10 +93,10 @@ def add_voc(subparsers: Subparsers) -> None:
         description="PASCAL VOC's average precision of folders of ground truths and detections.",
     )
     parser.add_argument(
-        "ground_truths", metavar="GROUND_TRUTHS", help="folder of XML annotations, or of text files, one an image"
+        "ground_truths", metavar="GROUND_TRUTHS", help="folder of XML annotations, or of text files, one per image"
     )
     parser.add_argument(
-        "detections", metavar="DETECTIONS", help="folder of text files, one an image, or one a class (devkit)"
+        "detections", metavar="DETECTIONS", help="folder of text files, one per image, or one per class (devkit)"
     )
     parser.add_argument("--format", choices=("voc", "yolo"), default="voc", help=_YOLO)
     said = "of the text files (default xyxy); XML has corners"
@@ -105,7 +105,7 @@ def add_voc(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--names",
         metavar="FILE",
-        help="with --format yolo: names of the classes, YAML with `names`, or text, one a line",
+        help="with --format yolo: names of the classes, YAML with `names`, or text, one per line",
     )
     parser.add_argument("--iou-threshold", type=float, default=0.5)
     choices = ("all-points", "11-point", "11-point-arange")
@@ -158,4 +158,4 @@ def _n_resamples(text: str) -> int:
 
 
 def _add_allow_empty(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--allow-empty", action="store_true", help=f"{what} is no error")
+    parser.add_argument("--allow-empty", action="store_true", help=f"{what} is not an error")

@@ -26,7 +26,7 @@ class Bar:
             sys.stderr.write("\r" + " " * (len(self._name) + 7) + "\r")
 
     def __call__(self, done: int, size: int) -> None:
-        """Say that so many of so many bytes are done."""
+        """Show how many of how many bytes are done."""
         percent = 100 * done // max(size, 1)
         if size >= _WORTH_TELLING and percent > self._shown and sys.stderr is not None and sys.stderr.isatty():
             self._shown = percent

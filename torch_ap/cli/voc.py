@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(args: argparse.Namespace) -> VocData:
-    """What the folders hold; what is likely wrong with it is said."""
+    """The content of the folders, with a note on what is likely wrong with it."""
     yolo = args.format == "yolo"
     for option in ("box_format",) if yolo else ("images", "names"):
         if getattr(args, option) is not None:

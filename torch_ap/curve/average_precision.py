@@ -6,7 +6,7 @@ What it adds to the sum of precisions at the hits:
 | ties | the group's hits lie | whole group |
 |---|---|---|
 | grouped | at one threshold: the group enters at once | r (h0 + r) / (t0 + g) |
-| expected | anywhere in it, all orders alike likely | (r / g) [(h0 + 1 - c (t0 + 1)) D + c g] |
+| expected | anywhere in it, all orders equally likely | (r / g) [(h0 + 1 - c (t0 + 1)) D + c g] |
 | optimistic | at its top | sum over i = 1 .. r of (h0 + i) / (t0 + i) |
 | pessimistic | at its bottom | sum over i = 1 .. r of (h0 + i) / (t0 + g - r + i) |
 
@@ -28,7 +28,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays
 
 _Groups: TypeAlias = tuple[Any, Any, Any, Any, Any]
-_FEW_GROUPS = 8  # whose values are found sooner one by one
+_FEW_GROUPS = 8  # up to so many, one by one is faster than with arrays
 
 
 @arrays.quiet
@@ -40,7 +40,7 @@ def average_precision(
     AP = (1 / m) * sum over hits i of p(t_i); AP@k sums over the hits in the top k and divides by ``denominator``.
 
     Args:
-        curve: S rankings; a weighted one with ``ties="grouped"`` and no ``top_k`` only.
+        curve: S rankings; weighted ones only with ``ties="grouped"`` and no ``top_k``.
         ties: "grouped", "expected", "optimistic" or "pessimistic".
         top_k: k of at least 1, or None for all.
         denominator: of AP@k: "min" for min(k, m), "relevant" for m, "found" for the hits in the top k (0 / 0 counts 0).
@@ -77,7 +77,7 @@ def _per(total: Any, found: Any) -> Any:
 
 
 def hits_within(hits: Any, items: Any, places: Any, ties: str) -> Any:
-    """How many of a tie group's hits lie in its first ``places`` places, elementwise; the expectation where unsaid."""
+    """How many hits of a tie group lie in its first ``places`` places, elementwise; expected where that is open."""
     if ties == "optimistic":
         return arrays.namespace(hits).minimum(hits, places)
     if ties == "pessimistic":
@@ -106,14 +106,14 @@ def _grouped(groups: _Groups) -> Any:
 
 
 def _expected(groups: _Groups) -> Any:
-    """Groups of one item need no formula: they have one place or none, one hit or none."""
+    """Groups of one item need no formula: they have one place or none, and one hit or none."""
     hits, items, hits_above, items_above, places = groups
     flags = items > 1
     tied = arrays.places(flags)
     if len(tied) == len(items):
         return _expected_of_tied(*groups)
     total = hits * places * ((hits_above + 1) / (items_above + 1))
-    if len(tied) * 2 >= len(items):  # to reckon with all is faster than to pick those
+    if len(tied) * 2 >= len(items):  # computing with all groups is faster than picking those
         return arrays.namespace(total).where(flags, _expected_of_tied(*groups), total)
     if len(tied):
         total[tied] = _expected_of_tied(*(x[tied] for x in groups))
@@ -121,7 +121,7 @@ def _expected(groups: _Groups) -> Any:
 
 
 def _expected_of_few(curve: Any, top_k: int | None) -> list[float]:
-    """:func:`_expected` of one ranking's groups, a few that hold a hit each, without arrays; to the same bits."""
+    """:func:`_expected` of one ranking with few groups that hold a hit, without arrays; the same bits."""
     added = []
     columns = (curve.hits, curve.items, curve.hits_above, curve.items_above)
     for hits, items, hits_above, above in zip(*(x.tolist() for x in columns), strict=True):
@@ -135,7 +135,7 @@ def _expected_of_few(curve: Any, top_k: int | None) -> list[float]:
 
 
 def _expected_of_tied(hits: Any, items: Any, hits_above: Any, items_above: Any, places: Any) -> Any:
-    """For groups of two items at least; NaN for one."""
+    """For groups of at least two items; NaN for one."""
     chance = (hits - 1) / (items - 1)
     steps = harmonic_difference(items_above, places)
     return (hits / items) * ((hits_above + 1 - chance * (items_above + 1)) * steps + chance * places)
@@ -165,7 +165,7 @@ def _per_found(curve: Any, groups: _Groups, total: Any, ties: str) -> Any:
     """Sum over the hits in the top k, divided by their number.
 
     Under "expected" both vary with the order of the one group that straddles k, so the mean of the ratio is taken over
-    the number of hits that the top k gets of it.
+    the number of its hits that lie in the top k.
     """
     hits, items, _, _, places = groups
     found = segments.total(hits_within(hits, items, places, ties), curve.offsets)
@@ -182,7 +182,7 @@ def _per_found(curve: Any, groups: _Groups, total: Any, ties: str) -> Any:
 
 
 def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:
-    """E[(above + S) / (h0 + X)]: X of a group's r hits lie in its first L places, and S is the sum of their precisions.
+    """E[(above + S) / (h0 + X)], where X of a group's r hits lie in its first L places and S sums their precisions.
 
     X is hypergeometric. The ratio of one probability to the one before is rational, so no factorial is needed; their
     running products are taken relative to the largest.

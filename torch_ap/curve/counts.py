@@ -32,49 +32,49 @@ class Counts:
     tn: Tensor
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Counts":
-        """The same counts, each changed alike: picked, reshaped, moved."""
+        """The same change made to each count: picked, reshaped, moved."""
         return Counts(change(self.tp), change(self.fp), change(self.fn), change(self.tn))
 
     @property
     def precision(self) -> Tensor:
-        """The precision, tp / (tp + fp)."""
+        """Precision, tp / (tp + fp)."""
         return self.tp / (self.tp + self.fp)
 
     @property
     def recall(self) -> Tensor:
-        """The recall, tp / (tp + fn), also called sensitivity and true positive rate."""
+        """Recall, tp / (tp + fn), also called sensitivity and true positive rate."""
         return self.tp / (self.tp + self.fn)
 
     @property
     def specificity(self) -> Tensor:
-        """The specificity, tn / (tn + fp), the true negative rate."""
+        """Specificity, tn / (tn + fp), also called true negative rate."""
         return self.tn / (self.tn + self.fp)
 
     @property
     def fall_out(self) -> Tensor:
-        """The fall-out, fp / (fp + tn), the false positive rate."""
+        """Fall-out, fp / (fp + tn), also called false positive rate."""
         return self.fp / (self.fp + self.tn)
 
     @property
     def miss_rate(self) -> Tensor:
-        """The miss rate, fn / (tp + fn), the false negative rate: 1 - recall."""
+        """Miss rate, fn / (tp + fn), also called false negative rate: 1 - recall."""
         return self.fn / (self.tp + self.fn)
 
     @property
     def false_discovery_rate(self) -> Tensor:
-        """The false discovery rate, fp / (tp + fp): 1 - precision."""
+        """False discovery rate, fp / (tp + fp): 1 - precision."""
         return self.fp / (self.tp + self.fp)
 
     @property
     def accuracy(self) -> Tensor:
-        """(tp + tn) / (tp + fp + fn + tn)."""
+        """Accuracy, (tp + tn) / (tp + fp + fn + tn)."""
         return (self.tp + self.tn) / (self.tp + self.fp + self.fn + self.tn)
 
     @property
     def matthews_corrcoef(self) -> Tensor:
         """Matthews correlation: (tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn)), in [-1, 1].
 
-        NaN where a sum below the root is 0, where scikit-learn has 0 (Matthews 1975).
+        NaN where a sum under the root is 0; scikit-learn gives 0 there (Matthews 1975).
         """
         retrieved, relevant = self.tp + self.fp, self.tp + self.fn
         left, irrelevant = self.tn + self.fn, self.tn + self.fp
@@ -85,8 +85,8 @@ class Counts:
     def f_beta(self, beta: float = 1.0) -> Tensor:
         """(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp), which is (1 + beta^2) p r / (beta^2 p + r).
 
-        Recall counts ``beta`` times as much as precision (van Rijsbergen 1979). Written in counts it has a value, 0,
-        where nothing is retrieved; it is NaN only where nothing is retrieved and nothing relevant.
+        Recall counts ``beta`` times as much as precision (van Rijsbergen 1979). Written in counts it is 0 where
+        nothing is retrieved, and NaN only where nothing is retrieved and nothing is relevant.
         """
         checks.not_negative("beta", beta)
         share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + float(beta) ** -2)
@@ -95,7 +95,7 @@ class Counts:
     def effectiveness(self, alpha: float = 0.5) -> Tensor:
         """Van Rijsbergen's E = 1 - 1 / (alpha / p + (1 - alpha) / r); 1 - F_beta for alpha = 1 / (beta^2 + 1).
 
-        Lower is better. 1 / p = (tp + fp) / tp and 1 / r = (tp + fn) / tp, so no ratio of nothing is taken.
+        Lower is better. 1 / p = (tp + fp) / tp and 1 / r = (tp + fn) / tp, so that nothing is divided by 0 items.
         """
         checks.fraction("alpha", alpha)
         return 1 - self.tp / (alpha * (self.tp + self.fp) + (1 - alpha) * (self.tp + self.fn))
@@ -109,8 +109,8 @@ def counts_at_rank(curve: HitCurve, k: Any, *, ties: str = "grouped") -> Counts:
     hits / k.
 
     Args:
-        curve: S rankings without weights, or what it has as native values.
-        k: an int of at least 1; or (S,) float64, one a ranking.
+        curve: S rankings without weights, or their native values.
+        k: an int of at least 1; or (S,) float64, one per ranking.
         ties: how many hits of a group that straddles k count: "grouped" and "expected" its share, r L / g;
             "optimistic" the most, "pessimistic" the fewest.
 
@@ -126,10 +126,10 @@ def counts_at_rank(curve: HitCurve, k: Any, *, ties: str = "grouped") -> Counts:
 
 
 def hits_in_top(curve: Any, k: Any, ties: str) -> Any:
-    """How many hits lie in the top k of each ranking of a native curve: (S,) float64.
+    """The number of hits in the top k of each ranking of a native curve: (S,) float64.
 
     Args:
-        curve, k, ties: as of :func:`counts_at_rank`, native values.
+        curve, k, ties: as in :func:`counts_at_rank`, native values.
     """
     if curve.single:
         return np.array([hits_of_one(curve, k if isinstance(k, int) else int(k[0]), ties)])
@@ -146,7 +146,7 @@ def hits_in_top(curve: Any, k: Any, ties: str) -> Any:
 
 
 def hits_of_one(curve: Any, k: int, ties: str) -> float:
-    """:func:`hits_in_top` of one ranking, whose last group in the top k alone is looked at, without arrays."""
+    """:func:`hits_in_top` of one ranking, without arrays: only its last group in the top k is looked at."""
     last = np.count_nonzero(curve.items_above < k) - 1
     if last < 0:
         return 0.0
@@ -169,7 +169,7 @@ def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
         items: (S, B) items in each bin.
 
     Returns:
-        Counts of shape (S, B - 1), one threshold a column, highest first.
+        Counts of shape (S, B - 1), one threshold per column, highest first.
     """
     tp, retrieved = (segments.as_float64(x.cumsum(1))[:, :-1] for x in (hits, items))
     m, n = (segments.as_float64(x.sum(1, keepdim=True)) for x in (hits, items))
@@ -179,7 +179,7 @@ def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
 
 @arrays.quiet
 def r_precision(curve: HitCurve, *, ties: str = "grouped") -> Tensor:
-    """Precision at rank m of each ranking, which is recall there too: (S,) float64; NaN where nothing is relevant."""
+    """Precision at rank m of each ranking, also the recall there: (S,) float64; NaN where nothing is relevant."""
     if curve.single:
         most = curve.native.m.item(0)
         return arrays.tensor(np.array([hits_of_one(curve, most, ties) / most if most else np.nan]))

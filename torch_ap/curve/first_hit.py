@@ -7,10 +7,10 @@ A group of g items with r hits, t0 items and no hit above it, holds the first hi
 | grouped | g: the group enters at once, and its rank is that of its end |
 | optimistic | 1 |
 | pessimistic | g - r + 1 |
-| expected | x with chance C(g - x, r - 1) / C(g, r); measures are averaged over it |
+| expected | x with probability C(g - x, r - 1) / C(g, r); measures are averaged over x |
 
-Chances follow from one another: P(1) = r / g, and P(x + 1) = P(x) (g - r + 1 - x) / (g - x). All terms are positive and
-none grows, so neither cancellation nor underflow takes digits from their sum.
+Probabilities follow from one another: P(1) = r / g, and P(x + 1) = P(x) (g - r + 1 - x) / (g - x). All terms are
+positive and do not grow, so their sum loses no digits to cancellation or underflow.
 """
 
 import math
@@ -26,7 +26,7 @@ from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays
 
-_ENOUGH = 64  # P(X > 64 g / r) < exp(-64), which no float64 sum feels
+_ENOUGH = 64  # P(X > 64 g / r) < exp(-64), too small to change a float64 sum
 _NARROWEST = 4
 _MOST_AT_ONCE = 1 << 20  # terms
 
@@ -39,7 +39,7 @@ def reciprocal_rank(curve: HitCurve, *, ties: str = "grouped", top_k: int | None
 
 
 def hit_rate(curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None) -> Tensor:
-    """Whether a hit lies in the top k, or the chance of it: (S,) float64; NaN where nothing is relevant."""
+    """Whether a hit lies in the top k, or the probability of it: (S,) float64; NaN where nothing is relevant."""
     if curve.single and len(curve.hits):
         return arrays.tensor(np.array([_hit_rate_of_one(*_first_of_one(curve), ties, top_k)]))
     return _each(curve, _hit_rates, ties, top_k)
@@ -72,7 +72,7 @@ def _hit_rates(hits: Any, items: Any, above: Any, ties: str, k: float) -> Any:
 
 
 def _first(curve: Any) -> tuple[Any, Any, Any, Any]:
-    """Of each ranking that has a hit: which it is, and hits, items and items above of its first group with one."""
+    """The rankings that have a hit, and of each the hits, items and items above of its first group with one."""
     starts = curve.offsets[:-1]
     if not arrays.some(curve.hits == 0):
         ranking = arrays.places(curve.offsets[1:] > starts)
@@ -93,7 +93,7 @@ def _first_of_one(curve: Any) -> tuple[int, int, int]:
 
 
 def _place(hits: Any, items: Any, ties: str) -> Any:
-    """X of the table above, for the rules that are one order."""
+    """X of the table above, for the rules that fix the order."""
     if ties == "optimistic":
         return 1
     return items if ties == "grouped" else items - hits + 1
@@ -126,7 +126,7 @@ def _mean_reciprocal_rank(hits: Any, items: Any, above: Any, k: float) -> Any:
 
 
 def _chance_of_hit(hits: Any, items: Any, above: Any, k: float) -> Any:
-    """The chance that t0 + X <= k of each group, which is 0 or 1 but where a group of misses and hits straddles k."""
+    """The probability that t0 + X <= k, of each group: 0 or 1 unless a group of misses and hits straddles k."""
     value = segments.as_float64(above < k)
     cut = arrays.places((above < k) & (k <= above + (items - hits)))
     if len(cut):
@@ -137,11 +137,11 @@ def _chance_of_hit(hits: Any, items: Any, above: Any, k: float) -> Any:
 def _mean(hits: Any, items: Any, above: Any, k: float, *, reciprocal: bool) -> Any:
     """The sum over x, t0 + x <= k, of P(x), or of P(x) / (t0 + x), of each group, all of which begin above rank k.
 
-    Groups are summed with others of about as many terms, in rows whose width depends on the group alone.
+    Groups with about the same number of terms are summed together, in rows whose width depends only on the group.
     """
     xp = arrays.namespace(items)
     places = xp.minimum(items - hits + 1, k - above)
-    value = (harmonic_difference(above, places) if reciprocal else places) / items  # of one hit, anywhere alike
+    value = (harmonic_difference(above, places) if reciprocal else places) / items  # one hit, anywhere
     terms = xp.where(hits > 1, xp.minimum(places, xp.ceil(_ENOUGH * items / hits)), 0)
     powers = arrays.at_least(xp.frexp(terms - 1)[1], _NARROWEST)
     for power in xp.unique(powers[terms > 0]).tolist():
@@ -167,7 +167,7 @@ def _mean_of_one(hits: int, items: int, above: int, k: int | None, *, reciprocal
 
 @arrays.quiet
 def _sum(hits: Any, items: Any, above: Any, terms: Any, *, step: Any, reciprocal: bool) -> Any:
-    """The first terms, of one group or of one a row."""
+    """The first terms of one group, or of one group per row."""
     chance = arrays.namespace(step).where(step < terms, (items - hits + 1 - step) / (items - step), 0)
     chance[..., :1] = hits / items
     chance = chance.cumprod(-1)

@@ -1,8 +1,8 @@
 """Differences of harmonic numbers, to full precision at any size.
 
 A difference of prefix sums or of digamma values loses all its digits once the ranks are large (at rank 10^8 the error
-is 32%). On CPU the first harmonic numbers are kept as the sums of two floats each, whose differences lose nothing.
-Beyond them the first terms are added up and the rest comes from ``log1p`` with the Euler-Maclaurin corrections of
+is 32%). On CPU a table holds the first harmonic numbers as sums of two floats each, whose differences lose nothing.
+Beyond the table the first terms are added up and the rest comes from ``log1p`` with the Euler-Maclaurin corrections of
 DeTemple and Wang, in which nothing large cancels.
 """
 
@@ -55,7 +55,7 @@ def harmonic_step(start: int, length: int) -> float:
 
 
 def _looked_up(start: Array, end: Array) -> Array:
-    """What is left of the large parts is exact but for one rounding, that of the small ones is beyond the last bit."""
+    """The difference of the large parts is rounded once; the error of the small parts lies below the last bit."""
     numbers = _numbers()
     parts = numbers.take(end.astype(np.intp)) - numbers.take(start.astype(np.intp))
     difference: Array = parts.real + parts.imag

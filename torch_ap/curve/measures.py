@@ -1,7 +1,8 @@
-"""Measures of a query's ranking beside average precision, as records of their settings: a curve in, a value a ranking.
+"""Measures of a query's ranking other than average precision, each a record of its settings that maps a curve to one
+value per ranking.
 
 Each is NaN where it is undefined: where nothing is relevant, or for fall-out where everything is. The fall-out of no
-items is 0: nothing was retrieved, so nothing wrong was.
+items is 0: nothing was retrieved, so nothing that is not relevant.
 """
 
 import math
@@ -63,9 +64,9 @@ class AtRank:
         return self._ratio(curve, counts.hits_in_top(curve, k, self.ties), k)
 
     def _ratio(self, curve: Any, tp: Any, k: Any) -> Any:
-        """Of hits in the top k: a share of k, of the relevant items, or of the others; NaN where nothing is relevant.
+        """Hits in the top k as a share of k, of the relevant items, or of the others; NaN where nothing is relevant.
 
-        Ratios of nothing count 0 where no item was ranked.
+        A ratio of nothing is 0 where no item was ranked.
         """
         where = arrays.namespace(tp).where
         if self.ratio == "recall":
@@ -75,7 +76,7 @@ class AtRank:
         return where(curve.m > 0, where(curve.n > 0, tp / k, 0), torch.nan)
 
     def _of_one(self, curve: Any) -> float:
-        """Of one ranking, without arrays; to the same bits."""
+        """The value of one ranking, computed without arrays; the same bits."""
         n, m = curve.n.item(0), curve.m.item(0)
         k = n if self.top_k is None else self.top_k
         if self.adaptive_k or self.ratio == "fall_out":

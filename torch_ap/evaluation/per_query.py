@@ -1,4 +1,4 @@
-"""The steps that every function over queries shares: settings in, a value a query out."""
+"""The steps that every function over queries shares: settings in, one value per query out."""
 
 from collections.abc import Callable
 
@@ -48,7 +48,7 @@ def each_query(
 def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor) -> Tensor | None:
     """The value of one short query, without a look at anything twice.
 
-    None where anything is out of the ordinary, to be told or reckoned with on the usual way.
+    None where anything is out of the ordinary, which the usual code then handles or reports.
     """
     given = few_items.arrays_of(preds, target, graded=True)
     if given is None:

@@ -1,4 +1,4 @@
-"""From checked batches of queries to a value a query and one for all: what a function and its class share."""
+"""From checked batches of queries to one value per query and one for all: what a function and its class share."""
 
 import inspect
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""COCO's JSON files, annotations and results, as input of the detection metrics."""
+"""COCO's JSON files, annotations and results, as input for the detection metrics."""
 
 import math
 from collections.abc import Sequence
@@ -46,18 +46,18 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
         iou_type: "bbox", or "segm" for masks. Polygons need pycocotools (extra: ``detection``).
 
     Returns:
-        What the files hold. ``area`` is that of the annotation, where it has one, and otherwise of its box or mask; of
-        detected masks that of the mask, or of the ``bbox`` where the first of the results has one, as pycocotools has
-        it. With ``area_as_given=True`` the function and the metric take all of these as pycocotools does. The ids of
-        annotations are not read.
+        What the files hold. ``area`` is that of the annotation, where it has one, else that of its box or mask; for
+        detected masks it is that of the mask, or of the ``bbox`` where the first of the results has one, as in
+        pycocotools. With ``area_as_given=True`` the function and the metric take all of these as pycocotools does. The
+        ids of annotations are not read.
 
     Raises:
-        ValueError: for a file that is no such JSON or not UTF-8; a missing key; a value of the wrong type, as a number
-            written as text; an unknown image or category; an image or category id given twice; a key that one
-            object has twice; a ``bbox`` that is not
-            four finite numbers, or among annotations one of negative size; a run-length code whose runs are not whole
-            numbers of at least 0 that add up to height times width; a mask of another size than its image; a polygon
-            of less than three points, or far outside its image. The message names file and entry.
+        ValueError: for a file that is not such JSON or not UTF-8; a missing key; a value of the wrong type, such as a
+            number written as text; an unknown image or category; an image or category id given twice; a key that one
+            object has twice; a ``bbox`` that is not four finite numbers or, among annotations, has a negative size; a
+            run-length code whose runs are not whole numbers of at least 0 that add up to height times width; a mask
+            of another size than its image; a polygon of fewer than three points, or far outside its image. The
+            message names file and entry.
         ModuleNotFoundError: for polygons without pycocotools.
 
     Example:
@@ -82,9 +82,9 @@ class CocoAnnotations:
 
     Attributes:
         target: what :attr:`CocoData.target` holds, without masks.
-        codes: of each image the masks, where there are any.
-        entries: of the images, ascending by id.
-        images: their ids.
+        codes: the masks of each image; None for boxes.
+        entries: the entries of the images, ascending by id.
+        images: the ids of the images.
         class_names: name of each category id.
     """
 
@@ -142,7 +142,7 @@ _PARTS = ("images", "annotations", "categories")
 
 
 def _by_image(listed: Entries, images: list[int], categories: dict[int, str]) -> tuple[Entries, Tensor]:
-    """Entries in order of image, then of the file; and (B,) entries an image."""
+    """Entries in order of image, then of the file; and (B,) entries per image."""
     row = np.array(listed.known("image_id", {image: place for place, image in enumerate(images)}), np.int64)
     listed.known("category_id", categories)
     counts = torch.from_numpy(np.bincount(row, minlength=len(images)).astype(np.int64))
@@ -167,7 +167,7 @@ def _areas_of_results(found: list[Any], detections: Entries, own: Tensor) -> Ten
 
 
 def _extents(images: Entries) -> Tensor:
-    """(B, 2) float64 width and height of images; NaN for what is no positive number."""
+    """(B, 2) float64 width and height of images; NaN for what is not a positive number."""
     pairs = [[image.get(key) for key in ("width", "height")] for image in images.entries]
     known = [[float(x) if isinstance(x, int | float) and 0 < x < 1e9 else math.nan for x in pair] for pair in pairs]
     return torch.tensor(known, dtype=torch.float64).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Between COCO's JSON files and what a detection metric takes and holds, as torchmetrics' metric converts them."""
+"""Conversion between COCO's JSON files and what a detection metric takes and holds, as in torchmetrics."""
 
 import itertools
 import json
@@ -26,10 +26,10 @@ def images_of_files(
         results: JSON list of detections.
         annotations: JSON with ``images``, ``annotations`` and ``categories``.
         iou_type: "bbox" for ``boxes``, "segm" for ``masks``, or both.
-        box_format: of the boxes given out: "xyxy", "xywh" (as in the files, to the last bit) or "cxcywh".
+        box_format: of the boxes returned: "xyxy", "xywh" (as in the files, to the last bit) or "cxcywh".
 
     Returns:
-        Predictions and targets, a dict an image of the annotations, with or without entries.
+        Predictions and targets, one dict per image of the annotations, with or without entries.
     """
     read = {kind: read_coco(annotations, results, kind) for kind in iou_type}
     sides = [[_split(getattr(data, side), box_format) for data in read.values()] for side in ("preds", "target")]
@@ -65,8 +65,8 @@ def write_files(
         name: path without those endings.
         columns: the state of a metric of boxes, masks or both.
         box_format: of its boxes.
-        class_names: name of each label that has one; the others are called by their number.
-        area_as_given: whether areas of 0 or less are written as they are, not as those of the boxes or masks.
+        class_names: name of each label that has one; other labels are called by their number.
+        area_as_given: whether areas of 0 or less are written as they are; else that of the box or mask is.
     """
     labels = torch.unique(torch.cat([columns["ground_truth_labels"], columns["detection_labels"]])).tolist()
     images: list[dict[str, Any]] = [{"id": place} for place in range(len(columns["detections_per_image"]))]
@@ -89,7 +89,7 @@ def _entries(columns: Columns, side: str, box_format: str, *, area_as_given: boo
     counts = columns[f"{side}s_per_image"]
     image = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
     parts: dict[str, list[Any]] = {
-        "id": list(range(1, len(image) + 1)),  # COCO's own evaluation takes 0 for "none"
+        "id": list(range(1, len(image) + 1)),  # COCO's own evaluation takes an id of 0 for "none"
         "image_id": image.tolist(),
         "category_id": columns[f"{side}_labels"].tolist(),
     }
@@ -113,7 +113,7 @@ def _entries(columns: Columns, side: str, box_format: str, *, area_as_given: boo
 
 
 def _codes(edges: Tensor, lengths: Tensor, sizes: Tensor) -> list[dict[str, Any]]:
-    """The compressed run-length code of each mask; pycocotools takes no other in a list of detections."""
+    """The compressed run-length code of each mask, the only kind that pycocotools takes in a list of detections."""
     pixels, out = sizes.prod(1).tolist(), []
     for size, last, ends in zip(sizes.tolist(), pixels, torch.split(edges, lengths.tolist()), strict=True):
         places = [0, *ends.tolist(), last]
@@ -122,8 +122,8 @@ def _codes(edges: Tensor, lengths: Tensor, sizes: Tensor) -> list[dict[str, Any]
 
 
 def _compressed(runs: Sequence[int]) -> str:
-    """Run lengths as COCO writes them: from the fourth on the difference to the one two places before, in six-bit
-    digits from low to high, five of them value, one "more follows".
+    """Run lengths as COCO writes them: from the fourth on as the difference to the one two places before, in digits of
+    six bits from low to high, of which five are the value and one says "more follows".
     """
     text = []
     for place, run in enumerate(runs):

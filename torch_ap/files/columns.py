@@ -1,4 +1,4 @@
-"""Columns of white-space separated text, a block of lines at a time, without a Python object a line.
+"""Columns of white-space separated text, read one block of lines at a time, without a Python object per line.
 
 Blank lines and lines that begin with ``#`` are left out. Fields come as fixed-width byte strings. The text is UTF-8.
 """
@@ -30,7 +30,7 @@ _LONGEST_DECIMAL = 17
 
 
 class Block(NamedTuple):
-    """The lines of one block that say something.
+    """The lines of one block, without comments and blank ones.
 
     Attributes:
         text: the bytes of the block, padded with zeros.
@@ -77,7 +77,7 @@ class Block(NamedTuple):
 
     def _converted(self, fields: Array, lines: Array, kind: type, what: str) -> Array:
         try:
-            if (fields.view(np.uint8) == ord("_")).any():  # Python's digit groups are no numbers here
+            if (fields.view(np.uint8) == ord("_")).any():  # Python's digit groups (1_000) are not numbers here
                 raise ValueError
             converted: Array = fields.astype(np.float64 if kind is float else np.int64)
         except (ValueError, OverflowError):
@@ -100,8 +100,8 @@ def read(path: Path | str, form: str, *, more: bool, progress: Progress | None =
         path: of the file, or of a pipe; "-" for standard input.
         form: the names of the K columns of a line.
         more: whether more than K are allowed.
-        progress: told after each block how many bytes of the file are done, and how many there are; never of a
-            pipe, which does not say.
+        progress: called after each block with the number of bytes that are done and that of the file; not called for a
+            pipe, whose size is unknown.
 
     Raises:
         ValueError: naming file and line, for a line with another number of columns, or longer than a MiB; for anything
@@ -118,7 +118,7 @@ def read(path: Path | str, form: str, *, more: bool, progress: Progress | None =
                 newlines = _newlines(whole, path, line)
                 yield _block(whole, newlines, path, line, form, more)
                 line += len(newlines)
-            if len(rest) > _LONGEST_LINE:  # refused here too: without an end it would grow to the size of the file
+            if len(rest) > _LONGEST_LINE:  # refused here too: a line without an end would grow to the size of the file
                 _refuse_line(path, line)
             if progress is not None and raw.seekable():
                 progress(raw.tell(), size)
@@ -128,7 +128,7 @@ def read(path: Path | str, form: str, *, more: bool, progress: Progress | None =
 
 
 def _opened(path: Path) -> AbstractContextManager[io.BufferedReader]:
-    """The file, closed in the end; standard input stays open."""
+    """The file, closed at the end; standard input stays open."""
     if str(path) != "-":
         return path.open("rb")
     stream = getattr(sys.stdin, "buffer", None)
@@ -138,7 +138,7 @@ def _opened(path: Path) -> AbstractContextManager[io.BufferedReader]:
 
 
 def _pieces(raw: io.BufferedReader, path: Path) -> Iterator[bytes]:
-    """The file's bytes in pieces, unzipped where they are zipped."""
+    """The file's bytes in pieces, unzipped if they are gzip."""
     source = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw
     try:
         yield source.read(_BLOCK).removeprefix(texts.MARK)
@@ -149,7 +149,7 @@ def _pieces(raw: io.BufferedReader, path: Path) -> Iterator[bytes]:
 
 
 def _newlines(data: bytes, path: Path, first: int) -> Array:
-    """Where the lines of whole lines end, checked: UTF-8 text, no line too long, no end of a line but a newline."""
+    """Where the lines of a block end; checked to be UTF-8 text, no line too long, every line ended by a newline."""
     texts.check(data, path, first)
     newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     lengths = np.diff(newlines, prepend=-1) - 1
@@ -192,7 +192,7 @@ def _block(data: bytes, newlines: Array, path: Path, first: int, form: str, more
 
 
 def _decimals(fields: Array) -> tuple[Array, Array]:
-    """Numbers written as sign, digits and point, with so few digits that one division rounds them right; and which are.
+    """Numbers of sign, digits and point with so few digits that one division rounds them right; and which those are.
 
     A whole number below 2^53 and a power of ten up to 10^22 are both exact, so their quotient is rounded once.
     """
@@ -222,7 +222,7 @@ def _decimals(fields: Array) -> tuple[Array, Array]:
 
 
 def _is(kind: type, field: bytes) -> bool:
-    """Whether a field is a number of this kind; whole ones fit 64 bits."""
+    """Whether a field is a number of this kind; whole numbers must fit 64 bits."""
     try:
         value = kind(field)
     except ValueError:

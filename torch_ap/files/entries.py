@@ -1,4 +1,4 @@
-"""Lists of objects in JSON files: their values by key, where every complaint names file, list, place and key."""
+"""Lists of objects in JSON files and their values by key; every error names file, list, place and key."""
 
 import json
 import math
@@ -25,11 +25,11 @@ _HINTS = {"bbox": " (for masks alone: iou_type 'segm', `--iou-type segm`)"}
 
 
 def load(path: str | Path) -> Any:
-    """What a JSON file holds; UTF-8, with or without a byte-order mark.
+    """The content of a JSON file in UTF-8, with or without a byte-order mark.
 
     Raises:
-        ValueError: for another encoding, what is no JSON, or an object that has one key twice, naming the file and
-            where in it. Whole numbers of thousands of digits become one that no rule takes.
+        ValueError: for another encoding, for what is not JSON, and for an object that has one key twice, naming file
+            and place. A whole number of thousands of digits becomes one that breaks the rule of its key.
     """
     content = text_files.read(path)
     repeated: list[Entry] = []
@@ -43,7 +43,7 @@ def load(path: str | Path) -> Any:
     try:
         loaded = json.loads(content, object_pairs_hook=once, parse_int=_whole)
     except RecursionError:
-        raise ValueError(f"{path}: must be JSON of less depth, lists or objects lie too deep in one another") from None
+        raise ValueError(f"{path}: must be JSON of less depth, its lists or objects are nested too deeply") from None
     except ValueError as reason:
         raise ValueError(f"{path}: must be JSON: {reason}") from None
     if repeated:
@@ -52,25 +52,25 @@ def load(path: str | Path) -> Any:
 
 
 def _whole(digits: str) -> int:
-    """A whole number. Of thousands of digits Python says not where they are; the rule of their key does."""
+    """A whole number. For thousands of digits Python's error names no place; the rule of the key does."""
     return int(digits) if len(digits) < _MANY_DIGITS else _HUGE
 
 
 def _twice(keys: Iterable[str]) -> str:
-    """The first of the keys that is there a second time."""
+    """The first key that occurs a second time."""
     seen: set[str] = set()
     return next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
 
 def _refuse_repeated(path: str | Path, loaded: Any, repeated: list[Entry]) -> None:
-    """Name the object of a key that is given twice: which of the two values is meant, nobody knows."""
+    """Raise for a key that is given twice, naming its object: it is unknown which value is meant."""
     keys = {id(one["found"]): one["key"] for one in repeated}
     pending = [("", loaded)]
     while pending:
         where, value = pending.pop()
         if id(value) in keys:
             entry = where if not where or where.startswith("[") else f": {where}"
-            raise ValueError(f"{path}{entry}: the key {shown(keys[id(value)])} must be given once, and is given twice")
+            raise ValueError(f"{path}{entry}: the key {shown(keys[id(value)])} must be given once, but is given twice")
         if isinstance(value, dict):
             pending += [(f"{where}.{key}".removeprefix("."), part) for key, part in reversed(value.items())]
         elif isinstance(value, list) and value and not isinstance(value[0], int | float | str):
@@ -93,7 +93,7 @@ class Entries:
 
     @classmethod
     def of(cls, entries: list[Any], where: str) -> "Entries":
-        """All of a list, each of which must be an object."""
+        """The entries of a list, each of which must be an object."""
         for place, entry in enumerate(entries):
             if not isinstance(entry, dict):
                 raise ValueError(f"{where}[{place}]: must be an object, got {type(entry).__name__}")
@@ -108,8 +108,8 @@ class Entries:
 
         Args:
             key: of the entries.
-            read: makes a value of what stands there; raises ValueError, which says what it must be.
-            default: what stands there where nothing does.
+            read: makes a value of what the key holds; raises ValueError that says what it must be.
+            default: taken where an entry lacks the key.
         """
         try:
             if default is None:
@@ -140,7 +140,7 @@ class Entries:
         return self.each(key, integer)
 
     def numbers(self, key: str, read: Callable[[Any], float], default: float | None = None) -> Tensor:
-        """:meth:`each` as float64, at once where all are plain finite numbers, which every ``read`` takes."""
+        """:meth:`each` as float64; in one step where all are plain finite numbers, which every ``read`` accepts."""
         values = [entry.get(key, default) for entry in self.entries]
         if set(map(type, values)) <= _NUMBERS:
             with suppress(OverflowError):
@@ -150,7 +150,7 @@ class Entries:
         return torch.tensor(self.each(key, read, default), dtype=torch.float64)
 
     def boxes(self, key: str, read: Callable[[Any], list[float]]) -> Tensor:
-        """:meth:`each` as (N, 4) float64, of lists of four numbers; at once where ``read`` could complain of none."""
+        """:meth:`each` as (N, 4) float64, of lists of four numbers; in one step where ``read`` would accept all."""
         values = [entry.get(key) for entry in self.entries]
         if all(type(value) is list and len(value) == 4 and set(map(type, value)) <= _NUMBERS for value in values):
             with suppress(OverflowError):
@@ -160,7 +160,7 @@ class Entries:
         return torch.tensor(self.each(key, read), dtype=torch.float64).reshape(-1, 4)
 
     def unique(self, key: str) -> list[int]:
-        """One whole number of every entry, each once."""
+        """One whole number of every entry, no two of them equal."""
         values = self.integers(key)
         seen: set[int] = set()
         for place, value in zip(self.places, values, strict=True):
@@ -170,7 +170,7 @@ class Entries:
         return values
 
     def known(self, key: str, allowed: Mapping[int, Value]) -> list[Value]:
-        """What the whole number of every entry stands for."""
+        """The value that ``allowed`` has for the whole number of every entry."""
         values = self.integers(key)
         for place, value in zip(self.places, values, strict=True):
             if value not in allowed:
@@ -179,7 +179,7 @@ class Entries:
 
 
 def integer(value: Any) -> int:
-    """A whole number of 64 bits, written as one."""
+    """A whole number of 64 bits, not written as a fraction, as text or as a bool."""
     if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
         raise ValueError(f"must be an integer, got {shown(value)}")
     return value
@@ -200,7 +200,7 @@ def flag(value: Any) -> int:
 
 
 def finite(value: Any) -> float:
-    """A finite number, written as one."""
+    """A finite number, not written as text or as a bool."""
     if type(value) in _NUMBERS:
         with suppress(OverflowError):
             if math.isfinite(value):
@@ -219,7 +219,7 @@ def box(value: Any) -> list[float]:
 
 
 def true_box(value: Any) -> list[float]:
-    """x, y, width and height, of which no size is negative."""
+    """x, y, width and height, the last two of which are not negative."""
     sides = box(value)
     if min(sides[2:]) < 0:
         raise ValueError(f"must hold a width and a height of at least 0, got {shown(value)}")

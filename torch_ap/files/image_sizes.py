@@ -12,7 +12,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg")
 _OTHERS = (".bmp", ".gif", ".tif", ".tiff", ".webp", ".heic", ".avif", ".dng", ".mpo", ".pfm")
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
-_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # the others are tables, and one is reserved
+_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # the other three are two tables and a reserved marker
 _WITHOUT_LENGTH = {0x01, *range(0xD0, 0xD9)}
 _DATA, _END, _APP1 = 0xDA, 0xD9, 0xE1
 _ORIENTATION = 0x0112
@@ -25,7 +25,7 @@ def image_sizes(path: str | Path) -> dict[str, Size]:
     """Width and height of each image by its name without suffix.
 
     Args:
-        path: a folder of PNG and JPEG files; or a UTF-8 text file of the lines ``image width height``.
+        path: a folder of PNG and JPEG files; or a UTF-8 text file with lines ``image width height``.
 
     Raises:
         OSError: if it cannot be read.
@@ -35,7 +35,7 @@ def image_sizes(path: str | Path) -> dict[str, Size]:
     out: dict[str, Size] = {}
     for where, name, size in _of_folder(path) if path.is_dir() else _of_lines(path):
         if name in out:
-            raise ValueError(f"{where}: image {shown(name)} must be there once, and is there again")
+            raise ValueError(f"{where}: image {shown(name)} must be given once, but is given again")
         out[name] = size
     if not out:
         raise ValueError(f"{path}: must be a folder with PNG or JPEG images, or a file of lines `image width height`")
@@ -43,7 +43,7 @@ def image_sizes(path: str | Path) -> dict[str, Size]:
 
 
 def image_size(path: str | Path) -> Size:
-    """Width and height of a PNG or JPEG image as it is shown: the orientation in a JPEG's Exif data is heeded.
+    """Width and height of a PNG or JPEG image as it is shown, with the orientation in a JPEG's Exif data applied.
 
     Raises:
         OSError: if it cannot be read.
@@ -78,7 +78,7 @@ def _of_lines(path: Path) -> Iterator[tuple[str, str, Size]]:
 
 
 def _of_png(header: bytes) -> Size:
-    """The first chunk, IHDR, begins with both."""
+    """Width and height from the first chunk, IHDR, which begins with them."""
     if len(header) < 24 or not header.startswith(_PNG) or header[12:16] != b"IHDR":
         raise ValueError
     width, height = struct.unpack(">II", header[16:24])
@@ -86,7 +86,7 @@ def _of_png(header: bytes) -> Size:
 
 
 def _of_jpeg(file: BinaryIO) -> Size:
-    """The first frame header has both; Exif data, which come before it, may turn the image."""
+    """Width and height from the first frame header; Exif data before it may turn the image."""
     sideways = False
     while True:
         marker = _next_marker(file)
@@ -106,7 +106,7 @@ def _of_jpeg(file: BinaryIO) -> Size:
 
 
 def _next_marker(file: BinaryIO) -> int:
-    """The byte after 0xff; any number of 0xff may stand before it."""
+    """The marker: the byte after one or more bytes 0xff."""
     if file.read(1) != b"\xff":
         raise ValueError
     byte = b"\xff"
@@ -118,7 +118,7 @@ def _next_marker(file: BinaryIO) -> int:
 
 
 def _orientation(exif: bytes) -> int:
-    """The tag of that name in the first directory of Exif data; 1, upright, where there is none."""
+    """The orientation tag in the first directory of Exif data; 1, upright, where there is none."""
     order = {b"II": "<", b"MM": ">"}.get(exif[:2])
     if order is None:
         return 1
@@ -129,6 +129,6 @@ def _orientation(exif: bytes) -> int:
             tag, _, _, value = struct.unpack_from(f"{order}HHIH", exif, entry)
             if tag == _ORIENTATION:
                 return int(value)
-    except struct.error:  # cut Exif data say nothing, and the image is as good without them
+    except struct.error:  # Exif data that are cut off say nothing; the image itself may be whole
         return 1
     return 1

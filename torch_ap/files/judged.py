@@ -1,4 +1,4 @@
-"""A run meets its judgements: one hit curve with a ranking a query, by trec_eval's rules or by ours."""
+"""A run and its judgements as a hit curve with one ranking per query, by trec_eval's rules or by ours."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ class Judged:
     Attributes:
         queries: S names, in the order of the judgements.
         curve: S rankings; m counts the relevant documents of the judgements, retrieved or not.
-        convention: by which ties were resolved.
+        convention: the rule by which ties were resolved.
     """
 
     queries: list[str]
@@ -32,7 +32,7 @@ class Judged:
 
     @property
     def ties(self) -> str:
-        """The rule for ties under which measures of ``curve`` follow the convention; trec_eval's leaves no ties."""
+        """The rule for ties under which measures of ``curve`` follow the convention; trec_eval's leave no ties."""
         return "grouped" if self.convention.startswith("trec") else self.convention
 
 
@@ -44,7 +44,7 @@ def judge(
     convention: str = "trec10",
     complete: bool = False,
 ) -> Judged:
-    """The rankings of a run as the judgements have it.
+    """The rankings of a run, with the relevance that the judgements give.
 
     Queries of the run without judgements are left out, and documents without a judgement are not relevant.
 
@@ -52,10 +52,10 @@ def judge(
         qrels: judgements.
         run: what was retrieved.
         relevance_level: a document is relevant where its grade is at least this; at least 1.
-        convention: how tied scores are ordered. "trec9" and "trec10" as trec_eval of these versions: scores are float32
-            (9) or float64 (10), and tied documents come in descending order of their ids. Or one of "expected",
+        convention: how tied scores are ordered. "trec9" and "trec10" as in these versions of trec_eval: scores are
+            float32 (9) or float64 (10), and tied documents come in descending order of their ids. Or one of "expected",
             "grouped", "optimistic", "pessimistic".
-        complete: whether judged queries that the run lacks have a (empty) ranking too, as ``trec_eval -c`` has it.
+        complete: whether judged queries that the run lacks count too, with an empty ranking, as with ``trec_eval -c``.
 
     Returns:
         The queries and their curve.
@@ -83,18 +83,18 @@ def judge(
 
 
 def why_none(qrels: Qrels, run: Run) -> str:
-    """Why no query of a run was judged: what is wrong, and with which file."""
+    """Why no query of a run was judged: what is wrong with which file."""
     for table in (qrels, run):
         if not table.queries:
             also = "" if table is qrels else " (--allow-empty lets it pass)"
-            return f"{table.path}: the file holds no lines, but for blank ones and comments{also}"
+            return f"{table.path}: the file holds nothing but blank lines and comments{also}"
     return f"{run.path}: no query of the run has judgements in {qrels.path}"
 
 
 def _found(qrels: Qrels, graded: Array, run: Run, number: Array) -> Array:
-    """The places in the run of the relevant documents: equal keys, and then equal names.
+    """The places of the relevant documents in the run, found by equal keys and then by equal names.
 
-    A table of the keys' leading bits spares most of the run the search.
+    A table of the keys' leading bits excludes most of the run before the search.
     """
     places = np.flatnonzero(graded)
     places = places[np.argsort(qrels.key[places])]
@@ -150,7 +150,7 @@ def _by_document(curve: HitCurve, scores: Tensor, relevant: Tensor, number: Tens
 
 
 def _members(curve: HitCurve, tied: Tensor, scores: Tensor, number: Tensor) -> tuple[Array, Array]:
-    """The documents of the tie groups: which group, counted along ``tied``, and which line."""
+    """The documents of the tie groups: the place of the group in ``tied``, and the line of the run."""
     assert curve.score is not None
     levels = torch.unique(curve.score[tied])
     level = torch.searchsorted(levels, scores).clamp(max=len(levels) - 1)
@@ -165,7 +165,7 @@ def _members(curve: HitCurve, tied: Tensor, scores: Tensor, number: Tensor) -> t
 
 
 def _only(names: list[str], curve: HitCurve, convention: str, kept: Tensor) -> Judged:
-    """The rankings that are kept; those that are not hold no entry."""
+    """The rankings that are kept; the others have no entry."""
     if bool(kept.all()):
         return Judged(list(names), curve, convention)
     chosen = kept.nonzero().squeeze(1)

@@ -1,4 +1,4 @@
-"""Measures by the names that reports call them, over judged runs.
+"""Measures over judged runs, by the names that reports give them.
 
 | name | trec_eval's name | measure |
 |---|---|---|
@@ -36,8 +36,8 @@ class Result:
 
     Attributes:
         queries: Q names.
-        values: (Q,) float64, the value of each; 0 for a query without relevant documents.
-        aggregate: over the queries: their mean, or for gm_map their geometric mean; NaN without queries.
+        values: (Q,) float64, one per query; 0 for a query without relevant documents.
+        aggregate: the mean over the queries, for gm_map the geometric mean; NaN without queries.
         geometric: whether the aggregate is a geometric mean.
     """
 
@@ -74,7 +74,7 @@ def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
 
 
 def expanded(name: str) -> list[str]:
-    """The names of measures in one, as trec_eval takes them: "P.5,10" is P_5 and P_10. Others are what they are.
+    """The names that one stands for in trec_eval: "P.5,10" is P_5 and P_10. Any other name stands for itself.
 
     Raises:
         ValueError: for a name that :func:`evaluate` would not know.
@@ -113,7 +113,7 @@ def _measure(name: str, judged: Judged) -> Callable[[HitCurve], Tensor]:
 
 
 def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
-    """Kind of a measure and what stands after its "@": "P@5" and "P_5" are ("P", 5). An error names what was given."""
+    """The kind of a measure and the number after its "@": "P@5" and "P_5" are ("P", 5). Errors name ``given``."""
     if name in PLAIN:
         return name, None
     kind, at, rest = name.partition("@")

@@ -1,4 +1,4 @@
-"""The masks of COCO's JSON files, run-length codes and polygons, checked and decoded; complaints name their entries."""
+"""The masks of COCO's JSON files, run-length codes and polygons, checked and decoded; errors name their entries."""
 
 import itertools
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ def decode(listed: Entries, counts: Tensor, images: Entries) -> list[DecodedMask
 
     Args:
         listed: entries in order of image.
-        counts: (B,) int64 entries an image.
-        images: the B images; those that have entries may have ``height`` and ``width``, which are then the masks' size.
+        counts: (B,) int64 entries per image.
+        images: the B images; where one has ``height`` and ``width``, its masks must have this size.
 
     Raises:
-        ValueError: for a mask that is none, or of another size than its image, naming file and entry.
+        ValueError: for an invalid mask, or one of another size than its image, naming file and entry.
         ModuleNotFoundError: for polygons without pycocotools.
     """
     ends = np.cumsum([0, *counts.tolist()]).tolist()
@@ -54,16 +54,16 @@ def decode(listed: Entries, counts: Tensor, images: Entries) -> list[DecodedMask
 
 
 def _is_size(value: Any) -> bool:
-    """Whether a code's size is two whole numbers; if not, it is refused where codes are."""
+    """Whether a code's size is two whole numbers; if not, decoding refuses it."""
     return isinstance(value, list | tuple) and len(value) == 2 and all(map(run_lengths.is_whole, value))
 
 
 def same_sizes(results: str, found: Sequence[DecodedMasks], truths: Sequence[DecodedMasks], images: Entries) -> None:
-    """The masks that results and annotations have of an image are of one size."""
+    """Raise unless the masks of an image have the same size in results and annotations."""
     for place, one, two in zip(images.places, found, truths, strict=True):
         if one.size is not None and two.size is not None and one.size != two.size:
             raise ValueError(
-                f"{results}: the masks of {images.where}[{place}] must have the height and width that they have in the "
+                f"{results}: the masks of {images.where}[{place}] must have the height and width of those in the "
                 f"annotations, {list(two.size)}, got {list(one.size)}"
             )
 
@@ -105,7 +105,7 @@ def _code(entry: Entry, size: Size | None, name: str) -> Any:
 def _fault(polygon: Any, size: Size) -> str | None:
     """What is wrong with one polygon, if anything is."""
     if not isinstance(polygon, list) or len(polygon) < 6 or len(polygon) % 2:
-        return "lists of x and y in turn of three points at least"
+        return "lists of x and y in turn, of at least three points"
     if not set(map(type, polygon)) <= {int, float}:
         return "lists of numbers"
     if not all(abs(x) <= _FARTHEST * max(size) for x in polygon):

@@ -13,7 +13,7 @@ import numpy as np
 from torch_ap.rules.messages import shown
 
 MARK = b"\xef\xbb\xbf"
-_OTHER_MARKS = {  # the longer ones first: those of UTF-32 begin as those of UTF-16
+_OTHER_MARKS = {  # the longer ones first: a mark of UTF-32 begins like one of UTF-16
     b"\xff\xfe\x00\x00": "UTF-32",
     b"\x00\x00\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16",
@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
     Attributes:
         where: file and line number, for messages.
-        words: what white space separates.
+        words: the words, which white space separates.
     """
 
     where: str
@@ -58,7 +58,7 @@ def lines(path: str | Path) -> list[Line]:
 
 
 def check(data: bytes, path: str | Path, line: int = 1) -> None:
-    """Raise unless bytes are UTF-8 text: nothing else than UTF-8, no control character, no byte-order mark inside.
+    """Raise unless bytes are UTF-8 text without control characters and without a byte-order mark inside.
 
     Args:
         data: whole lines of a file, without the mark of UTF-8 at its start.
@@ -66,7 +66,7 @@ def check(data: bytes, path: str | Path, line: int = 1) -> None:
         line: the number of the first of the lines.
     """
     codes = np.frombuffer(data, np.uint8)
-    # below a tab; or between carriage return and space, which subtracting 14 moves below all that is allowed
+    # below a tab; or between carriage return and space: subtracting 14 moves these below all other codes
     control = len(data) > 0 and (codes.min() < _TAB or (codes - np.uint8(_RETURN + 1)).min() < _SPACE - _RETURN - 1)
     if data.isascii():
         if control:
@@ -81,7 +81,7 @@ def check(data: bytes, path: str | Path, line: int = 1) -> None:
     try:
         data.decode()
     except UnicodeDecodeError as reason:
-        byte = f"the byte 0x{data[reason.start]:02x}, as Latin-1 has it"
+        byte = f"the byte 0x{data[reason.start]:02x}, as in Latin-1"
         raise ValueError(f"{path}, line {_at(data, reason.start, line)}: must be UTF-8 text, got {byte}") from None
     inside = data.find(MARK)
     if inside >= 0:
@@ -92,7 +92,7 @@ def check(data: bytes, path: str | Path, line: int = 1) -> None:
 def numbers(words: Sequence[str], where: str, what: str) -> list[float]:
     """Finite numbers in decimal digits.
 
-    Python's own reading is wider: it takes digits of other scripts and underscores.
+    Python's ``float`` accepts more: digits of other scripts and underscores.
 
     Raises:
         ValueError: naming ``where``, for anything else.
@@ -115,10 +115,10 @@ def _refuse_control(data: bytes, path: str | Path, line: int) -> None:
     codes = np.frombuffer(data, np.uint8)
     place = int(((codes < _TAB) | ((codes > _RETURN) & (codes < _SPACE))).argmax())
     got = f"the control character 0x{data[place]:02x}"
-    also = " (UTF-16 and UTF-32 have it)" if data[place] == 0 else ""
+    also = " (as in UTF-16 and UTF-32)" if data[place] == 0 else ""
     raise ValueError(f"{path}, line {_at(data, place, line)}: must be UTF-8 text, got {got}{also}")
 
 
 def _at(data: bytes, place: int, first: int) -> int:
-    """The number of the line of a byte."""
+    """The number of the line in which a byte lies."""
     return first + data.count(b"\n", 0, place)

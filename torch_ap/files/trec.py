@@ -1,7 +1,7 @@
 """TREC's two files: judgements ("qrels") and runs, read into columns.
 
 A line of qrels is ``query iteration document relevance``, of a run ``query Q0 document rank score tag``. The iteration,
-``Q0`` and the rank are ignored, as is whatever follows a run's tag.
+``Q0`` and the rank are ignored, as is anything after the tag of a run.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Table:
     Attributes:
         path: of the file.
         queries: Q names, in the order in which they first occur.
-        query: (N,) int64, the place in ``queries`` of each line's.
+        query: (N,) int64, the place of each line's query in ``queries``.
         documents: (N,) byte strings of fixed width.
         key: (N,) uint64 hashes of query and document; equal for equal pairs.
     """
@@ -57,7 +57,7 @@ class Run(Table):
 
     Attributes:
         scores: (N,) float64.
-        tag: the name of the run, as its last line has it.
+        tag: the name of the run, from its last line.
     """
 
     scores: Tensor
@@ -69,15 +69,15 @@ def read_qrels(path: Path | str, *, progress: Progress | None = None) -> Qrels:
 
     Args:
         path: of the file, or of a pipe; "-" for standard input.
-        progress: told now and then how many bytes of the file are done, and how many there are; never of a pipe.
+        progress: called now and then with the bytes that are done and the size of the file; not for pipes.
 
     Returns:
         Queries and documents by name, and the grades.
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: naming file and line, for a line that has not four columns, a grade that is no whole number, or a
-            document that is judged twice for a query.
+        ValueError: naming file and line, for a line that does not have four columns, a grade that is not a whole
+            number, or a document that is judged twice for a query.
     """
     gathered = _Gathered()
     for block in columns.read(path, QRELS_FORM, more=False, progress=progress):
@@ -90,15 +90,15 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
 
     Args:
         path: of the file, or of a pipe; "-" for standard input.
-        progress: told now and then how many bytes of the file are done, and how many there are; never of a pipe.
+        progress: called now and then with the bytes that are done and the size of the file; not for pipes.
 
     Returns:
         Queries and documents by name, and the scores.
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: naming file and line, for a line of fewer than six columns, a score that is no finite number, or a
-            document that occurs twice for a query.
+        ValueError: naming file and line, for a line of fewer than six columns, a score that is not a finite number, or
+            a document that occurs twice for a query.
     """
     gathered, tag = _Gathered(), ""
     for block in columns.read(path, RUN_FORM, more=True, progress=progress):
@@ -120,7 +120,7 @@ class _Gathered:
         self.values: list[Array] = []
 
     def add(self, block: Block, values: Array) -> None:
-        """Take in the queries (column 0), documents (column 2) and values of a block."""
+        """Add the queries (column 0), documents (column 2) and values of a block."""
         names = block.field(0)
         if not len(names):
             return
@@ -136,7 +136,7 @@ class _Gathered:
         self.values.append(values)
 
     def table(self, path: Path) -> tuple[Path, list[str], Tensor, Array, Array]:
-        """All of it, checked for documents that occur twice."""
+        """The whole table, checked for documents that occur twice."""
         names = [name.decode() for name in self.numbers]
         query, key = _joined(self.query, np.int64), _joined(self.key, np.uint64)
         documents = _joined(self.documents, "S8")
@@ -171,7 +171,7 @@ def _hashed(strings: Array, start: Array | np.uint64) -> Array:
 
 
 def _refuse_twice(path: Path, names: list[str], query: Array, documents: Array, among: Array, lines: Array) -> None:
-    """Raise for the first document that occurs twice for a query; equal hashes alone are no offence."""
+    """Raise for the first document that occurs twice for a query; equal hashes alone are not an error."""
     seen: dict[tuple[int, bytes], int] = {}
     for place in np.flatnonzero(among).tolist():
         pair = (int(query[place]), bytes(documents[place]))

@@ -1,4 +1,4 @@
-"""The words of TREC's files and of measures. This module imports no torch, so that help is there at once."""
+"""The words of TREC's files and of measures. This module does not import torch, so that help appears at once."""
 
 QRELS_FORM = "query iteration document relevance"
 RUN_FORM = "query Q0 document rank score tag"

@@ -1,11 +1,11 @@
 """PASCAL VOC's XML annotations and text files of boxes, as input of the detection metrics.
 
-| folder | a file is | a line is |
+| folder | one file per | a line is |
 |---|---|---|
-| XML ground truths | an image | – |
-| text ground truths | an image | class, four numbers, perhaps "difficult" |
-| text detections | an image (its name is an image's) | class, score, four numbers |
-| the devkit's detections | a class (its name ends in ``_<class>.txt``) | image, score, four numbers |
+| XML ground truths | image | – |
+| text ground truths | image | class, four numbers, perhaps "difficult" |
+| text detections | image (its name is the image's) | class, score, four numbers |
+| the devkit's detections | class (its name ends in ``_<class>.txt``) | image, score, four numbers |
 """
 
 import math
@@ -25,7 +25,7 @@ from torch_ap.geometry import boxes
 from torch_ap.rules import checks
 from torch_ap.rules.messages import LONGEST, shown
 
-_LARGEST = 1e15  # areas of larger boxes would not be exact, and those of far larger ones infinite
+_LARGEST = 1e15  # areas of larger boxes would not be exact, those of much larger boxes infinite
 _FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
@@ -66,10 +66,10 @@ def read_voc(
     """Read folders of ground truths and of detections. Text is UTF-8.
 
     Args:
-        ground_truths: folder of XML annotations, or of text files, one an image.
-        detections: folder of text files, one an image, or one a class as the devkit has them. The class in the name of
-            such a file is what follows the devkit's ``comp4_det_test_``; behind other beginnings it is the longest
-            class of the ground truths that the name ends in, or else what follows the last underscore.
+        ground_truths: folder of XML annotations, or of text files, one per image.
+        detections: folder of text files, one per image, or one per class as in the devkit. The class is then what
+            follows ``comp4_det_test_`` in the name of the file; after another beginning it is the longest class of the
+            ground truths that the name ends in, or else what follows the last underscore.
         box_format: of the text files, "xyxy", "xywh" or "cxcywh"; XML names its corners.
         allow_empty: whether the folder of detections may lack text files.
 
@@ -78,7 +78,7 @@ def read_voc(
 
     Raises:
         ValueError: for an empty folder, a line that cannot be read, an unknown image, a ground truth of negative size;
-            files that look like YOLO's, or have the score behind the box. The message names file and line.
+            files that look like YOLO's, or have the score after the box. The message names file and line.
 
     Example:
         >>> import pathlib, tempfile
@@ -95,7 +95,7 @@ def read_voc(
     checks.one_of("box_format", box_format, boxes.FORMATS)
     xml, texts = (sorted(Path(ground_truths).glob(f"*.{suffix}")) for suffix in ("xml", "txt"))
     if not xml and not texts:
-        raise ValueError(f"{ground_truths}: must be a folder with .xml or .txt files, one an image")
+        raise ValueError(f"{ground_truths}: must be a folder with .xml or .txt files, one per image")
     if xml and texts:
         warnings.warn(
             f"{ground_truths}: the ground truths are read from its {len(xml)} .xml files; its {len(texts)} .txt files "
@@ -125,7 +125,7 @@ def read_voc(
 
 
 def text_files(folder: str | Path, allow_empty: bool) -> list[Path]:
-    """The text files of a folder of detections, one at least."""
+    """The text files of a folder of detections, at least one unless ``allow_empty``."""
     if not Path(folder).is_dir() or not (allow_empty or any(Path(folder).glob("*.txt"))):
         also = " (--allow-empty lets it pass)" if Path(folder).is_dir() else ""
         raise ValueError(f"{folder}: must be a folder with .txt files of detections{also}")
@@ -139,7 +139,7 @@ def packed(
     names: list[str],
     sizes: dict[str, tuple[float, float]],
 ) -> VocData:
-    """Rows, whose boxes are corners, in order of image, then as they were read."""
+    """Rows, whose boxes are corners, packed in order of image and then as they were read."""
     place = {image: number for number, image in enumerate(images)}
     label = {name: number for number, name in enumerate(names)}
 
@@ -159,11 +159,11 @@ def packed(
 
 
 def _root_of(path: Path) -> ElementTree.Element:
-    """An annotation's root. What the declaration says of the encoding must be true of all its characters."""
+    """An annotation's root. The declared encoding must be true of all its characters."""
     content = text.read(path)
     declared = re.match(r"<\?xml[^>]*encoding\s*=\s*[\"']([^\"']*)", content)
     if declared and not content.isascii() and declared[1].lower() not in ("utf-8", "utf8"):
-        raise ValueError(f"{path}, line 1: must be UTF-8 text, and is declared as {shown(declared[1])}")
+        raise ValueError(f"{path}, line 1: must be UTF-8 text, but is declared as {shown(declared[1])}")
     try:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, ValueError) as reason:
@@ -202,7 +202,7 @@ def _once(element: ElementTree.Element | None, tags: Sequence[str], where: str) 
 
 
 def _size_in(root: ElementTree.Element) -> tuple[float, float]:
-    """Width and height of an annotation's image; NaN unless both are whole numbers above 0, since many are left 0."""
+    """Width and height of an annotation's image; NaN unless both are whole numbers above 0, since many files have 0."""
     width, height = (text.whole_number((root.findtext(f"size/{key}") or "").strip()) for key in ("width", "height"))
     return (width, height) if width and height else (math.nan, math.nan)
 
@@ -223,7 +223,7 @@ def _of_text(path: Path, box_format: str) -> list[Row]:
 
 
 def _classes_of_files(files: list[Path], images: set[str], classes: set[str]) -> dict[Path, str]:
-    """The class of each file that is no image's; a class has one."""
+    """The class of each file that is not named after an image; each class has one such file."""
     out: dict[Path, str] = {}
     seen: dict[str, Path] = {}
     for path in files:
@@ -231,7 +231,7 @@ def _classes_of_files(files: list[Path], images: set[str], classes: set[str]) ->
             continue
         out[path] = name = _class_in(path.stem, classes)
         if name in seen:
-            raise ValueError(f"{path}: class {shown(name)} must have one file, and has {seen[name]} too")
+            raise ValueError(f"{path}: class {shown(name)} must have one file, but has {seen[name]} too")
         seen[name] = path
     return out
 
@@ -262,12 +262,12 @@ def _class_in(stem: str, classes: Iterable[str]) -> str:
 
 
 def _named(words: list[str], numbers: int, where: str) -> tuple[str, list[float]]:
-    """A name, which may hold spaces, and so many numbers, the last four a box."""
+    """A name, which may hold spaces, and ``numbers`` numbers, the last four of which are a box."""
     if len(words) <= numbers:
         raise ValueError(f"{where}: must hold a name and {numbers} numbers, got {shown(' '.join(words))}")
     score = text.numbers(words[-numbers:-4], where, "score")
     if len(words) > numbers + 1 and _FRACTION.fullmatch(words[-numbers - 1]):
-        raise ValueError(f"{where}: must hold a name and {numbers} numbers, and has one more: {shown(' '.join(words))}")
+        raise ValueError(f"{where}: must hold a name and {numbers} numbers, but has one more: {shown(' '.join(words))}")
     return " ".join(words[:-numbers]), score + _box(words[-4:], where, "box")
 
 
@@ -286,18 +286,18 @@ def _corners(rows: list[Row], box_format: str) -> list[Row]:
 
 
 def _refuse_further_column(unknown: set[str], classes: set[str], folder: str | Path) -> None:
-    """Refuse a class that is one of the ground truths' with a number behind it: a track id, say."""
+    """Refuse a class that is one of the ground truths' followed by a number, such as a track id."""
     for name in sorted(unknown):
         first, _, last = name.rpartition(" ")
         if first in classes and last.isdecimal():
             raise ValueError(
-                f"{folder}: no ground truth is of class {shown(name)}, and some are of {shown(first)}: the lines "
-                f"seem to have a further column, {shown(last)}"
+                f"{folder}: no ground truth is of class {shown(name)}, but some are of {shown(first)}: the lines "
+                f"seem to have one more column, {shown(last)}"
             )
 
 
 def _refuse_yolo(rows: list[Row], folder: str | Path) -> None:
-    """Class ids and nothing but fractions are YOLO's: here the score would be read where the box begins."""
+    """Refuse class ids with nothing but fractions, which are YOLO's: the box would be read as score and numbers."""
     if rows and all(row.name.isdecimal() and min(row.box) >= -0.1 and max(row.box) <= 1.1 for row in rows):
         raise ValueError(
             f"{folder}: its classes are numbers and its boxes lie in [0, 1], as in YOLO's files: read them with "
@@ -306,7 +306,7 @@ def _refuse_yolo(rows: list[Row], folder: str | Path) -> None:
 
 
 def _refuse_score_behind(rows: list[Row], folder: str | Path) -> None:
-    """Last numbers that are fractions, and first ones that are none, are score and coordinate in the wrong places."""
+    """Refuse lines whose last number is always a fraction and whose first is not: the score stands behind the box."""
     last, first = [row.box[3] for row in rows], [row.further for row in rows]
     fractions = all(0 <= x <= 1 for x in last) and any(0 < x < 1 for x in last)
     if fractions and any(not 0 <= x <= 1 for x in first) and any(max(row.box) > 1 for row in rows):

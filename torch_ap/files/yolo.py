@@ -1,4 +1,4 @@
-"""YOLO's text files of boxes, one an image, as input of the detection metrics.
+"""YOLO's text files of boxes, one per image, as input for the detection metrics.
 
 | folder | a line is |
 |---|---|
@@ -19,8 +19,8 @@ from torch_ap.files.voc import Row, VocData, packed, text_files
 from torch_ap.rules.messages import shown
 
 _CLASSES = "classes"
-_TRUTH_RANGE = (-0.01, 1.01)  # labels that are rounded to a few digits may lie a little outside
-_FOUND_RANGE = (-1.0, 2.0)  # detectors may place boxes over the image's edge
+_TRUTH_RANGE = (-0.01, 1.01)  # rounded labels may lie a little outside
+_FOUND_RANGE = (-1.0, 2.0)  # detected boxes may extend beyond the image
 _MANY_DIGITS = 4000
 _FORM = "class cx cy w h"
 DETECTED = f"{_FORM} confidence"
@@ -37,20 +37,20 @@ def read_yolo(
     """Read folders of YOLO's labels and of detections. Text is UTF-8.
 
     Args:
-        ground_truths: folder of text files, one an image; an image without a file has no object. A ``classes.txt`` that
-            is no image's names the classes, unless ``names`` does.
-        detections: folder of text files, one an image, with the confidence at the end of each line (Ultralytics:
+        ground_truths: folder of text files, one per image; an image without a file has no object. A
+            ``classes.txt`` that belongs to no image names the classes, unless ``names`` does.
+        detections: folder of text files, one per image, with the confidence at the end of each line (Ultralytics:
             ``save_txt=True, save_conf=True``).
         images: folder of PNG and JPEG images, whose sizes are read from their headers; or a text file of the lines
             ``image width height``. Default: the folder of the ground truths with ``images`` for the last ``labels``.
-        names: names of the classes, by id: a YAML file with ``names`` (needs PyYAML), or a text file with one a line.
+        names: names of the classes, by id: a YAML file with ``names`` (needs PyYAML), or a text file with one per line.
         allow_empty: whether the folder of detections may lack text files.
 
     Returns:
         Boxes as corners in pixels. Without names, classes are called by their ids.
 
     Raises:
-        ValueError: for a folder without files, a line that cannot be read, numbers that are no fractions, an unknown
+        ValueError: for a folder without files, a line that cannot be read, numbers that are not fractions, an unknown
             image or class; the message names file and line.
         ModuleNotFoundError: for YAML without PyYAML.
 
@@ -73,7 +73,7 @@ def read_yolo(
     classes = next((path for path in files if path.stem == _CLASSES and _CLASSES not in sizes), None)
     files = [path for path in files if path != classes]
     if not files:
-        raise ValueError(f"{ground_truths}: must be a folder with .txt files, one an image")
+        raise ValueError(f"{ground_truths}: must be a folder with .txt files, one per image")
     named = names if names is not None else classes
     by_id = None if named is None else class_names(named)
     truths = [row for path in files for row in _rows(path, sizes, source, by_id, False)]
@@ -90,7 +90,7 @@ def class_names(path: str | Path) -> dict[int, str]:
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: naming file and entry, for names that are no text, or are given twice, and for repeated keys.
+        ValueError: naming file and entry, for names that are not text or are given twice, and for repeated keys.
         ModuleNotFoundError: for YAML without PyYAML.
     """
     path = Path(path)
@@ -106,7 +106,7 @@ def class_names(path: str | Path) -> dict[int, str]:
             raise ValueError(f"{path}: class {one}: {fault}")
         seen[name] = one
     if not named:
-        raise ValueError(f"{path}: must name the classes, and names none")
+        raise ValueError(f"{path}: must name the classes, but names none")
     return named
 
 
@@ -141,11 +141,11 @@ def _of_yaml(content: str, path: Path) -> dict[int, str]:
 
 
 def _fault_of(node: Any, loader: Any) -> str:
-    """A key that is given twice in one mapping, of which the last would win, or a whole number that has no end."""
+    """A key given twice in one mapping (the last would win), or a whole number of thousands of digits; else ""."""
     pending, seen = [node], set()
     while pending:
         one = pending.pop()
-        if one is None or id(one) in seen:  # nodes may hold themselves
+        if one is None or id(one) in seen:  # nodes may contain themselves
             continue
         seen.add(id(one))
         if one.id == "scalar" and len(one.value) > _MANY_DIGITS and one.tag.endswith(":int"):
@@ -156,7 +156,7 @@ def _fault_of(node: Any, loader: Any) -> str:
             plain = key.id == "scalar" and len(key.value) < _MANY_DIGITS and not key.tag.endswith(":merge")
             name = loader.construct_object(key) if plain else id(key)
             if name in keys:
-                return f"line {key.start_mark.line + 1}: the key {shown(name)} must be given once, and is given twice"
+                return f"line {key.start_mark.line + 1}: the key {shown(name)} must be given once, but is given twice"
             keys.add(name)
         if one.id == "sequence":
             pending += one.value
@@ -204,7 +204,7 @@ def _why(columns: int, detected: bool) -> str:
         return " (detections need their confidence: save_conf=True)" if columns == 5 else ""
     if columns == 6:
         return " (are these detections?)"
-    return " (polygons are no boxes)" if columns > 6 and columns % 2 else ""
+    return " (polygons are not boxes)" if columns > 6 and columns % 2 else ""
 
 
 def _fractions(words: list[str], where: str, detected: bool) -> list[float]:

@@ -23,13 +23,13 @@ def precision_at_k(
     """P@k: the fraction of the k highest-scored items that is relevant, h(k) / k.
 
     Args:
-        preds: (N,) one ranking, or (Q, N) one a row: floating or integer scores, any number but NaN.
+        preds: (N,) one ranking, or (Q, N) one per row: floating or integer scores, no NaN.
         target: the shape of ``preds``; integers or bool, 0 or 1.
         k: at least 1. Where fewer items were ranked, the missing ones count as not relevant.
-        ties: which of the tied items that straddle k count: "grouped" and "expected" an even share (the mean over all
-            orders), "optimistic" the relevant first, "pessimistic" last.
+        ties: which of the tied items that straddle k count: "grouped" and "expected" count an even share (the mean
+            over all orders), "optimistic" the relevant items first, "pessimistic" last.
         predicted: bool, of the shape of ``preds``: the items that the model returns at all, as ``preds >= 0.5``. Only
-            they can be among the k; where they are fewer, the places they leave free count as not relevant. None: all.
+            these can be among the k; where they are fewer than k, the missing ones count as not relevant. None: all.
 
     Returns:
         0-d, or (Q,), in [0, 1]; float64 for float64 scores, else float32.
@@ -37,7 +37,7 @@ def precision_at_k(
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
 
-    Equals trec_eval's ``P_k`` on untied scores, with ``predicted`` that of a run file of those items.
+    Equals trec_eval's ``P_k`` on untied scores; with ``predicted``, that of a run file of the predicted items.
 
     Source: Zhu (2004), eq. 1; the expectation: McSherry & Najork (2008), section 2.
 
@@ -118,8 +118,8 @@ def counts_at_k(
     """True and false positives and negatives when the k highest-scored items are retrieved.
 
     Args:
-        preds, target, k, ties, predicted: as in :func:`precision_at_k`. Places up to k that no item takes count
-            as false positives, beside the items: tp + fp is k.
+        preds, target, k, ties, predicted: as in :func:`precision_at_k`. Where fewer than k items can be
+            retrieved, the missing ones count as false positives, so that tp + fp is k.
 
     Returns:
         :class:`Counts` of float64 tensors, 0-d or (Q,), with ``precision``, ``recall``, ``specificity``, ``fall_out``,
@@ -155,10 +155,10 @@ def counts_at_threshold(
     """True and false positives and negatives when every item that scores at least ``threshold`` is retrieved.
 
     Args:
-        preds: (N, ...) floating or integer scores, any number but NaN; or bool decisions, which need no threshold.
+        preds: (N, ...) floating or integer scores, no NaN; or bool decisions, which need no threshold.
         target: (N, ...) integers or bool, 0 or 1.
-        threshold: a number, which is read in the dtype of ``preds`` as ``preds >= threshold`` reads it; or a tensor of
-            them, 0-d or (T,), in any order. None for bool ``preds``, and only for them.
+        threshold: a number, which takes the dtype of ``preds`` as in ``preds >= threshold``; or a tensor of them, 0-d
+            or (T,), in any order. None for bool ``preds``, and only for them.
         weights: (N, ...) finite weights of at least 0; counts are then their sums.
 
     Returns:
@@ -240,7 +240,7 @@ def r_precision(preds: Tensor, target: Tensor, *, ties: Ties = "grouped", predic
 def curve_of_rows(
     preds: Tensor, target: Tensor, ties: Ties, predicted: Tensor | None = None
 ) -> tuple[HitCurve, Tensor | None]:
-    """The curves of one ranking, or of one a row; and, of items some of which are predicted, how many: (S,) float64.
+    """The curve of one ranking, or of one per row; and with ``predicted`` the number of predicted items: (S,) float64.
 
     Items that are not predicted stand below all others, in one tie group.
     """

@@ -43,15 +43,15 @@ def coco_mean_average_precision(
     when a detection is right if it is matched, greedily and best first, to a ground truth of IoU at least :math:`\tau`.
 
     Args:
-        preds: a list with one dict an image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; or, packed,
-            one dict with the rows of all images end to end and ``counts`` (B,), the rows an image. ``masks`` for
+        preds: a list with one dict per image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; or, packed,
+            one dict with the rows of all images end to end and ``counts`` (B,), the rows per image. ``masks`` for
             ``iou_type="segm"`` (in lists only): (D, H, W) bool, or a list of COCO run-length codes, ``size`` and
             ``counts``, whose runs add up to height times width. ``ious`` (D, G) for ``iou_type="precomputed"`` (packed:
             those matrices end to end, flat).
         target: the same without scores: ``boxes`` (G, 4), ``labels`` (G,); if wanted ``iscrowd`` (G,) 0 or 1, and
-            ``area`` (G,), where 0 or less means that of the box or mask, as torchmetrics has it.
+            ``area`` (G,), where 0 or less means that of the box or mask, as in torchmetrics.
         box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; one of zero
-            or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error, but with
+            or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error, except with
             ``validate_args=False`` or own ``iou``: it shows that the format is another one, sizes read as corners.
         iou_type: "bbox", "segm" or "precomputed"; several as a tuple prefix the names of the result ("bbox_map").
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
@@ -83,7 +83,7 @@ def coco_mean_average_precision(
         ValueError: for an argument that breaks one of these rules; the message names image and key.
 
     Equals ``pycocotools.cocoeval.COCOeval`` to the last bit (on CPU; sums on an accelerator are added in another
-    order), and ``torchmetrics.detection.MeanAveragePrecision`` but for these: thresholds are float64, where that has
+    order), and ``torchmetrics.detection.MeanAveragePrecision`` except for these: thresholds are float64, where that has
     float32 and so misses IoUs equal to a threshold; the overall numbers are at the last detection limit, whatever it
     is; a ground-truth box of negative size is refused. Recall levels may come in any order, where pycocotools gives up
     at the first that is not reached; and the ground truth that a file calls 0 counts, where pycocotools takes its
@@ -145,7 +145,7 @@ def voc_mean_average_precision(
 
     A detection, best first, belongs to the ground truth of its class and image with the highest IoU. If that IoU
     reaches the threshold it is a true positive, or a false one where an earlier detection had that ground truth; the
-    next best ground truth is no second choice. Then, for each class,
+    next best ground truth is not tried. Then, for each class,
 
     .. math::
         AP = \sum_i (r_i - r_{i-1}) \max_{j \ge i} p_j \quad\text{or}\quad
@@ -155,8 +155,8 @@ def voc_mean_average_precision(
         preds: images as in :func:`coco_mean_average_precision`, list or packed: ``boxes``, ``scores``, ``labels``.
         target: likewise: ``boxes``, ``labels``; if wanted ``difficult`` (G,) 0 or 1: those need not be found, and what
             finds them does not count.
-        box_format: "xyxy", "xywh" or "cxcywh". A negative size in ``target``, as between corners, is an error, but with
-            ``validate_args=False``.
+        box_format: "xyxy", "xywh" or "cxcywh". A negative size in ``target``, as between corners, is an error, except
+            with ``validate_args=False``.
         iou_threshold: a number in [0, 1], or several.
         interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point". The first
             of 2007's has the levels 0, 0.1, ..., 1 of the definition, so that 3 of 10 found reach 0.3; the second has

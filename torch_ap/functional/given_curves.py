@@ -1,4 +1,4 @@
-"""Average precision of a curve that is given as points, where the ranking behind it is not at hand."""
+"""Average precision of a curve given as points, where the ranking behind it is not available."""
 
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ def average_precision_from_hit_curve(
     Args:
         hits: (T,) h at each depth, not negative and not decreasing: numbers of items, or fractions of n.
         t: (T,) depths above 0, ascending, in the unit of ``hits``. None for the ranks 1 to T. From (0, 0), which is not
-            to be given, to the first point the curve is straight; so it may rise by at most 1 a rank (Lemma 5).
+            to be given, to the first point the curve is straight; so it may rise by at most 1 per rank (Lemma 5).
         m: all relevant items, in the same unit (Zhu's pi): what the curve has not found counts 0. None for the last h.
         between: as above.
 
@@ -137,12 +137,12 @@ def area_of_precision(t: Tensor, hits: Tensor, m: Tensor) -> Tensor:
 
 
 def _check_hit_curve(h: Tensor, t: Tensor, slack: float) -> None:
-    """A curve that starts at (0, 0), never falls, and rises by at most 1 a rank."""
+    """A curve that starts at (0, 0), never falls, and rises by at most 1 per rank."""
     run, rise = (torch.diff(x, prepend=x.new_zeros(1)) for x in (t, h))
     for name, bad, rule in (
         ("t", ~(run > 0), "ascend from above 0"),
         ("hits", ~(rise >= 0), "not be negative and not decrease"),
-        ("hits", ~(rise <= run + slack * t), "rise by at most 1 a rank"),
+        ("hits", ~(rise <= run + slack * t), "rise by at most 1 per rank"),
     ):
         if bool(bad.any()):
             place = int(bad.nonzero()[0])

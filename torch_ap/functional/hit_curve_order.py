@@ -39,7 +39,7 @@ def compare_hit_curves(
     :func:`torch_ap.inference.compare_rankings`.
 
     Args:
-        preds_a: (N, ...) scores of system A, any number but NaN. Tied items share their places evenly.
+        preds_a: (N, ...) scores of system A, no NaN. Tied items share their places evenly.
         preds_b: scores of system B of the same items; the scales need not be alike.
         target: (N, ...) integers or bool, 0 or 1.
         fraction: whether depths and hits are fractions of n, as in Zhu's paper, instead of numbers of items.
@@ -74,7 +74,7 @@ def compare_hit_curves(
 
 
 def _curve(name: str, preds: Tensor, target: Tensor) -> HitCurve:
-    """The curve of one system, whose name errors say."""
+    """The curve of one system; errors name it."""
     try:
         return curve_of_one(preds, target)
     except (TypeError, ValueError) as error:

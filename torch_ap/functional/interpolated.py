@@ -48,7 +48,7 @@ def interpolated_precision(
         p_{interp}(r) = \max_{\tilde r \ge r} p(\tilde r)
 
     Args:
-        preds: (N, ...) floating or integer scores, any number but NaN.
+        preds: (N, ...) floating or integer scores, no NaN.
         target: (N, ...) integers or bool, 0 or 1.
         recall_levels: "11-point" for 0, .1, ..., 1; "101-point" for 0, .01, ..., 1; or a 1-D tensor of levels in
             [0, 1]. None for every recall that the ranking reaches, ascending.
@@ -95,7 +95,7 @@ def precision_at_recall(
     Of thresholds with that precision, it is the one of the highest recall.
 
     Args:
-        preds: (N, ...) floating or integer scores, any number but NaN.
+        preds: (N, ...) floating or integer scores, no NaN.
         target: (N, ...) integers or bool, 0 or 1.
         min_recall: a number in [0, 1], or a 1-D floating tensor of them.
         weights: (N, ...) finite weights of at least 0; counts are then their sums.

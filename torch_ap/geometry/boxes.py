@@ -1,4 +1,4 @@
-"""Intersection over union of boxes, pair by pair, in the order of operations of COCO's own C code.
+"""Intersection over union of boxes, pair by pair, with the operations of COCO's own C code in the same order.
 
 That order (corners as x + w, union as area + area - intersection, float64 throughout) makes every IoU, and so every
 comparison with a threshold, equal to pycocotools' to the last bit.
@@ -15,7 +15,7 @@ from torch_ap.ranking import segments
 FORMATS = ("xyxy", "xywh", "cxcywh")
 
 PairIoU: TypeAlias = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor, Tensor]]
-"""(detections, ground truths, least): rows of pairs to those pairs with an IoU of at least ``least``, and that IoU."""
+"""(detections, ground truths, least): the pairs of rows that have an IoU of at least ``least``, and their IoUs."""
 
 
 def to_xywh(boxes: Tensor, box_format: str) -> Tensor:
@@ -57,7 +57,7 @@ def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
     """COCO's IoU of rows of two sets of boxes, (x, y, width, height), float64.
 
     IoU = i / (a + b - i), and i / a for a crowd, with i the intersection, a and b the areas of detection and ground
-    truth. Boxes that do not overlap, so also those of zero or negative size, have an IoU of 0.
+    truth. Boxes that do not overlap have an IoU of 0, and so have boxes of zero or negative size.
 
     Args:
         detections: (D, 4).
@@ -98,7 +98,7 @@ def voc_pairs(detections: Tensor, truths: Tensor, pixel: float) -> PairIoU:
     Args:
         detections: (D, 4).
         truths: (G, 4).
-        pixel: 1 where corners name the pixels that they include, as the devkit has it, else 0.
+        pixel: 1 where the pixels of the corners belong to the box, as in the devkit, else 0.
     """
     one, two = detections.t().contiguous(), truths.t().contiguous()
     sizes = [(box[2] - box[0] + pixel) * (box[3] - box[1] + pixel) for box in (one, two)]

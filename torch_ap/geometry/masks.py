@@ -1,8 +1,8 @@
-"""Masks as the places where they change, and their intersection over union in whole numbers.
+"""Masks as the places where they begin and end, and their intersection over union in whole numbers.
 
-The pixels of an (H, W) mask are counted column by column, as COCO counts them; a mask is its *edges*, the even number
-of pixel counts at which it begins and ends: [e0, e1), [e2, e3), ... are inside. That is a run-length code, summed up.
-Areas and intersections are whole numbers, so every IoU equals pycocotools' to the last bit.
+The pixels of an (H, W) mask are counted column by column, as in COCO. A mask is described by its *edges*, the
+even number of pixel counts at which it begins and ends: [e0, e1), [e2, e3), ... are inside. The edges are the sums of a
+run-length code. Areas and intersections are whole numbers, so every IoU equals pycocotools' to the last bit.
 """
 
 import itertools
@@ -27,14 +27,14 @@ def edges_of(masks: Tensor) -> tuple[Tensor, Tensor]:
     """The edges of dense masks.
 
     Args:
-        masks: (N, H, W) bool, or integers of which all but 0 are inside.
+        masks: (N, H, W) bool, or integers, where all but 0 is inside.
 
     Returns:
-        (E,) int64 edges, mask after mask; (N,) int64 edges a mask.
+        (E,) int64 edges, mask after mask; (N,) int64 edges per mask.
     """
     count, height, width = masks.shape
     inside = masks if masks.dtype == torch.bool else masks != 0
-    # all masks end to end, a pixel outside before each and after the last
+    # all masks end to end, with a pixel outside before each and after the last
     size = height * width + 1
     framed = torch.zeros(count * size + 1, dtype=torch.bool, device=masks.device)
     rows = framed[1:].view(count, size)[:, : size - 1].view(count, width, height)
@@ -53,11 +53,11 @@ def columns_of_images(
     """The mask columns of images whose ``masks`` are (N, H, W) tensors or lists of run-length codes.
 
     Raises:
-        ValueError: for a run-length code that is none, and where the masks of an image are not as many as its labels,
-            or not of one size.
+        ValueError: for an invalid run-length code, and where an image has not one mask per label, or masks of different
+            sizes.
     """
     if packed:
-        raise ValueError("`preds` and `target` must be lists of dicts, one an image, for `iou_type='segm'`")
+        raise ValueError("`preds` and `target` must be lists of dicts, one per image, for `iou_type='segm'`")
     given = _decoded({"preds": preds, "target": target})
     found = {
         "detection": _coded("preds", preds, given["preds"]),
@@ -81,7 +81,7 @@ def columns_of_images(
 
 
 def _decoded(sides: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[Tensor | DecodedMasks]]:
-    """The masks of each image of each side: dense ones as they are, and all run-length codes decoded in one go."""
+    """The masks of each image on each side: dense ones as they are, run-length codes decoded all at once."""
     given: dict[str, list[Any]] = {}
     for name, images in sides.items():
         detection_inputs.missing(name, images, "masks")
@@ -110,7 +110,7 @@ def _decoded(sides: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list
 def _coded(
     name: str, images: Sequence[Mapping[str, Any]], given: Sequence[Tensor | DecodedMasks]
 ) -> list[tuple[Tensor, Tensor, Size | None]]:
-    """Edges, edges a mask and size of each image's masks."""
+    """Edges, edges per mask and size of each image's masks."""
     out = []
     for place, (image, masks) in enumerate(zip(images, given, strict=True)):
         where = f"`{name}[{place}]['masks']`"
@@ -124,40 +124,42 @@ def _coded(
 
 
 def _dense(where: str, masks: Tensor) -> tuple[Tensor, Tensor, Size | None]:
-    """Edges, edges a mask and size of (N, H, W) masks."""
+    """Edges, edges per mask and size of (N, H, W) masks."""
     if masks.numel() and masks.ndim != 3:
         raise ValueError(f"{where} must have shape (N, height, width), got {tuple(masks.shape)}")
     if masks.numel() and (masks.is_floating_point() or masks.is_complex()):
         raise ValueError(
-            f"{where} must be a bool or integer tensor, got {masks.dtype}; say what is inside, as by `masks > 0.5`"
+            f"{where} must be a bool or integer tensor, got {masks.dtype}; threshold it, as in `masks > 0.5`"
         )
     size = (int(masks.shape[1]), int(masks.shape[2])) if masks.ndim == 3 and len(masks) else None
     return *edges_of(masks.reshape(len(masks), *(size or (0, 0)))), size
 
 
 def check_edges(edges: Tensor, lengths: Tensor, name: str) -> None:
-    """An even number of edges a mask, none below 0, ascending.
+    """Check for an even number of edges per mask, none below 0, ascending.
 
     Raises:
-        ValueError: where that is not so; ``name`` says whose they are.
+        ValueError: if they are not; ``name`` says whose edges they are.
     """
     fits = bool(((lengths >= 0) & (lengths % 2 == 0)).all()) and int(lengths.sum()) == len(edges)
     if fits and len(edges):
         mask = segments.ids(segments.from_counts(lengths))
         fits = bool((edges >= 0).all() & ((edges[1:] >= edges[:-1]) | (mask[1:] != mask[:-1])).all())
     if not fits:
-        raise ValueError(f"`{name}_mask_edges` must be `{name}_edges_per_mask` ascending ends of runs, in pairs")
+        raise ValueError(
+            f"`{name}_mask_edges` must hold `{name}_edges_per_mask` edges of each mask, in pairs and ascending"
+        )
 
 
 def area(edges: Tensor, lengths: Tensor) -> Tensor:
     """(N,) int64 pixels inside each mask."""
     signs = torch.ones_like(edges)
-    signs[::2] = -1  # every mask has an even number of edges, so parity runs on from mask to mask
+    signs[::2] = -1  # every mask has an even number of edges, so the parity of the place holds across masks
     return segments.total(edges * signs, segments.from_counts(lengths))
 
 
 def take(edges: Tensor, lengths: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """The edges of the masks at ``places``, in that order, and edges a mask."""
+    """The edges of the masks at ``places``, in that order, and edges per mask."""
     offsets, taken = segments.from_counts(lengths), lengths[places]
     starts = segments.from_counts(taken)
     mask = segments.ids(starts)
@@ -171,10 +173,10 @@ def coco_pairs(
     """COCO's IoU of rows of two sets of masks of equal sizes: i / (a + b - i), and i / a for a crowd.
 
     Args:
-        detections: (E,) edges and (D,) edges a mask.
+        detections: (E,) edges and (D,) edges per mask.
         truths: the same of G ground truths.
         crowd: (G,) bool.
-        height: (G,) int64, pixels a column of each ground truth's image.
+        height: (G,) int64, pixels per column of each ground truth's image.
     """
     areas = [area(*side) for side in (detections, truths)]
     start = [segments.from_counts(side[1]) for side in (detections, truths)]
@@ -208,7 +210,7 @@ def _ends(side: tuple[Tensor, Tensor], offsets: Tensor) -> tuple[Tensor, Tensor]
 
 
 class _Below:
-    """How many pixels of a mask lie below any pixel count."""
+    """The number of pixels of a mask below any pixel count."""
 
     def __init__(self, edges: Tensor, offsets: Tensor) -> None:
         mask = segments.ids(offsets)

@@ -1,9 +1,9 @@
 """COCO's run-length codes of masks, ``{"size": [height, width], "counts": ...}``: read, checked, summed up to edges.
 
 The counts are the lengths of runs of pixels, column by column, outside and inside in turn, the first one outside; plain
-numbers, or compressed to text. All codes of a batch are read at once. What they must be is cheap to see there: runs of
-at least 0 that add up to the size. Only where that fails is each code looked at alone, in whole numbers of any length,
-to say which one is wrong and why.
+numbers, or compressed to text. All codes of a batch are read at once, which makes the rules cheap to check: runs of at
+least 0 that add up to the size. Only if that fails is each code examined alone, in whole numbers of any length, to say
+which one is wrong and why.
 """
 
 import itertools
@@ -20,16 +20,16 @@ from torch_ap.rules.messages import shown
 Size: TypeAlias = tuple[int, int]
 
 _MOST_PIXELS = 1 << 40
-_DIGITS_A_NUMBER = 9  # of five bits each: differences of runs of up to 2^40 pixels, and their sign
+_DIGITS_A_NUMBER = 9  # of five bits each: enough for signed differences of runs of up to 2^40 pixels
 _NUMBERS_A_BLOCK = 1 << 18
 
 
 class DecodedMasks(tuple[Any, ...]):
-    """The run-length codes of one image's masks, decoded and checked; a tuple, so that neither can change alone.
+    """The run-length codes of one image's masks, decoded and checked; immutable, since its parts belong together.
 
     Attributes:
         edges: (E,) int64 edges, mask after mask.
-        lengths: (N,) int64 edges a mask.
+        lengths: (N,) int64 edges per mask.
         size: height and width; None without masks.
     """
 
@@ -38,7 +38,7 @@ class DecodedMasks(tuple[Any, ...]):
     size: Size | None
 
     def __new__(cls, codes: Sequence[Any], edges: Tensor, lengths: Tensor, size: Size | None) -> "DecodedMasks":
-        """The codes, with what was found in them."""
+        """The codes, together with what was decoded from them."""
         self = super().__new__(cls, codes)
         self.edges, self.lengths, self.size = edges, lengths, size
         return self
@@ -52,11 +52,11 @@ def decode_images(images: Sequence[Sequence[Any]], name: Callable[[int, int], st
     """Decode the codes of the masks of several images.
 
     Args:
-        images: run-length codes, one sequence an image; of one size in each.
-        name: what messages call a code, from its image and its place there.
+        images: one sequence of run-length codes per image, all of one size.
+        name: gives the name of a code in messages, from its image and its place there.
 
     Raises:
-        ValueError: for a code that is none, or of another size than the first of its image.
+        ValueError: for an invalid code, or one of another size than the first of its image.
     """
     counts = [len(codes) for codes in images]
     starts = np.cumsum([0, *counts])
@@ -105,12 +105,12 @@ def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is an integer; bool is none."""
+    """Whether a value is an integer; a bool is not."""
     return type(value) is int or (isinstance(value, int | np.integer) and not isinstance(value, bool))
 
 
 def _edges(counts: list[Any], pixels: list[int], named: Callable[[int], str]) -> tuple[Array, Array]:
-    """(E,) int64 edges of all codes end to end, and (N,) edges a code."""
+    """(E,) int64 edges of all codes end to end, and (N,) edges per code."""
     counts = [x.tolist() if isinstance(x, Tensor | np.ndarray) else x for x in counts]
     edges, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for first, last in _blocks(counts):
@@ -129,7 +129,7 @@ def _edges(counts: list[Any], pixels: list[int], named: Callable[[int], str]) ->
 
 
 def _blocks(counts: list[Any]) -> Iterator[tuple[int, int]]:
-    """Ranges of codes that are all text or all lists, and of no more numbers than fit in a fast memory."""
+    """Ranges of codes that are all text or all lists, with no more numbers than fit into the processor's cache."""
     first, held = 0, 0
     for place, one in enumerate(counts):
         size = max(1, len(one)) if isinstance(one, str | bytes | list | tuple) else 1
@@ -143,7 +143,7 @@ def _blocks(counts: list[Any]) -> Iterator[tuple[int, int]]:
 
 
 def _from_lists(counts: list[Any]) -> tuple[Array, Array] | None:
-    """Runs of all codes end to end, and (N,) where each begins and ends; None where one is no list of integers."""
+    """Runs of all codes end to end, and where each begins and ends; None if one is not a list of integers."""
     if not all(isinstance(one, list | tuple) for one in counts):
         return None
     starts = np.cumsum([0, *map(len, counts)])
@@ -157,9 +157,9 @@ def _from_lists(counts: list[Any]) -> tuple[Array, Array] | None:
 
 
 def _from_text(counts: list[str | bytes]) -> tuple[Array, Array] | None:
-    """Likewise from COCO's text: six-bit digits, five of them value, one "more follows", from low to high.
+    """The same from COCO's text: digits of six bits from low to high, five the value, one for "more follows".
 
-    From the fourth on each number is the difference to the one two places before.
+    From the fourth on, each number is the difference to the one two places before.
     """
     texts = [_bytes(one) for one in counts]
     digits = np.frombuffer(b"".join(texts), np.uint8) - np.uint8(48)
@@ -181,7 +181,7 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def _numbers(digits: Array, first: Array, ends: Array) -> Array | None:
-    """The numbers whose digits begin and end there, two's complement; None where one is too long."""
+    """The numbers whose digits begin and end there, in two's complement; None if one is too long."""
     many = ends - first + 1
     if len(many) and many.max() > _DIGITS_A_NUMBER:
         return None
@@ -198,7 +198,7 @@ def _numbers(digits: Array, first: Array, ends: Array) -> Array | None:
 
 
 def _undo_differences(numbers: Array, starts: Array) -> Array:
-    """Runs from the numbers of codes end to end: sums of every second number, but for the first of a code."""
+    """Runs from the numbers of codes end to end: sums of every second number, except the first of a code."""
     sums = np.empty(len(numbers) + 2, np.int64)  # two zeros before the first
     sums[:2] = 0
     for odd in (0, 1):
@@ -216,10 +216,10 @@ def _undo_differences(numbers: Array, starts: Array) -> Array:
 
 
 def _summed(runs: Array, starts: Array, pixels: Array) -> tuple[bool, Array, Array]:
-    """The even number of edges of each code, end to end, and how many it has.
+    """The edges of all codes end to end, and the even number of edges of each.
 
-    The first of three is whether all runs are at least 0 and those of each code add up to its pixels, which the rest
-    takes for granted; False, too, where int64 cannot say.
+    Before them comes whether all runs are at least 0 and those of each code add up to its pixels; if not, or if int64
+    is too small to tell, the edges mean nothing.
     """
     through, expected = np.zeros(len(runs) + 1, np.int64), np.zeros(len(starts), np.int64)
     np.cumsum(runs, out=through[1:])
@@ -272,4 +272,4 @@ def _runs_of_text(text: bytes) -> list[int] | str:
             number -= (digit & 16) << (5 * place - 4)
             runs.append(number + (runs[-2] if len(runs) > 2 else 0))
             number, place = 0, 0
-    return "must be COCO's compressed text, and is cut off within a number" if place else runs
+    return "must be COCO's compressed text, but is cut off within a number" if place else runs

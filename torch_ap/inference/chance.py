@@ -37,7 +37,7 @@ class ChanceTest(Result):
         estimate: AP.
         chance_level: E(AP) over all orders of the labels.
         standard_deviation: of AP over them, exact whatever the method.
-        z: (AP - E) / sd, a description; its normal tail is no p-value.
+        z: (AP - E) / sd, a description; its normal tail is not a p-value.
         p_value: P(AP* >= AP) for a random order, one-sided.
         lift: AP / E(AP).
         corrected: (AP - E) / (1 - E): 0 for chance, 1 for perfect.

@@ -72,7 +72,7 @@ def compare_decisions(
     as much as it does. Precision and F are ratios of two random numbers, to which paired t, Wilcoxon and sign tests do
     not apply; tests that take the systems for independent find too little. For recall it is the exact McNemar test on
     the relevant items, for accuracy that on all. Items are taken for independent: decisions on the words of one text
-    are not, and want one item a text, compared by :func:`torch_ap.inference.compare_queries`. The estimand is the
+    are not, and need one item per text, compared by :func:`torch_ap.inference.compare_queries`. The estimand is the
     difference of the measure in the population that the items were drawn from.
 
     Two equally good systems are told apart, at nominal 5%, with 100 / 1,000 items by precision 4.2 / 5.2%, by recall

@@ -80,7 +80,7 @@ def average_precision_interval(
     "survival" and "sigma-ap" may leave [0, 1].
 
     Args:
-        preds: (N,) scores of one ranking, or (N, C), one ranking a class or label.
+        preds: (N,) scores of one ranking, or (N, C), one ranking per class or label.
         target: (N,) of 0 and 1; for (N, C) scores (N,) class ids or (N, C) of 0 and 1.
         confidence_level: nominal coverage, in (0, 1).
         method: one of those above.

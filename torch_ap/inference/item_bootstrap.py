@@ -1,6 +1,6 @@
 """Resamples of items that several rankings share: every ranking is weighed by the same draw.
 
-An item keeps its place in each ranking, so a resample is a weight an item, and a ranking's AP under it comes from the
+An item keeps its place in each ranking, so a resample is a weight per item, and a ranking's AP under it comes from the
 weights summed over the groups of its own curve.
 """
 

@@ -59,7 +59,7 @@ def compare_systems(
     3.7 / 4.7%, each ± 1, without either 30 / 29% (``benchmarks.coverage``).
 
     Args:
-        values: (S, Q) finite per-query values, two systems and one query at least.
+        values: (S, Q) finite per-query values of at least two systems and one query.
         method: as above.
         test: of the single pairs: "t" or "randomization", as in
             :func:`torch_ap.inference.queries.compare_queries`.

@@ -194,7 +194,7 @@ def _randomization(pairs: Pairs, resampling: Resampling) -> float:
 
 
 def _wilcoxon(pairs: Pairs, _: Resampling) -> float:
-    """Signed ranks of the differences, those alike that are a rounding apart."""
+    """Signed ranks of the differences; those that differ only by rounding are tied."""
     from scipy.stats import wilcoxon
 
     sizes, places = pairs.gap.abs().sort()

@@ -21,7 +21,7 @@ def swapped_differences(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resa
     Args:
         preds_a: (N,) scores.
         preds_b: (N,) scores.
-        relevant: (N,) bool, one hit at least.
+        relevant: (N,) bool, at least one hit.
         resampling: how many swaps, from which generator.
     """
     if preds_a.device.type != "cpu":

@@ -8,13 +8,13 @@ _ULPS = 2
 
 
 def rounding(*values: Tensor) -> float:
-    """How far two numbers may lie apart that only rounding tells apart: a share of the largest value.
+    """How far two numbers may differ by rounding alone: a share of the largest value.
 
     The share is 1e-12 of float64 and whole numbers, and two epsilons of the least precise dtype otherwise (2.4e-7 of
     float32): each of two values is off by half an epsilon at most.
 
     Args:
-        values: finite tensors of one value at least.
+        values: finite tensors of at least one value.
     """
     shares = [_ULPS * torch.finfo(x.dtype).eps for x in values if x.is_floating_point()]
     return max([_LEAST, *shares]) * max(float(x.detach().to("cpu", torch.float64).abs().max()) for x in values)

@@ -41,7 +41,7 @@ def compare_several_rankings(
     3.5 / 3.7%, "tukey" 5.0 / 4.2%, each ± 1, without either 19 / 20% (``benchmarks.coverage``).
 
     Args:
-        preds: (S, N) scores, one system a row, two at least; no NaN. The scales of the systems need not be alike.
+        preds: (S, N) scores, one system per row, at least two; no NaN. The scales of the systems need not be alike.
         target: (N,) of 0 and 1.
         method: as above.
         test: of the single pairs, the ``method`` of ``compare_rankings``; None for its default.
@@ -80,7 +80,7 @@ def compare_several_rankings(
     if preds.ndim != 2 or len(preds) < 2:
         raise ValueError(f"`preds` must have shape (S, N), two systems at least, got {tuple(preds.shape)}")
     if isinstance(target, Tensor) and target.shape != preds.shape[1:]:
-        raise ValueError(f"`target` must have shape {tuple(preds.shape[1:])}, one an item, got {tuple(target.shape)}")
+        raise ValueError(f"`target` must have shape {tuple(preds.shape[1:])}, one per item, got {tuple(target.shape)}")
     bad = torch.isnan(preds).nonzero()
     if len(bad):
         raise ValueError(f"`preds` must not hold NaN; got nan at index {tuple(bad[0].tolist())}")

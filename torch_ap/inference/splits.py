@@ -1,7 +1,7 @@
 """Two systems trained and tested on repeated splits of one data set.
 
-The values of the splits are no independent sample: their training sets overlap. The variance of their mean is larger
-than s^2 / J, and a paired t test on them finds differences where there are none.
+The values of the splits are not an independent sample: their training sets overlap. The variance of their mean is
+larger than s^2 / J, and a paired t test on them finds differences where there are none.
 """
 
 import math
@@ -49,7 +49,7 @@ def compare_splits(
     half of them are 5.6 / 6.5%, by paired t 52.3 / 77.7%; each ± .7 (``benchmarks.coverage``).
 
     Args:
-        values_a: (J,) finite values of system A, one a split, two at least: such as AP on each test set, by
+        values_a: (J,) finite values of system A, one per split, at least two: such as AP on each test set, by
             ``cross_val_score(..., cv=ShuffleSplit(...))`` with :data:`torch_ap.sklearn.average_precision_scorer`.
         values_b: (J,) of system B on the same splits in the same order.
         n_train: items a model is trained on in each split, above 0.

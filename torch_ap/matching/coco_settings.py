@@ -40,7 +40,7 @@ class CocoSettings:
         areas: names and bounds of the A area ranges, the one of the overall numbers first.
         average: "macro" or "micro".
         own_iou: IoU of pairs of boxes, in place of COCO's.
-        box_width: numbers a box.
+        box_width: numbers per box.
         check_values: whether values are checked.
         area_as_given: whether ``area`` is required and taken as it is, an area of 0 or less too.
     """

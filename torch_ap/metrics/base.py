@@ -58,7 +58,7 @@ class RankingMetric(StatefulMetric):
         self.add_state("first_violation", self._no_violation(), dist_reduce_fx="min")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set states and two plain counters without ``nn.Module``'s search for parameters: each update does."""
+        """Set states and two plain counters without ``nn.Module``'s search for parameters: each update sets them."""
         if name in ("_computed", "_update_count") or name in self.__dict__.get("_defaults", ()):
             self.__dict__[name] = value
         else:
@@ -80,7 +80,7 @@ class RankingMetric(StatefulMetric):
 
         Args:
             only_warned: a rule's place to the function that warns of it, where that is all.
-            words: what the rules are told with.
+            words: what the messages of the rules need.
         """
         noted = self.first_violation.tolist()[len(self._identity) :]
         for place, warn in (only_warned or {}).items():

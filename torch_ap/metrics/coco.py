@@ -119,8 +119,8 @@ class MeanAveragePrecision(DetectionMetric):
         """Add images.
 
         Args:
-            preds: a list of dicts, one an image, with ``boxes`` (``masks``, ``ious``), ``scores``, ``labels``; or one
-                dict with the rows of all images end to end and ``counts``, the rows an image. ``masks`` are (N, H, W)
+            preds: a list of dicts, one per image, with ``boxes`` (``masks``, ``ious``), ``scores``, ``labels``; or one
+                dict with the rows of all images end to end and ``counts``, the rows per image. ``masks`` are (N, H, W)
                 bool, or run-length codes, which are decoded and checked here.
             target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
 
@@ -148,7 +148,7 @@ class MeanAveragePrecision(DetectionMetric):
     def per_class(
         self, iou_threshold: float = 0.5, score_threshold: float = float("-inf"), iou_type: str | None = None
     ) -> dict[str, Any]:
-        """A table with a row a class.
+        """A table with one row per class.
 
         Args:
             iou_threshold: one of the IoU thresholds, at which ``tp`` and ``fp`` are counted.
@@ -160,7 +160,7 @@ class MeanAveragePrecision(DetectionMetric):
             truths), ``ground_truths`` (crowds left out), ``detections``, ``tp``, ``fp``.
 
         Raises:
-            ValueError: for a threshold that is none of the metric's.
+            ValueError: for a threshold that the metric does not have.
         """
         with self._all_ranks():
             return per_class(
@@ -211,7 +211,7 @@ class MeanAveragePrecision(DetectionMetric):
             backend: accepted, so that calls need no change, and ignored.
 
         Returns:
-            Predictions and targets, a dict an image, ascending by image id; images without annotations are there too,
+            Predictions and targets, one dict per image, ascending by image id, with the images without annotations,
             which torchmetrics leaves out. Boxes have the metric's ``box_format``; torchmetrics leaves them as the files
             have them, xywh, whatever that is. Numbers are float64.
 

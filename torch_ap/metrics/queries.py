@@ -26,21 +26,21 @@ _FLAT, _ROWS = "query_indexes", "row_lengths"
 class QueryMetric(UncertainQueries):
     """Abstract: scores, relevance and the query of each item, or the length of each row.
 
-    The state is what was given: scores in their dtype, a byte an item for relevance, and the indexes. Metrics of the
+    The state is what was given: scores in their dtype, a byte per item for relevance, and the indexes. Metrics of the
     same ``ignore_index`` and ``relevance_level`` share it in a ``MetricCollection``, and sort it once between them (on
     several ranks each gathers and sorts for itself).
     A checkpoint of torchmetrics' class (states ``indexes``, ``preds``, ``target``) loads too.
     The aggregate is NaN, with a warning, where no query has a part in it (torchmetrics says 0 where all are skipped).
 
     Args:
-        measure: a curve in, a value a ranking out, NaN where it is undefined.
+        measure: a curve in, one value per ranking out, NaN where it is undefined.
         empty_target_action: what a query counts as whose measure is undefined: "neg" 0, "pos" 1, "skip" left out,
             "nan", "error".
         ignore_index: target value of items that do not count.
         aggregation: over queries: "mean", "median", "min", "max", "gm" for the geometric mean of values raised to
             0.00001 at least (trec_eval's ``gm_map``), or a function of their values.
         relevance_level: an item is relevant where its target is at least this. None, the default, is 1, and a target
-            that is no grade (negative, or a fraction) is then an error rather than not relevant.
+            that is not a grade (negative, or a fraction) is then an error instead of not relevant.
         missing_queries: what a query counts as that was judged and has no items: "neg" 0, "skip" left out, "error".
             Where its m of 0 leaves the measure undefined, "neg" leaves it to ``empty_target_action``.
         kwargs: of ``torchmetrics.Metric``.
@@ -137,17 +137,17 @@ class QueryMetric(UncertainQueries):
         mask: Tensor | None = None,
         num_relevant: Tensor | dict[int, int] | None = None,
     ) -> None:
-        """Add a batch: items with the query of each, or one query a row. A query's items may come in many batches.
+        """Add a batch: items with the query of each, or one query per row. A query's items may come in many batches.
 
         Args:
-            preds: floating or integer scores, any number but NaN; int64 and floats, which no dtype holds both, do not
+            preds: floating or integer scores, no NaN; int64 and floats, which no dtype holds both, do not
                 mix. Any shape with ``indexes``, (Q, D) without.
             target: of the shape of ``preds``; integers, bool or floats.
             indexes: integers of the shape of ``preds``, but not uint64, of any value and in any order. Without them
                 each row is a query of its own, and rows are numbered in the order they come. In every update or in
                 none.
-            mask: bool, of the shape of ``preds``: which items there are. A query all of whose items are masked is as if
-                it had never come, but for its place among rows.
+            mask: bool, of the shape of ``preds``: which items there are. A query all of whose items are masked counts
+                as if it had never come, except for its place among rows.
             num_relevant: m of each query, how many items are relevant to it, those never retrieved included: with
                 ``indexes`` a dict {query: m} or integers of the shape of ``preds``; (Q,) integers for rows, in every
                 update or in none. At least the relevant items that are ranked, and the same wherever it is given. A
@@ -174,14 +174,14 @@ class QueryMetric(UncertainQueries):
         """The measure of all queries so far, aggregated.
 
         Returns:
-            0-d, in [0, 1] but for an ``aggregation`` of your own; float32, or float64 for float64 scores and after
-            ``set_dtype(torch.float64)``. NaN, with a warning, where no query has a part in it; and where one that has
-            is NaN by ``empty_target_action="nan"``.
+            0-d, in [0, 1] unless ``aggregation`` is a function of your own; float32, or float64 for float64 scores and
+            after ``set_dtype(torch.float64)``. NaN, with a warning, where no query has a part in it; and where one that
+            has is NaN by ``empty_target_action="nan"``.
 
         Raises:
             ValueError: where "error" is what a missing query or an undefined measure counts as, and one is there; for
                 judgements of several updates that contradict one another or the items; for ranks that were not given
-                ``indexes`` or ``num_relevant`` alike; and on an accelerator for the first update that broke a rule
+                ``indexes`` or ``num_relevant``; and on an accelerator for the first update that broke a rule
                 about values.
         """
         each = self._settings.each(self._ranked())
@@ -219,7 +219,7 @@ class QueryMetric(UncertainQueries):
         return memoize(self._rankings, rankings_of, tensors)
 
     def _rankings(self, *, all_hits: bool = False) -> Rankings:
-        """All items of the state as one curve with a ranking a query; with ``all_hits`` every tie group is an entry."""
+        """The whole state as one curve with one ranking per query; with ``all_hits`` every tie group is an entry."""
         whole = {
             name: memory.joined(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()
         }

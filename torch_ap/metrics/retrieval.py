@@ -22,7 +22,7 @@ class RetrievalMAP(QueryMetric):
         ignore_index: target value of items that do not count.
         top_k: k of at least 1, or None for all items of a query.
         aggregation: over queries: "mean", "median", "min", "max", a function of their values, or "gm": the geometric
-            mean, of values raised to 0.00001 at least, as trec_eval's ``gm_map`` has it, for else one 0 makes it 0.
+            mean, with values below 0.00001 raised to it, as in trec_eval's ``gm_map``: a single 0 would make it 0.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
             Of no effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
         interpolation: None, "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point",

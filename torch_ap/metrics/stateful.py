@@ -1,4 +1,4 @@
-"""What enters a metric's state, by whichever way: batches, merged metrics, checkpoints, other ranks' states.
+"""What enters a metric's state, by any way: batches, merged metrics, checkpoints, other ranks' states.
 
 One set of checks serves them all. What comes from elsewhere passes as batches do, and what contradicts the batches held
 is refused before anything has changed.
@@ -21,8 +21,8 @@ from torch_ap.runtime.untraced import leave_methods_to_python
 
 
 class StatefulMetric(Metric):
-    """Abstract: a metric of list states of flat, concatenable tensors, of sums, and of a ledger that begins with what
-    its state depends on.
+    """Abstract: a metric of list states of flat, concatenable tensors, of sums, and of a record of violations that
+    begins with what its state depends on.
     """
 
     peer_states: ClassVar[Sequence[str]] = ()  # of torchmetrics' class of the same name, where ours has none such
@@ -36,7 +36,7 @@ class StatefulMetric(Metric):
     _lists: tuple[str, ...] = ()
 
     def add_state(self, name: str, default: Any, *args: Any, **kwargs: Any) -> None:
-        """As torchmetrics has it; the names of list states are kept."""
+        """As in torchmetrics; the names of list states are recorded."""
         super().add_state(name, default, *args, **kwargs)
         self._lists += (name,) if isinstance(default, list) else ()
 

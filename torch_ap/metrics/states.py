@@ -66,7 +66,7 @@ def tensors(name: str, value: Any) -> list[Tensor]:
     """The tensors of a list state; a tensor alone is one.
 
     Raises:
-        ValueError: for what is no list of tensors.
+        ValueError: for what is not a list of tensors.
     """
     parts = [value] if isinstance(value, Tensor) else value
     if not isinstance(parts, list | tuple):

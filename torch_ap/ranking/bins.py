@@ -17,7 +17,7 @@ _BEYOND, _STEP = 2.0**63, 1024  # the first float64 that int64 does not hold, an
 def thresholds_from(thresholds: int | list[float] | Tensor) -> Tensor:
     """Thresholds in ascending order, on CPU: T equal steps from 0 to 1 for an int, else those given, sorted.
 
-    Fractions that are no tensor are float32, whatever torch's default dtype.
+    Fractions that are not in a tensor are float32, whatever torch's default dtype.
     """
     if isinstance(thresholds, int):
         return torch.linspace(0, 1, thresholds, dtype=torch.float32, device="cpu")
@@ -60,7 +60,7 @@ def count(
     """Misses and hits in each bin.
 
     Args:
-        scores: (N,) for one ranking, (N, C) for one a column.
+        scores: (N,) for one ranking, (N, C) for one per column.
         relevant: of the shape of ``scores``, 0/1; or (N,) class ids for (N, C) scores.
         thresholds: (T,) ascending.
         weight: (N,) or the shape of ``scores``.
@@ -84,5 +84,5 @@ def count(
 
 
 def spread(values: Tensor, table: Tensor) -> Tensor:
-    """(N,) values, one an item, to the (N, C) of the table; those of its shape stay."""
+    """(N,) values, one per item, to the (N, C) of the table; those of its shape stay."""
     return values if values.shape == table.shape else values[:, None].expand(table.shape)

@@ -1,4 +1,4 @@
-"""Hit curves of few items, in as few passes as there can be: a dozen calls of NumPy cost more than the work they do.
+"""Hit curves of few items, in as few passes as possible: a dozen calls of NumPy cost more than the work they do.
 
 | input | algorithm |
 |---|---|
@@ -27,9 +27,9 @@ _RANKS.setflags(write=False)
 
 
 def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, Array] | None:
-    """Scores, and which items are hits, for :func:`ranking`; None where they are not as most are.
+    """Scores, and which items are hits, for :func:`ranking`; None where they are out of the ordinary.
 
-    That is (N,) tensors on CPU, one item at least and at most ``FEW_ITEMS``, bool targets or whole numbers: 0 and 1, or
+    That is (N,) tensors on CPU, at least one item and at most ``FEW_ITEMS``, bool targets or whole numbers: 0 and 1, or
     where ``graded`` of at least 0, of which 0 is no hit.
     """
     if not (isinstance(scores, Tensor) and isinstance(target, Tensor) and scores.is_cpu and target.is_cpu):
@@ -50,7 +50,7 @@ def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, A
 def valid_arrays(
     scores: Tensor, target: Tensor, *, graded: bool, unit_range: bool = False
 ) -> tuple[Array, Array] | None:
-    """Scores, and a byte an item for which are hits, in memory of its own; None where anything is out of the ordinary.
+    """Scores, and a byte per item for which are hits, in memory of its own; None where anything is out of the ordinary.
 
     Args:
         scores, target, graded: as of :func:`arrays_of`.
@@ -69,7 +69,7 @@ def valid_arrays(
 
 
 def holds_nan(scores: Array) -> bool:
-    """Whether a score is NaN, of one at least: the greatest of them is then, whatever their size."""
+    """Whether one of at least one score is NaN: the maximum then is NaN too."""
     greatest = np.maximum.reduce(scores)
     return bool(greatest != greatest)
 
@@ -116,7 +116,7 @@ def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
 def _of_one(
     hits: Array, items: Array, hits_above: Array, items_above: Array, n: int, m: int, *, untied: bool = False
 ) -> Any:
-    """The native curve of one ranking of one item at least, made without the steps that a frozen record takes.
+    """The native curve of one ranking of at least one item, made without the steps that a frozen record takes.
 
     Its m are the hits of all entries, those left out below some rank included.
     """

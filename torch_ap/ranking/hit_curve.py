@@ -23,7 +23,7 @@ _COUNTS = ("hits", "items", "hits_above", "items_above", "offsets", "n", "m")
 
 @dataclass(frozen=True, eq=False)
 class HitCurve:
-    """The hit curves of S rankings, laid end to end, best score first in each.
+    """The hit curves of S rankings, end to end, best score first in each.
 
     An entry is a tie group that holds a hit (a builder may keep the other groups too: they change no measure). Counts
     are int64; for a weighted curve they are sums of weights, in float64.
@@ -37,9 +37,9 @@ class HitCurve:
         offsets: (S + 1,) int64, where the entries of each ranking begin and end.
         n: (S,) items ranked.
         m: (S,) relevant items. It may exceed the hits of the entries: what was never retrieved is relevant too.
-        untied: whether this is known to be one ranking, of one item at least, whose entries are one item each, a hit.
+        untied: whether this is known to be one ranking, of at least one item, whose entries are one item each, a hit.
         seen: (S,) hits of all entries, where entries below some rank were left out and m are the hits of all.
-        single: whether this is known to be one ranking of one item at least, untied or not, with native values.
+        single: whether this is known to be one ranking of at least one item, untied or not, with native values.
     """
 
     hits: Tensor

@@ -53,7 +53,7 @@ def keys(scores: Tensor) -> Tensor:
 
 
 def array_keys(scores: Array) -> Array:
-    """:func:`keys` of a NumPy array, worked off by the calling thread alone."""
+    """:func:`keys` of a NumPy array, computed by the calling thread alone."""
     if scores.dtype.kind != "f":
         return scores
     bits = scores.view(f"i{scores.dtype.itemsize}")
@@ -157,12 +157,12 @@ def as_flags(values: Tensor) -> Tensor:
 
 
 def workers(size: int) -> int:
-    """How many threads work on ``size`` values pays for: one for small inputs, else torch's own setting."""
+    """How many threads are worth starting for ``size`` values: one for small inputs, else torch's own setting."""
     return min(torch.get_num_threads(), os.cpu_count() or 1) if size >= _THREADING_PAYS else 1
 
 
 def slices(size: int, parts: int) -> list[slice]:
-    """``range(size)`` in so many slices of nearly equal length."""
+    """``range(size)`` in slices of nearly equal length."""
     cuts = [size * part // parts for part in range(parts + 1)]
     return [slice(first, last) for first, last in itertools.pairwise(cuts)]
 
@@ -189,7 +189,7 @@ def in_threads(work: Callable[[Task], Answer], tasks: Iterable[Task], threads: i
 
 
 def extremes(values: Array) -> tuple[int, int]:
-    """The least and the greatest of whole numbers, one at least."""
+    """The least and the greatest of at least one whole number."""
     threads = workers(len(values))
     ends = in_threads(lambda part: (values[part].min(), values[part].max()), slices(len(values), threads), threads)
     lows, highs = zip(*ends, strict=True)

@@ -1,6 +1,6 @@
-"""Many rankings laid end to end: a *segment* is one ranking, and offsets say where each begins and ends.
+"""Many rankings end to end: a *segment* is one ranking, and offsets say where each begins and ends.
 
-``offsets`` has S + 1 entries, the first 0, the last the number of entries laid out; segment s is
+``offsets`` has S + 1 entries, the first 0, the last the number of entries; segment s is
 ``[offsets[s], offsets[s + 1])`` and may be empty.
 """
 
@@ -54,7 +54,7 @@ def ids(offsets: Values) -> Values:
 
 
 def each_entry(values: Values, offsets: Values) -> Values:
-    """What each entry's segment has, of (S,) values: (E,), or of one segment (1,), which broadcasts."""
+    """The value of each entry's segment, of (S,) values: (E,), or for one segment (1,), which broadcasts."""
     return values if len(values) == 1 else values[ids(offsets)]
 
 
@@ -82,7 +82,7 @@ def pick(values: Tensor, places: Tensor) -> Tensor:
     """
     if values.device.type != "cpu":
         return values[places]
-    if values.dtype == torch.bfloat16:  # which NumPy has not
+    if values.dtype == torch.bfloat16:  # NumPy has none of these
         return pick(values.view(torch.int16), places).view(torch.bfloat16)
     return torch.from_numpy(values.numpy()[places.numpy()])
 

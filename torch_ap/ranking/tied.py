@@ -29,7 +29,7 @@ class Ties(NamedTuple):
 
 
 def ties_of(scores: Tensor) -> Ties:
-    """The ties of one ranking, or of one a column.
+    """The ties of one ranking, or of one per column.
 
     Args:
         scores: (N,) or (N, C), any real dtype, no NaN.

@@ -1,1 +1,1 @@
-"""How the code runs: on NumPy or torch, unseen by compilers, within memory, with settings checked once."""
+"""How the code runs: on NumPy or torch, outside compiled graphs, in bounded memory, with settings checked once."""

@@ -1,9 +1,9 @@
-"""One text for NumPy and torch: kernels run on NumPy arrays on CPU, and on the tensors themselves elsewhere.
+"""The same code for NumPy and torch: it computes on NumPy arrays on CPU, and on the tensors themselves elsewhere.
 
 A NumPy pass over a few values takes a third of the time of torch's, and wakes no threads, which on a busy machine wait
-for one another longer than the work takes. A kernel turns what it is given into *native* values, computes with what
-both libraries spell and round alike (arithmetic, comparisons, indexing, ``where``, ``minimum``, ``isnan``), and gives
-a tensor back.
+for one another longer than the work takes. A function turns its tensors into *native* values, uses only operations
+that both libraries name and round in the same way (arithmetic, comparisons, indexing, ``where``, ``minimum``,
+``isnan``), and returns a tensor.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-quiet = np.errstate(all="ignore")  # a decorator of kernels: 0 / 0 is NaN in both libraries, and only NumPy warns
+quiet = np.errstate(all="ignore")  # a decorator: 0 / 0 is NaN in both libraries, but only NumPy warns
 
 
 def native(values: Any) -> Any:
-    """A tensor as the array whose memory it is on CPU, and as it is elsewhere; an array is native."""
+    """A tensor on CPU as an array that shares its memory, any other as it is; an array is native already."""
     return values.numpy() if isinstance(values, Tensor) and values.is_cpu else values
 
 
@@ -31,32 +31,32 @@ def namespace(values: Any) -> Any:
 
 
 def at_least(values: Any, bound: int | float) -> Any:
-    """The values, those below the bound raised to it."""
+    """The values, with those below the bound raised to it."""
     return values.clamp(min=bound) if isinstance(values, Tensor) else np.maximum(values, bound)
 
 
 def at_most(values: Any, bound: int | float) -> Any:
-    """The values, those above the bound lowered to it."""
+    """The values, with those above the bound lowered to it."""
     return values.clamp(max=bound) if isinstance(values, Tensor) else np.minimum(values, bound)
 
 
 def places(flags: Any) -> Any:
-    """Where the flags are set: int64."""
+    """The places where the flags are set: int64."""
     return flags.nonzero().squeeze(1) if isinstance(flags, Tensor) else flags.nonzero()[0]
 
 
 def some(flags: Any) -> bool:
-    """Whether a flag is set."""
+    """Whether any flag is set."""
     return bool(flags.any() if isinstance(flags, Tensor) else np.count_nonzero(flags))
 
 
 def every(flags: Tensor) -> bool:
-    """Whether all flags are set, as far as a look does not stall a device."""
+    """Whether all flags are set; False on an accelerator, where looking would stall it."""
     return flags.is_cpu and bool(np.count_nonzero(flags.numpy()) == flags.shape[0])
 
 
 def steps(number: int, like: Any) -> Any:
-    """0, 1, 2, ... in the dtype of native values, and where they lie."""
+    """0, 1, 2, ... in the dtype and on the device of native values."""
     if isinstance(like, Tensor):
         return torch.arange(number, dtype=like.dtype, device=like.device)
     return np.arange(number, dtype=like.dtype)

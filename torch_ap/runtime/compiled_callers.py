@@ -1,4 +1,4 @@
-"""Imported by compiled code alone: what it imports takes seconds."""
+"""Imported only when compiled code calls: the import of the compiler takes seconds."""
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar

@@ -1,6 +1,6 @@
 """Copies of large tensors on CPU in memory that NumPy allocates.
 
-NumPy asks Linux for huge pages, torch does not: without them fresh memory costs a page fault each 4 KB, and a copy of
+NumPy asks Linux for huge pages, torch does not: without them new memory costs one page fault per 4 KB, and a copy of
 40 MB takes three to four times as long. Such memory cannot be resized.
 """
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from torch_ap.rules import checks
 
-_LARGE = 1 << 22  # bytes, from where NumPy asks for huge pages
+_LARGE = 1 << 22  # bytes from which on NumPy asks for huge pages
 
 
 def copied(values: Tensor) -> Tensor:
@@ -22,13 +22,13 @@ def copied(values: Tensor) -> Tensor:
 
 
 def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
-    """The parts, one at least, as one tensor; a single part is not copied.
+    """The parts, at least one, joined to one tensor; a single part is not copied.
 
-    Different dtypes become one that holds the numbers of all. Where some parts are (N,) and others (N, C), the numbers
-    of those are spread over the columns.
+    Different dtypes become one that holds the numbers of all. Where some parts are (N,) and others (N, C), the former
+    are spread over the columns.
 
     Raises:
-        ValueError: for dtypes that have none in common; ``name`` is what the message calls the values.
+        ValueError: for dtypes that no dtype holds all of; ``name`` is what the message calls the values.
     """
     if len(parts) == 1:
         return parts[0]
@@ -46,12 +46,12 @@ def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
 
 
 def spread(values: Tensor, columns: Sequence[int]) -> Tensor:
-    """(N,) numbers, one an item, as (N, C), one a column too; those that have columns stay."""
+    """(N,) numbers, one per item, as (N, C), the same in every column; numbers that have columns stay."""
     return values if values.ndim > len(columns) else values[:, None].expand(-1, *columns)
 
 
 def _memory(shape: Sequence[int], like: Tensor) -> Tensor | None:
-    """New memory of that shape, of the dtype of ``like``; None where it would not be large, or on an accelerator."""
+    """New memory of that shape and the dtype of ``like``; None where it would be small, or on an accelerator."""
     size = int(np.prod(shape, dtype=np.int64)) * like.element_size()
     if like.device.type != "cpu" or size < _LARGE:
         return None
@@ -59,7 +59,7 @@ def _memory(shape: Sequence[int], like: Tensor) -> Tensor | None:
 
 
 def sent(values: Tensor, device: torch.device) -> Tensor:
-    """A tensor on a device, which is not made to wait where it comes from the host."""
+    """A tensor on a device; a copy from the host does not make the device wait."""
     if device.type == "cuda" and values.device.type == "cpu":  # a copy from pinned memory does not stall
         return values.pin_memory().to(device, non_blocking=True)
     return values.to(device)

@@ -1,7 +1,7 @@
 """Rankings of items that belong to images: detections, which belong to images.
 
 Drawing images with repetition only changes how often each detection and each ground truth counts. The detections stay
-matched and sorted as they are, so a resample is a weight an image, and costs a few running sums.
+matched and sorted as they are, so a resample is a weight per image, and costs a few running sums.
 """
 
 from dataclasses import dataclass

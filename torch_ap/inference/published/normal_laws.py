@@ -118,7 +118,7 @@ def normal_average_precision(preds: Tensor, target: Tensor) -> NormalLaw:
     Args:
         preds: (N,) scores of one ranking, no NaN; other shapes are flattened. Tied hits take the lowest ranks of their
             group.
-        target: of 0 and 1, in the shape of ``preds``, one hit at least.
+        target: of 0 and 1, in the shape of ``preds``, at least one hit.
 
     Returns:
         :class:`NormalLaw`.
