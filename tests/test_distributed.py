@@ -7,7 +7,7 @@ import torch.distributed as dist
 import torch_ap
 from tests.cases import CASES
 from tests.two_ranks import RankError
-from torch_ap.rules import checks
+from torch_ap.rules import tensors
 
 SHARES = {"unequal": (27, 13), "empty_rank": (40, 0)}
 
@@ -49,7 +49,7 @@ def check_cases(rank):
 
 def check_dtypes(rank):
     """Every dtype of scores travels."""
-    for dtype in checks.SCORES:
+    for dtype in tensors.SCORES:
         preds, target = torch.arange(20).to(dtype), torch.arange(20) % 3 == 0
         metric = torch_ap.BinaryAveragePrecision()
         metric.update(preds[10 * rank : 10 * rank + 10], target[10 * rank : 10 * rank + 10])

@@ -56,11 +56,11 @@ def test_lists_every_allocation(drawn):
 def test_both_roads_list_the_same(drawn):
     sizes, m = drawn
     n = sum(sizes)
-    roads = [
+    answers = [
         split((s / m, w))
-        for s, w in (road(array(sizes), n, m) for road in (enumeration._by_item, enumeration._by_group))
+        for s, w in (algorithm(array(sizes), n, m) for algorithm in (enumeration._by_item, enumeration._by_group))
     ]
-    assert roads[0] == pytest.approx(roads[1], rel=1e-14)
+    assert answers[0] == pytest.approx(answers[1], rel=1e-14)
 
 
 @given(grouped_labels)

@@ -26,7 +26,7 @@ def fill_undefined(
         values: (S,) measures of the rankings, NaN where undefined.
         curve: the rankings.
         empty_target_action: "neg" counts 0, "pos" 1, "nan" NaN; "skip" NaN that averages leave out; "error" raises.
-        warn: whether to warn of what was settled.
+        warn: whether to warn of undefined values.
         what: a ranking is called in messages: "class", "label", ...
 
     Raises:
@@ -52,7 +52,7 @@ def average(values: Tensor, curve: HitCurve, how: str | None, empty_target_actio
     """The average over rankings.
 
     Args:
-        values: (S,) settled values.
+        values: (S,) values from :func:`fill_undefined`.
         curve: the rankings.
         how: "macro" for the mean, "weighted" for the mean weighted by m, "none" or None for the values themselves.
         empty_target_action: as for :func:`fill_undefined`; NaN of rankings without relevant items are left

@@ -5,12 +5,18 @@ Everingham et al. 2010, section 4.2). Averages over fixed levels follow TREC and
 the area under the interpolated curve is VOC 2010's.
 """
 
+from typing import TypeVar
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
+from torch_ap.runtime import arrays
+
+Values = TypeVar("Values", Tensor, Array)
 
 _MOST_HITS = 2.0**62
 
@@ -41,23 +47,31 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
     Returns:
         (S, L) float64; 0 at levels that are not reached, NaN where nothing is relevant.
     """
-    m = segments.as_float64(curve.m)
-    size = len(curve.m)
-    precision = torch.cat([envelope(curve), m.new_zeros(1)])
-    recall, levels = _comparable(curve, levels)
-    # The number of levels that an entry reaches rises along its ranking, so one search in whole numbers finds, for
-    # every ranking and level at once, the first entry that reaches it.
+    found = highest_at_levels(curve, _precision(curve), levels)
+    return torch.where(curve.m[:, None] > 0, found, torch.nan)
+
+
+def highest_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missing: float = 0.0) -> Tensor:
+    """The highest value of any entry whose recall is at least each level: (S, L) float64.
+
+    Args:
+        curve: S rankings.
+        values: (E,) float64, one per entry.
+        levels: (L,) as of :func:`at_levels`.
+        missing: what stands where no entry reaches the level; no value is below it.
+    """
+    size, width = len(curve.m), len(levels) + 1
     ordered, places = levels.sort()
-    reached = torch.searchsorted(ordered, recall, right=True)
-    line = curve.segment * (len(levels) + 1) + reached
-    wanted = torch.arange(size, device=m.device)[:, None] * (len(levels) + 1) + torch.arange(
-        1, len(levels) + 1, device=m.device
-    )
-    entry = torch.searchsorted(line, wanted)
-    entry = torch.where(entry < curve.offsets[1:, None], entry, len(line))
-    out = torch.empty_like(precision[entry])
-    out[:, places] = precision[entry]
-    return torch.where(m[:, None] > 0, out, torch.nan)
+    recall, bounds = _comparable(curve, ordered)
+    # along a ranking the number of levels reached never falls, so equal cells of this table lie together
+    cell = curve.segment * width + torch.searchsorted(bounds, recall, right=True)
+    starts = segments.run_starts(cell)
+    table = values.new_full((size * width,), missing)
+    if len(starts):
+        runs = torch.cat([starts, starts.new_full((1,), len(cell))])
+        table.scatter_(0, cell[starts], segments.maximum(values, runs))
+    table = table.reshape(size, width)[:, 1:].flip(1).cummax(1).values.flip(1)
+    return table if torch.equal(ordered, levels) else table.index_select(1, places.argsort())
 
 
 def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
@@ -93,11 +107,7 @@ def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
         (S, L) float64; 0 where so many are not found, NaN where nothing is relevant.
     """
     precision = torch.cat([envelope(curve), segments.as_float64(curve.m).new_zeros(1)])
-    most = int(torch.cat([curve.cumulative_hits, curve.m.new_zeros(1)]).max())
-    line = curve.segment * (most + 2) + curve.cumulative_hits
-    rankings = torch.arange(len(curve.m), device=line.device)[:, None]
-    entry = torch.searchsorted(line, rankings * (most + 2) + counts.clamp(1, most + 1))  # one more is never found
-    entry = torch.where(entry < curve.offsets[1:, None], entry, len(line))
+    entry = segments.first_reaching(segments.from_zero(curve.hits), curve.offsets, counts.clamp(min=1))
     return torch.where(curve.m[:, None] > 0, precision[entry], torch.nan)
 
 
@@ -167,5 +177,19 @@ def untied(curve: HitCurve, ties: str) -> HitCurve:
 
 def envelope(curve: HitCurve) -> Tensor:
     """(E,) float64, the highest precision from this entry to the end of its ranking."""
-    precision = torch.where(curve.cumulative_hits > 0, curve.precision, 0)
-    return segments.maximum_from_right(precision, curve.offsets)
+    return segments.maximum_from_right(_precision(curve), curve.offsets)
+
+
+def _precision(curve: HitCurve) -> Tensor:
+    """(E,) float64, 0 where no hit is found yet."""
+    return torch.where(curve.cumulative_hits > 0, curve.precision, 0)
+
+
+def needed_hits(m: Values, levels: Values) -> Values:
+    """The fewest hits h with h / m of at least each level, compared as float64: (..., S) and (R,) to (..., S, R)."""
+    where = arrays.namespace(m).where
+    total, levels = segments.as_float64(arrays.at_least(m, 1))[..., None], segments.as_float64(levels)
+    about = arrays.namespace(m).ceil(levels * total)
+    about = where((about - 1) / total >= levels, about - 1, about)
+    least: Values = arrays.as_int64(arrays.at_least(where(about / total < levels, about + 1, about), 0))
+    return least

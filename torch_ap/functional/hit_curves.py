@@ -11,7 +11,7 @@ from torch_ap.functional.curves import HitCurvePoints, hit_curve
 from torch_ap.functional.cuts import curve_of_rows
 from torch_ap.functional.given_curves import area_of_precision
 from torch_ap.ranking import segments
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 from torch_ap.rules.options import Ties
 
 
@@ -220,7 +220,7 @@ def _depths(n: int, m: int, t: Tensor | None, fraction: bool) -> Tensor:
         raise ValueError(f"`m` must be at most `n`, the number of items, got m={m}, n={n}")
     if t is None:
         return torch.arange(1, n + 1, dtype=torch.float64)
-    checks.depths("t", t, 1.0 if fraction else float(n))
+    tensors.depths("t", t, 1.0 if fraction else float(n))
     return segments.as_float64(t.detach()) * (n if fraction else 1)
 
 

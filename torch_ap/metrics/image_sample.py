@@ -11,7 +11,7 @@ from torch_ap.inference.difference import Comparison
 from torch_ap.inference.images.bootstrap import image_interval
 from torch_ap.inference.images.chance import chance_of_images
 from torch_ap.inference.images.comparison import compare_images
-from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inputs.detections import Columns
@@ -30,7 +30,7 @@ class ImageSample(Sample):
 
     columns: Columns
     ranked: ResampledRankings
-    interpolation: Interpolation
+    interpolation: InterpolationRule
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Of ``map``, over all IoU thresholds, the first area and the last limit."""
