@@ -65,7 +65,7 @@ def test_counted_packed_and_ordered_agree(dtype, ranking):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("rate", [0.02, 0.5])
 @pytest.mark.parametrize("steps", [10, 10**9])
-def test_roads_agree_on_long_rankings(dtype, rate, steps, generator):
+def test_algorithms_agree_on_long_rankings(dtype, rate, steps, generator):
     """Long enough for threads, and for both ways to chunk; with and without many ties."""
     size = 1 << 18
     relevant = torch.rand(size, generator=generator) < rate

@@ -1,4 +1,4 @@
-"""One number from many rankings, and what an undefined one counts as."""
+"""One number from many rankings, and what undefined values count as."""
 
 from typing import Any
 
@@ -25,9 +25,9 @@ def fill_undefined(
     Args:
         values: (S,) measures of the rankings, NaN where undefined.
         curve: the rankings.
-        empty_target_action: "neg" counts 0, "pos" 1, "nan" NaN; "skip" NaN that averages leave out; "error" raises.
+        empty_target_action: "neg" gives 0, "pos" 1, "nan" NaN; "skip" NaN that averages leave out; "error" raises.
         warn: whether to warn of undefined values.
-        what: a ranking is called in messages: "class", "label", ...
+        what: what messages call a ranking: "class", "label", ...
 
     Raises:
         ValueError: for "error" where a ranking has items and none is relevant.

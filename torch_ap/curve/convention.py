@@ -1,4 +1,4 @@
-"""A convention: which of the numbers called average precision is meant, said once and checked once."""
+"""A convention: which of the numbers called average precision is meant, defined and checked in one place."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -83,7 +83,7 @@ class Convention:
 
     @property
     def takes_weights(self) -> bool:
-        """Whether sample weights have a meaning: a rank, or a place inside a tie group, has no weight."""
+        """Whether sample weights have a meaning: ranks and places inside a tie group have no weight."""
         return self.top_k is None and self.ties == "grouped"
 
     @property

@@ -19,7 +19,7 @@ def area(curve: HitCurve, *, ties: str = "grouped") -> Tensor:
     """Area under h(t) / n over t / n, of each ranking: (S,) float64.
 
     A hit at rank t lifts the curve from there on, which adds n - t + 1/2; the hits of a tie group share its places
-    ("grouped", "expected"), or take the first ("optimistic") or last ("pessimistic") of them.
+    ("grouped", "expected"), or take the first ("optimistic") or the last ("pessimistic") of them.
 
     Args:
         curve: S rankings without weights.
@@ -97,7 +97,7 @@ def _at(curve: HitCurve, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def crossings(gap: Gap) -> Tensor:
     """Where one curve passes the other: (X,) float64 depths at which the lead changes.
 
-    Where the curves run together in between, it is where they part.
+    Where the curves coincide in between, it is the depth at which they part.
     """
     leading = gap.sign.nonzero().squeeze(1)
     sign = gap.sign[leading]

@@ -77,7 +77,7 @@ class APSettings:
             )
 
     def curve(self, validated: Batch) -> HitCurve:
-        """The hit curves of validated items, one a column, or one of all of them for the micro average."""
+        """The hit curves of validated items, one per column, or one of all of them for the micro average."""
         if self.average == "micro":
             validated = _flat(validated)
         if self.thresholds is not None:
@@ -128,7 +128,7 @@ def evaluate(
 def _of_plain_ranking(settings: APSettings, preds: Tensor, target: Tensor) -> Tensor | None:
     """The value of one short ranking, without a look at anything twice.
 
-    None where anything is out of the ordinary, to be told or reckoned with on the usual way.
+    None where anything is out of the ordinary, which the usual code then handles or reports.
     """
     if settings.thresholds is not None or not settings.inputs.plain:
         return None
@@ -141,14 +141,14 @@ def _of_plain_ranking(settings: APSettings, preds: Tensor, target: Tensor) -> Te
 
 @arrays.quiet
 def warn_of_logits(inputs: ClassificationInputs, validated: Batch) -> None:
-    """Warn where the first scores of multiclass items are no distributions over the classes, and nobody said so."""
+    """Warn where the first scores of multiclass items are not distributions over the classes, unless so declared."""
     if not inputs.classes or inputs.normalization is not None:
         return
     rows = arrays.native(validated.scores[:_ROWS_LOOKED_AT].double())
     rows = rows[arrays.native(classification.counted(validated.target[:_ROWS_LOOKED_AT]))]
     if bool(((rows < 0).any(1) | (abs(rows.sum(1) - 1) > _FAR_FROM_ONE)).any()):
         warn_caller(
-            "The rows of `preds` are no distributions over the classes. If they are logits, give "
+            "The rows of `preds` are not distributions over the classes. If they are logits, give "
             "`normalization='softmax'`: the ranking of a class compares items with one another, and the logits of two "
             "items have no common zero. If they can be compared as they are, say so by `normalization='none'`.",
             UserWarning,

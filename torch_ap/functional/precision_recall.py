@@ -45,7 +45,7 @@ def binary_precision_recall_curve(
         p = \frac{tp}{tp + fp}, \qquad r = \frac{tp}{m}
 
     Args:
-        preds: (N, ...) floating or integer scores, any number but NaN.
+        preds: (N, ...) floating or integer scores, no NaN.
         target: (N, ...) integers or bool, 0 or 1.
         thresholds: None for every distinct score; an int (that many from 0 to 1), list or 1-D tensor for those
             thresholds, in any order.

@@ -93,7 +93,7 @@ def probability(value: Any) -> None:
 
 
 def whole(name: str, value: Any) -> None:
-    """An int of any sign, or NumPy's; bool is no int here."""
+    """An int of any sign, or NumPy's; a bool is not an int here."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ValueError(f"`{name}` must be an int, got {value!r}")
 

@@ -1,7 +1,7 @@
 """Input validation of classification: one batch of predictions, checked, as rankings.
 
-Binary, multiclass and multilabel input each become scores of shape (N,) or (N, C) with one ranking a column; past this
-module nothing asks for the task.
+Binary, multiclass and multilabel input each become scores of shape (N,) or (N, C) with one ranking per column;
+beyond this module nothing asks for the task.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Batch(NamedTuple):
     """Checked items in the layout of the state.
 
     Attributes:
-        scores: (N,) one ranking, or (N, C) one a column; the dtype that was given.
+        scores: (N,) one ranking, or (N, C) one per column; the dtype that was given.
         target: the narrowest integers that hold it. (N,) or (N, C) of 0 and 1, or (N,) class ids. The largest number of
             the dtype marks an ignored one.
         weights: None, (N,), or the shape of ``scores``.
@@ -46,7 +46,7 @@ class ClassificationInputs:
 
     Attributes:
         width: None for one ranking of (N, ...) scores, else C, for (N, C, ...) scores.
-        classes: whether the target is one class id an item (multiclass) rather than a 0 or 1 for each score.
+        classes: whether the target is one class id per item (multiclass) instead of 0 or 1 per score.
         ignore_index: target value of items that do not count.
         normalization: "sigmoid" or "softmax", applied to every batch; None or "none" for nothing.
         unit_range: whether scores must then lie in [0, 1].
@@ -130,7 +130,7 @@ class ClassificationInputs:
             raise ValueError(values.VALUE_RULES[broken.tolist().index(True)].format(top=self.top))
 
     def no_items(self, device: torch.device | None = None) -> Batch:
-        """The layout of a batch of nothing."""
+        """The layout of an empty batch."""
         scores = torch.empty((0,) if self.width is None else (0, self.width), device=device)
         target = torch.empty((0,) if self.classes else scores.shape, dtype=self.target_dtype, device=device)
         return Batch(scores, target)
@@ -216,7 +216,7 @@ def counted(target: Tensor) -> Tensor:
 
 
 def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> HitCurve:
-    """The hit curve of each ranking of a batch: one, or one a column.
+    """The hit curve of each ranking of a batch: one, or one per column.
 
     Args:
         batch: as :meth:`ClassificationInputs.validate` made it.

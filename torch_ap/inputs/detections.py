@@ -1,7 +1,7 @@
 """Input validation of detection: images of detections and ground truths, checked, as flat columns.
 
-Two forms come in: torchmetrics' lists of dicts, one an image; and the packed form, one dict whose tensors hold the rows
-of all images end to end, with ``counts``, rows an image. One form goes out: columns by the name of their state. A
+Two forms come in: torchmetrics' lists of dicts, one per image; and the packed form, one dict whose tensors hold the
+rows of all images end to end, with ``counts``, rows per image. One form goes out: columns by the name of their state. A
 column is flat and concatenable: images that come later are rows that come later.
 """
 
@@ -31,7 +31,7 @@ class DetectionInputs:
 
     Attributes:
         geometry: which of "bbox", "segm" and "precomputed" the images carry.
-        width: numbers a box.
+        width: numbers per box.
         box_format: of ``boxes``; None where their numbers may mean anything.
         of_truths: further columns of ground truths: "iscrowd", "area", "difficult"; zeros where not given.
         of_detections: further columns of detections: "area".
@@ -171,7 +171,7 @@ class _Side:
         self.counts = self._counts()
 
     def _counts(self) -> Tensor:
-        """(B,) int64 rows an image, beside the labels."""
+        """(B,) int64 rows per image, beside the labels."""
         if self.packed:
             counts: Tensor = self.images[0]["counts"]
             return memory.sent(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
@@ -256,7 +256,7 @@ def _pair_ious(detections: _Side, truths: _Side) -> Tensor:
 
 
 def image_of(counts: Tensor) -> Tensor:
-    """(rows,) int64 image of each row, from the rows an image."""
+    """(rows,) int64 image of each row, from the rows per image."""
     return segments.repeat(torch.arange(len(counts), device=counts.device), counts)
 
 

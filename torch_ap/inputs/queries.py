@@ -1,7 +1,7 @@
 """Input validation of queries: batches checked, in the layout of the state.
 
-Two layouts. *Flat*: an item a line, with the query it belongs to, whose items may come in any order and from any batch.
-*Rows*: one query a row, ended by the row; queries are numbered in the order they came.
+Two layouts. *Flat*: one item per line, with the query it belongs to; the items of a query may come in any order and in
+any batch. *Rows*: one query per row, ended by the row; queries are numbered in the order they came.
 """
 
 import math
@@ -30,7 +30,7 @@ class QueryBatch(NamedTuple):
         indexes: (N,) int64, the query of each item; None for rows.
         lengths: (Q,) int64, the length of each row; None for flat items.
         judged_queries: (J,) int64 queries whose number of relevant items is known; None for rows.
-        judged_counts: (J,) int64, those numbers; for rows one a row. None if not given.
+        judged_counts: (J,) int64, those numbers; for rows one per row. None if not given.
         broken: None, or on an accelerator the rules of ``values.VALUE_RULES`` that the batch breaks.
     """
 
@@ -126,7 +126,7 @@ class QueryInputs:
             raise ValueError(f"lengths of rows must add up to the {items} scores, got {int(batch.lengths.sum())}")
         judged = [0 if x is None else len(x) for x in (owners, batch.judged_counts)]
         if judged[0] != judged[1] and (batch.judged_counts is not None or batch.lengths is None):
-            raise ValueError(f"numbers of relevant items must be one a query, got {judged[1]} of {judged[0]}")
+            raise ValueError(f"numbers of relevant items must be one per query, got {judged[1]} of {judged[0]}")
         if items and int(batch.relevance.max()) > NOT_COUNTED:
             raise ValueError(f"relevance must be 0, 1 or {NOT_COUNTED}, got {int(batch.relevance.max())}")
         ignored = batch.relevance == NOT_COUNTED
@@ -216,7 +216,7 @@ def judgements_by_query(num_relevant: Mapping[int, int], device: torch.device) -
 
 
 def _of_rows(num_relevant: Any, rows: int) -> Tensor:
-    tensors.counts(num_relevant, torch.Size([rows]), "one a row")
+    tensors.counts(num_relevant, torch.Size([rows]), "one per row")
     counts: Tensor = num_relevant.to(torch.int64, copy=True)
     return counts
 

@@ -1,4 +1,4 @@
-"""From many batches of queries to one curve with a ranking a query."""
+"""From many batches of queries to one curve with one ranking per query."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -18,7 +18,7 @@ _FIRST = np.zeros(1, np.int64)
 
 
 class Rankings(NamedTuple):
-    """A curve with one ranking a query.
+    """A curve with one ranking per query.
 
     Attributes:
         queries: (Q,) int64 ids.
@@ -32,7 +32,7 @@ class Rankings(NamedTuple):
 
 
 def rankings_of(batch: QueryBatch, *, single: bool = False) -> Rankings:
-    """One ranking a query, of everything in the batch, in any order of queries.
+    """One ranking per query, of everything in the batch, in any order of queries.
 
     Args:
         batch: as :meth:`torch_ap.inputs.queries.QueryInputs.validate` made it.

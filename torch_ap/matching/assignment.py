@@ -1,14 +1,14 @@
 """Which detection is which ground truth: COCO's greedy rule and VOC's, for all images and thresholds at once.
 
-Both take candidate pairs (detection, ground truth, IoU) and ask nothing else of the geometry.
+Both take candidate pairs (detection, ground truth, IoU) and need nothing else of the geometry.
 
 COCO. In each *cell*, an (IoU threshold, area range), detections of a group choose in order of score, each the free
-ground truth of the highest IoU, the last of equals; a ground truth that the cell ignores is chosen only for want of
-another, and a crowd is never used up. A cell is one bit of an int64 word, so one operation decides for 62 cells, and
-step s treats the s-th candidate detection of every group together.
+ground truth of the highest IoU, the last of equals; a ground truth that the cell ignores is chosen only if no
+other is left, and a crowd is never used up. A cell is one bit of an int64 word, so one operation decides for 62 cells,
+and step s treats the s-th candidate detection of every group together.
 
 VOC. Each detection has one ground truth, that of its highest IoU, the first of equals; the first detection in order of
-score to reach it over the threshold has it.
+score to reach it over the threshold gets it.
 """
 
 from dataclasses import dataclass

@@ -201,7 +201,7 @@ def names_of(labels: Tensor, class_names: ClassNames) -> list[str]:
 def per_class(
     numbers: CocoNumbers, class_names: ClassNames, iou_threshold: float, score_threshold: float
 ) -> dict[str, Any]:
-    """A table with a row a class, as a dictionary of columns.
+    """A table with one row per class, as a dictionary of columns.
 
     Args:
         numbers: of macro averaging.
@@ -230,7 +230,7 @@ def per_class(
 def _ious(settings: CocoSettings, columns: Columns, iou_type: str, micro: bool) -> dict[tuple[int, int], Any]:
     """The IoU of the detections, best first, with the ground truths of each image and class: (D, G) float32.
 
-    Where an image has no detection or no ground truth of a class it is an empty list, as pycocotools has it.
+    Where an image has no detection or no ground truth of a class it is an empty list, as in pycocotools.
     """
     candidates, pairs, categories = all_pairs(settings, columns, iou_type, micro=micro)
     labels = [0] if micro else classes_of(columns)[0].tolist()

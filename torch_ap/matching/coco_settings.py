@@ -219,7 +219,7 @@ class Shapes:
 
 
 def _looked_up(columns: Columns, rows: Tensor, truths: Tensor) -> boxes.PairIoU:
-    """IoUs from the matrices given, one an image."""
+    """IoUs from the matrices given, one per image."""
     counts = [columns[f"{side}s_per_image"] for side in ("detection", "ground_truth")]
     image = image_of(counts[0])[rows]
     start = [segments.from_counts(x) for x in (*counts, counts[0] * counts[1])]

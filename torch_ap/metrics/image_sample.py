@@ -164,10 +164,10 @@ class UncertainImages(UncertainMetric):
     ) -> Tensor:
         """What chance gives: the mean of ``map`` over all orders of the scores of each class's detections.
 
-        Detections stay matched as they are, true or false positives at each IoU threshold, and only the scores change
-        hands: it says what ``map`` owes to where the boxes are, and what is above it, to the scores. It is not the mAP
-        of random boxes, which is about 0. Interpolated AP has no closed form of its mean; the plain sum's is exact, and
-        what interpolation adds to it is the mean over random orders.
+        Detections stay matched as they are, true or false positives at each IoU threshold, and only the scores are
+        exchanged: it says what ``map`` owes to where the boxes are, and what is above it, to the scores. It is not the
+        mAP of random boxes, which is about 0. Interpolated AP has no closed form of its mean; the plain sum's is exact,
+        and what interpolation adds to it is the mean over random orders.
 
         Args:
             iou_type: which one, where there are several; default the first.

@@ -17,10 +17,10 @@ from torch_ap.runtime import memory
 
 
 class DetectionMetric(UncertainImages):
-    """Abstract: images as flat columns, one state a column, however many images there are.
+    """Abstract: images as flat columns, one state per column, however many images there are.
 
-    Each column is the rows of all images end to end (boxes, scores, labels, ...) or a number an image (rows an image),
-    so that a sync over ranks is one collective a column.
+    Each column is the rows of all images end to end (boxes, scores, labels, ...) or one number per image (rows per
+    image), so that a sync over ranks is one collective per column.
     """
 
     value_rules = values.DETECTION_VALUE_RULES

@@ -22,8 +22,8 @@ from torch_ap.runtime import memory
 class ClassificationAveragePrecision(UncertainItems):
     """Abstract: the state that the three average precisions share.
 
-    Without thresholds the state is what was given: scores in their dtype, one byte a target (two or four for more than
-    255 or 32,767 classes), weights if any. With thresholds it is counts of misses and hits per bin.
+    Without thresholds the state is what was given: scores in their dtype, one byte per target (two or four for more
+    than 255 or 32,767 classes), weights if any. With thresholds it is counts of misses and hits per bin.
     """
 
     peer_states = ("preds", "target", "confmat")
@@ -75,7 +75,7 @@ class ClassificationAveragePrecision(UncertainItems):
 
     @property
     def preds(self) -> list[Tensor]:
-        """The scores held, a tensor a batch, without ignored items; with thresholds none are."""
+        """The scores held, one tensor per batch, without ignored items; with thresholds none are held."""
         held = self.scores if self.thresholds is None else []
         return [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
 

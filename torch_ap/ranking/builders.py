@@ -1,4 +1,4 @@
-"""Scores and relevance to hit curves, by whichever algorithm is fastest; all algorithms give the same curve.
+"""Scores and relevance to hit curves, by the fastest algorithm; all of them give the same curve.
 
 | input | algorithm |
 |---|---|
@@ -80,7 +80,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
 def from_columns(
     scores: Tensor, relevant: Tensor, *, weight: Tensor | None = None, keep_all_groups: bool = False
 ) -> HitCurve:
-    """One ranking a column.
+    """One ranking per column.
 
     Args:
         scores: (N, C) any real dtype, no NaN.

@@ -175,7 +175,7 @@ def _of_any_order(scores: Array, relevant: Array, ranking: Array, lengths: Array
 
 
 def _compared(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
-    """:func:`_searched` for one wanted score a row at most."""
+    """:func:`_searched` for at most one wanted score per row."""
     above, cumulative = np.empty((2, len(wanted)), np.int64)
     offsets = np.append(0, counts.cumsum())
 

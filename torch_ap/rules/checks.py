@@ -40,7 +40,7 @@ def place_among(name: str, value: Any, allowed: Sequence[float]) -> int:
 
 
 def positive_int(name: str, value: Any, *, least: int = 1, optional: bool = False) -> None:
-    """``value`` is an int of at least ``least`` (or None, where optional); bool is no int here."""
+    """``value`` is an int of at least ``least`` (or None, where optional); a bool is not an int here."""
     if value is None and optional:
         return
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 62:
@@ -98,7 +98,7 @@ def number(name: str, value: Any) -> float:
 
 
 def numbers_in(name: str, value: Any, *, low: float, high: float) -> None:
-    """A list (or tuple) of numbers in [low, high], one at least."""
+    """A list (or tuple) of at least one number in [low, high]."""
     if not (isinstance(value, list | tuple) and value and all(_is_number(x) and low <= x <= high for x in value)):
         refuse(name, f"must be None or a list of numbers in [{low:g}, {high:g}]", value)
 

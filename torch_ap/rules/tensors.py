@@ -30,7 +30,7 @@ def scores(name: str, value: Any) -> None:
 
 
 def numbers(name: str, value: Any) -> None:
-    """A 1-D tensor of real numbers, one at least."""
+    """A 1-D tensor of at least one real number."""
     tensor(name, value)
     if value.ndim != 1 or not value.numel() or value.dtype not in SCORES:
         refuse(name, "must be 1-D, floating or integer and not empty", _form(value))
@@ -117,7 +117,7 @@ def same_shape(preds: Tensor, target: Tensor) -> None:
 
 
 def rows(name: str, value: Tensor) -> None:
-    """One ranking, or one a row."""
+    """One ranking, or one per row."""
     if value.ndim not in (1, 2):
         refuse(name, "must have shape (N,) or (Q, N)", Plain(tuple(value.shape)))
 

@@ -20,7 +20,7 @@ def settings_cache(make: Callable[..., Made]) -> Callable[..., Made]:
     def made(*settings: Any) -> Made:
         try:
             return known(*settings)
-        except TypeError:  # of what has no hash, if it is no fault of ours; it is told as such
+        except TypeError:  # a setting without a hash: called without the cache, which raises the right error, if any
             return make(*settings)
 
     return made

@@ -44,7 +44,7 @@ def chance_of_images(
 
 
 class Shuffles:
-    """What does not depend on the order of the items is laid out once; a call gives the gain of some orders.
+    """What does not depend on the order of the items is computed once; a call gives the gain of some orders.
 
     Args:
         ranked: the rankings.
