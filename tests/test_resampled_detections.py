@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch_ap.inference.images.replicates import ResampledAP
 
 from tests.oracles_detection import random_scene
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.inference.images.from_detections import ranked_images
+from torch_ap.inference.images.resampled_rankings import ResampledAP
 
 SETTINGS = pytest.mark.parametrize(
     "settings",
