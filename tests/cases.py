@@ -62,11 +62,21 @@ def multilabel_with_ignored(n, generator):
     return scores((n, CLASSES), generator), torch.randint(-1, 2, (n, CLASSES), generator=generator)
 
 
+def with_nan(make):
+    """Some of the scores of these items are NaN."""
+
+    def drawn(n, generator):
+        preds, target = make(n, generator)
+        return preds.masked_fill(torch.rand(preds.shape, generator=generator) < 0.1, torch.nan), target
+
+    return drawn
+
+
 def by_definition(measure=oracles.average_precision, average="none", undefined=0.0, thresholds=None):
     """The oracle of a case: the measure of each ranking, then the average."""
 
     def one(column_scores: Tensor, hits: Tensor) -> float | None:
-        kept = hits >= 0
+        kept = (hits >= 0) & ~column_scores.isnan()
         values, relevant = column_scores[kept].double(), hits[kept].tolist()
         if thresholds is not None:
             values = (values[:, None] >= thresholds.double()).sum(1)
@@ -75,7 +85,8 @@ def by_definition(measure=oracles.average_precision, average="none", undefined=0
 
     def value(preds: Tensor, target: Tensor) -> list[float]:
         if preds.ndim == 2 and target.ndim == 1:
-            target = torch.where(target[:, None] < 0, -1, (target[:, None] == torch.arange(CLASSES)).long())
+            ignored = (target[:, None] < 0) | preds.isnan().any(1, keepdim=True)
+            target = torch.where(ignored, -1, (target[:, None] == torch.arange(CLASSES)).long())
         if preds.ndim == 1 or average == "micro":
             columns = [(preds.flatten(), target.flatten())]
         else:
@@ -91,6 +102,10 @@ def by_definition(measure=oracles.average_precision, average="none", undefined=0
 
 def at(k, denominator="min", ties="grouped"):
     return lambda s, r: oracles.average_precision(s, r, ties, k, denominator)
+
+
+def expected(k=None):
+    return lambda s, r: oracles.ap_expected(s, r, k, "min")
 
 
 def ties(rule):
@@ -110,6 +125,7 @@ MULTILABEL_IGNORED = (*MULTILABEL[:2], multilabel_with_ignored)
 C, L = {"num_classes": CLASSES}, {"num_labels": CLASSES}
 FIVE = torch.linspace(0, 1, 5)
 OWN = [0.25, 0.7, 0.5]
+LEVELS = [0.0, 0.25, 0.625, 1.0]  # of recall, which floats hold exactly
 
 CASES = {
     "binary": Case(*BINARY, by_definition()),
@@ -117,6 +133,11 @@ CASES = {
     "binary_at_3": Case(*BINARY, by_definition(at(3)), {"top_k": 3}),
     "binary_at_3_relevant": Case(*BINARY, by_definition(at(3, "relevant")), {"top_k": 3, "denominator": "relevant"}),
     "binary_at_3_found": Case(*BINARY, by_definition(at(3, "found")), {"top_k": 3, "denominator": "found"}),
+    "binary_expected": Case(*BINARY, by_definition(expected()), {"ties": "expected"}),
+    "binary_expected_at_3": Case(
+        *BINARY, by_definition(expected(3)), {"ties": "expected", "top_k": 3, "denominator": "min"}
+    ),
+    "binary_nan_left_out": Case(*BINARY[:2], with_nan(binary), by_definition(), {"nan_strategy": "ignore"}),
     "binary_optimistic": Case(*BINARY, by_definition(ties("optimistic")), {"ties": "optimistic"}),
     "binary_pessimistic": Case(*BINARY, by_definition(ties("pessimistic")), {"ties": "pessimistic"}),
     "binary_11_point": Case(
@@ -124,6 +145,8 @@ CASES = {
         by_definition(interpolated([oracles.Fraction(j, 10) for j in range(11)])),
         {"interpolation": "11-point"},
     ),
+    "binary_101_point": Case(*BINARY, by_definition(oracles.coco_average_precision), {"interpolation": "101-point"}),
+    "binary_own_levels": Case(*BINARY, by_definition(interpolated(LEVELS)), {"interpolation": torch.tensor(LEVELS)}),
     "binary_all_points": Case(*BINARY, by_definition(interpolated("all-points")), {"interpolation": "all-points"}),
     "binary_trapezoid": Case(*BINARY, by_definition(interpolated("trapezoid")), {"interpolation": "trapezoid"}),
     "binary_5_thresholds": Case(*BINARY, by_definition(thresholds=FIVE), {"thresholds": 5}, logits=False),
@@ -138,6 +161,15 @@ CASES = {
     "multiclass_ignored": Case(
         *MULTICLASS_IGNORED, by_definition(average="macro", undefined=None), {**C, "ignore_index": -1}
     ),
+    "multiclass_expected": Case(
+        *MULTICLASS, by_definition(expected(), undefined=None), {**C, "average": None, "ties": "expected"}
+    ),
+    "multiclass_nan_left_out": Case(
+        *MULTICLASS[:2],
+        with_nan(multiclass),
+        by_definition(undefined=None),
+        {**C, "average": None, "nan_strategy": "ignore"},
+    ),
     "multiclass_at_2": Case(*MULTICLASS, by_definition(at(2), average="macro", undefined=None), {**C, "top_k": 2}),
     "multiclass_5_thresholds": Case(
         *MULTICLASS,
@@ -150,6 +182,12 @@ CASES = {
     "multilabel_micro": Case(*MULTILABEL, by_definition(average="micro"), {**L, "average": "micro"}),
     "multilabel_weighted": Case(*MULTILABEL, by_definition(average="weighted"), {**L, "average": "weighted"}),
     "multilabel_ignored": Case(*MULTILABEL_IGNORED, by_definition(), {**L, "average": "none", "ignore_index": -1}),
+    "multilabel_nan_left_out": Case(
+        *MULTILABEL[:2], with_nan(multilabel), by_definition(), {**L, "average": None, "nan_strategy": "ignore"}
+    ),
+    "multilabel_own_levels": Case(
+        *MULTILABEL, by_definition(interpolated(LEVELS)), {**L, "average": None, "interpolation": torch.tensor(LEVELS)}
+    ),
     "multilabel_11_point": Case(
         *MULTILABEL,
         by_definition(interpolated([oracles.Fraction(j, 10) for j in range(11)])),

@@ -31,11 +31,19 @@ class Row:
         call: metric class, or function.
         draw: the keyword arguments of ``update``, or of the function.
         settings: keyword arguments of the class, or further ones of the function.
+        any_scores: whether any scores will do, not only those from 0 to 1.
     """
 
     call: Callable[..., Any]
     draw: Draw
     settings: Arguments = field(default_factory=dict)
+    any_scores: bool = True
+
+    @property
+    def kind(self) -> str:
+        """What the metric is given: "images", "queries", or "items" of one ranking or of classes."""
+        name = self.call.__name__
+        return "images" if "Mean" in name else "queries" if name.startswith("Retrieval") else "items"
 
     def new(self, **more: Any) -> Any:
         """A fresh metric."""
@@ -141,6 +149,10 @@ def voc_images(size, generator):
     return {"preds": preds, "target": target}
 
 
+def packed_voc_images(size, generator):
+    return {side: _packed(images) for side, images in voc_images(size, generator).items()}
+
+
 def masked_images(size, generator):
     """Dense masks, of the boxes drawn at a quarter of their size."""
     preds, target = _scene(size, generator)
@@ -195,17 +207,19 @@ def inner_product(preds, target, iscrowd):
 IMAGES = {"box_format": "xywh"}
 
 METRICS: dict[str, Row] = {
-    **{name: Row(case.metric, pair(case.make), case.settings) for name, case in cases.CASES.items()},
+    **{name: Row(case.metric, pair(case.make), case.settings, case.logits) for name, case in cases.CASES.items()},
     "binary_weighted": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights)),
-    "binary_expected": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"ties": "expected"}),
-    "binary_sigmoid": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"normalization": "sigmoid"}),
-    "binary_weighted_thresholds": Row(
-        torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"thresholds": 5}
+    "binary_sigmoid": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"normalization": "sigmoid"}, False),
+    "binary_weighted_101_point": Row(
+        torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"interpolation": "101-point"}
     ),
-    "binary_own_thresholds": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"thresholds": cases.OWN}),
+    "binary_weighted_thresholds": Row(
+        torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"thresholds": 5}, False
+    ),
+    "binary_own_thresholds": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"thresholds": cases.OWN}, False),
     "binary_unchecked": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"validate_args": False}),
     "multiclass_softmax": Row(
-        torch_ap.MulticlassAveragePrecision, pair(cases.multiclass), {**cases.C, "normalization": "softmax"}
+        torch_ap.MulticlassAveragePrecision, pair(cases.multiclass), {**cases.C, "normalization": "softmax"}, False
     ),
     "multiclass_items_weighted": Row(
         torch_ap.MulticlassAveragePrecision, pair(cases.multiclass, weights=weights), cases.C
@@ -240,6 +254,8 @@ METRICS: dict[str, Row] = {
         torch_ap.RetrievalMAP, flat, {"top_k": 3, "ties": "grouped", "denominator": "found", "aggregation": "gm"}
     ),
     "query_map_11_point": Row(torch_ap.RetrievalMAP, flat, {"interpolation": "11-point-trec9"}),
+    "query_map_101_point": Row(torch_ap.RetrievalMAP, flat, {"interpolation": "101-point", "relevance_level": 1}),
+    "query_map_own_levels": Row(torch_ap.RetrievalMAP, rows, {"interpolation": torch.tensor([0.0, 0.3, 0.75])}),
     "query_precision": Row(torch_ap.RetrievalPrecision, flat, {"top_k": 3, "adaptive_k": True}),
     "query_recall": Row(torch_ap.RetrievalRecall, flat, {"top_k": 2, "aggregation": "median"}),
     "query_f_beta": Row(torch_ap.RetrievalFBeta, flat, {"top_k": 3, "beta": 2.0}),
@@ -251,11 +267,23 @@ METRICS: dict[str, Row] = {
     "coco_packed": Row(torch_ap.MeanAveragePrecision, packed_images, IMAGES),
     "coco_micro": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "average": "micro"}),
     "coco_extended": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "extended_summary": True}),
+    "coco_own_levels": Row(
+        torch_ap.MeanAveragePrecision,
+        images,
+        {
+            **IMAGES,
+            "rec_thresholds": [0.1, 0.5, 0.9],
+            "iou_thresholds": [0.3, 0.5],
+            "max_detection_thresholds": [2, 20],
+        },
+    ),
     "coco_masks": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "segm"}),
     "coco_codes": Row(torch_ap.MeanAveragePrecision, coded_images, {"iou_type": "segm"}),
     "coco_given_ious": Row(torch_ap.MeanAveragePrecision, images_of_own_iou, {"iou_type": "precomputed"}),
     "coco_own_iou": Row(torch_ap.MeanAveragePrecision, images, {"iou": inner_product}),
     "voc": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"class_metrics": True}),
+    "voc_packed": Row(torch_ap.VOCMeanAveragePrecision, packed_voc_images),
+    "voc_101_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "101-point"}),
     "voc_11_point": Row(
         torch_ap.VOCMeanAveragePrecision,
         voc_images,

@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
+import numpy as np
+
 Ranking = list[int]
 
 
@@ -91,6 +93,27 @@ def average_precision(
     return ap_of_ranking(ranking, None, k, denominator)
 
 
+def ap_expected(
+    scores: Sequence[float], relevant: Sequence[int], k: int | None = None, denominator: str = "relevant"
+) -> Fraction | None:
+    """The mean over all orders of ties, hit by hit: it lies anywhere in its group, and so does each other hit there.
+
+    ``test_oracles_agree`` holds it against the orders themselves, which are too many for more than a few ties.
+    """
+    m = sum(relevant)
+    if m == 0:
+        return None
+    items, hits, total = 0, 0, Fraction(0)
+    for group in tie_groups(scores, relevant):
+        size, inside = len(group), sum(group)
+        for place in range(1, size + 1):
+            if inside and (k is None or items + place <= k):
+                others = Fraction((place - 1) * (inside - 1), size - 1) if size > 1 else 0
+                total += Fraction(inside, size) * (hits + 1 + others) / (items + place)
+        items, hits = items + size, hits + inside
+    return total / (m if k is None else denominator_of(denominator, m, k, Fraction(0)))
+
+
 def weighted_average_precision(
     scores: Sequence[float], relevant: Sequence[int], weights: Sequence[float]
 ) -> Fraction | None:
@@ -137,6 +160,14 @@ def interpolated_average_precision(
         total += (recall - before[0]) * height
         before = (recall, precision)
     return total
+
+
+def coco_average_precision(scores: Sequence[float], relevant: Sequence[int]) -> Fraction | None:
+    """The mean of interpolated precision at COCO's 101 levels, which are floats, as is the recall that reaches them."""
+    if sum(relevant) == 0:
+        return None
+    points = [(float(recall), precision) for recall, precision in curve_points(scores, relevant)]
+    return sum((interpolated_precision(points, x) for x in np.linspace(0, 1, 101).tolist()), Fraction(0)) / 101
 
 
 def counts_at_rank(ranking: Ranking, k: int) -> tuple[int, int, int, int]:

@@ -1,6 +1,7 @@
-"""Laws that hold for every metric of the table."""
+"""Laws that hold for every metric: of items and classes, of queries, and of images."""
 
 import copy
+import math
 import pickle
 import warnings
 
@@ -8,15 +9,50 @@ import pytest
 import torch
 from torchmetrics import SumMetric
 
+from tests import oracles
+from tests.by_definition import DEFINITIONS, FUNCTION_OF, WITHOUT_DEFINITION
 from tests.cases import CASES
+from tests.every_metric import METRICS
+from tests.modes import same
+from tests.parts import chosen, count, cut, is_images, mapped, with_scores, with_targets
 from torch_ap.inputs import classification as inputs
 
-BATCHES = [(40,), (1, 39), (13, 0, 20, 7), (1,) * 40]
+SIZE = 40
+CUTS = {
+    "whole": lambda n: [n],
+    "one and the rest": lambda n: [1, n - 1],
+    "an empty one": lambda n: [n // 3, 0, n // 2, n - n // 3 - n // 2],
+    "one by one": lambda n: [1] * n,
+}
+SUMMED_ANEW = {"rtol": 1e-6, "atol": 1e-7}  # the same terms of a mean in another order, in float32
+
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+each_row = pytest.mark.parametrize("row", METRICS.values(), ids=METRICS.keys())
 
 
-def same(value, expected):
-    torch.testing.assert_close(value, expected, rtol=0, atol=0, equal_nan=True)
+@pytest.fixture(autouse=True)
+def _undefined_values_may_warn():
+    """Small samples lack positives."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+@pytest.fixture
+def drawn(row, generator):
+    return row.draw(SIZE, generator)
+
+
+def filled(row, *batches, **more):
+    metric = row.new(**more)
+    for batch in batches:
+        metric.update(**batch)
+    return metric
+
+
+def whole(row, drawn, **more):
+    """The value of a fresh metric that is given everything at once."""
+    return filled(row, drawn, **more).compute()
 
 
 def states(metric):
@@ -28,240 +64,145 @@ def states(metric):
 
 
 def same_states(first, second):
-    assert first.keys() == second.keys()
-    assert all(torch.equal(a, second[k]) if torch.is_tensor(a) else a == second[k] for k, a in first.items())
+    same(states(first), states(second))
 
 
-@pytest.fixture
-def data(case, generator):
-    return case.make(40, generator)
+def close(value, expected, rtol=SUMMED_ANEW["rtol"], atol=SUMMED_ANEW["atol"]):
+    if isinstance(expected, dict):
+        assert value.keys() == expected.keys()
+        for name, x in expected.items():
+            close(value[name], x, rtol, atol)
+    else:
+        value, expected = (torch.as_tensor(x, dtype=torch.float64).flatten() for x in (value, expected))
+        torch.testing.assert_close(value, expected, rtol=rtol, atol=atol, equal_nan=True)
 
 
-def filled(case, data, sizes=(40,)):
-    metric = case.new()
-    for preds, target in zip(*(x.split(list(sizes)) for x in data), strict=True):
-        metric.update(preds, target)
-    return metric
+# -- the value
 
 
 @each_case
 @pytest.mark.parametrize("size", [1, 2, 5, 40])
 def test_function_equals_the_definition(case, size, generator):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # small samples lack positives
-        for _ in range(10):
-            preds, target = case.make(size, generator)
-            value = case.value(preds, target, dtype=torch.float64)
-            expected = torch.tensor(case.oracle(preds, target), dtype=torch.float64).reshape(value.shape)
-            torch.testing.assert_close(value, expected, rtol=0, atol=1e-13, equal_nan=True)
+    for _ in range(10):
+        preds, target = case.make(size, generator)
+        value = case.value(preds, target, dtype=torch.float64)
+        expected = torch.tensor(case.oracle(preds, target), dtype=torch.float64).reshape(value.shape)
+        # exact fractions against float64 sums of at most 40 terms
+        torch.testing.assert_close(value, expected, rtol=0, atol=1e-13, equal_nan=True)
 
 
-@each_case
-@pytest.mark.parametrize("sizes", BATCHES, ids=len)
-def test_any_batching_gives_the_function(case, data, sizes):
-    metric = filled(case, data, sizes)
-    same(metric.compute(), case.value(*data))
-    same(metric.compute(), case.value(*data))
+@pytest.mark.parametrize("k", [None, 2, 5])
+def test_oracles_agree(k, generator):
+    for _ in range(30):
+        scores, target = (x.tolist() for x in CASES["binary"].make(6, generator))
+        scores = [round(2 * x) for x in scores]  # three values
+        assert oracles.ap_expected(scores, target, k, "min") == oracles.average_precision(
+            scores, target, "expected", k, "min"
+        )
 
 
-@each_case
-def test_order_of_items_does_not_matter(case, data, generator):
-    places = torch.randperm(40, generator=generator)
-    same(case.value(*(x[places] for x in data)), case.value(*data))
+def test_every_metric_has_a_definition():
+    assert METRICS.keys() == CASES.keys() | DEFINITIONS.keys() | WITHOUT_DEFINITION.keys()
+    assert not (CASES.keys() | DEFINITIONS.keys()) & WITHOUT_DEFINITION.keys()
 
 
-@each_case
+@pytest.mark.parametrize("name", DEFINITIONS)
+@pytest.mark.parametrize("size", [8, 40])
+def test_metric_equals_the_definition(name, size, generator):
+    row = METRICS[name]
+    for _ in range(3):
+        drawn = row.draw(size, generator)
+        value = row.new().set_dtype(torch.float64)(**drawn)
+        expected = DEFINITIONS[name](drawn)
+        value = {key: value[key] for key in expected} if isinstance(expected, dict) else value
+        close(value, expected, rtol=0, atol=1e-12)  # sums of float64 in another order
+
+
+@each_row
+def test_metric_is_its_function(row, drawn):
+    function = FUNCTION_OF.get(row.call)
+    if function is None:
+        pytest.skip("the function of queries gives one value per query")
+    same(whole(row, drawn), function(**drawn, **row.settings))
+
+
+@each_row
+@pytest.mark.parametrize("sizes", CUTS.values(), ids=CUTS)
+def test_any_batching_gives_the_same(row, drawn, sizes):
+    metric = filled(row, *cut(drawn, sizes(count(drawn))))
+    expected = whole(row, drawn)
+    same(metric.compute(), expected)
+    same(metric.compute(), expected)
+
+
+def without_images(value, *more):
+    """Without what names images by their places, and without more."""
+    return {name: x for name, x in value.items() if name not in ("ious", *more)} if isinstance(value, dict) else value
+
+
+def untied(scores, generator):
+    """COCO and VOC rank equal scores in the order of the images."""
+    return torch.rand(scores.shape, generator=generator).to(scores.dtype)
+
+
+@each_row
+def test_order_does_not_matter(row, drawn, generator):
+    drawn = with_scores(drawn, lambda x: untied(x, generator)) if is_images(drawn) else drawn
+    found = whole(row, chosen(drawn, torch.randperm(count(drawn), generator=generator)))
+    close(without_images(found), without_images(whole(row, drawn)))
+
+
+def strided(x):
+    """The same values, not next to one another."""
+    return torch.stack([x, x], -1)[..., 0] if x.ndim != 2 else x.t().contiguous().t()
+
+
+@each_row
 @pytest.mark.parametrize("size", [40, 3000])
-def test_memory_layout_does_not_matter_and_nothing_given_or_held_is_written_to(case, generator, size):
-    rows = case.make(size, generator)
-    columns = [x.t().contiguous().t() if x.ndim == 2 else torch.stack([x, x], 1)[:, 0] for x in rows]
-    before = [x.clone() for x in columns]
-    expected = case.value(*rows)
-    same(case.value(*columns), expected)
-    metric = case.new()
-    metric.update(*columns)
+def test_memory_layout_does_not_matter_and_nothing_given_or_held_is_written_to(row, generator, size):
+    drawn = row.draw(size if row.kind == "items" else 40, generator)
+    given = mapped(drawn, strided)
+    before, expected = mapped(given, torch.clone), whole(row, drawn)
+    metric = filled(row, given)
     held = states(metric)
     for _ in range(2):
         same(metric.compute(), expected)
         metric._computed = None
-    same_states(states(metric), held)
-    assert all(torch.equal(x, y) for x, y in zip(columns, before, strict=True))
+    same(states(metric), held)
+    same(given, before)
 
 
-@each_case
-def test_forward_gives_the_batch_and_accumulates(case, data):
-    metric = case.new()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        for preds, target in zip(*(x.split(10) for x in data), strict=True):
-            same(metric(preds, target), case.value(preds, target))
-    assert metric.update_count == 4
-    same(metric.compute(), case.value(*data))
-    same_states(states(metric), states(filled(case, data, (10,) * 4)))
-
-
-@each_case
-def test_merge_adds_and_leaves_the_other_alone(case, data):
-    first, second = (filled(case, part, (len(part[0]),)) for part in zip(*(x.split(25) for x in data), strict=True))
-    third = copy.deepcopy(second)
-    before = states(second)
-    first.compute()
-    first.merge_state(second)
-    same(first.compute(), case.value(*data))
-    same_states(states(second), before)
-    left, right = case.new(), filled(case, data)
-    left.merge_state(right)
-    same_states(states(left), states(right))
-    third.merge_state(case.new())
-    same_states(states(third), before)
-
-
-@each_case
-def test_survives_pickle_copy_and_state_dict(case, data):
-    metric = filled(case, data)
-    expected = metric.compute()
-    for other in (pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric), metric.clone()):
-        same(other.compute(), expected)
-        other.update(*data)
-        assert other.update_count == 2
-    assert metric.update_count == 1
-    assert metric.state_dict() == {}
-    metric.persistent(True)
-    saved = metric.state_dict()
-    loaded = case.new()
-    loaded.compute_with_cache = True
-    loaded.load_state_dict(saved)
-    same(loaded.compute(), expected)
-    loaded.update(*data)
-    fresh = case.new()
-    fresh.load_state_dict(saved)  # a checkpoint does not grow with the metric that was loaded from it
-    same_states(states(fresh), states(metric))
-
-
-@each_case
-def test_reset_forgets(case, data):
-    metric = filled(case, data)
-    metric.compute()
-    metric.reset()
-    same_states(states(metric), states(case.new()))
-    metric.update(*data)
-    same(metric.compute(), case.value(*data))
-
-
-@each_case
-def test_nothing_in_gives_nan_and_a_warning(case, data):
-    with pytest.warns(UserWarning, match="before the ``update`` method"):
-        assert case.new().compute().isnan().all()
-    nothing = [x[:0] for x in data]
-    with pytest.warns(UserWarning, match="No items"):
-        assert case.value(*nothing).isnan().all()
-    metric = filled(case, nothing, (0,))
-    with pytest.warns(UserWarning, match="No items"):
-        assert metric.compute().isnan().all()
-    metric.update(*data)
-    same(metric.compute(), case.value(*data))
-
-
-@each_case
+@each_row
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_every_float_is_ranked_as_it_is(case, data, dtype):
-    preds, target = data
-    value = case.value(preds.to(dtype), target)
-    assert value.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    torch.testing.assert_close(value.float(), case.value(preds, target).float(), rtol=1e-6, atol=1e-7)
-    metric = case.new()
-    metric.update(preds.to(dtype), target)
-    # counts per bin no longer know the dtype of the scores
-    same(metric.compute(), value.float() if "thresholds" in case.settings else value)
+def test_every_float_is_ranked_as_it_is(row, drawn, dtype):
+    if row.settings.get("normalization") in ("sigmoid", "softmax"):
+        pytest.skip("what is ranked is computed in the dtype of the scores, which may tie or untie them")
+    given = with_scores(drawn, lambda x: x.to(dtype))
+    found, expected = whole(row, given), whole(row, with_scores(given, torch.Tensor.double))
+    # a result in float32 is right to its last digit
+    close(found, expected, rtol=1e-6, atol=1e-7)
+    if row.kind == "items":
+        wanted = torch.float64 if dtype == torch.float64 and "thresholds" not in row.settings else torch.float32
+        assert found.dtype == wanted
 
 
-@each_case
+@each_row
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32])
-def test_every_target_dtype(case, data, dtype):
-    preds, target = data
-    if (target < 0).any():
-        target = target.clamp(min=0)
-    if dtype == torch.bool and target.max() > 1:
-        pytest.skip("class ids are not bool")
-    metric = case.new()
-    metric.update(preds, target.to(dtype))
-    same(metric.compute(), case.value(preds, target))
+def test_every_target_dtype(row, drawn, dtype):
+    if not is_images(drawn):
+        drawn = with_targets(drawn, lambda x: x.clamp(min=0))
+    if dtype == torch.bool and (is_images(drawn) or drawn["target"].max() > 1):
+        pytest.skip("class ids and grades are not bool")
+    found = whole(row, with_targets(drawn, lambda x: x.to(dtype)))
+    close(found, whole(row, drawn), rtol=0, atol=0)
 
 
-@each_case
-def test_scaled_scores_rank_the_same(case, data):
-    if not case.logits:
-        pytest.skip("thresholds from 0 to 1 hold for scores from 0 to 1")
-    preds, target = data
-    same(case.value(preds * 64 - 100, target), case.value(preds, target))
-
-
-@each_case
-def test_bad_batches_leave_no_trace(case, data):
-    metric = filled(case, data)
-    before = states(metric)
-    expected = metric.compute()
-    preds, target = data
-    nan = preds.clone()
-    nan.view(-1)[-1] = torch.nan
-    bad = [(nan, target), (preds, target + 7), (preds, target.float()), (preds[1:], target), (preds.bool(), target)]
-    kept = nan if not (target.view(-1)[-1:] < 0).any() else None
-    for batch in bad if kept is not None else bad[1:]:
-        for call in (metric.update, metric):
-            with pytest.raises(ValueError, match=r"`(preds|target)`"):
-                call(*batch)
-    with pytest.raises(TypeError, match="`preds`"):
-        metric.update(preds.tolist(), target)
-    same_states(states(metric), before)
-    assert metric.update_count == 1
-    same(metric.compute(), expected)
-
-
-@each_case
-def test_the_callers_tensors_stay_theirs(case, data):
-    preds, target = (x.clone() for x in data)
-    preds.requires_grad_()
-    metric = case.new()
-    metric.update(preds, target)
-    with torch.no_grad():
-        preds.zero_()
-    target.zero_()
-    same(metric.compute(), case.value(*data))
-    assert not any(x.requires_grad for state in metric.metric_state.values() for x in state)
-    assert not case.value(data[0].clone().requires_grad_(), data[1]).requires_grad
-
-
-@each_case
-def test_input_is_not_written_to(case, data):
-    copies = [x.clone() for x in data]
-    case.value(*copies)
-    metric = filled(case, copies)
-    metric.compute()
-    assert all(torch.equal(a, b) for a, b in zip(copies, data, strict=True))
-
-
-@each_case
-def test_casts_do_not_reach_the_state(case, data):
-    metric = filled(case, data)
-    before = states(metric)
-    holder = torch.nn.Module()
-    holder.metric = metric
-    for cast in (metric.half, metric.double, holder.half, lambda: metric.to(torch.float16), lambda: holder.to("cpu")):
-        cast()
-        same_states(states(metric), before)
-    same(metric.compute(), case.value(*data))
-    metric.set_dtype(torch.float64)
-    same_states(states(metric), before)
-    same(metric.compute(), case.value(*data, dtype=torch.float64))
-
-
-@each_case
-def test_compute_on_cpu_and_without_cache(case, data):
-    metric = case.new(compute_on_cpu=True, compute_with_cache=False)
-    metric(*data)
-    metric.update(*data)
-    twice = [torch.cat([x, x]) for x in data]
-    same(metric.compute(), case.value(*twice))
+@each_row
+def test_scaled_scores_rank_the_same(row, drawn):
+    if not row.any_scores:
+        pytest.skip("scores from 0 to 1 are expected, or become such")
+    found, expected = whole(row, with_scores(drawn, lambda x: x.double() * 64 - 100)), whole(row, drawn)
+    close(without_images(found, "scores"), without_images(expected, "scores"))
 
 
 @each_case
@@ -275,23 +216,166 @@ def test_extra_dimensions_are_more_items(case, generator):
     same(case.value(fold(preds), fold(target)), case.value(preds, target))
 
 
-@each_case
-def test_other_settings_do_not_merge_or_load(case, data):
-    metric = filled(case, data)
+# -- the life of a metric
+
+
+@each_row
+def test_forward_gives_the_batch_and_accumulates(row, drawn):
+    batches = cut(drawn, -(-count(drawn) // 4))
+    metric = row.new()
+    for batch in batches:
+        same(metric(**batch), whole(row, batch))
+    assert metric.update_count == len(batches)
+    same(metric.compute(), whole(row, drawn))
+    same_states(metric, filled(row, *batches))
+
+
+@each_row
+def test_merge_adds_and_leaves_the_other_alone(row, drawn, generator):
+    if is_images(drawn):  # what is merged comes first, as in torchmetrics
+        drawn = with_scores(drawn, lambda x: untied(x, generator))
+    n = count(drawn)
+    first, second = (filled(row, part) for part in cut(drawn, [n * 5 // 8, n - n * 5 // 8]))
+    third, before = copy.deepcopy(second), states(second)
+    first.compute()
+    first.merge_state(second)
+    close(without_images(first.compute()), without_images(whole(row, drawn)))
+    same(states(second), before)
+    left, right = row.new(), filled(row, drawn)
+    left.merge_state(right)
+    same_states(left, right)
+    third.merge_state(row.new())
+    same(states(third), before)
+
+
+@each_row
+def test_survives_pickle_copy_and_state_dict(row, drawn):
+    metric = filled(row, drawn)
+    expected = metric.compute()
+    for other in (pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric), metric.clone()):
+        same(other.compute(), expected)
+        other.update(**drawn)
+        assert other.update_count == 2
+    assert metric.update_count == 1
+    assert metric.state_dict() == {}
     metric.persistent(True)
-    other = case.metric(**{**case.settings, "ignore_index": 3})
+    saved = metric.state_dict()
+    loaded = row.new()
+    loaded.load_state_dict(saved)
+    same(loaded.compute(), expected)
+    loaded.update(**drawn)
+    fresh = row.new()
+    fresh.load_state_dict(saved)  # a checkpoint does not grow with the metric that was loaded from it
+    same_states(fresh, metric)
+
+
+@each_row
+def test_reset_forgets(row, drawn):
+    metric = filled(row, drawn)
+    metric.compute()
+    metric.reset()
+    same_states(metric, row.new())
+    metric.update(**drawn)
+    same(metric.compute(), whole(row, drawn))
+
+
+@each_row
+def test_nothing_in_is_undefined_and_warns(row, drawn):
+    def undefined(value):
+        values = [x for key, x in value.items() if key not in NOT_MEASURED] if isinstance(value, dict) else [value]
+        return all(((x.double() == -1) | x.isnan()).all() for x in values)
+
+    with pytest.warns(UserWarning, match="before the ``update`` method"):
+        assert undefined(row.new().compute())
+    metric = filled(
+        row, chosen(drawn, torch.arange(0)) | ({"num_relevant": {}} if "judged_q" in row.draw.__name__ else {})
+    )
+    if is_images(drawn):
+        assert undefined(metric.compute())
+    else:
+        with pytest.warns(UserWarning, match="No (items|query)"):
+            assert undefined(metric.compute())
+    metric.update(**drawn)
+    same(metric.compute(), whole(row, drawn))
+
+
+NOT_MEASURED = {"classes", "ious"}
+
+
+@each_row
+def test_bad_batches_leave_no_trace(row, drawn):
+    metric = filled(row, drawn)
+    before, expected = states(metric), metric.compute()
+    everything = torch.arange(count(drawn))
+    bad = [
+        {**drawn, "target": chosen(drawn, everything[1:])["target"]},
+        with_scores(drawn, lambda x: x > 0.5),
+        with_scores(drawn, lambda x: x + 0j),
+        with_scores(drawn, lambda x: x[..., None]),
+        {**drawn, "preds": None},
+    ]
+    if row.settings.get("validate_args", True) and row.settings.get("nan_strategy", "error") == "error":
+        bad.append(with_scores(drawn, lambda x: torch.full_like(x, math.nan)))
+    if row.kind == "items" and not is_images(drawn):
+        bad.append({**drawn, "preds": drawn["preds"].tolist()})
+    for batch in bad:
+        for call in (metric.update, metric):
+            with pytest.raises((ValueError, TypeError), match=r"`(preds|target|scores)"):
+                call(**batch)
+            same(states(metric), before)
+            assert metric.update_count == 1
+    same(metric.compute(), expected)
+
+
+@each_row
+def test_the_callers_tensors_stay_theirs(row, drawn):
+    given = mapped(drawn, torch.clone)
+    metric = filled(row, given)
+    mapped(given, torch.Tensor.zero_)
+    same(metric.compute(), whole(row, drawn))
+
+
+@each_row
+def test_casts_do_not_reach_the_state(row, drawn):
+    metric = filled(row, drawn)
+    before = states(metric)
+    holder = torch.nn.Module()
+    holder.metric = metric
+    for cast in (metric.half, metric.double, holder.half, lambda: metric.to(torch.float16), lambda: holder.to("cpu")):
+        cast()
+        same(states(metric), before)
+    same(metric.compute(), whole(row, drawn))
+    metric.set_dtype(torch.float64)
+    same(states(metric), before)
+    close(metric.compute(), whole(row, drawn))
+
+
+@each_row
+def test_compute_on_cpu_and_without_cache(row, drawn):
+    metric = row.new(compute_on_cpu=True, compute_with_cache=False)
+    metric(**drawn)
+    metric.update(**drawn)
+    same(metric.compute(), filled(row, drawn, drawn).compute())
+
+
+@each_row
+def test_other_settings_do_not_merge_or_load(row, drawn):
+    metric = filled(row, drawn)
+    metric.persistent(True)
+    changed = {**row.settings, **({"validate_args": False} if row.kind == "images" else {"ignore_index": 3})}
+    other = row.call(**changed)
     with pytest.raises(ValueError, match="same settings"):
         other.merge_state(metric)
     with pytest.raises(RuntimeError, match="same settings"):
         other.load_state_dict(metric.state_dict())
-    same_states(states(other), states(case.metric(**{**case.settings, "ignore_index": 3})))
+    same_states(other, row.call(**changed))
     with pytest.raises(ValueError, match=r"`incoming_state` .* got a SumMetric"):
         metric.merge_state(SumMetric())
 
 
-@each_case
-def test_an_interrupt_loses_only_its_batch(case, data, monkeypatch):
-    metric = filled(case, data)
+@each_row
+def test_an_interrupt_loses_only_its_batch(row, drawn, monkeypatch):
+    metric = filled(row, drawn)
     before = states(metric)
 
     def stop(*_, **__):
@@ -299,47 +383,34 @@ def test_an_interrupt_loses_only_its_batch(case, data, monkeypatch):
 
     monkeypatch.setattr(metric, "compute", stop)
     with pytest.raises(KeyboardInterrupt):
-        metric(*data)
+        metric(**drawn)
     monkeypatch.undo()
-    same_states(states(metric), before)
+    same(states(metric), before)
     assert metric.update_count == 1
 
 
-@each_case
-def test_born_without_memory(case, data):
+@each_row
+def test_born_without_memory(row, drawn):
     with torch.device("meta"):
-        metric = case.new()
+        metric = row.new()
     holder = torch.nn.Module()
     holder.metric = metric
     holder.to_empty(device="cpu")
-    metric.update(*data)
-    same(metric.compute(), case.value(*data))
+    metric.update(**drawn)
+    same(metric.compute(), whole(row, drawn))
 
 
 @pytest.mark.gpu
-@each_case
-def test_devices_agree(case, data):
-    here = filled(case, data).compute()
-    metric = case.new().to("cuda")
-    on_device = [x.cuda() for x in data]
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        metric.update(*on_device)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    same(metric.compute().cpu(), here)
-    same(case.value(*on_device).cpu(), here)
-
-
-@pytest.mark.gpu
-@each_case
-def test_values_on_a_device_are_checked_at_compute(case, data):
-    metric = case.new().to("cuda")
-    preds, target = (x.cuda() for x in data)
-    metric.update(preds, target)
-    metric.update(torch.full_like(preds, torch.nan), target.clamp(min=0))
-    metric.update(preds, target)
-    with pytest.raises(ValueError, match=r"`preds` .*NaN.* update 2"):
+@each_row
+def test_values_on_a_device_are_checked_at_compute(row, drawn):
+    if row.settings.get("validate_args") is False or row.settings.get("nan_strategy", "error") != "error":
+        pytest.skip("NaN is let in")
+    metric = row.new().to("cuda")
+    there = mapped(drawn, lambda x: x.to("cuda"))
+    metric.update(**there)
+    metric.update(**with_scores(there, lambda x: torch.full_like(x, torch.nan)))
+    metric.update(**there)
+    with pytest.raises(ValueError, match=r"NaN.* update 2"):
         metric.compute()
 
 

@@ -15,7 +15,7 @@ from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from tests.modes import life, quiet, same
 from torch_ap.runtime import untraced
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.no_cover]
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,10 @@
 """The detection metrics: their functions' values in any batching, torchmetrics' output, state, ranks, bad input."""
 
-import copy
-import pickle
-
 import pytest
 import torch
 from torchmetrics import MetricCollection
 
-from tests.oracles_detection import packed, random_scene, to_voc
+from tests.oracles_detection import random_scene, to_voc
 from torch_ap.curve.convention import Convention
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
@@ -35,46 +32,6 @@ def _voc(preds, target):
 
 
 CASES = pytest.mark.parametrize(("make", "function", "prepare"), [case[1:] for case in makers()], ids=["coco", "voc"])
-
-
-@CASES
-@pytest.mark.parametrize("seed", range(5))
-def test_any_batching_gives_the_value_of_the_function(make, function, prepare, seed):
-    preds, target = prepare(random_scene(seed, images=6, classes=3))
-    wanted = function(preds, target)
-    whole, single, flat, forward = make(), make(), make(), make()
-    whole.update(preds, target)
-    for p, t in zip(preds, target, strict=True):
-        single.update([p], [t])
-        flat.update(packed([p]), packed([t]))
-    for part in (slice(0, 2), slice(2, 6)):
-        same(
-            forward(preds[part], target[part]), {k: v.squeeze() for k, v in function(preds[part], target[part]).items()}
-        )
-    for metric in (whole, single, flat, forward):
-        same(metric.compute(), wanted)
-
-
-@CASES
-def test_pickle_copy_reset_state_dict_and_merge(make, function, prepare):
-    preds, target = prepare(random_scene(7, images=6, classes=3))
-    wanted = function(preds, target)
-    metric = make()
-    metric.update(preds[:4], target[:4])
-    other = make()
-    other.update(preds[4:], target[4:])
-    metric.merge_state(other)
-    same(metric.compute(), wanted)
-    same(pickle.loads(pickle.dumps(metric)).compute(), wanted)
-    same(copy.deepcopy(metric).compute(), wanted)
-    metric.persistent(True)
-    loaded = make()
-    loaded.persistent(True)
-    loaded.load_state_dict(metric.state_dict())
-    same(loaded.compute(), wanted)
-    metric.reset()
-    metric.update(preds[:1], target[:1])
-    same(metric.compute(), function(preds[:1], target[:1]))
 
 
 @CASES
@@ -245,48 +202,6 @@ def masks_of(boxes):
         mask[y1:y2, x1:x2] = True
         mask[y1, x1] = False
     return masks
-
-
-def check_two_ranks(rank, parts):
-    preds, target = random_scene(3, images=7, classes=3)
-    first, last = parts[rank]
-    for make, function, prepare in (case[1:] for case in makers()):
-        p, t = prepare((preds, target))
-        metric = make()
-        if last > first:
-            metric.update(p[first:last], t[first:last])
-            value = metric.compute()
-        else:
-            with pytest.warns(UserWarning, match="before the ``update`` method"):
-                value = metric.compute()
-        same(value, function(p, t))
-    metric = MeanAveragePrecision("xywh")
-    metric.update(preds[first:last], target[first:last])
-    assert metric.per_class()["detections"].sum() == sum(len(image["labels"]) for image in preds)
-
-
-@pytest.mark.parametrize("parts", [[(0, 2), (2, 7)], [(0, 7), (7, 7)]])
-def test_ranks_of_unequal_and_of_no_images(ranks, parts):
-    ranks(check_two_ranks, parts)
-
-
-@pytest.mark.gpu
-@CASES
-def test_accelerator_gives_the_same(make, function, prepare):
-    preds, target = prepare(random_scene(7, images=6, classes=3))
-
-    def there(images):
-        return [{key: value.cuda() for key, value in image.items()} for image in images]
-
-    metric = make().cuda()
-    on_device = packed(there(preds)), packed(there(target))
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        metric.update(*on_device)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    found = {name: value.cpu() for name, value in metric.compute().items()}
-    same(found, function(preds, target))
 
 
 @pytest.mark.gpu

@@ -1,42 +1,43 @@
 """Two gloo processes with unequal shares, one of them empty, against one process with everything."""
 
+import copy
+import itertools
+
 import pytest
 import torch
 import torch.distributed as dist
 
 import torch_ap
-from tests.cases import CASES
+from tests.every_metric import METRICS
+from tests.modes import quiet, same
+from tests.parts import chosen, count, cut
 from tests.two_ranks import RankError
 from torch_ap.rules import tensors
 
-SHARES = {"unequal": (27, 13), "empty_rank": (40, 0)}
+SHARES = {"unequal": lambda n: [n - n // 3, n // 3], "one without any": lambda n: [n, 0]}
 
 
-def data(case):
-    return case.make(40, torch.Generator().manual_seed(7))
+def check_rows(rank):
+    """The value of every metric is that of all items, those of the first rank first, and each rank keeps its own."""
+    for share, (name, row) in itertools.product(SHARES.values(), METRICS.items()):
+        drawn = row.draw(24, torch.Generator().manual_seed(7))
+        parts = cut(drawn, share(count(drawn)))
+        here, whole = row.new(), row.new(sync_on_compute=False)
+        for place, part in enumerate(parts):
+            if not count(part):
+                continue
+            for metric in [whole] + [here] * (place == rank):
+                quiet(metric.update, **part)
+                quiet(metric, **chosen(part, torch.arange(1)))  # forward leaves the metric to sync at compute
+        before = copy.deepcopy(here.metric_state)
+        try:
+            same(quiet(here.compute), quiet(whole.compute))
+            same(here.metric_state, before)
+        except AssertionError as error:
+            raise AssertionError(name) from error
 
 
-def part(rank, share, tensors):
-    return [x.split(list(share))[rank] for x in tensors]
-
-
-def check_cases(rank):
-    for share in SHARES.values():
-        for name, case in CASES.items():
-            metric = case.new()
-            mine = part(rank, share, data(case))
-            if len(mine[0]):
-                metric.update(*(x[:5] for x in mine))
-                metric.update(*(x[5:] for x in mine))
-            if len(mine[0]):
-                metric(*(x[:3] for x in mine))  # forward leaves the metric to sync at compute
-            twice = [torch.cat([part(r, share, data(case))[i][:3] for r in range(2)]) for i in range(2)]
-            expected = case.value(*(torch.cat(pair) for pair in zip(data(case), twice, strict=True)))
-            value = metric.compute()
-            assert torch.equal(value, expected), (name, value, expected)
-            if "thresholds" not in case.settings:
-                held = sum(map(len, metric.scores))
-                assert held == len(mine[0]) + len(mine[0][:3]), "the local state comes back after the sync"
+def check_the_rest(rank):
     check_dtypes(rank)
     check_mixed_dtypes(rank)
     check_many_classes(rank)
@@ -158,8 +159,12 @@ def check_a_rank_that_fails(rank):
         metric.compute()
 
 
-def test_every_case_on_two_ranks(ranks):
-    ranks(check_cases)
+def test_every_metric_on_two_ranks(ranks):
+    ranks(check_rows)
+
+
+def test_what_else_travels(ranks):
+    ranks(check_the_rest)
 
 
 def return_rank(rank):

@@ -32,6 +32,7 @@ MODES = {
     "default_float64": lambda: default_dtype(torch.float64),
     "default_bfloat16": lambda: default_dtype(torch.bfloat16),
 }
+pytestmark = pytest.mark.no_cover  # the same lines as in the plain mode
 each_mode = pytest.mark.parametrize("mode", MODES)
 each_metric = pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
 each_function = pytest.mark.parametrize("row", [*FUNCTIONS.values(), *INFERENCE.values()], ids=[*FUNCTIONS, *INFERENCE])

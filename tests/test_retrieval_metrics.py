@@ -1,8 +1,5 @@
 """Metrics over queries: one answer in any batching and layout, one state and one sort for many, clear failures."""
 
-import pickle
-from copy import deepcopy
-
 import numpy as np
 import pytest
 import torch
@@ -235,30 +232,6 @@ def test_what_is_written_to_after_the_update_is_not_seen():
     for tensor in (preds, target, indexes):
         tensor.mul_(-1)
     assert metric.compute() == 1
-
-
-def test_life_cycle():
-    preds, target, indexes = data()
-    metric = RetrievalMAP()
-    metric.persistent(True)
-    first = metric(preds[:90], target[:90], indexes[:90])
-    torch.testing.assert_close(
-        first, functions.retrieval_average_precision(preds[:90], target[:90], indexes=indexes[:90]).mean()
-    )
-    metric(preds[90:], target[90:], indexes[90:])
-    value = metric.compute()
-    for copy in (pickle.loads(pickle.dumps(metric)), deepcopy(metric)):
-        assert copy.compute() == value
-    loaded = RetrievalMAP()
-    loaded.load_state_dict(metric.state_dict())
-    assert loaded.compute() == value
-    halves = [RetrievalMAP(), RetrievalMAP()]
-    halves[0].update(preds[:90], target[:90], indexes[:90])
-    halves[1].update(preds[90:], target[90:], indexes[90:])
-    halves[0].merge_state(halves[1])
-    assert halves[0].compute() == value
-    metric.reset()
-    assert metric.query_scores == []
 
 
 def test_merge_refuses_other_layouts():

@@ -9,6 +9,7 @@ from tests.every_metric import METRICS
 from tests.modes import life, same
 
 pytestmark = [
+    pytest.mark.no_cover,
     pytest.mark.filterwarnings("ignore:.*TorchScript:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*to_torchscript.*"),

@@ -311,20 +311,21 @@ def test_a_checkpoint_of_torchmetrics_is_read(kind, ignored, scale, generator):
     own = {"Binary": {}, "Multiclass": {"num_classes": 4}, "Multilabel": {"num_labels": 4}}[kind]
     low = -1 if ignored else 0
     batches = []
-    for _ in range(3):
+    for _ in range(4):
         preds = torch.rand(shape, generator=generator)
         preds = preds.softmax(1) if kind == "Multiclass" and scale == 1 else preds
         high, size = (4, shape[:1]) if kind == "Multiclass" else (2, shape)
         batches.append((preds * scale - (scale > 1) * 4, torch.randint(low, high, size, generator=generator)))
     name, settings = f"{kind}AveragePrecision", {**own, **ignored}
-    other = theirs(name, settings, batches)
+    *read, further = batches
+    other = theirs(name, settings, read)
     normalization = {"Multiclass": "softmax"}.get(kind, "sigmoid") if scale > 1 else None
     metric = getattr(torch_ap, name)(**settings, normalization=normalization)
     load(metric, other.state_dict())
     torch.testing.assert_close(metric.compute(), other.compute())
-    metric.update(*batches[0])
+    metric.update(*further)
     again = getattr(torch_ap, name)(**settings, normalization=normalization)
-    for batch in (*batches, batches[0]):
+    for batch in batches:
         again.update(*batch)
     torch.testing.assert_close(metric.compute(), again.compute())
     metric.load_state_dict(theirs(name, settings, []).state_dict())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -103,7 +104,7 @@ class ClassificationInputs:
         preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
         if self.normalizes:
             preds = preds if preds.is_floating_point() else preds.to(torch.get_default_dtype())
-            preds = torch.sigmoid(preds) if self.normalization == "sigmoid" else torch.softmax(preds, 1)
+            preds = _sigmoid(preds) if self.normalization == "sigmoid" else torch.softmax(preds, 1)
         ignored = values.is_ignored(target, self.ignore_index)
         missing = self._missing(preds, ignored)
         if missing is not None:
@@ -274,3 +275,16 @@ def _curve_of_ragged(batch: Batch, kept: Tensor, keep_all_groups: bool) -> HitCu
 
 def _lowest(dtype: torch.dtype) -> float:
     return -torch.inf if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def _sigmoid(logits: Tensor) -> Tensor:
+    """The sigmoid, which keeps ties: on CPU by NumPy.
+
+    torch takes the last few values of an array another way than the rest, which may differ in the last bit: equal
+    scores would no longer tie, and the value would depend on how the items are batched.
+    """
+    if logits.device.type != "cpu":
+        return torch.sigmoid(logits)
+    wide = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    with np.errstate(over="ignore"):  # of what a sigmoid of 0 comes
+        return torch.from_numpy(1 / (1 + np.exp(-wide.numpy()))).to(logits.dtype)

@@ -1,0 +1,253 @@
+"""What the rows of the table of metrics are by definition: of weights, of queries and of images.
+
+The rows of ``cases.CASES`` carry their own.
+"""
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import torch_ap
+from tests import cases, oracles
+from tests import oracles_retrieval as queries
+from tests.every_metric import Arguments
+from tests.oracles_detection import pycocotools_eval, voc_ap
+from torch_ap import functional
+
+Definition = Callable[[Arguments], Any]
+
+FUNCTION_OF = {
+    torch_ap.AveragePrecision: functional.average_precision,
+    torch_ap.BinaryAveragePrecision: functional.binary_average_precision,
+    torch_ap.MulticlassAveragePrecision: functional.multiclass_average_precision,
+    torch_ap.MultilabelAveragePrecision: functional.multilabel_average_precision,
+    torch_ap.MeanAveragePrecision: functional.coco_mean_average_precision,
+    torch_ap.VOCMeanAveragePrecision: functional.voc_mean_average_precision,
+}
+
+
+# -- items and classes
+
+
+def without_weights(case: str | None = None, **how: Any) -> Definition:
+    value = cases.CASES[case].oracle if case else cases.by_definition(**how)
+    return lambda drawn: value(drawn["preds"], drawn["target"])
+
+
+def weighted(
+    average: str = "none", undefined: float | None = 0.0, thresholds: torch.Tensor | None = None
+) -> Definition:
+    """AP in which an item counts as much as its weight, of every class, and averaged as torchmetrics does."""
+
+    def value(drawn: Arguments) -> list[float]:
+        preds, target, weights = drawn["preds"], drawn["target"], drawn["weights"]
+        preds = preds[:, None] if preds.ndim == 1 else preds
+        if target.ndim == 1:
+            target = (target[:, None] == torch.arange(preds.shape[1])).long() if preds.shape[1] > 1 else target[:, None]
+        weights = weights[:, None].expand(preds.shape) if weights.ndim == 1 else weights
+        if average == "micro":
+            preds, target, weights = (x.reshape(-1, 1) for x in (preds, target, weights))
+        if thresholds is not None:
+            preds = at_thresholds(preds, thresholds)
+        columns = zip(*(x.t().tolist() for x in (preds, target, weights)), strict=True)
+        values = [oracles.weighted_average_precision(*column) for column in columns]
+        values = [undefined if x is None else float(x) for x in values]
+        return [statistics.fmean(x for x in values if x is not None)] if average == "macro" else values
+
+    return value
+
+
+def at_thresholds(scores: torch.Tensor, thresholds: torch.Tensor) -> torch.Tensor:
+    """How many thresholds each score reaches."""
+    return (scores[..., None].double() >= thresholds.double()).sum(-1)
+
+
+def own_thresholds(drawn: Arguments) -> float:
+    """The sum over thresholds of precision times the recall that each adds; what reaches none is not found."""
+    reached, target = at_thresholds(drawn["preds"], torch.tensor(cases.OWN)), drawn["target"]
+    total, before = 0.0, 0
+    for least in range(len(cases.OWN), 0, -1):
+        hits, items = int(target[reached >= least].sum()), int((reached >= least).sum())
+        total += (hits - before) * hits / items if items else 0.0
+        before = hits
+    return total / int(target.sum()) if target.any() else 0.0
+
+
+# -- queries
+
+
+def lists_of(drawn: Arguments, level: int = 1) -> list[tuple[list[float], list[int], int]]:
+    """Scores, relevance and m of each query, by its index or row."""
+    preds, target = drawn["preds"], drawn["target"]
+    index = drawn.get("indexes", torch.arange(len(preds))[:, None].expand(preds.shape) if preds.ndim == 2 else None)
+    kept = drawn.get("mask", torch.ones_like(preds, dtype=torch.bool)) & (target >= 0)
+    judged = drawn.get("num_relevant")
+    found = []
+    for query in index[kept].unique().tolist():
+        mine = kept & (index == query)
+        relevant = (target[mine] >= level).long().tolist()
+        m = sum(relevant)
+        if isinstance(judged, dict):
+            m = judged[query]
+        elif judged is not None:
+            m = int(judged[query]) if preds.ndim == 2 else int(judged[mine][0])
+        found.append((preds[mine].tolist(), relevant, m))
+    return found
+
+
+def over_queries(
+    measure: Callable[..., Any] | None = None,
+    ties: str = "expected",
+    level: int = 1,
+    of_scores: Callable[..., Any] | None = None,
+    empty: float | None = 0.0,
+    average: Callable[[list[float]], float] = statistics.fmean,
+    is_empty: Callable[[list[int], int], bool] = lambda _, m: m == 0,
+) -> Definition:
+    """The average over queries of a measure of the order and m, or of the scores, relevance and m."""
+
+    def one(scores: list[float], relevant: list[int], m: int) -> float | None:
+        if is_empty(relevant, m):
+            return empty
+        if of_scores is not None:
+            return float(of_scores(scores, relevant))
+        return float(queries.over_orders(lambda order: measure(order, m), scores, relevant, ties))
+
+    def value(drawn: Arguments) -> float:
+        values = [one(*query) for query in lists_of(drawn, level)]
+        return average([x for x in values if x is not None])
+
+    return value
+
+
+def levels(*given: float) -> Callable[..., Any]:
+    return lambda scores, relevant: oracles.interpolated_average_precision(scores, relevant, given)
+
+
+def geometric(values: list[float]) -> float:
+    return statistics.geometric_mean([max(x, 1e-5) for x in values])  # trec_eval's floor
+
+
+def at(k: int, measure: Callable[..., Any], **more: Any) -> Callable[..., Any]:
+    """A measure of the top k that has no use for m."""
+    return lambda order, _: measure(order, k, **more)
+
+
+# -- images
+
+STATS = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large"]
+STATS += ["mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"]
+
+
+def _listed(side: Any) -> list[dict[str, torch.Tensor]]:
+    if isinstance(side, list):
+        return side
+    sizes = side["counts"].tolist()
+    split = {key: x.split(sizes) for key, x in side.items() if key != "counts"}
+    return [{key: parts[i] for key, parts in split.items()} for i in range(len(sizes))]
+
+
+def coco(drawn: Arguments, one_class: bool = False) -> dict[str, float]:
+    """The twelve numbers that COCO's own code prints."""
+    preds, target = _listed(drawn["preds"]), _listed(drawn["target"])
+    if one_class:
+        preds, target = (
+            [{**image, "labels": torch.zeros_like(image["labels"])} for image in side] for side in (preds, target)
+        )
+    evaluation = pycocotools_eval(preds, target)
+    evaluation.summarize()
+    return dict(zip(STATS, evaluation.stats.tolist(), strict=True))
+
+
+def coco_own_levels(drawn: Arguments) -> dict[str, float]:
+    found = pycocotools_eval(
+        drawn["preds"], drawn["target"], thresholds=[0.3, 0.5], levels=[0.1, 0.5, 0.9], limits=[2, 20]
+    )
+
+    def mean(numbers: Any) -> float:
+        return float(numbers[numbers > -1].mean()) if (numbers > -1).any() else -1.0
+
+    precision, recall = found.eval["precision"], found.eval["recall"]
+    return {
+        "map": mean(precision[..., 0, -1]),
+        "map_50": mean(precision[1, ..., 0, -1]),
+        "mar_20": mean(recall[..., 0, -1]),
+    }
+
+
+def voc(thresholds: tuple[float, ...] = (0.5,), eleven: bool = False, strict: bool = False) -> Definition:
+    """The mean over thresholds and classes of what the devkit computes one detection after the other."""
+
+    def value(drawn: Arguments) -> dict[str, float]:
+        preds, target = _listed(drawn["preds"]), _listed(drawn["target"])
+        labels = sorted({int(x) for side in (preds, target) for image in side for x in image["labels"]})
+        each = [
+            voc_ap(preds, target, label, threshold, pixel=1.0, strict=strict, eleven=eleven)
+            for threshold in thresholds
+            for label in labels
+        ]
+        known = [x for x in each if x == x]
+        return {"map": statistics.fmean(known) if known else float("nan")}
+
+    return value
+
+
+DEFINITIONS: dict[str, Definition] = {
+    "binary_weighted": weighted(),
+    "binary_sigmoid": without_weights("binary"),
+    "binary_weighted_thresholds": weighted(thresholds=cases.FIVE),
+    "binary_own_thresholds": own_thresholds,
+    "binary_unchecked": without_weights("binary"),
+    "task_binary": without_weights("binary"),
+    "multiclass_softmax": lambda drawn: cases.CASES["multiclass"].oracle(
+        drawn["preds"].softmax(1), drawn["target"]
+    ),
+    "multiclass_items_weighted": weighted("macro", None),
+    "multiclass_pessimistic": without_weights(
+        measure=cases.ties("pessimistic"), average="macro", undefined=None
+    ),
+    "multilabel_expected_at_3": without_weights(measure=cases.expected(3), average="macro"),
+    "multilabel_items_weighted": weighted("macro"),
+    "multilabel_scores_weighted": weighted("macro"),
+    "multilabel_micro_scores_weighted": weighted("micro"),
+    **dict.fromkeys(
+        ("query_map", "query_map_rows", "query_map_mask", "query_map_judged_rows", "query_map_judged_items",
+         "query_map_judged_queries", "query_map_ignored"),
+        over_queries(queries.average_precision),
+    ),
+    "query_map_graded": over_queries(queries.average_precision, level=2),
+    "query_map_grouped_at_3": over_queries(
+        of_scores=lambda s, r: oracles.average_precision(s, r, "grouped", 3, "found"), average=geometric
+    ),
+    "query_map_101_point": over_queries(of_scores=oracles.coco_average_precision),
+    "query_map_own_levels": over_queries(of_scores=levels(0.0, 0.3, 0.75)),
+    "query_precision": over_queries(at(3, queries.precision, adaptive=True)),
+    "query_recall": over_queries(lambda order, m: queries.recall(order, m, 2), average=statistics.median_low),
+    "query_f_beta": over_queries(lambda order, m: queries.f_beta(order, m, oracles.Fraction(2), 3)),
+    "query_fall_out": over_queries(
+        at(2, queries.fall_out), "pessimistic", empty=1.0, is_empty=lambda relevant, _: all(relevant)
+    ),
+    "query_hit_rate": over_queries(at(2, queries.hit_rate), "optimistic"),
+    "query_mrr": over_queries(at(10**6, queries.reciprocal_rank), empty=None),
+    "query_r_precision": over_queries(queries.r_precision),
+    "coco": coco,
+    "coco_packed": coco,
+    "coco_extended": coco,
+    "coco_micro": lambda drawn: coco(drawn, one_class=True),
+    "coco_own_levels": coco_own_levels,
+    "voc": voc(),
+    "voc_packed": voc(),
+    "voc_11_point": voc((0.5, 0.75), eleven=True, strict=True),
+}  # fmt: skip
+
+WITHOUT_DEFINITION = {
+    "binary_weighted_101_point": "interpolated precision of weights is compared with scikit-learn's curve elsewhere",
+    "query_map_11_point": "trec_eval's levels are compared with its program's own numbers",
+    "coco_masks": "masks are compared with pycocotools where they are coded",
+    "coco_codes": "as masks",
+    "coco_given_ious": "nobody else takes them",
+    "coco_own_iou": "nobody else takes one",
+    "voc_101_point": "nobody else has it",
+}
