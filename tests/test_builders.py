@@ -1,4 +1,4 @@
-"""All roads from scores to a hit curve give the same curve, and it is the definition's."""
+"""All algorithms from scores to a hit curve give the same curve, and it is the definition's."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def same(first, second):
 
 
 def packed(scores, relevant, **settings):
-    """The road for many rankings, with one."""
+    """The algorithm for many rankings, with one."""
     return from_scores(scores, relevant, segment=torch.zeros(len(scores), dtype=torch.int64), **settings)
 
 
@@ -65,7 +65,7 @@ def test_counted_packed_and_ordered_agree(dtype, ranking):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("rate", [0.02, 0.5])
 @pytest.mark.parametrize("steps", [10, 10**9])
-def test_roads_agree_on_long_rankings(dtype, rate, steps, generator):
+def test_algorithms_agree_on_long_rankings(dtype, rate, steps, generator):
     """Long enough for threads, and for both ways to chunk; with and without many ties."""
     size = 1 << 18
     relevant = torch.rand(size, generator=generator) < rate
@@ -100,7 +100,7 @@ def test_blocks_of_columns_join(generator, monkeypatch):
     scores, relevant = torch.randn(30, 9, generator=generator), torch.rand(30, 9, generator=generator) < 0.3
     weight = torch.rand(30, generator=generator)
     whole = from_columns(scores, relevant), from_columns(scores, relevant, weight=weight)
-    monkeypatch.setattr(builders, "_ITEMS_A_BLOCK", 60)
+    monkeypatch.setattr(builders, "ITEMS_A_BLOCK", 60)
     same(from_columns(scores, relevant), whole[0])
     blocks = from_columns(scores, relevant, weight=weight)
     torch.testing.assert_close(blocks.hits_above, whole[1].hits_above)

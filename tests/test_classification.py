@@ -327,7 +327,7 @@ BAD_BATCHES = [
         (torch.rand(2), torch.rand(2)),
         "`target` must be an integer or bool tensor (see `target.long()`), got torch.float32",
     ),
-    ("binary", (torch.tensor([0.5, torch.nan]), torch.tensor([1, 0])), "`preds` must not hold NaN; got nan at index 1"),
+    ("binary", (torch.tensor([0.5, torch.nan]), torch.tensor([1, 0])), "`preds` must not hold NaN, got nan at index 1"),
     (
         "binary",
         (torch.rand(2) < 1, torch.tensor([1, 0])),

@@ -130,7 +130,7 @@ def test_ranks_for_scores_are_noted(tmp_path, capsys):
     (tmp_path / "qrels").write_text("q 0 a 1\n")
     (tmp_path / "run").write_text("".join(f"q Q0 {d} x {rank} t\n" for rank, d in enumerate("bacd", 1)))
     assert main.main(["trec", str(tmp_path / "qrels"), str(tmp_path / "run"), "-m", "map"]) == 0
-    assert "the scores of its first query rise by one a line, as ranks do" in capsys.readouterr().err
+    assert "the scores of its first query rise by one per line, as ranks do" in capsys.readouterr().err
 
 
 def test_an_empty_run_among_others(tmp_path, capsys):

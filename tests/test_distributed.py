@@ -12,7 +12,7 @@ from tests.every_metric import METRICS
 from tests.modes import quiet, same
 from tests.parts import chosen, count, cut
 from tests.two_ranks import RankError
-from torch_ap.rules import checks
+from torch_ap.rules import tensors
 
 SHARES = {"unequal": lambda n: [n - n // 3, n // 3], "one without any": lambda n: [n, 0]}
 
@@ -50,7 +50,7 @@ def check_the_rest(rank):
 
 def check_dtypes(rank):
     """Every dtype of scores travels."""
-    for dtype in checks.SCORES:
+    for dtype in tensors.SCORES:
         preds, target = torch.arange(20).to(dtype), torch.arange(20) % 3 == 0
         metric = torch_ap.BinaryAveragePrecision()
         metric.update(preds[10 * rank : 10 * rank + 10], target[10 * rank : 10 * rank + 10])

@@ -29,7 +29,7 @@ def scores_of(sizes):
 
 
 def split(law):
-    """Value to weight, of values told apart to nine digits."""
+    """Value to weight, of values that differ in nine digits."""
     found = Counter()
     for value, weight in zip(*law, strict=True):
         found[round(float(value), 9)] += float(weight)
@@ -53,14 +53,14 @@ def test_lists_every_allocation(drawn):
 
 @given(grouped_labels)
 @settings(deadline=None, max_examples=60)
-def test_both_roads_list_the_same(drawn):
+def test_both_enumerations_list_the_same(drawn):
     sizes, m = drawn
     n = sum(sizes)
-    roads = [
+    answers = [
         split((s / m, w))
-        for s, w in (road(array(sizes), n, m) for road in (enumeration._by_item, enumeration._by_group))
+        for s, w in (algorithm(array(sizes), n, m) for algorithm in (enumeration._by_item, enumeration._by_group))
     ]
-    assert roads[0] == pytest.approx(roads[1], rel=1e-14)
+    assert answers[0] == pytest.approx(answers[1], rel=1e-14)
 
 
 @given(grouped_labels)

@@ -98,7 +98,7 @@ def nothing_to_find():
         "binary": (torch_ap.BinaryAveragePrecision(), (scores[:, 0], zeros), "No positive target"),
         "multiclass": (torch_ap.MulticlassAveragePrecision(3), (scores, zeros), r"in classes 1, 2\b"),
         "multilabel": (torch_ap.MultilabelAveragePrecision(3), (scores, scores.long() * 0), r"in labels 0, 1, 2\b"),
-        "logits": (torch_ap.MulticlassAveragePrecision(3), (scores * 9, zeros), "no distributions"),
+        "logits": (torch_ap.MulticlassAveragePrecision(3), (scores * 9, zeros), "not distributions"),
         "nan": (
             torch_ap.BinaryAveragePrecision(nan_strategy="warn"),
             (torch.tensor([0.5, torch.nan]), torch.tensor([1, 0])),

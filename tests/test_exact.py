@@ -1,4 +1,4 @@
-"""No value is lost where dtypes meet: concatenation, comparison with a setting, products of whole numbers, sums."""
+"""No value is lost where dtypes are mixed: concatenation, comparison with a setting, products of integers, sums."""
 
 import itertools
 import math
@@ -15,11 +15,11 @@ from torch_ap import (
 )
 from torch_ap.curve import interpolation
 from torch_ap.functional import binary_average_precision, counts_at_threshold, retrieval_average_precision
-from torch_ap.inputs.classification import ignored_of
 from torch_ap.inputs.queries import QueryInputs
 from torch_ap.ranking import bins
 from torch_ap.ranking.hit_curve import from_ordered
-from torch_ap.rules import checks
+from torch_ap.rules import tensors
+from torch_ap.rules import values as value_rules
 from torch_ap.runtime import memory
 
 WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
@@ -36,7 +36,7 @@ def extremes(dtype):
 
 
 @pytest.mark.parametrize(
-    "dtypes", [*itertools.combinations(checks.SCORES, 2), *itertools.combinations(checks.SCORES, 3)]
+    "dtypes", [*itertools.combinations(tensors.SCORES, 2), *itertools.combinations(tensors.SCORES, 3)]
 )
 def test_dtypes_join_without_loss_or_not_at_all(dtypes):
     parts = [extremes(dtype) for dtype in dtypes]
@@ -82,19 +82,19 @@ def image(score, label=0, **more):
 def test_images_of_whole_scores_and_of_floats(metric):
     right, truth = image(torch.tensor([2**24 + 1], dtype=torch.int32))
     wrong, _ = image(torch.tensor([2.0**24]))
-    together, apart = metric(), metric()
+    together, separate = metric(), metric()
     wrong["boxes"] = wrong["boxes"] + 50
     together.update([wrong, right], [truth, truth])
-    apart.update([wrong], [truth])
-    apart.update([right], [truth])
+    separate.update([wrong], [truth])
+    separate.update([right], [truth])
     alone = metric()
     alone.update([{**x, "scores": x["scores"].double()} for x in (wrong, right)], [truth, truth])
-    assert together.compute()["map"] == apart.compute()["map"] == alone.compute()["map"]
+    assert together.compute()["map"] == separate.compute()["map"] == alone.compute()["map"]
     right["scores"] = right["scores"].long()
     with pytest.raises(ValueError, match=r"`scores in preds` .*int64"):
         metric().update([wrong, right], [truth, truth])
     with pytest.raises(ValueError, match="must not be of int64"):
-        apart.update([right], [truth])
+        separate.update([right], [truth])
 
 
 @pytest.mark.parametrize("label", [2**31 - 1, 2**31, 2**40, -(2**31), -(2**31) - 1])
@@ -144,7 +144,7 @@ def test_ignored_values_do_not_wrap(value):
         target = torch.cat(
             [extremes(dtype), torch.arange(3).to(dtype), torch.tensor([127, 256.0, 2048, 2.0**24]).to(dtype)]
         )
-        found = ignored_of(target, value)
+        found = value_rules.is_ignored(target, value)
         wanted = [x == value for x in target.tolist()]
         assert wanted == ([False] * len(target) if found is None else found.tolist()), dtype
 
@@ -153,7 +153,7 @@ EDGES = [-math.inf, -(2.0**63), -(2.0**53), -0.5, 0.0, 0.5, 2.0**24, 2.0**53, 2.
 WHOLE_EDGES = [-(2**63), -(2**53) - 1, 0, 2**24 + 1, 2**53 + 1, 2**62 + 1, 2**63 - 1]
 
 
-@pytest.mark.parametrize("dtype", checks.SCORES)
+@pytest.mark.parametrize("dtype", tensors.SCORES)
 @pytest.mark.parametrize("edges", [torch.tensor(EDGES, dtype=torch.float64), torch.tensor(WHOLE_EDGES)])
 def test_thresholds_are_compared_exactly(dtype, edges):
     around = [x + shift for x in (0, 2**24, 2**53, 2**62) for shift in (-1, 0, 1, 2)]
@@ -234,6 +234,8 @@ def test_class_ids_of_a_narrow_dtype(dtype):
     if dtype == torch.int8:
         with pytest.raises(ValueError, match="got -3 at index 2"):
             metric.update(preds, torch.tensor([0, 1, -3, 127]).to(dtype))
-    flags = checks.values(preds.to("meta"), torch.tensor([240]).to("meta", dtype), None, top=999, unit_range=False)
+    flags = value_rules.of_classes(
+        preds.to("meta"), torch.tensor([240]).to("meta", dtype), None, top=999, unit_range=False
+    )
     assert flags is not None
-    assert checks._within(999, torch.zeros(1, dtype=dtype)) == torch.iinfo(dtype).max
+    assert value_rules.within(999, torch.zeros(1, dtype=dtype)) == torch.iinfo(dtype).max

@@ -16,7 +16,7 @@ from tests import oracles
 from tests.strategies import rankings
 from torch_ap import functional
 from torch_ap.curve.convention import TIES
-from torch_ap.inference.chance import RandomHits
+from torch_ap.inference.hits import RandomHits
 
 
 def tensors(ranking):
@@ -206,7 +206,7 @@ def test_ideal_and_random_curves(drawn):
         torch.testing.assert_close(
             tuple(functional.random_hit_curve(n, m, t, fraction=fraction)), tuple(even), equal_nan=True
         )
-    means = [RandomHits(n, m, t).mean for t in range(1, n + 1)]
+    means = [float(RandomHits(n, m, t).mean) for t in range(1, n + 1)]
     assert functional.random_hit_curve(n, m).hits.tolist() == pytest.approx(means)
 
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torch_ap.ranking import hit_keys, order
+from torch_ap.ranking import order, tie_groups
 
 INF = float("inf")
 TINY = 2.0**-48
@@ -25,13 +25,13 @@ WIDE_INTEGERS = [[-(2**31), 2**31 - 1], [-(2**31), 0], [-1, 2**31 - 1]]
 
 
 def check(scores, relevant):
-    keys = hit_keys.narrowest(scores, relevant)
+    keys = tie_groups.narrowest(scores, relevant)
     wanted = order.keys(torch.from_numpy(scores.copy())).long().numpy()
     assert keys.score_keys(keys.packed).tolist() == wanted.tolist()
     assert (keys.packed & 1).tolist() == relevant.tolist()
     expected = sorted(range(len(scores)), key=lambda i: (-int(wanted[i]), bool(relevant[i])))
     assert np.sort(keys.packed).tolist() == keys.packed[expected].tolist()
-    wide = hit_keys.wide(scores, relevant)
+    wide = tie_groups.wide(scores, relevant)
     assert (np.sort(wide) == wide[expected]).all()
     assert (-(wide >> 1)).tolist() == wanted.tolist()
     return keys
@@ -64,7 +64,7 @@ def test_few_bits(dtype):
 
 
 def test_no_scores():
-    assert hit_keys.narrowest(np.empty((0, 3), np.float32), np.empty((0, 3), bool)).packed.size == 0
+    assert tie_groups.narrowest(np.empty((0, 3), np.float32), np.empty((0, 3), bool)).packed.size == 0
 
 
 @given(st.data())

@@ -8,7 +8,7 @@ import torch
 from torch_ap.curve import interpolation
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.inference.images.bootstrap import ResampledRankings, image_interval, image_replicates
-from torch_ap.inference.images.replicates import ResampledAP
+from torch_ap.inference.images.resampled_rankings import ResampledAP
 from torch_ap.inference.resampling import Resampling
 from torch_ap.ranking import hit_curve
 

@@ -10,7 +10,7 @@ import torch
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.inference.images.bootstrap import image_replicates
-from torch_ap.inference.images.replicates import ResampledAP
+from torch_ap.inference.images.resampled_rankings import ResampledAP
 from torch_ap.inference.resampling import Resampling
 
 FEW = {"n_resamples": 60}

@@ -90,7 +90,7 @@ def argmax(scores, table, thresholds, truths):
 
 
 @st.composite
-def games(draw):
+def scenes(draw):
     detections, truths = draw(st.integers(0, 7)), draw(st.integers(1, 5))
     scores = draw(st.lists(st.sampled_from([0.1, 0.5, 0.9]), min_size=detections, max_size=detections))
     iou = st.sampled_from([None, 0.0, 0.2, 0.5, 0.7, 1.0])
@@ -106,9 +106,9 @@ def triples(table, order):
 
 
 @settings(max_examples=300, deadline=None)
-@given(games())
-def test_match_coco_is_the_rule(game):
-    scores, truths, table, crowd, ignored, order = game
+@given(scenes())
+def test_match_coco_is_the_rule(scene):
+    scores, truths, table, crowd, ignored, order = scene
     thresholds = [0.5, 0.0, 0.7, 1.0]
     found = match_coco(
         torch.tensor(scores),
@@ -122,9 +122,9 @@ def test_match_coco_is_the_rule(game):
 
 
 @settings(max_examples=300, deadline=None)
-@given(games())
-def test_match_voc_is_the_rule(game):
-    scores, truths, table, _, _, order = game
+@given(scenes())
+def test_match_voc_is_the_rule(scene):
+    scores, truths, table, _, _, order = scene
     found = match_voc(torch.tensor(scores), triples(table, order), truths, [0.5, 0.2])
     assert (found.ground_truth.tolist(), found.state.tolist()) == argmax(scores, table, [0.5, 0.2], truths)
 

@@ -130,9 +130,9 @@ def test_equal_values_have_no_spread(dtype, value, method):
         assert float(found.low) == float(found.high) == float(found.estimate)
         assert found.standard_error == 0
         assert found.method == method
-    apart = mean_interval(values + torch.tensor([0, 1, 0, 0, 1, 1, 0]) * value / 9, method=method)
-    assert not apart.reason
-    assert apart.standard_error > 0
+    different = mean_interval(values + torch.tensor([0, 1, 0, 0, 1, 1, 0]) * value / 9, method=method)
+    assert not different.reason
+    assert different.standard_error > 0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 from tests.oracles_detection import random_scene
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.inference.images.from_detections import ranked_images
-from torch_ap.inference.images.replicates import ResampledAP
+from torch_ap.inference.images.resampled_rankings import ResampledAP
 
 SETTINGS = pytest.mark.parametrize(
     "settings",

@@ -12,7 +12,7 @@ from torchmetrics import MetricCollection
 from tests import oracles_retrieval as oracles
 from torch_ap import functional as functions
 from torch_ap import retrieval as metrics
-from torch_ap.inputs import judgements
+from torch_ap.inputs import query_rankings
 from torch_ap.ranking import builders
 from torch_ap.retrieval import RetrievalMAP
 
@@ -336,8 +336,8 @@ def test_batches_that_contradict_one_another(second, message):
 
 
 def test_no_look_at_items_without_judgements(monkeypatch):
-    monkeypatch.setattr(judgements, "check_seen", pytest.fail)
-    monkeypatch.setattr(judgements, "agreed", pytest.fail)
+    monkeypatch.setattr(query_rankings, "_check_seen", pytest.fail)
+    monkeypatch.setattr(query_rankings, "_agreed", pytest.fail)
     RetrievalMAP().update(*data())
 
 

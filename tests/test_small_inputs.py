@@ -153,7 +153,7 @@ def test_levels_are_read_anew_when_their_owner_wrote_into_them():
 
 
 def test_what_is_kept_is_bounded():
-    made = cached.kept(lambda value: [value])
+    made = cached.settings_cache(lambda value: [value])
     assert made(1) is made(1)
     first = made(0)
     for value in range(1000):

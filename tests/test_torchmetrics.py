@@ -14,7 +14,7 @@ from torchmetrics.wrappers import BootStrapper
 
 import torch_ap
 from torch_ap.functional import binary_average_precision, multiclass_average_precision
-from torch_ap.rules import checks
+from torch_ap.rules import values
 
 matplotlib.use("Agg")
 
@@ -289,7 +289,7 @@ class TestAccelerator:
         metric = torch_ap.BinaryAveragePrecision()
         for broken in (None, 1, 0):
             metric.update(*batches[0])
-            metric._note(torch.arange(len(checks.VALUE_RULES)) == (-1 if broken is None else broken))
+            metric._note(torch.arange(len(values.VALUE_RULES)) == (-1 if broken is None else broken))
         with pytest.raises(ValueError, match=r"`target` .*from 0 to 1 .* update 2"):
             metric.compute()
         metric.reset()
@@ -300,7 +300,7 @@ class TestAccelerator:
         good, bad = torch_ap.BinaryAveragePrecision(), torch_ap.BinaryAveragePrecision()
         for metric in (good, bad):
             metric.update(*batches[0])
-        bad._note(torch.arange(len(checks.VALUE_RULES)) == 0)
+        bad._note(torch.arange(len(values.VALUE_RULES)) == 0)
         good.merge_state(bad)
         with pytest.raises(ValueError, match="NaN"):
             good.compute()

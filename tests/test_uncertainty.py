@@ -210,7 +210,7 @@ def test_columns_are_taken_in_blocks(monkeypatch):
     scores = torch.randint(5, (40, 7), generator=torch.Generator().manual_seed(0)).double()
     metric = fed(MulticlassAveragePrecision(7, "none"), scores, torch.arange(40) % 7)
     whole = metric.chance_level()
-    monkeypatch.setattr(chance_of_rankings, "_ITEMS_A_BLOCK", 100)
+    monkeypatch.setattr(builders, "ITEMS_A_BLOCK", 100)
     assert torch.equal(metric.chance_level(), whole)
 
 

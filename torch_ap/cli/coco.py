@@ -13,8 +13,8 @@ from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
 from torch_ap.functional.detection import validated
 from torch_ap.matching import coco
+from torch_ap.matching.coco import per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_report import per_class
 from torch_ap.matching.coco_settings import settings_of
 
 _ENCODING = Encoding(PLAIN["xywh"])

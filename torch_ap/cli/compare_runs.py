@@ -78,7 +78,7 @@ def comparisons(results: Mapping[str, Mapping[str, Result]], settings: Settings)
 
 
 def tables(found: Comparisons, baseline: str, settings: Settings) -> list[list[tuple[str, ...]]]:
-    """Rows of text under a head, a measure and a run each: a table of differences and one of ratios, as needed.
+    """Rows of text under a head, one per measure and run: a table of differences and one of ratios, as needed.
 
     Args:
         found: of :func:`comparisons`.
@@ -100,7 +100,7 @@ def tables(found: Comparisons, baseline: str, settings: Settings) -> list[list[t
 
 
 def notes(found: Comparisons) -> str:
-    """What the "-" in tables of these numbers stand for, a line; "" where there is none."""
+    """What the "-" in tables of these numbers stands for, one line; "" where there is none."""
     every = (x for measures in found.values() for one in measures.values() for x in one.numbers.values())
     return f"{_UNDEFINED}\n" if any(map(math.isnan, every)) else ""
 

@@ -288,9 +288,8 @@ def _places(truths: Tensor, most: int) -> int:
     places = 0
     while len(truths) and places < most:
         places += 1
-        apart = box_iou(truths[:1], truths)[0] < OVERLAP
-        apart[0] = False  # a box without an area overlaps nothing
-        truths = truths[apart]
+        others = truths[1:]  # without the box itself, which overlaps nothing where it has no area
+        truths = others[box_iou(truths[:1], others)[0] < OVERLAP]
     return places
 
 

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, judge, measure, and write the results on standard output."""
     names = list(dict.fromkeys(name for given in args.measures or DEFAULT_MEASURES for name in report.expanded(given)))
     if args.compare and len(args.runs) < 2:
-        raise ValueError("--compare takes two runs at least")
+        raise ValueError("--compare takes at least two runs")
     if [args.qrels, *args.runs].count(_STANDARD_INPUT) > 1:
         raise ValueError(f"{_STANDARD_INPUT} can be given once, since standard input can be read once")
     with Bar(args.qrels) as bar:
@@ -67,7 +67,7 @@ def _judged(args: argparse.Namespace, qrels: Qrels, path: str) -> tuple[str, Jud
         run = read_run(path, progress=bar)
     _check_queries(qrels, run, args.allow_empty)
     if _are_ranks(run):
-        note(f"{path}: the scores of its first query rise by one a line, as ranks do; the score is the fifth column")
+        note(f"{path}: the scores of its first query rise by one per line, as ranks do; the score is the fifth column")
     level, convention = args.relevance_level, args.convention
     judged = judge(qrels, run, relevance_level=level, convention=convention, complete=args.complete)
     if args.per_query and args.form != "json" and _ALL in judged.queries:

@@ -9,7 +9,8 @@ from torch_ap.cli import diagnosis, images
 from torch_ap.cli.encodings import CORNERS, PLAIN, Encoding
 from torch_ap.cli.notes import emit, emit_json, note
 from torch_ap.detection import VOCMeanAveragePrecision
-from torch_ap.files.voc import VocData, read_voc
+from torch_ap.files.box_rows import VocData
+from torch_ap.files.voc import read_voc
 from torch_ap.files.yolo import DETECTED as YOLO_FORM
 from torch_ap.files.yolo import read_yolo
 

@@ -68,6 +68,18 @@ def average_precision(
     return arrays.tensor(total / most)
 
 
+def average_precision_of_ranks(ranks: Any, *, tied: bool = False) -> Any:
+    """AP of rankings of which only the ranks of the m hits are known: (..., m) whole numbers, ascending, to (...).
+
+    Where scores are ``tied``, a hit's rank is that of the last item of its tie group (ties "grouped"). Native values.
+    """
+    if tied:
+        found = arrays.namespace(ranks).searchsorted(ranks, ranks, side="right")
+    else:
+        found = arrays.steps(ranks.shape[-1], ranks) + 1
+    return (found / segments.as_float64(ranks)).sum(-1) / ranks.shape[-1]
+
+
 def _any_tied(curve: Any) -> bool:
     return not curve.untied and (curve.single or arrays.some(curve.items > 1))
 

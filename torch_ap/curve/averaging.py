@@ -1,4 +1,4 @@
-"""One number from many rankings, and what an undefined one counts as."""
+"""One number from many rankings, and what undefined values count as."""
 
 from typing import Any
 
@@ -25,9 +25,9 @@ def fill_undefined(
     Args:
         values: (S,) measures of the rankings, NaN where undefined.
         curve: the rankings.
-        empty_target_action: "neg" counts 0, "pos" 1, "nan" NaN; "skip" NaN that averages leave out; "error" raises.
-        warn: whether to warn of what was settled.
-        what: a ranking is called in messages: "class", "label", ...
+        empty_target_action: "neg" gives 0, "pos" 1, "nan" NaN; "skip" NaN that averages leave out; "error" raises.
+        warn: whether to warn of undefined values.
+        what: what messages call a ranking: "class", "label", ...
 
     Raises:
         ValueError: for "error" where a ranking has items and none is relevant.
@@ -52,7 +52,7 @@ def average(values: Tensor, curve: HitCurve, how: str | None, empty_target_actio
     """The average over rankings.
 
     Args:
-        values: (S,) settled values.
+        values: (S,) values from :func:`fill_undefined`.
         curve: the rankings.
         how: "macro" for the mean, "weighted" for the mean weighted by m, "none" or None for the values themselves.
         empty_target_action: as for :func:`fill_undefined`; NaN of rankings without relevant items are left

@@ -1,4 +1,4 @@
-"""A convention: which of the numbers called average precision is meant, said once and checked once."""
+"""A convention: which of the numbers called average precision is meant, defined and checked in one place."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -9,7 +9,7 @@ from torch_ap.curve import interpolation
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.ranking import hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 from torch_ap.rules.messages import shown
 from torch_ap.runtime import cached
 
@@ -65,7 +65,7 @@ class Convention:
         checks.one_of("denominator", self.denominator, DENOMINATORS)
         checks.one_of("ties", self.ties, TIES)
         if isinstance(self.interpolation, Tensor):
-            checks.recall_levels("interpolation", self.interpolation)
+            tensors.recall_levels("interpolation", self.interpolation)
             object.__setattr__(self, "interpolation", self.interpolation.detach().clone())
         else:
             checks.one_of("interpolation", self.interpolation, INTERPOLATIONS, or_else="a 1-D tensor of recall levels")
@@ -83,7 +83,7 @@ class Convention:
 
     @property
     def takes_weights(self) -> bool:
-        """Whether sample weights have a meaning: a rank, or a place inside a tie group, has no weight."""
+        """Whether sample weights have a meaning: ranks and places inside a tie group have no weight."""
         return self.top_k is None and self.ties == "grouped"
 
     @property
@@ -111,7 +111,7 @@ class Convention:
         return interpolation.over_levels(curve, levels)
 
 
-_kept = cached.kept(Convention)
+_cached = cached.settings_cache(Convention)
 
 
 def convention_of(
@@ -125,7 +125,7 @@ def convention_of(
     """
     if given is not None:
         return _alone(given, {"top_k": top_k, "denominator": denominator, "interpolation": interpolation, "ties": ties})
-    make = Convention if isinstance(interpolation, Tensor) else _kept
+    make = Convention if isinstance(interpolation, Tensor) else _cached
     return make(top_k, denominator, interpolation, ties)
 
 

@@ -5,12 +5,18 @@ Everingham et al. 2010, section 4.2). Averages over fixed levels follow TREC and
 the area under the interpolated curve is VOC 2010's.
 """
 
+from typing import TypeVar
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
+from torch_ap.runtime import arrays
+
+Values = TypeVar("Values", Tensor, Array)
 
 _MOST_HITS = 2.0**62
 
@@ -20,9 +26,9 @@ def levels_of(name: str, device: torch.device | str = "cpu") -> Tensor:
 
     "11-point": j / 10, rounded once, so that comparing them with h / m is exact: 3 of 10 found reach the level 0.3.
     "11-point-arange": ``numpy.arange(0, 1.1, 0.1)``, as VOC's evaluation is written in Python (py-faster-rcnn and after
-    it), whose levels 0.3, 0.6 and 0.7 lie one bit above: 3 of 10 found do not reach 0.30000000000000004. "101-point":
-    COCO's own ``numpy.linspace(0, 1, 101)``, some of whose levels lie one bit above j / 100, as its published numbers
-    have it.
+    it), whose levels 0.3, 0.6 and 0.7 are one bit larger: 3 of 10 found do not reach 0.30000000000000004. "101-point":
+    COCO's own ``numpy.linspace(0, 1, 101)``, some of whose levels are one bit larger than j / 100; its published
+    numbers are computed with them.
     """
     if name == "11-point":
         return segments.as_float64(torch.arange(11, device=device)) / 10
@@ -41,73 +47,77 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
     Returns:
         (S, L) float64; 0 at levels that are not reached, NaN where nothing is relevant.
     """
-    m = segments.as_float64(curve.m)
-    size = len(curve.m)
-    precision = torch.cat([envelope(curve), m.new_zeros(1)])
-    recall, levels = _comparable(curve, levels)
-    # The number of levels that an entry reaches rises along its ranking, so one search in whole numbers finds, for
-    # every ranking and level at once, the first entry that reaches it.
+    found = highest_at_levels(curve, _precision(curve), levels)
+    return torch.where(curve.m[:, None] > 0, found, torch.nan)
+
+
+def highest_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missing: float = 0.0) -> Tensor:
+    """The highest value of any entry whose recall is at least each level: (S, L) float64.
+
+    Args:
+        curve: S rankings.
+        values: (E,) float64, one per entry.
+        levels: (L,) as of :func:`at_levels`.
+        missing: what stands where no entry reaches the level; no value is below it.
+    """
+    size, width = len(curve.m), len(levels) + 1
     ordered, places = levels.sort()
-    reached = torch.searchsorted(ordered, recall, right=True)
-    line = curve.segment * (len(levels) + 1) + reached
-    wanted = torch.arange(size, device=m.device)[:, None] * (len(levels) + 1) + torch.arange(
-        1, len(levels) + 1, device=m.device
-    )
-    entry = torch.searchsorted(line, wanted)
-    entry = torch.where(entry < curve.offsets[1:, None], entry, len(line))
-    out = torch.empty_like(precision[entry])
-    out[:, places] = precision[entry]
-    return torch.where(m[:, None] > 0, out, torch.nan)
+    recall, bounds = _comparable(curve, ordered)
+    # along a ranking the number of levels reached never falls, so equal cells of this table lie together
+    cell = curve.segment * width + torch.searchsorted(bounds, recall, right=True)
+    starts = segments.run_starts(cell)
+    table = values.new_full((size * width,), missing)
+    if len(starts):
+        runs = torch.cat([starts, starts.new_full((1,), len(cell))])
+        table.scatter_(0, cell[starts], segments.maximum(values, runs))
+    table = table.reshape(size, width)[:, 1:].flip(1).cummax(1).values.flip(1)
+    return table if torch.equal(ordered, levels) else table.index_select(1, places.argsort())
 
 
 def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
-    """Which entry of one ranking has its interpolated precision at each level: (L,) int64, E where there is none.
+    """The entry of one ranking whose precision is the interpolated one at each level: (L,) int64, E for none.
 
-    Among entries of that precision it is the last, that of the highest recall.
+    Of several such entries it is the last, that of the highest recall.
     """
     recall, levels = _comparable(curve, levels)
     best = envelope(curve)
     first = torch.searchsorted(recall, levels)
     wanted = torch.cat([best, best.new_full((1,), torch.nan)])[first]
-    # the envelope falls, and stays at a value up to the last entry that has it
+    # the envelope never rises: it keeps a value up to the last entry with that precision
     last = torch.searchsorted(-best, -wanted, right=True) - 1
     return torch.where((first < len(best)) & (curve.m > 0), last, len(best))
 
 
 def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
-    """(E,) recall of each entry and the levels, float64, rounded alike."""
+    """(E,) recall of each entry, and the levels: both float64 after the same rounding."""
     recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)[curve.segment]
     if curve.weighted and bool((curve.hits != curve.hits.floor()).any()):
-        recall = recall * (1 + 1e-12)  # sums of fractions carry rounding, and a recall that equals a level reaches it
+        recall = recall * (1 + 1e-12)  # sums of fractions carry rounding, and a recall equal to a level must reach it
     return segments.as_float64(recall.to(levels.dtype)), segments.as_float64(levels)
 
 
 def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
-    """Interpolated precision from given numbers of hits on: the highest precision with at least so many hits.
+    """Interpolated precision at given numbers of hits: the highest precision with at least that many hits.
 
     Args:
         curve: S rankings without weights.
         counts: (S, L) int64 numbers of hits.
 
     Returns:
-        (S, L) float64; 0 where so many are not found, NaN where nothing is relevant.
+        (S, L) float64; 0 where the ranking has fewer hits, NaN where nothing is relevant.
     """
     precision = torch.cat([envelope(curve), segments.as_float64(curve.m).new_zeros(1)])
-    most = int(torch.cat([curve.cumulative_hits, curve.m.new_zeros(1)]).max())
-    line = curve.segment * (most + 2) + curve.cumulative_hits
-    rankings = torch.arange(len(curve.m), device=line.device)[:, None]
-    entry = torch.searchsorted(line, rankings * (most + 2) + counts.clamp(1, most + 1))  # one more is never found
-    entry = torch.where(entry < curve.offsets[1:, None], entry, len(line))
+    entry = segments.first_reaching(segments.from_zero(curve.hits), curve.offsets, counts.clamp(min=1))
     return torch.where(curve.m[:, None] > 0, precision[entry], torch.nan)
 
 
 def trec_cuts(m: Tensor, levels: Tensor, version: int) -> Tensor:
-    """How many hits reach each recall level, by trec_eval's rule: (S, L) int64.
+    """The number of hits that reaches each recall level, by trec_eval's rule: (S, L) int64.
 
-    Version 9 and before cut at int(l m + 0.9), which is below l m at times; version 10 rounds l m, halves up.
+    Up to version 9 it is int(l m + 0.9), which is sometimes below l m; version 10 rounds l m, halves up.
     """
     wanted = segments.as_float64(m)[:, None] * segments.as_float64(levels.to(m.device))
-    wanted = wanted.clamp(max=_MOST_HITS)  # beyond which int64 would wrap
+    wanted = wanted.clamp(max=_MOST_HITS)  # beyond it int64 would wrap
     if version == 9:
         return (wanted + 0.9).to(torch.int64)
     whole = wanted.floor()
@@ -146,7 +156,7 @@ def trapezoid(curve: HitCurve) -> Tensor:
 def untied(curve: HitCurve, ties: str) -> HitCurve:
     """The curve with every tie group resolved, hits first ("optimistic") or misses first ("pessimistic").
 
-    It has an entry a hit. Every measure of the result is the measure of that one ranking.
+    It has one entry per hit. Every measure of the result is the measure of that one ranking.
     """
     group = torch.repeat_interleave(torch.arange(len(curve.hits), device=curve.hits.device), curve.hits)
     first = curve.hits.cumsum(0) - curve.hits
@@ -167,5 +177,19 @@ def untied(curve: HitCurve, ties: str) -> HitCurve:
 
 def envelope(curve: HitCurve) -> Tensor:
     """(E,) float64, the highest precision from this entry to the end of its ranking."""
-    precision = torch.where(curve.cumulative_hits > 0, curve.precision, 0)
-    return segments.maximum_from_right(precision, curve.offsets)
+    return segments.maximum_from_right(_precision(curve), curve.offsets)
+
+
+def _precision(curve: HitCurve) -> Tensor:
+    """(E,) float64, 0 where no hit is found yet."""
+    return torch.where(curve.cumulative_hits > 0, curve.precision, 0)
+
+
+def needed_hits(m: Values, levels: Values) -> Values:
+    """The fewest hits h with h / m of at least each level, compared as float64: (..., S) and (R,) to (..., S, R)."""
+    where = arrays.namespace(m).where
+    total, levels = segments.as_float64(arrays.at_least(m, 1))[..., None], segments.as_float64(levels)
+    about = arrays.namespace(m).ceil(levels * total)
+    about = where((about - 1) / total >= levels, about - 1, about)
+    least: Values = arrays.as_int64(arrays.at_least(where(about / total < levels, about + 1, about), 0))
+    return least

@@ -19,7 +19,7 @@ def area(curve: HitCurve, *, ties: str = "grouped") -> Tensor:
     """Area under h(t) / n over t / n, of each ranking: (S,) float64.
 
     A hit at rank t lifts the curve from there on, which adds n - t + 1/2; the hits of a tie group share its places
-    ("grouped", "expected"), or take the first ("optimistic") or last ("pessimistic") of them.
+    ("grouped", "expected"), or take the first ("optimistic") or the last ("pessimistic") of them.
 
     Args:
         curve: S rankings without weights.
@@ -44,14 +44,14 @@ def hull_corners(curve: HitCurve) -> Tensor:
     """
     from scipy.optimize import isotonic_regression
 
-    through = curve.cumulative_items
-    if not len(through):
-        return through
-    width = torch.diff(through, prepend=through.new_zeros(1)).cpu().numpy()
+    cumulative = curve.cumulative_items
+    if not len(cumulative):
+        return cumulative
+    width = torch.diff(cumulative, prepend=cumulative.new_zeros(1)).cpu().numpy()
     found: Any = isotonic_regression(curve.hits.cpu().numpy() / width, weights=width, increasing=False)
-    corners = torch.from_numpy(np.asarray(found.blocks[1:], np.int64) - 1).to(through.device)
-    # slopes that only rounding tells apart are one line, which has no corner
-    run, rise = (torch.diff(x[corners], prepend=x.new_zeros(1)) for x in (through, curve.cumulative_hits))
+    corners = torch.from_numpy(np.asarray(found.blocks[1:], np.int64) - 1).to(cumulative.device)
+    # slopes that differ by rounding alone are one line, which has no corner
+    run, rise = (torch.diff(x[corners], prepend=x.new_zeros(1)) for x in (cumulative, curve.cumulative_hits))
     bends = rise[:-1] * run[1:] > rise[1:] * run[:-1]
     return corners[torch.cat([bends, bends.new_ones(1)])]
 
@@ -97,12 +97,12 @@ def _at(curve: HitCurve, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def crossings(gap: Gap) -> Tensor:
     """Where one curve passes the other: (X,) float64 depths at which the lead changes.
 
-    Where the curves run together in between, it is where they part.
+    Where the curves coincide in between, it is the depth at which they part.
     """
-    apart = gap.sign.nonzero().squeeze(1)
-    sign = gap.sign[apart]
+    leading = gap.sign.nonzero().squeeze(1)
+    sign = gap.sign[leading]
     turns = (sign[1:] != sign[:-1]).nonzero().squeeze(1)
-    first = apart[turns + 1]  # the first corner at which the other curve leads; it took the lead just before
+    first = leading[turns + 1]  # the first corner at which the other curve leads; it took the lead just before
     before = first - 1
     start, end = gap.value[before].abs(), gap.value[first].abs()
     t = segments.as_float64(gap.t)

@@ -47,6 +47,11 @@ class APSettings:
         checks.one_of("empty_target_action", self.empty_target_action, (*averaging.ACTIONS, None))
 
     @property
+    def action_on_empty(self) -> str:
+        """``empty_target_action``, or the default of the task."""
+        return self.empty_target_action or ("skip" if self.inputs.classes else "neg")
+
+    @property
     def averages(self) -> bool:
         """Whether the value is an average over rankings, rather than one or each of them."""
         return self.inputs.width is not None and self.average not in ("none", None)
@@ -58,7 +63,7 @@ class APSettings:
         return replace(self, thresholds=self.thresholds.to(device))
 
     def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
-        """Check a batch and lay it out; whatever is wrong with it is raised before anything has changed."""
+        """Check a batch, and bring it into the layout of the state; what is wrong is raised before that changes."""
         if weights is not None:
             self.validate_weights()
         return self.inputs.validate(preds, target, weights)
@@ -72,7 +77,7 @@ class APSettings:
             )
 
     def curve(self, validated: Batch) -> HitCurve:
-        """The hit curves of admitted items, one a column, or one of all of them for the micro average."""
+        """The hit curves of validated items, one per column, or one of all of them for the micro average."""
         if self.average == "micro":
             validated = _flat(validated)
         if self.thresholds is not None:
@@ -92,21 +97,18 @@ class APSettings:
         return hit_curve.from_bins(hits[:, :-1], items[:, :-1], n=items.sum(1), m=hits.sum(1))
 
     def value(self, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
-        """The AP under the convention, settled and averaged: 0-d, or (C,) for no average."""
-        if curve.weighted:  # in a compute group, or merged, they may have come in by another metric's door
+        """The AP under the convention, filled in and averaged: 0-d, or (C,) for no average."""
+        if curve.weighted:  # in a compute group, or merged, they may have come in by another metric's validation
             self.validate_weights()
         return self.averaged(self.convention(curve), curve, dtype, warn=warn)
 
     def averaged(self, each: Tensor, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
-        """A measure of each ranking, settled and averaged as AP is: 0-d, or (C,) for no average."""
-        empty_target_action = self.empty_target_action or ("skip" if self.inputs.classes else "neg")
-        what = "class" if self.inputs.classes else "label"
-        each = averaging.fill_undefined(
-            each, curve, empty_target_action, warn=warn and self.empty_target_action is None, what=what
-        )
+        """A measure of each ranking, filled in and averaged as AP is: 0-d, or (C,) for no average."""
+        action, what = self.action_on_empty, "class" if self.inputs.classes else "label"
+        each = averaging.fill_undefined(each, curve, action, warn=warn and self.empty_target_action is None, what=what)
         if self.inputs.width is None or self.average == "micro":
             return each[0].to(dtype)
-        return averaging.average(each, curve, self.average, empty_target_action).to(dtype)
+        return averaging.average(each, curve, self.average, action).to(dtype)
 
 
 def evaluate(
@@ -119,14 +121,14 @@ def evaluate(
     validated = settings.validate(preds, target, weights)
     settings = settings.to(validated.scores.device)
     warn_of_logits(settings.inputs, validated)
-    raise_broken(settings.inputs.without_nan(validated.broken), settings.inputs.top)
+    settings.inputs.raise_broken(settings.inputs.without_nan(validated.broken))
     return settings.value(settings.curve(validated), dtype or result_dtype(preds.dtype))
 
 
 def _of_plain_ranking(settings: APSettings, preds: Tensor, target: Tensor) -> Tensor | None:
     """The value of one short ranking, without a look at anything twice.
 
-    None where anything is out of the ordinary, to be told or reckoned with on the usual way.
+    None where anything is out of the ordinary, which the usual code then handles or reports.
     """
     if settings.thresholds is not None or not settings.inputs.plain:
         return None
@@ -137,22 +139,16 @@ def _of_plain_ranking(settings: APSettings, preds: Tensor, target: Tensor) -> Te
     return None if curve is None or not curve.m else settings.convention(curve).reshape(())
 
 
-def raise_broken(broken: Tensor | None, top: int) -> None:
-    """Raise for the first rule that a batch on an accelerator breaks; on CPU the door has raised already."""
-    if broken is not None and bool(broken.any()):
-        raise ValueError(checks.VALUE_RULES[broken.tolist().index(True)].format(top=top))
-
-
 @arrays.quiet
 def warn_of_logits(inputs: ClassificationInputs, validated: Batch) -> None:
-    """Warn where the first scores of multiclass items are no distributions over the classes, and nobody said so."""
+    """Warn where the first scores of multiclass items are not distributions over the classes, unless so declared."""
     if not inputs.classes or inputs.normalization is not None:
         return
     rows = arrays.native(validated.scores[:_ROWS_LOOKED_AT].double())
     rows = rows[arrays.native(classification.counted(validated.target[:_ROWS_LOOKED_AT]))]
     if bool(((rows < 0).any(1) | (abs(rows.sum(1) - 1) > _FAR_FROM_ONE)).any()):
         warn_caller(
-            "The rows of `preds` are no distributions over the classes. If they are logits, give "
+            "The rows of `preds` are not distributions over the classes. If they are logits, give "
             "`normalization='softmax'`: the ranking of a class compares items with one another, and the logits of two "
             "items have no common zero. If they can be compared as they are, say so by `normalization='none'`.",
             UserWarning,
@@ -194,7 +190,7 @@ def columns_of(task: str, num_classes: int | None, num_labels: int | None) -> tu
     return columns.get(task, (None, None))
 
 
-_inputs, _settings = cached.kept(ClassificationInputs), cached.kept(APSettings)
+_inputs, _settings = cached.settings_cache(ClassificationInputs), cached.settings_cache(APSettings)
 
 
 def settings_of(
@@ -218,8 +214,12 @@ def _flat(validated: Batch) -> Batch:
     return Batch(scores.flatten(), validated.target.flatten(), weights, validated.broken)
 
 
-def curve_of_one(preds: Tensor, target: Tensor, weights: Tensor | None = None) -> HitCurve:
-    """The hit curve of one ranking, checked: (N, ...) scores, with one entry a tie group that holds a hit."""
-    validated = ClassificationInputs().validate(preds, target, weights)
-    raise_broken(validated.broken, 1)
-    return classification.curve_of(validated, ignoring=False)
+def curve_of_one(
+    preds: Tensor, target: Tensor, weights: Tensor | None = None, *, keep_all_groups: bool = False
+) -> HitCurve:
+    """The hit curve of one ranking, checked: (N, ...) scores, with one entry a tie group that holds a hit.
+
+    ``keep_all_groups`` keeps the other tie groups as entries too.
+    """
+    validated = ClassificationInputs().validate_now(preds, target, weights)
+    return classification.curve_of(validated, ignoring=False, keep_all_groups=keep_all_groups)

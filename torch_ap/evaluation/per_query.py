@@ -61,7 +61,7 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
     return None if number != number else scalar(value, result_dtype(preds.dtype))
 
 
-@cached.kept
+@cached.settings_cache
 def _plan(
     ignore_index: int | None, relevance_level: float | None, single: bool, empty_target_action: str, missing: str
 ) -> tuple[QueryInputs, Callable[..., PerQuery]]:

@@ -8,56 +8,21 @@
 | the devkit's detections | class (its name ends in ``_<class>.txt``) | image, score, four numbers |
 """
 
-import math
 import re
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
 
 import torch
-from torch import Tensor
 
-from torch_ap.files import text
+from torch_ap.files import box_rows, text, voc_xml
+from torch_ap.files.box_rows import Row, VocData, packed, text_files
 from torch_ap.geometry import boxes
 from torch_ap.rules import checks
-from torch_ap.rules.messages import LONGEST, shown
+from torch_ap.rules.messages import shown
 
-_LARGEST = 1e15  # areas of larger boxes would not be exact, those of much larger boxes infinite
 _FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
-_CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
-
-
-@dataclass(frozen=True)
-class VocData:
-    """A data set and the detections in it.
-
-    Attributes:
-        preds: packed, of ``VOCMeanAveragePrecision.update``; boxes float64, xyxy.
-        target: likewise.
-        images: names of the B images, in the order of ``preds`` and ``target``.
-        class_names: names of the classes, in order of label.
-        sizes: (B, 2) float64, width and height of each image; NaN where the files do not say.
-    """
-
-    preds: dict[str, Any]
-    target: dict[str, Any]
-    images: list[str]
-    class_names: list[str]
-    sizes: Tensor
-
-
-@dataclass(frozen=True)
-class Row:
-    """One box: the name of its image, its class, four numbers, and its score or whether it is difficult."""
-
-    image: str
-    name: str
-    box: list[float]
-    further: float
 
 
 def read_voc(
@@ -106,9 +71,9 @@ def read_voc(
     images = [path.stem for path in xml or texts]
     sizes = {}
     if xml:
-        annotations = {path.stem: _root_of(path) for path in xml}
-        truths = [row for path in xml for row in _of_xml(path, annotations[path.stem])]
-        sizes = {name: _size_in(root) for name, root in annotations.items()}
+        annotations = {path.stem: voc_xml.root_of(path) for path in xml}
+        truths = [row for path in xml for row in voc_xml.objects(path, annotations[path.stem])]
+        sizes = {name: voc_xml.size_in(root) for name, root in annotations.items()}
     else:
         lines = [row for path in texts for row in _of_text(path, box_format)]
         _refuse_yolo(lines, ground_truths)
@@ -122,89 +87,6 @@ def read_voc(
     names = sorted(known.union(row.name for row in found))
     _refuse_further_column(set(names) - known, known, detections)
     return packed(truths, _corners(found, box_format), images, names, sizes)
-
-
-def text_files(folder: str | Path, allow_empty: bool) -> list[Path]:
-    """The text files of a folder of detections, at least one unless ``allow_empty``."""
-    if not Path(folder).is_dir() or not (allow_empty or any(Path(folder).glob("*.txt"))):
-        also = " (--allow-empty lets it pass)" if Path(folder).is_dir() else ""
-        raise ValueError(f"{folder}: must be a folder with .txt files of detections{also}")
-    return sorted(Path(folder).glob("*.txt"))
-
-
-def packed(
-    truths: Sequence[Row],
-    found: Sequence[Row],
-    images: list[str],
-    names: list[str],
-    sizes: dict[str, tuple[float, float]],
-) -> VocData:
-    """Rows, whose boxes are corners, packed in order of image and then as they were read."""
-    place = {image: number for number, image in enumerate(images)}
-    label = {name: number for number, name in enumerate(names)}
-
-    def columns(rows: Sequence[Row], key: str, dtype: torch.dtype) -> dict[str, Any]:
-        rows = sorted(rows, key=lambda row: place[row.image])
-        image = torch.tensor([place[row.image] for row in rows], dtype=torch.int64)
-        return {
-            "boxes": torch.tensor([row.box for row in rows], dtype=torch.float64).reshape(-1, 4),
-            "labels": torch.tensor([label[row.name] for row in rows], dtype=torch.int64),
-            key: torch.tensor([row.further for row in rows], dtype=torch.float64).to(dtype),
-            "counts": torch.bincount(image, minlength=len(images)),
-        }
-
-    known = torch.tensor([sizes.get(image, (math.nan, math.nan)) for image in images], dtype=torch.float64)
-    target = columns(truths, "difficult", torch.uint8)
-    return VocData(columns(found, "scores", torch.float64), target, images, names, known.reshape(-1, 2))
-
-
-def _root_of(path: Path) -> ElementTree.Element:
-    """An annotation's root. The declared encoding must be true of all its characters."""
-    content = text.read(path)
-    declared = re.match(r"<\?xml[^>]*encoding\s*=\s*[\"']([^\"']*)", content)
-    if declared and not content.isascii() and declared[1].lower() not in ("utf-8", "utf8"):
-        raise ValueError(f"{path}, line 1: must be UTF-8 text, but is declared as {shown(declared[1])}")
-    try:
-        root = ElementTree.fromstring(content)
-    except (ElementTree.ParseError, ValueError) as reason:
-        line = getattr(reason, "position", (1, 0))[0]
-        raise ValueError(f"{path}, line {line}: must be XML: {str(reason)[:LONGEST]}") from None
-    if root.tag != "annotation" and root.find(".//object") is None:
-        raise ValueError(f"{path}: must be an <annotation> with <object>s, got {shown(root.tag)}")
-    return root
-
-
-def _of_xml(path: Path, root: ElementTree.Element) -> list[Row]:
-    """The objects of one annotation."""
-    rows = []
-    for place, item in enumerate(root.iter("object")):
-        where = f"{path}: object {place + 1}"
-        _once(item, ("name", "bndbox", "difficult"), where)
-        _once(item.find("bndbox"), _CORNERS, where)
-        name = " ".join((item.findtext("name") or "").split())
-        if not name:
-            raise ValueError(f"{where}: must have a 'name'")
-        corners = [item.findtext(f"bndbox/{corner}") or "" for corner in _CORNERS]
-        box = _box([corner.strip() for corner in corners], where, "bndbox")
-        if box[2] < box[0] or box[3] < box[1]:
-            raise ValueError(f"{where}: bndbox must have xmin <= xmax and ymin <= ymax, got {shown(box)}")
-        difficult = (item.findtext("difficult") or "0").strip()
-        if difficult not in ("0", "1"):
-            raise ValueError(f"{where}: 'difficult' must be 0 or 1, got {shown(difficult)}")
-        rows.append(Row(path.stem, name, box, float(difficult)))
-    return rows
-
-
-def _once(element: ElementTree.Element | None, tags: Sequence[str], where: str) -> None:
-    for tag in tags:
-        if element is not None and len(element.findall(tag)) > 1:
-            raise ValueError(f"{where}: <{tag}> must be given once, and is given twice")
-
-
-def _size_in(root: ElementTree.Element) -> tuple[float, float]:
-    """Width and height of an annotation's image; NaN unless both are whole numbers above 0, since many files have 0."""
-    width, height = (text.whole_number((root.findtext(f"size/{key}") or "").strip()) for key in ("width", "height"))
-    return (width, height) if width and height else (math.nan, math.nan)
 
 
 def _of_text(path: Path, box_format: str) -> list[Row]:
@@ -268,14 +150,7 @@ def _named(words: list[str], numbers: int, where: str) -> tuple[str, list[float]
     score = text.numbers(words[-numbers:-4], where, "score")
     if len(words) > numbers + 1 and _FRACTION.fullmatch(words[-numbers - 1]):
         raise ValueError(f"{where}: must hold a name and {numbers} numbers, but has one more: {shown(' '.join(words))}")
-    return " ".join(words[:-numbers]), score + _box(words[-4:], where, "box")
-
-
-def _box(words: list[str], where: str, what: str) -> list[float]:
-    values = text.numbers(words, where, what)
-    if max(map(abs, values)) > _LARGEST:
-        raise ValueError(f"{where}: {what} must hold numbers of at most {_LARGEST:g}, got {shown(' '.join(words))}")
-    return values
+    return " ".join(words[:-numbers]), score + box_rows.box(words[-4:], where, "box")
 
 
 def _corners(rows: list[Row], box_format: str) -> list[Row]:

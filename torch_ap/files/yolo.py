@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from torch_ap.files import text
+from torch_ap.files.box_rows import Row, VocData, packed, text_files
 from torch_ap.files.image_sizes import Size, image_sizes
-from torch_ap.files.voc import Row, VocData, packed, text_files
 from torch_ap.rules.messages import shown
 
 _CLASSES = "classes"

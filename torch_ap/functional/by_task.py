@@ -43,7 +43,7 @@ def average_precision(
     nan_strategy: NanStrategy = "error",
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """The average precision of a task that is named, with the arguments of torchmetrics' function of this name.
+    """The average precision of a task given by name, with the arguments of torchmetrics' function of this name.
 
     Args:
         preds, target: as the function of the task takes them.

@@ -45,7 +45,7 @@ def binary_average_precision(
     with m positives, h(t) of them among the top t, and t_i the rank of positive i. The ranking is by descending score.
 
     Args:
-        preds: (N, ...) floating or integer scores; any number but NaN, higher for more likely positive. They are ranked
+        preds: (N, ...) floating or integer scores; no NaN, higher for more likely positive. They are ranked
             as they are: logits and probabilities give the same AP. All items are one ranking, whatever the dimensions.
         target: (N, ...) integers or bool, 1 for positive, 0 for negative.
         thresholds: None for the exact value. An int (that many thresholds from 0 to 1; scores must lie there), list or
@@ -54,19 +54,19 @@ def binary_average_precision(
             exact value of untied scores.
         ignore_index: target value of items that do not count.
         validate_args: whether values are checked (NaN, range of ``target``, ``weights``). Shapes and dtypes always are;
-            unchecked bad values give a number without meaning. A NaN score of an ignored item is no fault.
-        weights: (N, ...) weights from 0 to 1e288, one an item; counts become sums of weights. Only without ``top_k``
+            unchecked bad values give a number without meaning. A NaN score of an ignored item is not an error.
+        weights: (N, ...) weights from 0 to 1e288, one per item; counts become sums of weights. Only without ``top_k``
             and with ``ties="grouped"``. Where they sum to less than 1e-292, near the least number of float64, AP loses
             digits.
         normalization: "sigmoid" to apply one, None (default) to leave scores as they are.
         top_k: k of at least 1: AP@k, which sums over the positives in the top k. Of a tie group that straddles k,
-            "grouped" counts the share that fits: so many items, with their expected number of positives.
+            "grouped" counts the items that fit, with their expected number of positives.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k. Of no
             effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
         interpolation: None for the sum above; "11-point" (VOC 2007, TREC), "101-point" (COCO), "all-points" (VOC 2010),
             "trapezoid", or a 1-D tensor of recall levels in [0, 1]. "11-point" has the levels 0, 0.1, ..., 1 of the
             definition, which a recall of 3/10 reaches; "11-point-arange" those of ``numpy.arange(0, 1.1, 0.1)``, of
-            which 0.3, 0.6 and 0.7 are a bit larger, as many programs have it.
+            which 0.3, 0.6 and 0.7 are a bit larger, as in many programs.
         ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
             "optimistic", "pessimistic".
         convention: those four as one :class:`torch_ap.Convention`, instead of them.
@@ -134,12 +134,12 @@ def multiclass_average_precision(
         preds: (N, C, ...) floating or integer scores, ranked as they are in each column.
         target: (N, ...) class ids in [0, C).
         num_classes: C, at least 2.
-        average: "macro" (mean over classes), "weighted" (by their number of items), "none" or None (one value a class).
+        average: "macro" (mean over classes), "weighted" (by their number of items), "none" or None (one per class).
         thresholds, ignore_index, validate_args: as in :func:`binary_average_precision`.
         weights: (N, ...) weight of each item, as there.
         normalization: "softmax" over the classes or "sigmoid" to apply one; None leaves the scores as they are. The
             ranking of a class compares items with one another: a network's logits, which a softmax loss leaves free to
-            drift from item to item, want "softmax"; probabilities want None. None warns where the first rows are no
+            drift from item to item, need "softmax"; probabilities need None. None warns where the first rows are not
             distributions over the classes; "none" says that they can be compared as they are.
         top_k, denominator, interpolation, ties, convention, dtype: as in :func:`binary_average_precision`, class
             by class.
@@ -203,7 +203,7 @@ def multilabel_average_precision(
         target: (N, L, ...) integers or bool, 0 or 1.
         num_labels: L, at least 2.
         average: "macro" (mean over labels), "micro" (all scores in one ranking), "weighted" (by their number of
-            positives), "none" or None (one value a label).
+            positives), "none" or None (one value per label).
         thresholds, ignore_index, validate_args: as in :func:`binary_average_precision`; ``ignore_index`` drops single
             scores, not whole items.
         weights: (N, ...) weight of each item, or (N, L, ...) of each score.

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from torch_ap.curve import counts
 from torch_ap.curve.convention import TIES
-from torch_ap.evaluation.average_precision import inputs_and_thresholds, raise_broken
+from torch_ap.evaluation.average_precision import inputs_and_thresholds
 from torch_ap.inputs.classification import curve_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 from torch_ap.rules.options import Ties
 
 
@@ -82,7 +82,7 @@ def hit_curve(
     n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
     depth = torch.arange(1, int(n) + 1, device=n.device, dtype=n.dtype)
     if t is not None:
-        checks.depths("t", t, 1.0 if fraction else float(n))
+        tensors.depths("t", t, 1.0 if fraction else float(n))
         depth = t.detach().to(n.device, n.dtype) * (n if fraction else 1)
     hits = counts.hits_at(curve, depth, ties=ties)
     unit = n if fraction else torch.ones_like(n)
@@ -91,6 +91,5 @@ def hit_curve(
 
 def _one_curve(preds: Tensor, target: Tensor, ignore_index: int | None, validate_args: bool) -> HitCurve:
     inputs, _ = inputs_and_thresholds(None, ignore_index, validate_args)
-    batch = inputs.validate(preds, target)
-    raise_broken(batch.broken, inputs.top)
+    batch = inputs.validate_now(preds, target)
     return curve_of(batch, ignoring=ignore_index is not None)

@@ -9,11 +9,11 @@ from torch import Tensor
 from torch_ap.curve import counts
 from torch_ap.curve.convention import TIES
 from torch_ap.curve.counts import Counts
-from torch_ap.evaluation.average_precision import raise_broken, result_dtype
+from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import bins, builders, order, segments
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 from torch_ap.rules.options import Ties
 
 
@@ -186,7 +186,7 @@ def counts_at_threshold(
         if threshold is not None:
             raise ValueError(f"`threshold` must be None for bool `preds`, which are decisions, got {threshold!r}")
         preds, threshold = preds.to(torch.uint8), 1
-    checks.scores("preds", preds)
+    tensors.scores("preds", preds)
     if threshold is None:
         raise ValueError(f"`threshold` must be given for scores; only bool `preds` need none, got {preds.dtype}")
     checks.threshold(threshold)
@@ -199,8 +199,7 @@ def counts_at_threshold(
         else torch.tensor([threshold], dtype=own, device=preds.device)
     )
     inputs = ClassificationInputs()
-    batch = inputs.validate(preds, target, weights)
-    raise_broken(batch.broken, inputs.top)
+    batch = inputs.validate_now(preds, target, weights)
     ascending, order = levels.to(batch.scores.device).sort()
     binned = bins.count(batch.scores, batch.target, ascending, weight=batch.weights)
     at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
@@ -245,11 +244,10 @@ def curve_of_rows(
     Items that are not predicted stand below all others, in one tie group.
     """
     checks.one_of("ties", ties, TIES)
-    checks.scores("preds", preds)
-    checks.rows("preds", preds)
+    tensors.scores("preds", preds)
+    tensors.rows("preds", preds)
     inputs = ClassificationInputs()
-    batch = inputs.validate(preds, target)
-    raise_broken(batch.broken, inputs.top)
+    batch = inputs.validate_now(preds, target)
     scores, returned = batch.scores, None
     if predicted is not None:
         _check_predicted(predicted, preds)
@@ -269,4 +267,4 @@ def _check_predicted(predicted: Any, preds: Tensor) -> None:
             f"`predicted` must be bool and have the shape of `preds`, {tuple(preds.shape)}, got {predicted.dtype} of "
             f"shape {tuple(predicted.shape)}"
         )
-    checks.same_device(preds=preds, predicted=predicted)
+    tensors.same_device(preds=preds, predicted=predicted)

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.inputs.detections import Columns, DetectionInputs, Images
-from torch_ap.matching.coco_report import ClassNames, Report
+from torch_ap.matching.coco import ClassNames, Report
 from torch_ap.matching.coco_settings import AreaRanges, OwnIoU, settings_of
 from torch_ap.matching.voc import voc_settings_of
-from torch_ap.rules.detection_inputs import VALUE_RULES
 from torch_ap.rules.options import BoxFormat, IoUType, VOCInterpolation
+from torch_ap.rules.values import DETECTION_VALUE_RULES
 
 
 def coco_mean_average_precision(
@@ -122,7 +122,7 @@ def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns
     """The columns of images that are all there is; a broken rule is raised at once."""
     columns, broken = inputs.validate(preds, target)
     if broken is not None:
-        for rule, flag in zip(VALUE_RULES, broken.tolist(), strict=True):
+        for rule, flag in zip(DETECTION_VALUE_RULES, broken.tolist(), strict=True):
             if flag:
                 raise ValueError(rule)
     return columns

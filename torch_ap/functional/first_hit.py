@@ -8,7 +8,7 @@ from torch_ap.evaluation.per_query import each_query
 from torch_ap.rules.options import Action, MissingQueries, NumRelevant, Ties
 from torch_ap.runtime import cached
 
-_first_hit = cached.kept(FirstHit)
+_first_hit = cached.settings_cache(FirstHit)
 
 
 def retrieval_hit_rate(

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from torch_ap.curve import interpolation
 from torch_ap.ranking import segments
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 from torch_ap.rules.options import Interpolation
 
 _INTERPOLATIONS = (None, "11-point", "101-point", "all-points", "trapezoid")
@@ -52,10 +52,10 @@ def average_precision_from_hit_curve(
         tensor(1., dtype=torch.float64)
     """
     checks.one_of("between", between, ("step", "line"))
-    checks.numbers("hits", hits)
+    tensors.numbers("hits", hits)
     if t is not None:
-        checks.numbers("t", t)
-        checks.paired_lengths(hits=hits, t=t)
+        tensors.numbers("t", t)
+        tensors.paired_lengths(hits=hits, t=t)
     h = segments.as_float64(hits.detach())
     depth = (
         torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype) if t is None else segments.as_float64(t.detach())
@@ -112,10 +112,10 @@ def average_precision_from_precision_recall(
         tensor(0.8125, dtype=torch.float64)
     """
     for name, value in (("precision", precision), ("recall", recall)):
-        checks.numbers(name, value)
-    checks.paired_lengths(precision=precision, recall=recall)
+        tensors.numbers(name, value)
+    tensors.paired_lengths(precision=precision, recall=recall)
     if isinstance(interpolation, Tensor):
-        checks.recall_levels("interpolation", interpolation)
+        tensors.recall_levels("interpolation", interpolation)
     else:
         checks.one_of("interpolation", interpolation, _INTERPOLATIONS, or_else="a 1-D tensor of recall levels")
     p, r = _ascending_points(precision, recall)

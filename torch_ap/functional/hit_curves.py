@@ -11,7 +11,7 @@ from torch_ap.functional.curves import HitCurvePoints, hit_curve
 from torch_ap.functional.cuts import curve_of_rows
 from torch_ap.functional.given_curves import area_of_precision
 from torch_ap.ranking import segments
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 from torch_ap.rules.options import Ties
 
 
@@ -55,7 +55,7 @@ def area_under_hit_curve(preds: Tensor, target: Tensor, *, ties: Ties = "grouped
     all of the ranking the same weight, where AP gives most to its top.
 
     Args:
-        preds: (N,) one ranking, or (Q, N) one a row: floating or integer scores, any number but NaN.
+        preds: (N,) one ranking, or (Q, N) one per row: floating or integer scores, no NaN.
         target: the shape of ``preds``; integers or bool, 0 or 1.
         ties: where a tie group's hits lie: "grouped" and "expected" evenly, "optimistic" first, "pessimistic" last.
 
@@ -119,7 +119,7 @@ def random_hit_curve(n: int, m: int, t: Tensor | None = None, *, fraction: bool 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
 
-    Equals :func:`hit_curve` of items that all score alike, and the means of
+    Equals :func:`hit_curve` of items that all have the same score, and the means of
     :class:`torch_ap.inference.hits.RandomHits`.
 
     Source: Zhu (2004), example 1.
@@ -141,7 +141,7 @@ def survival_function(preds: Tensor, target: Tensor, t: Tensor | None = None) ->
     :func:`torch_ap.inference.recall_at_k_interval`.
 
     Args:
-        preds: (N, ...) floating or integer scores, any number but NaN; tied items share their places evenly.
+        preds: (N, ...) floating or integer scores, no NaN; tied items share their places evenly.
         target: (N, ...) integers or bool, 0 or 1.
         t: (T,) ranks in [0, n]. Default: every rank, 1 to n.
 
@@ -174,7 +174,7 @@ def hit_curve_hull(preds: Tensor, target: Tensor, *, fraction: bool = False) -> 
     with it a curve that does. Its AP is at least that of the ranking, with tied scores grouped.
 
     Args:
-        preds: (N, ...) floating or integer scores, any number but NaN.
+        preds: (N, ...) floating or integer scores, no NaN.
         target: (N, ...) integers or bool, 0 or 1.
         fraction: whether t and h are fractions of n, instead of numbers of items.
 
@@ -220,7 +220,7 @@ def _depths(n: int, m: int, t: Tensor | None, fraction: bool) -> Tensor:
         raise ValueError(f"`m` must be at most `n`, the number of items, got m={m}, n={n}")
     if t is None:
         return torch.arange(1, n + 1, dtype=torch.float64)
-    checks.depths("t", t, 1.0 if fraction else float(n))
+    tensors.depths("t", t, 1.0 if fraction else float(n))
     return segments.as_float64(t.detach()) * (n if fraction else 1)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_ap.curve import interpolation
 from torch_ap.evaluation.average_precision import curve_of_one, result_dtype
 from torch_ap.ranking import segments
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 
 _LEVELS = (None, "11-point", "101-point")
 
@@ -73,7 +73,7 @@ def interpolated_precision(
     """
     levels: Any = recall_levels
     if isinstance(levels, Tensor):
-        checks.recall_levels("recall_levels", levels)
+        tensors.recall_levels("recall_levels", levels)
     else:
         checks.one_of("recall_levels", levels, _LEVELS, or_else="a 1-D tensor of recall levels")
     curve = curve_of_one(preds, target)
@@ -120,7 +120,7 @@ def precision_at_recall(
         [0.75, 1.0, 0.6]
     """
     if isinstance(min_recall, Tensor):
-        checks.recall_levels("min_recall", min_recall)
+        tensors.recall_levels("min_recall", min_recall)
     else:
         checks.fraction("min_recall", min_recall)
     curve = curve_of_one(preds, target, weights)

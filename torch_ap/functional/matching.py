@@ -11,7 +11,7 @@ from torch_ap.matching import assignment
 from torch_ap.matching.candidate_pairs import Pairs
 from torch_ap.matching.coco_settings import thresholds_of
 from torch_ap.ranking import segments
-from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules import checks, tensors
 
 Triples = tuple[Tensor, Tensor, Tensor]
 
@@ -172,7 +172,7 @@ def match_voc(
     _check_pairs(scores, pairs, ground_truths)
     checks.boolean("strict", strict)
     thresholds = [0.5] if iou_thresholds is None else iou_thresholds
-    detection_inputs.numbers("iou_thresholds", thresholds, low=0, high=1)
+    checks.numbers_in("iou_thresholds", thresholds, low=0, high=1)
     order = _by_rank(scores, pairs[0], pairs[1], None)
     ordered = Pairs(pairs[0][order], pairs[1][order], segments.as_float64(pairs[2].detach()[order]))
     limits = segments.as_float64(torch.tensor(thresholds, dtype=torch.float64).to(scores.device))
@@ -191,10 +191,10 @@ def pair_iou_of(
     checks.one_of("box_format", box_format, boxes.FORMATS)
     checks.boolean("inclusive_pixels", inclusive_pixels)
     for name, value in (("preds", preds), ("target", target)):
-        checks.scores(name, value)
+        tensors.scores(name, value)
         if value.ndim != 2 or value.shape[1] != 4:
             raise ValueError(f"`{name}` must have shape (N, 4), got {tuple(value.shape)}")
-    checks.same_device(preds=preds, target=target, iscrowd=iscrowd)
+    tensors.same_device(preds=preds, target=target, iscrowd=iscrowd)
     crowd = _flags("iscrowd", iscrowd, len(target), target.device)
     preds, target = preds.detach(), target.detach()
     if not inclusive_pixels:
@@ -205,13 +205,13 @@ def pair_iou_of(
 
 
 def _check_pairs(scores: Tensor, pairs: Triples, ground_truths: int) -> None:
-    checks.scores("scores", scores)
+    tensors.scores("scores", scores)
     checks.positive_int("ground_truths", ground_truths, least=0)
     if scores.ndim != 1 or len(pairs) != 3 or not all(isinstance(x, Tensor) and x.ndim == 1 for x in pairs):
         raise ValueError("`scores` must be 1-D, and `pairs` three 1-D tensors: detection, ground truth, IoU")
     if len({len(x) for x in pairs}) > 1:
         raise ValueError(f"`pairs` must hold tensors of one length, got {[len(x) for x in pairs]}")
-    checks.same_device(scores=scores, detection=pairs[0], ground_truth=pairs[1], iou=pairs[2])
+    tensors.same_device(scores=scores, detection=pairs[0], ground_truth=pairs[1], iou=pairs[2])
 
 
 def _flags(name: str, value: Tensor | None, size: int, device: torch.device) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve import counts
-from torch_ap.evaluation.average_precision import inputs_and_thresholds, raise_broken, result_dtype, warn_of_logits
+from torch_ap.evaluation.average_precision import inputs_and_thresholds, result_dtype, warn_of_logits
 from torch_ap.inputs.classification import Batch, ClassificationInputs, bins_of, counted, curve_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -45,7 +45,7 @@ def binary_precision_recall_curve(
         p = \frac{tp}{tp + fp}, \qquad r = \frac{tp}{m}
 
     Args:
-        preds: (N, ...) floating or integer scores, any number but NaN.
+        preds: (N, ...) floating or integer scores, no NaN.
         target: (N, ...) integers or bool, 0 or 1.
         thresholds: None for every distinct score; an int (that many from 0 to 1), list or 1-D tensor for those
             thresholds, in any order.
@@ -185,8 +185,7 @@ def curve_of_inputs(
     average: CurveAverage,
 ) -> PrecisionRecallCurve:
     """The curve of a checked batch, or the curves."""
-    batch = inputs.validate(preds, target, weights)
-    raise_broken(batch.broken, inputs.top)
+    batch = inputs.validate_now(preds, target, weights)
     warn_of_logits(inputs, batch)
     dtype, one = result_dtype(preds.dtype), inputs.width is None or average == "micro"
     if levels is not None:

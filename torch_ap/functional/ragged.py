@@ -5,7 +5,7 @@ from torch import Tensor
 
 from torch_ap.functional.matching import Triples, pair_iou_of
 from torch_ap.ranking import segments
-from torch_ap.rules import detection_inputs
+from torch_ap.rules import images
 from torch_ap.runtime import untraced
 
 __all__ = ["ragged_box_iou"]
@@ -47,8 +47,8 @@ def ragged_box_iou(
         (tensor([0, 1, 2]), tensor([0, 1, 1]), tensor([1.0000, 1.0000, 0.3333], dtype=torch.float64))
     """
     pair_iou = pair_iou_of(preds, target, box_format, iscrowd, inclusive_pixels)
-    detection_inputs.counts("preds", preds_counts, len(preds))
-    detection_inputs.counts("target", target_counts, len(target))
+    images.counts("preds", preds_counts, len(preds))
+    images.counts("target", target_counts, len(target))
     columns = segments.repeat(target_counts, preds_counts)
     offsets = segments.from_counts(columns)
     d = segments.ids(offsets)

@@ -35,7 +35,7 @@ def retrieval_average_precision(
     adds 0. The ranking is by descending score.
 
     Args:
-        preds: floating or integer scores, any number but NaN, ranked as they are. (D,) for one query, (Q, D) for a
+        preds: floating or integer scores, no NaN, ranked as they are. (D,) for one query, (Q, D) for a
             query a row, or any shape with ``indexes``.
         target: of the shape of ``preds``; integers, bool or floats. Relevant is what is at least ``relevance_level``.
         top_k: k of at least 1: AP@k, which sums over the relevant items in the top k.
@@ -56,7 +56,7 @@ def retrieval_average_precision(
             A dict may name queries without items. At least the relevant items in ``target``, which is the default.
         ignore_index: target value of items that do not count.
         relevance_level: the lowest target that is relevant, any finite number. None, the default, is 1, and a target
-            that is no grade (negative, or a fraction) is then an error rather than not relevant.
+            that is not a grade (negative, or a fraction) is then an error instead of not relevant.
         empty_target_action: what a query without relevant items counts as: "neg" 0, "pos" 1, "nan" and "skip" NaN,
             "error" raises. A row without items is NaN.
         missing_queries: what a query counts as that has judgements and no items: "neg" 0 (but where its m is 0 as

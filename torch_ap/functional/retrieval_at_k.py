@@ -8,7 +8,7 @@ from torch_ap.evaluation.per_query import each_query
 from torch_ap.rules.options import Action, MissingQueries, NumRelevant, Ties
 from torch_ap.runtime import cached
 
-_at_rank, _r_precision = cached.kept(AtRank), cached.kept(RPrecision)
+_at_rank, _r_precision = cached.settings_cache(AtRank), cached.settings_cache(RPrecision)
 
 
 def retrieval_precision(

@@ -17,7 +17,7 @@ from torch_ap.geometry import run_lengths
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.geometry.run_lengths import DecodedMasks, Size
 from torch_ap.ranking import segments
-from torch_ap.rules import detection_inputs
+from torch_ap.rules.images import missing
 from torch_ap.runtime import memory
 
 _EDGES_A_CHUNK = 1 << 20
@@ -84,7 +84,7 @@ def _decoded(sides: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list
     """The masks of each image on each side: dense ones as they are, run-length codes decoded all at once."""
     given: dict[str, list[Any]] = {}
     for name, images in sides.items():
-        detection_inputs.missing(name, images, "masks")
+        missing(name, images, "masks")
         given[name] = [image["masks"] for image in images]
     coded = [
         (name, place)
@@ -189,8 +189,8 @@ def coco_pairs(
                 (side[0][rows] // height[g], (side[1][rows] - 1) // height[g])
                 for side, rows in zip(ends, (d, g), strict=True)
             ]
-            meets = (column[0][0] <= column[1][1]) & (column[1][0] <= column[0][1])
-            kept = (meets & (areas[0][d] > 0) & (areas[1][g] > 0)).nonzero().squeeze(1)
+            overlaps = (column[0][0] <= column[1][1]) & (column[1][0] <= column[0][1])
+            kept = (overlaps & (areas[0][d] > 0) & (areas[1][g] > 0)).nonzero().squeeze(1)
             d, g = d[kept], g[kept]
         inter = _intersections(d, g, detections, start[0], below)
         one = areas[0][d]
@@ -232,9 +232,9 @@ def _intersections(d: Tensor, g: Tensor, masks: tuple[Tensor, Tensor], start: Te
     """(P,) int64 pixels common to each pair: for each end of a run of one, the pixels of the other below it."""
     edges, lengths = masks
     out = torch.zeros_like(d)
-    through = lengths[d].cumsum(0)
-    total = int(through[-1]) if len(through) else 0
-    cuts = torch.searchsorted(through, torch.arange(0, total, _EDGES_A_CHUNK, device=d.device), right=True).tolist()
+    cumulative = lengths[d].cumsum(0)
+    total = int(cumulative[-1]) if len(cumulative) else 0
+    cuts = torch.searchsorted(cumulative, torch.arange(0, total, _EDGES_A_CHUNK, device=d.device), right=True).tolist()
     cuts = sorted({*cuts, 0, len(d)})
     for first, last in itertools.pairwise(cuts):
         offsets = segments.from_counts(lengths[d[first:last]])

@@ -74,11 +74,11 @@ def decode_images(images: Sequence[Sequence[Any]], name: Callable[[int, int], st
                 f"{named(row)} must have the size of the first mask of its image, {list(expected)}, got {list(size)}"
             )
     edges, lengths = _edges([code["counts"] for code in codes], [height * width for height, width in sizes], named)
-    through = np.concatenate([[0], np.cumsum(lengths)])[starts]
+    cumulative = np.concatenate([[0], np.cumsum(lengths)])[starts]
     return [
         DecodedMasks(
             codes[begin:end],
-            torch.from_numpy(edges[through[image] : through[image + 1]]),
+            torch.from_numpy(edges[cumulative[image] : cumulative[image + 1]]),
             torch.from_numpy(lengths[begin:end]),
             sizes[begin] if end > begin else None,
         )
@@ -163,16 +163,16 @@ def _from_text(counts: list[str | bytes]) -> tuple[Array, Array] | None:
     """
     texts = [_bytes(one) for one in counts]
     digits = np.frombuffer(b"".join(texts), np.uint8) - np.uint8(48)
-    through = np.cumsum([0, *map(len, texts)])
+    cumulative = np.cumsum([0, *map(len, texts)])
     last = digits < 32
-    if (digits > 63).any() or not last[through[1:][np.diff(through) > 0] - 1].all():
+    if (digits > 63).any() or not last[cumulative[1:][np.diff(cumulative) > 0] - 1].all():
         return None
     ends = np.flatnonzero(last)
     first = np.concatenate([[0], ends[:-1] + 1])[: len(ends)]
     numbers = _numbers(digits, first, ends)
     if numbers is None:
         return None
-    starts = np.searchsorted(ends, through)
+    starts = np.searchsorted(ends, cumulative)
     return _undo_differences(numbers, starts), starts
 
 
@@ -221,13 +221,13 @@ def _summed(runs: Array, starts: Array, pixels: Array) -> tuple[bool, Array, Arr
     Before them comes whether all runs are at least 0 and those of each code add up to its pixels; if not, or if int64
     is too small to tell, the edges mean nothing.
     """
-    through, expected = np.zeros(len(runs) + 1, np.int64), np.zeros(len(starts), np.int64)
-    np.cumsum(runs, out=through[1:])
+    cumulative, expected = np.zeros(len(runs) + 1, np.int64), np.zeros(len(starts), np.int64)
+    np.cumsum(runs, out=cumulative[1:])
     np.cumsum(pixels, out=expected[1:])
     fits = not len(runs) or (int(runs.min()) >= 0 and int(runs.max()) * len(runs) < 1 << 63)
-    fits = fits and bool((through[starts] == expected).all())
+    fits = fits and bool((cumulative[starts] == expected).all())
     lengths = np.diff(starts)
-    edges = through[1:]
+    edges = cumulative[1:]
     edges -= np.repeat(expected[:-1], lengths)
     outside = lengths & 1  # the last run
     if outside.any():

@@ -7,13 +7,12 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.counts import hits_at
-from torch_ap.evaluation.average_precision import raise_broken
+from torch_ap.evaluation.average_precision import curve_of_one
 from torch_ap.inference import rules
 from torch_ap.inference.interval import Ends, Interval, wilson
 from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.student import normal_quantile
-from torch_ap.inputs.classification import ClassificationInputs
-from torch_ap.ranking import builders, segments
+from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
 _METHOD = "delta-wilson"
@@ -212,10 +211,8 @@ def _checked(preds: Tensor, target: Tensor, k: int, confidence_level: float, des
     """One ranking cut at rank k, and why its recall has no interval."""
     rules.confidence_level(confidence_level)
     checks.one_of("design", design, DESIGNS)
-    validated = ClassificationInputs().validate(preds, target)
-    raise_broken(validated.broken, 1)
-    rules.rank("k", k, len(validated.scores))
-    curve = builders.from_scores(validated.scores, validated.target)
+    curve = curve_of_one(preds, target)
+    rules.rank("k", k, int(curve.n))
     n, m, (low, high) = int(curve.n), segments.as_float64(curve.m)[0], window(int(curve.n), k)
     hits, below, above = hits_at(curve, m.new_tensor([k, low, high]))
     reason = f"no {'misses' if m else 'hits'}: the ends are NaN" if m in (0, n) else ""

@@ -75,12 +75,11 @@ class _Average:
     @staticmethod
     def of(settings: APSettings, curve: HitCurve) -> "_Average":
         """Rankings without hits have no weight; those that count as a constant still dilute the others."""
-        empty_target_action = settings.empty_target_action or ("skip" if settings.inputs.classes else "neg")
         values = settings.convention(curve)
         m = segments.as_float64(curve.m)
         if settings.average == "weighted":
             return _Average(m / m.sum(), values)
-        among = (curve.n > 0) if empty_target_action in ("neg", "pos", "nan") else curve.m > 0
+        among = (curve.n > 0) if settings.action_on_empty in ("neg", "pos", "nan") else curve.m > 0
         return _Average((m > 0) / segments.as_float64(among).sum(), values)
 
 
@@ -159,17 +158,14 @@ def _replicates(settings: APSettings, validated: Batch, curve: HitCurve, design:
 
 def _average(settings: APSettings, curves: list[HitCurve]) -> Tensor:
     """(b,) the average over rankings, of curves that hold b resamples each."""
-    empty_target_action = settings.empty_target_action or ("skip" if settings.inputs.classes else "neg")
+    action = settings.action_on_empty
     values = torch.stack(
-        [
-            averaging.fill_undefined(settings.convention(curve), curve, empty_target_action, what="resample")
-            for curve in curves
-        ]
+        [averaging.fill_undefined(settings.convention(curve), curve, action, what="resample") for curve in curves]
     )
     if settings.average == "weighted":
         m = segments.as_float64(torch.stack([curve.m for curve in curves]))
         return (values.nan_to_num() * m).sum(0) / m.sum(0)
-    return values.nanmean(0) if empty_target_action != "nan" else values.mean(0)
+    return values.nanmean(0) if action != "nan" else values.mean(0)
 
 
 def _skew(shares: Tensor) -> Tensor:

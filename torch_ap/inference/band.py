@@ -4,14 +4,12 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve import interpolation
-from torch_ap.evaluation.average_precision import raise_broken
+from torch_ap.evaluation.average_precision import curve_of_one
 from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inputs.classification import ClassificationInputs
-from torch_ap.ranking import builders
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 
 
 def precision_band(
@@ -66,13 +64,11 @@ def precision_band(
     rules.confidence_level(confidence_level)
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
-        checks.recall_levels("recall_levels", recall_levels)
+        tensors.recall_levels("recall_levels", recall_levels)
     how = Resampling(n_resamples, generator, batch, progress)
-    validated = ClassificationInputs().validate(preds, target)
-    raise_broken(validated.broken, 1)
-    device = validated.scores.device
+    curve = curve_of_one(preds, target)
+    device = curve.m.device
     levels = interpolation.levels_of("101-point", device) if recall_levels is None else recall_levels.to(device)
-    curve = builders.from_scores(validated.scores, validated.target)
     estimate = interpolation.at_levels(curve, levels)[0]
     if int(curve.m) < 2 or int(curve.m) == int(curve.n):
         nan = torch.full_like(estimate, torch.nan)

@@ -28,7 +28,7 @@ def mean_ends(values: NDArray[np.float64], confidence_level: float) -> tuple[flo
     """Both ends, with the mean between them.
 
     Args:
-        values: (Q,) in [0, 1], one at least.
+        values: (Q,) in [0, 1], at least one.
         confidence_level: nominal coverage.
     """
     from scipy.optimize import brentq

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.curve.average_precision import average_precision
+from torch_ap.curve.average_precision import average_precision, average_precision_of_ranks
 from torch_ap.curve.convention import Convention, convention_of
-from torch_ap.evaluation.average_precision import raise_broken
+from torch_ap.evaluation.average_precision import curve_of_one
 from torch_ap.inference import enumeration
 from torch_ap.inference.chance_of_rankings import chance_of_curve, tie_groups
 from torch_ap.inference.exact_distribution import CLOSE
@@ -18,14 +18,12 @@ from torch_ap.inference.intervals import read
 from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.result import Result, number
+from torch_ap.inference.rounding import SAME
 from torch_ap.inference.tied_moments import tied_moments
-from torch_ap.inputs.classification import ClassificationInputs
-from torch_ap.ranking import builders, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.options import Action, Average, Denominator, Interpolation, Ties
 
-_SAME = 1e-12
 _METHODS = ("auto", "exact", "permutation", "lognormal")
 
 
@@ -149,9 +147,7 @@ def chance_test(
     """
     checks.one_of("method", method, _METHODS)
     how = Resampling(n_resamples, generator, batch, progress)
-    validated = ClassificationInputs().validate(preds, target)
-    raise_broken(validated.broken, 1)
-    curve = builders.from_scores(validated.scores, validated.target, keep_all_groups=True)
+    curve = curve_of_one(preds, target, keep_all_groups=True)
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
     if not m or m == n:
         return _void(ap, "no hits" if not m else "no misses: AP is 1 in any order").to(preds.device)
@@ -162,7 +158,7 @@ def chance_test(
     expected, deviation = tied_moments(curve.items, m) if tied else moments
     if chosen == "permutation":
         found = _permuted(curve, how)
-        beaten = int((found >= ap - _SAME).sum())
+        beaten = int((found >= ap - SAME).sum())
         p = (beaten + 1) / (len(found) + 1)
         reason = "" if beaten else f"p_value is the least that {len(found)} permutations can give"
     else:
@@ -220,15 +216,12 @@ def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
             return (torch.rand(count, n, generator=generator, device=ends.device),)
 
         return torch.cat([_on_device(ends, m, *keys) for keys in resampling.drawn_on_device(3 * n, draw)])
-    end_of, found = ends.numpy(), np.arange(1, m + 1)
+    end_of = ends.numpy()
 
     def one(rng: np.random.Generator) -> float:
         places = rng.choice(n, m, replace=False, shuffle=False)
         places.sort()
-        if not tied:
-            return float((found / (places + 1)).sum()) / m
-        t = end_of[places]
-        return float((np.searchsorted(t, t, "right") / t).sum()) / m
+        return float(average_precision_of_ranks(end_of[places] if tied else places + 1, tied=tied))
 
     seed = resampling.seed()
     drawn = [x for span in resampling.batches(n) for x in rows(one, generators(seed, span), m)]
@@ -237,4 +230,5 @@ def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
 
 def _on_device(ends: Tensor, m: int, keys: Tensor) -> Tensor:
     t = ends[keys.topk(m, dim=1, sorted=False).indices.sort(dim=1).values]
-    return (torch.searchsorted(t, t, right=True) / segments.as_float64(t)).sum(1) / m
+    drawn: Tensor = average_precision_of_ranks(t, tied=True)
+    return drawn

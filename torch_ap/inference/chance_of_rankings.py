@@ -21,11 +21,9 @@ from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference.random_ranking import expected_average_precision
 from torch_ap.inputs import classification
 from torch_ap.inputs.classification import Batch, counted
-from torch_ap.ranking import order, segments, tied
+from torch_ap.ranking import builders, order, segments, tied
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.tied import Ties
-
-_ITEMS_A_BLOCK = 1 << 24
 
 
 def chance_of_curve(
@@ -74,7 +72,7 @@ def tie_groups(settings: APSettings, validated: Batch) -> Iterator[HitCurve | Ti
     if scores.ndim == 1 or settings.average == "micro":
         yield tied.ties_of(scores.flatten())
         return
-    width = max(1, _ITEMS_A_BLOCK // max(len(scores), 1))
+    width = max(1, builders.ITEMS_A_BLOCK // max(len(scores), 1))
     for span in order.blocks(slice(0, scores.shape[1]), width):
         if kept.ndim == 1 or bool(kept[:, span].all()):
             yield tied.ties_of(scores[:, span])

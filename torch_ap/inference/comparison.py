@@ -9,7 +9,6 @@ from torch import Tensor
 
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.curve.convention import Convention
-from torch_ap.evaluation.average_precision import raise_broken
 from torch_ap.inference import bootstrap, item_bootstrap, rules
 from torch_ap.inference.difference import Comparison, described
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
@@ -17,6 +16,7 @@ from torch_ap.inference.paired_items import PairedItems, p_of_logits
 from torch_ap.inference.rank_swap import swapped_differences
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import number
+from torch_ap.inference.rounding import SAME
 from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import builders, order
 from torch_ap.ranking.hit_curve import HitCurve
@@ -24,7 +24,6 @@ from torch_ap.rules import checks
 
 METHODS = ("logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation")
 Method = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
-_SAME = 1e-12
 
 
 def compare_rankings(
@@ -120,9 +119,7 @@ def compare_rankings(
     scores = []
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
         rules.ranks(name, preds, target)
-        validated = ClassificationInputs().validate(preds, target)
-        raise_broken(validated.broken, 1)
-        scores.append(validated.scores)
+        scores.append(ClassificationInputs().validate_now(preds, target).scores)
     return compare_checked(
         scores[0],
         scores[1],
@@ -176,7 +173,7 @@ def compare_checked(
     if method != "permutation":
         return found
     drawn = swapped_differences(a, b, relevant, resampling).abs()
-    p = (int((drawn[1:] >= drawn[0] - _SAME).sum()) + 1) / len(drawn)
+    p = (int((drawn[1:] >= drawn[0] - SAME).sum()) + 1) / len(drawn)
     return replace(found, p_value=number(p), reason=found.reason.replace("neither interval nor p-value", "no interval"))
 
 

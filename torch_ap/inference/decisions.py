@@ -17,12 +17,12 @@ from torch_ap.curve.counts import Counts
 from torch_ap.functional.cuts import counts_at_threshold
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import Result, number
+from torch_ap.inference.rounding import SAME
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
 MEASURES = ("precision", "recall", "f_beta", "accuracy")
 _MOST = 3_000_000
-_SAME = 1e-12
 _NUMBERS_A_SWAP = 16
 
 
@@ -183,7 +183,7 @@ class _Swaps:
         of_a = _measure(self._counts(hits, misses), self.measure, self.beta)
         of_b = _measure(self._counts(self.apart[0] - hits, self.apart[1] - misses), self.measure, self.beta)
         gap: Array = (of_a - of_b).abs().numpy()
-        return ~(gap < observed - _SAME)
+        return ~(gap < observed - SAME)
 
     def _counts(self, hits: Array, misses: Array) -> Counts:
         tp, fp = (torch.from_numpy(np.asarray(x + self.both[kind], float)) for kind, x in enumerate((hits, misses)))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention, convention_of
-from torch_ap.evaluation.average_precision import APSettings, raise_broken
+from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference import rules
 from torch_ap.inference.average_interval import average_interval
 from torch_ap.inference.interval import Interval
@@ -141,7 +141,7 @@ def read(
     inputs = ClassificationInputs(width=preds.shape[1] if wide else None, classes=classes)
     settings = APSettings(inputs, convention, average=average, empty_target_action=empty_target_action)
     validated = settings.validate(preds, target)
-    raise_broken(validated.broken, inputs.top)
+    inputs.raise_broken(validated.broken)
     return settings, settings.curve(validated), validated
 
 

@@ -16,14 +16,8 @@ from torch_ap.inference import rules
 from torch_ap.inference.result import Result, number
 from torch_ap.rules import checks
 
-__all__ = [
-    "BetaPosterior",
-    "FBetaPosterior",
-    "f_beta_posterior",
-    "precision_posterior",
-    "probability_better",
-    "recall_posterior",
-]
+__all__ = ["BetaPosterior", "FBetaPosterior"]
+__all__ += ["f_beta_posterior", "precision_posterior", "probability_better", "recall_posterior"]
 
 Prior: TypeAlias = Literal["jeffreys", "uniform"] | float
 _PRIORS = {"jeffreys": 0.5, "uniform": 1.0}
@@ -173,8 +167,7 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
         prior: "jeffreys" (1/2), "uniform" (1), or the parameter itself, above 0.
 
     Returns:
-        :class:`BetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give 0-d float64
-        tensors.
+        :class:`BetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give 0-d tensors.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -206,8 +199,7 @@ def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> Beta
         prior: "jeffreys" (1/2), "uniform" (1), or the parameter itself, above 0.
 
     Returns:
-        :class:`BetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give 0-d float64
-        tensors.
+        :class:`BetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give 0-d tensors.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -243,8 +235,7 @@ def f_beta_posterior(
         prior: as for :func:`precision_posterior`, of each of the three.
 
     Returns:
-        :class:`FBetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give 0-d float64
-        tensors.
+        :class:`FBetaPosterior`, whose ``mean``, ``variance``, ``cdf``, ``quantile`` and ``interval`` give 0-d tensors.
 
     Raises:
         ValueError: for an argument that breaks one of these rules.
@@ -295,9 +286,9 @@ def probability_better(wins: float, losses: float, *, prior: Prior = "jeffreys")
 def _count(name: str, value: Any) -> float:
     """A finite number of at least 0, also as a tensor of one or a number of NumPy's."""
     one = isinstance(value, np.generic) or (isinstance(value, Tensor) and value.numel() == 1)
-    number = value.item() if one else value
-    checks.not_negative(name, number)
-    return float(number)
+    count = value.item() if one else value
+    checks.not_negative(name, count)
+    return float(count)
 
 
 def _prior(prior: Prior) -> float:

@@ -52,7 +52,7 @@ def mean_interval(
     where all lie within .05 of .33); of 100 as wide (.098 and .099), of those .024 and .011.
 
     Args:
-        values: (Q,) finite values, one per query, one at least.
+        values: (Q,) finite values, one per query, at least one.
         confidence_level: nominal coverage, in (0, 1).
         method: as above.
         n_resamples: resamples of the bootstrap; at least 2.

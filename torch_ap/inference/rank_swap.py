@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.curve.average_precision import average_precision_of_ranks
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.ranking import order
 from torch_ap.ranking.order import Array
@@ -35,7 +36,7 @@ def swapped_differences(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resa
         if swap:
             chosen = rng.integers(0, 2, len(hit), dtype=np.uint8).astype(bool)
             a, b = np.where(chosen, b, a), np.where(chosen, a, b)
-        return average_precision_of_ranks(a, hit, rng) - average_precision_of_ranks(b, hit, rng)
+        return average_precision_untied(a, hit, rng) - average_precision_untied(b, hit, rng)
 
     drawn = [difference(first, swap=False)]
     for span in resampling.batches(8 * len(hit)):
@@ -51,11 +52,10 @@ def random_ranks(preds: Tensor, rng: np.random.Generator) -> Array:
     return out
 
 
-def average_precision_of_ranks(ranks: Array, hit: Array, rng: np.random.Generator) -> float:
+def average_precision_untied(ranks: Array, hit: Array, rng: np.random.Generator) -> float:
     """AP of ranks in which ties are broken at random."""
     key = (ranks << (_TIE_BITS + 1)) | (rng.integers(0, 1 << _TIE_BITS, len(ranks), dtype=np.uint32) << 1) | hit
-    t = np.flatnonzero(order.sort_in_place(key) & 1) + 1
-    return float((np.arange(1, len(t) + 1) / t).mean())
+    return float(average_precision_of_ranks(np.flatnonzero(order.sort_in_place(key) & 1) + 1))
 
 
 def _on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: Resampling) -> Tensor:
@@ -71,8 +71,8 @@ def _on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: R
     def average_precision(ranks: Tensor, tie: Tensor) -> Tensor:
         key = (ranks << (_TIE_BITS + 1)) | (tie << 1) | relevant
         hits = (torch.sort(key, dim=1).values & 1).bool()
-        t = hits.nonzero()[:, 1].reshape(len(ranks), m) + 1
-        return (torch.arange(1, m + 1, device=t.device) / t.to(torch.float64)).mean(1)
+        found: Tensor = average_precision_of_ranks(hits.nonzero()[:, 1].reshape(len(ranks), m) + 1)
+        return found
 
     def ranks_of(preds: Tensor) -> Tensor:
         shuffled = torch.randperm(n, generator=generator, device=preds.device)

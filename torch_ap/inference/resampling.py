@@ -93,7 +93,7 @@ def generators(seed: int, replicates: range) -> list[np.random.Generator]:
 
 
 def multinomial(rng: np.random.Generator, sizes: Array, draws: int) -> Array:
-    """How often each cell is met when so many items are drawn, all alike likely: (K,) int64.
+    """How often each cell is drawn in a number of draws, all equally likely: (K,) int64.
 
     Args:
         rng: source of the draws.

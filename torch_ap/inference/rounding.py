@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-_LEAST = 1e-12
+SAME = 1e-12  # APs of the same hits, added up in another order, differ by less
+SAME_OF_IMAGES = 1e-10  # mean APs over images: their envelopes are rounded as whole numbers up to 2 S
 _ULPS = 2
 
 
@@ -17,7 +18,7 @@ def rounding(*values: Tensor) -> float:
         values: finite tensors of at least one value.
     """
     shares = [_ULPS * torch.finfo(x.dtype).eps for x in values if x.is_floating_point()]
-    return max([_LEAST, *shares]) * max(float(x.detach().to("cpu", torch.float64).abs().max()) for x in values)
+    return max([SAME, *shares]) * max(float(x.detach().to("cpu", torch.float64).abs().max()) for x in values)
 
 
 def deviation(values: Tensor, noise: float) -> Tensor:

@@ -1,25 +1,17 @@
 """Rules about the arguments of statements of uncertainty, once."""
 
-import math
 from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 
 
 def confidence_level(value: Any) -> None:
     """A confidence level strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"`confidence_level` must be a number between 0 and 1, ends excluded, got {value!r}")
-
-
-def positive(name: str, value: Any) -> None:
-    """A finite number above 0."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
-        raise ValueError(f"`{name}` must be a finite number above 0, got {value!r}")
+    checks.open_fraction("confidence_level", value)
 
 
 def ranking_size(n: Any, m: Any) -> None:
@@ -40,12 +32,12 @@ def rank(name: str, value: Any, n: int) -> None:
 def paired(a: Any, b: Any, name_a: str, name_b: str) -> None:
     """Two 1-D tensors of real numbers, of one length, on one device."""
     for name, value in ((name_a, a), (name_b, b)):
-        checks.scores(name, value)
+        tensors.scores(name, value)
         if value.ndim != 1:
             raise ValueError(f"`{name}` must be 1-D, got shape {tuple(value.shape)}")
     if len(a) != len(b):
         raise ValueError(f"`{name_a}` and `{name_b}` must be paired, of one length, got lengths {len(a)} and {len(b)}")
-    checks.same_device(**{name_a: a, name_b: b})
+    tensors.same_device(**{name_a: a, name_b: b})
 
 
 def ranks(name: str, value: Tensor, target: Any) -> None:
@@ -61,7 +53,7 @@ def ranks(name: str, value: Tensor, target: Any) -> None:
 
 def query_values(name: str, value: Any, *, ndim: int = 1) -> None:
     """A tensor of finite per-query values, one query at least."""
-    checks.scores(name, value)
+    tensors.scores(name, value)
     if value.ndim != ndim:
         raise ValueError(f"`{name}` must have {ndim} dimension{'s' if ndim > 1 else ''}, got {tuple(value.shape)}")
     if not value.shape[-1]:
@@ -97,19 +89,13 @@ def no_weights(weights: Tensor | None, what: str) -> None:
 
 def probability(value: Any) -> None:
     """The ``p`` of a quantile: a number in [0, 1], not NaN."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
-        raise ValueError(f"`p` must be a number in [0, 1], got {value!r}")
+    checks.fraction("p", value)
 
 
 def whole(name: str, value: Any) -> None:
-    """An int of any sign, or NumPy's; bool is no int here."""
+    """An int of any sign, or NumPy's; a bool is not an int here."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ValueError(f"`{name}` must be an int, got {value!r}")
 
 
-def number(name: str, value: Any) -> float:
-    """A number but NaN, or a tensor of one, as a float; infinities are numbers."""
-    one = isinstance(value, Real) or (isinstance(value, Tensor) and value.numel() == 1)
-    if not one or isinstance(value, bool) or value != value:
-        raise ValueError(f"`{name}` must be a number but NaN, got {value!r}")
-    return float(value)
+number, positive = checks.number, checks.positive

@@ -8,11 +8,10 @@ from torch import Tensor
 
 from torch_ap.inference.comparison import Method, compare_rankings
 from torch_ap.inference.multiple_comparisons import PairwiseComparison, holm, square
-from torch_ap.inference.rank_swap import average_precision_of_ranks, random_ranks
+from torch_ap.inference.rank_swap import average_precision_untied, random_ranks
 from torch_ap.inference.resampling import Resampling, generators, rows
-from torch_ap.rules import checks
-
-_SAME = 1e-12
+from torch_ap.inference.rounding import SAME
+from torch_ap.rules import checks, tensors
 
 
 def compare_several_rankings(
@@ -76,7 +75,7 @@ def compare_several_rankings(
     """
     checks.one_of("method", method, ("holm", "tukey"))
     how = Resampling(n_resamples, generator, batch, progress)
-    checks.scores("preds", preds)
+    tensors.scores("preds", preds)
     if preds.ndim != 2 or len(preds) < 2:
         raise ValueError(f"`preds` must have shape (S, N), two systems at least, got {tuple(preds.shape)}")
     if isinstance(target, Tensor) and target.shape != preds.shape[1:]:
@@ -110,16 +109,16 @@ def _tukey(preds: Tensor, target: Tensor, first: Tensor, second: Tensor, resampl
     seed = resampling.seed()
     start = np.random.Generator(np.random.SFC64([seed]))
     table = np.stack([random_ranks(row.cpu(), start) for row in preds], 1)
-    values = torch.tensor([average_precision_of_ranks(column, hit, start) for column in table.T], dtype=torch.float64)
+    values = torch.tensor([average_precision_untied(column, hit, start) for column in table.T], dtype=torch.float64)
 
     def spread(rng: np.random.Generator) -> float:
         dealt = rng.permuted(table, axis=1)
-        drawn = [average_precision_of_ranks(np.ascontiguousarray(column), hit, rng) for column in dealt.T]
+        drawn = [average_precision_untied(np.ascontiguousarray(column), hit, rng) for column in dealt.T]
         return max(drawn) - min(drawn)
 
     batches = resampling.batches(4 * table.size)
     found = [x for span in batches for x in rows(spread, generators(seed, span), table.size)]
     ordered = torch.tensor(found, dtype=torch.float64).sort().values
-    apart = (values[first] - values[second]).abs() - _SAME
+    apart = (values[first] - values[second]).abs() - SAME
     reached = len(ordered) - torch.searchsorted(ordered, apart)
     return (reached + 1) / torch.tensor(len(ordered) + 1.0, dtype=torch.float64)

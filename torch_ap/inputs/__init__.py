@@ -1,1 +1,1 @@
-"""Input validation: what callers give, checked and laid out."""
+"""Input validation: what callers give, checked, in one layout."""

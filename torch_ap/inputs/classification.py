@@ -1,7 +1,7 @@
-"""The door: one batch of predictions, checked, and laid out as rankings.
+"""Input validation of classification: one batch of predictions, checked, as rankings.
 
-Binary, multiclass and multilabel input each become scores of shape (N,) or (N, C) with one ranking a column; past this
-module nothing asks for the task.
+Binary, multiclass and multilabel input each become scores of shape (N,) or (N, C) with one ranking per column;
+beyond this module nothing asks for the task.
 """
 
 from dataclasses import dataclass
@@ -14,23 +14,22 @@ from torch import Tensor
 
 from torch_ap.ranking import bins, builders, few_items, hit_curve, segments
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors, values
 from torch_ap.rules.messages import warn_caller
 
 NORMALIZATIONS = (None, "none", "sigmoid", "softmax")
 NAN_STRATEGIES = ("error", "ignore", "warn")
-NAN_SCORE = 0  # the place of that rule in `checks.VALUE_RULES`
 
 
 class Batch(NamedTuple):
     """Checked items in the layout of the state.
 
     Attributes:
-        scores: (N,) one ranking, or (N, C) one a column; the dtype that was given.
+        scores: (N,) one ranking, or (N, C) one per column; the dtype that was given.
         target: the narrowest integers that hold it. (N,) or (N, C) of 0 and 1, or (N,) class ids. The largest number of
             the dtype marks an ignored one.
         weights: None, (N,), or the shape of ``scores``.
-        broken: None, or (R,) bool on an accelerator: the rules of ``checks.VALUE_RULES`` that the batch breaks.
+        broken: None, or (R,) bool on an accelerator: the rules of ``values.VALUE_RULES`` that the batch breaks.
     """
 
     scores: Tensor
@@ -39,16 +38,16 @@ class Batch(NamedTuple):
     broken: Tensor | None = None
 
 
-_FEW_IGNORED = 4  # one in so many items may be apart, and ranking them along costs less than picking the others
+_FEW_IGNORED = 4  # one in so many items may be ignored, and ranking them along costs less than picking the others
 
 
 @dataclass(frozen=True)
 class ClassificationInputs:
-    """How batches of one metric come in. The same door for every batch: nothing is decided by a batch's values.
+    """How batches of one metric come in. The same for every batch: nothing is decided by a batch's values.
 
     Attributes:
         width: None for one ranking of (N, ...) scores, else C, for (N, C, ...) scores.
-        classes: whether the target is one class id an item (multiclass) rather than a 0 or 1 for each score.
+        classes: whether the target is one class id per item (multiclass) instead of 0 or 1 per score.
         ignore_index: target value of items that do not count.
         normalization: "sigmoid" or "softmax", applied to every batch; None or "none" for nothing.
         unit_range: whether scores must then lie in [0, 1].
@@ -96,7 +95,7 @@ class ClassificationInputs:
         return next(t for t in (torch.uint8, torch.int16, torch.int32) if torch.iinfo(t).max > self.top)
 
     def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
-        """Check a batch and lay it out; the tensors given are never written to."""
+        """Check a batch and bring it into the layout of the state; the tensors given are never written to."""
         if weights is None and self.plain:
             small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.unit_range)
             if small is not None:
@@ -106,7 +105,7 @@ class ClassificationInputs:
         if self.normalizes:
             preds = preds if preds.is_floating_point() else preds.to(torch.get_default_dtype())
             preds = _sigmoid(preds) if self.normalization == "sigmoid" else torch.softmax(preds, 1)
-        ignored = ignored_of(target, self.ignore_index)
+        ignored = values.is_ignored(target, self.ignore_index)
         missing = self._missing(preds, ignored)
         if missing is not None:
             ignored = missing if ignored is None else ignored | missing
@@ -117,17 +116,28 @@ class ClassificationInputs:
         if ignored is not None:
             target = target.masked_fill(ignored, torch.iinfo(self.target_dtype).max)
         if broken is not None and missing is not None and self.nan_strategy == "warn":
-            broken[NAN_SCORE] = missing.any()
+            broken[values.NAN_SCORE] = missing.any()
         return Batch(preds, target, weights, broken)
 
+    def validate_now(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
+        """:meth:`validate`, and raise at once what it only notes on an accelerator."""
+        batch = self.validate(preds, target, weights)
+        self.raise_broken(self.without_nan(batch.broken))
+        return batch
+
+    def raise_broken(self, broken: Tensor | None) -> None:
+        """Raise for the first rule that a batch on an accelerator breaks; on CPU :meth:`validate` has raised it."""
+        if broken is not None and bool(broken.any()):
+            raise ValueError(values.VALUE_RULES[broken.tolist().index(True)].format(top=self.top))
+
     def no_items(self, device: torch.device | None = None) -> Batch:
-        """The layout of a batch of nothing."""
+        """The layout of an empty batch."""
         scores = torch.empty((0,) if self.width is None else (0, self.width), device=device)
         target = torch.empty((0,) if self.classes else scores.shape, dtype=self.target_dtype, device=device)
         return Batch(scores, target)
 
     def look_at(self, batch: Batch) -> Tensor | None:
-        """The rules about values, for a batch that was laid out elsewhere; returns and raises what they do."""
+        """The rules about values, for a batch that comes in that layout; returns and raises what they do."""
         ignored = ~counted(batch.target) if self.ignoring else None
         return self._check_values(*batch[:3], ignored) if self.check_values else None
 
@@ -153,28 +163,28 @@ class ClassificationInputs:
         """The rules that a batch on an accelerator breaks, where NaN scores are worth a warning, which is given now."""
         if broken is None or self.nan_strategy != "warn":
             return broken
-        if bool(broken[NAN_SCORE]):
+        if bool(broken[values.NAN_SCORE]):
             self.warn_of_nan()
-        return broken & (torch.arange(len(broken), device=broken.device) != NAN_SCORE)
+        return broken & (torch.arange(len(broken), device=broken.device) != values.NAN_SCORE)
 
     def warn_of_nan(self) -> None:
         """Warn of NaN scores that were left out on an accelerator, where nobody has counted them."""
         warn_caller(f"`preds` held NaN; {self._left_out}", UserWarning)
 
     def _check_form(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> None:
-        checks.scores("preds", preds)
-        checks.integer_target(target)
+        tensors.scores("preds", preds)
+        tensors.integer_target(target)
         if self.width is not None:
-            checks.columns(preds, self.width, "num_classes" if self.classes else "num_labels")
+            tensors.columns(preds, self.width, "num_classes" if self.classes else "num_labels")
         if self.classes:
-            checks.class_target(preds, target)
+            tensors.class_target(preds, target)
         else:
-            checks.same_shape(preds, target)
+            tensors.same_shape(preds, target)
         if weights is not None:
             an_item = preds.shape[:1] + preds.shape[2:] if self.width is not None else preds.shape
-            checks.weights_form(weights, [an_item] if self.classes else list(dict.fromkeys([an_item, target.shape])))
+            tensors.weights_form(weights, [an_item] if self.classes else list(dict.fromkeys([an_item, target.shape])))
         if preds.device != target.device or weights is not None:
-            checks.same_device(preds=preds, target=target, weights=weights)
+            tensors.same_device(preds=preds, target=target, weights=weights)
 
     def _rows(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """(N, ...) to (N,), (N, C, ...) to (N, C)."""
@@ -196,24 +206,9 @@ class ClassificationInputs:
         if ignored is not None:
             preds = preds.masked_fill(ignored[:, None] if self.classes else ignored, 0)
             target = target.masked_fill(ignored, 0)
-        return checks.values(preds, target, weights, top=self.top, unit_range=self.unit_range and not self.normalizes)
-
-
-def ignored_of(target: Tensor, ignore_index: int | None) -> Tensor | None:
-    """Which targets are ``ignore_index``; None where their dtype cannot hold it, and comparing would wrap it."""
-    if ignore_index is None:
-        return None
-    dtype = torch.uint8 if target.dtype == torch.bool else target.dtype
-    info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
-    if not info.min <= ignore_index <= info.max:
-        return None
-    if (
-        dtype.is_floating_point
-        and abs(ignore_index) > 256
-        and torch.tensor(float(ignore_index), dtype=dtype).item() != ignore_index
-    ):
-        return None
-    return target == ignore_index
+        return values.of_classes(
+            preds, target, weights, top=self.top, unit_range=self.unit_range and not self.normalizes
+        )
 
 
 def counted(target: Tensor) -> Tensor:
@@ -222,10 +217,10 @@ def counted(target: Tensor) -> Tensor:
 
 
 def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> HitCurve:
-    """The hit curve of each ranking of a batch: one, or one a column.
+    """The hit curve of each ranking of a batch: one, or one per column.
 
     Args:
-        batch: as a door made it.
+        batch: as :meth:`ClassificationInputs.validate` made it.
         ignoring: whether items may be marked as ignored.
         keep_all_groups: keep tie groups without a hit as entries too.
     """

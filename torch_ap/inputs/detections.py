@@ -1,7 +1,7 @@
-"""The door of detection: images of detections and ground truths, checked, as flat columns.
+"""Input validation of detection: images of detections and ground truths, checked, as flat columns.
 
-Two forms come in: torchmetrics' lists of dicts, one an image; and the packed form, one dict whose tensors hold the rows
-of all images end to end, with ``counts``, rows an image. One form goes out: columns by the name of their state. A
+Two forms come in: torchmetrics' lists of dicts, one per image; and the packed form, one dict whose tensors hold the
+rows of all images end to end, with ``counts``, rows per image. One form goes out: columns by the name of their state. A
 column is flat and concatenable: images that come later are rows that come later.
 """
 
@@ -14,7 +14,8 @@ from torch import Tensor
 
 from torch_ap.geometry import masks
 from torch_ap.ranking import segments
-from torch_ap.rules import detection_inputs as checks
+from torch_ap.rules import images as rules
+from torch_ap.rules import values as value_rules
 from torch_ap.runtime import memory
 
 Columns: TypeAlias = dict[str, Tensor]
@@ -30,7 +31,7 @@ class DetectionInputs:
 
     Attributes:
         geometry: which of "bbox", "segm" and "precomputed" the images carry.
-        width: numbers a box.
+        width: numbers per box.
         box_format: of ``boxes``; None where their numbers may mean anything.
         of_truths: further columns of ground truths: "iscrowd", "area", "difficult"; zeros where not given.
         of_detections: further columns of detections: "area".
@@ -58,7 +59,7 @@ class DetectionInputs:
         return (*names, "pair_ious") if "precomputed" in self.geometry else tuple(names)
 
     def validate(self, preds: Images, target: Images) -> tuple[Columns, Tensor | None]:
-        """Check images and lay them out; the tensors given are neither kept nor written to.
+        """Check images and make columns of them; the tensors given are neither kept nor written to.
 
         Returns:
             The columns; and None, or on an accelerator (R,) bool, the rules of ``VALUE_RULES`` that they break.
@@ -67,7 +68,7 @@ class DetectionInputs:
         if packed:
             preds, target = ([_packed(name, x)] for name, x in (("preds", preds), ("target", target)))
         else:
-            checks.lists(preds, target)
+            rules.lists(preds, target)
         sides = [_Side(name, images, packed) for name, images in (("preds", preds), ("target", target))]  # type: ignore[arg-type]
         columns: Columns = {}
         for side, further in zip(sides, (("scores", *self.of_detections), self.of_truths), strict=True):
@@ -87,7 +88,7 @@ class DetectionInputs:
         return columns, self._broken(columns) if self.check_values else None
 
     def look_at(self, columns: Columns) -> Tensor | None:
-        """Check columns that were laid out elsewhere, as :meth:`validate` does those that it lays out.
+        """Check columns that come as such, as :meth:`validate` does those that it makes.
 
         Returns:
             As its second.
@@ -106,7 +107,7 @@ class DetectionInputs:
                 raise ValueError(f"`{name}` must have {wanted} entries, as the labels or images, got {len(column)}")
         for side, prefix in _SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
-            checks.counts(side, counts.cpu(), rows[prefix])
+            rules.counts(side, counts.cpu(), rows[prefix])
             if "segm" in self.geometry:
                 masks.check_edges(columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"], prefix)
         pairs = int((images * columns["ground_truths_per_image"]).sum())
@@ -125,7 +126,7 @@ class DetectionInputs:
                 columns[f"{side.prefix}_{key}"] = side.column(key, None)
             else:
                 if key == "area" and self.areas_required:
-                    checks.missing(side.name, side.images, key)
+                    rules.missing(side.name, side.images, key)
                 columns[f"{side.prefix}_{key}"] = side.optional(
                     key, len(labels), labels.device, check_values=self.check_values
                 )
@@ -138,18 +139,18 @@ class DetectionInputs:
         flags = []
         for name, prefix in _SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
-            flags.append(checks.counts_flag(counts, len(columns[f"{prefix}_labels"])))
+            flags.append(value_rules.of_counts(counts, len(columns[f"{prefix}_labels"])))
             image = None
             if counts.device.type == "cpu":
                 image = image_of(counts)
             for key in ("boxes", "scores", *self.of_truths, *self.of_detections):
                 values = columns.get(f"{prefix}_{key}")
                 if values is not None and len(values):
-                    flags.append(checks.broken_values(name, key, values, image))
+                    flags.append(value_rules.of_column(name, key, values, image))
             if name == "target" and self.box_format is not None and "bbox" in self.geometry:
-                flags.append(checks.negative_sizes(columns[f"{prefix}_boxes"], self.box_format, image))
+                flags.append(value_rules.of_sizes(columns[f"{prefix}_boxes"], self.box_format, image))
         if "pair_ious" in columns:
-            flags.append(checks.broken_values("preds", "ious", columns["pair_ious"], None))
+            flags.append(value_rules.of_column("preds", "ious", columns["pair_ious"], None))
         found = [flag for flag in flags if flag is not None]
         return torch.stack(found).any(0) if found else None
 
@@ -159,18 +160,18 @@ class _Side:
 
     def __init__(self, name: str, images: Sequence[Mapping[str, Any]], packed: bool) -> None:
         self.name, self.prefix, self.images, self.packed = name, _SIDES[name], images, packed
-        checks.missing(name, images, "labels")
+        rules.missing(name, images, "labels")
         values = [image["labels"] for image in images]
-        if not checks.form_fits("labels", values, None, None):
-            checks.column(name, "labels", values, None, None)
+        if not rules.form_fits("labels", values, None, None):
+            rules.column(name, "labels", values, None, None)
         self.lengths = [value.shape[0] for value in values]
         if packed:
-            checks.missing(name, images, "counts")
-            checks.counts(name, images[0]["counts"], self.lengths[0])
+            rules.missing(name, images, "counts")
+            rules.counts(name, images[0]["counts"], self.lengths[0])
         self.counts = self._counts()
 
     def _counts(self) -> Tensor:
-        """(B,) int64 rows an image, beside the labels."""
+        """(B,) int64 rows per image, beside the labels."""
         if self.packed:
             counts: Tensor = self.images[0]["counts"]
             return memory.sent(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
@@ -182,10 +183,10 @@ class _Side:
         try:
             values = [image[key] for image in self.images]
         except KeyError:
-            checks.missing(self.name, self.images, key)
+            rules.missing(self.name, self.images, key)
             raise
-        if not checks.form_fits(key, values, self.lengths, width):
-            checks.column(self.name, key, values, self.lengths, width)
+        if not rules.form_fits(key, values, self.lengths, width):
+            rules.column(self.name, key, values, self.lengths, width)
         shape = (0,) if width is None else (0, width)
         filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
         if not filled:
@@ -208,8 +209,8 @@ class _Side:
             image[key] if key in image else torch.zeros(length, dtype=dtype, device=device)
             for image, length in zip(self.images, self.lengths, strict=True)
         ]
-        if not checks.form_fits(key, values, self.lengths, None):
-            checks.column(self.name, key, values, self.lengths, None)
+        if not rules.form_fits(key, values, self.lengths, None):
+            rules.column(self.name, key, values, self.lengths, None)
         filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
         if dtype == torch.float64:
             filled = [value.to(dtype) for value in filled]
@@ -217,7 +218,7 @@ class _Side:
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
             if check_values and joined.device.type == "cpu":
-                checks.broken_values(self.name, key, joined, image_of(self.counts))
+                value_rules.of_column(self.name, key, joined, image_of(self.counts))
             joined = torch.where((joined == 0) | (joined == 1), joined, 255)
         return joined.to(dtype)
 
@@ -234,14 +235,14 @@ def _packed(name: str, value: Any) -> Mapping[str, Any]:
 def _pair_ious(detections: _Side, truths: _Side) -> Tensor:
     """(P,) float64 IoU of every detection with every ground truth of its image, row by row, image after image."""
     key = "ious"
-    checks.missing("preds", detections.images, key)
+    rules.missing("preds", detections.images, key)
     values = [image[key] for image in detections.images]
     if detections.packed:
         total = None
         if detections.counts.device.type == "cpu":
             total = [int((detections.counts * truths.counts).sum())]
-        if not checks.form_fits(key, values, total, None):
-            checks.column("preds", key, values, total, None)
+        if not rules.form_fits(key, values, total, None):
+            rules.column("preds", key, values, total, None)
         given: Tensor = values[0]
         return given.detach().to(torch.float64, copy=True)
     for place, (value, rows, columns) in enumerate(zip(values, detections.lengths, truths.lengths, strict=True)):
@@ -255,7 +256,7 @@ def _pair_ious(detections: _Side, truths: _Side) -> Tensor:
 
 
 def image_of(counts: Tensor) -> Tensor:
-    """(rows,) int64 image of each row, from the rows an image."""
+    """(rows,) int64 image of each row, from the rows per image."""
     return segments.repeat(torch.arange(len(counts), device=counts.device), counts)
 
 

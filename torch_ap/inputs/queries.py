@@ -1,22 +1,20 @@
-"""The door for queries: batches checked and laid out.
+"""Input validation of queries: batches checked, in the layout of the state.
 
-Two layouts. *Flat*: an item a line, with the query it belongs to, whose items may come in any order and from any batch.
-*Rows*: one query a row, ended by the row; queries are numbered in the order they came.
+Two layouts. *Flat*: one item per line, with the query it belongs to; the items of a query may come in any order and in
+any batch. *Rows*: one query per row, ended by the row; queries are numbered in the order they came.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from torch_ap.inputs import judgements
-from torch_ap.inputs.classification import ignored_of
 from torch_ap.ranking import few_items
-from torch_ap.rules import checks, query_inputs
+from torch_ap.rules import checks, tensors, values
 from torch_ap.runtime import memory
 
 NOT_COUNTED = 2
@@ -32,8 +30,8 @@ class QueryBatch(NamedTuple):
         indexes: (N,) int64, the query of each item; None for rows.
         lengths: (Q,) int64, the length of each row; None for flat items.
         judged_queries: (J,) int64 queries whose number of relevant items is known; None for rows.
-        judged_counts: (J,) int64, those numbers; for rows one a row. None if not given.
-        broken: None, or on an accelerator the rules of ``checks.VALUE_RULES`` that the batch breaks.
+        judged_counts: (J,) int64, those numbers; for rows one per row. None if not given.
+        broken: None, or on an accelerator the rules of ``values.VALUE_RULES`` that the batch breaks.
     """
 
     scores: Tensor
@@ -53,8 +51,8 @@ class QueryInputs:
         ignore_index: target value of items that do not count.
         relevance_level: an item is relevant where its target is at least this. None for 1, and targets must then be
             whole numbers of at least 0.
-        copies: whether batches are laid out in memory of their own, for those who keep them.
-        single: whether a batch is one ranking, (D,) scores without indexes; it is laid out as a row.
+        copies: whether batches get memory of their own, for those who keep them.
+        single: whether a batch is one ranking, (D,) scores without indexes; it counts as a row.
     """
 
     ignore_index: int | None = None
@@ -64,7 +62,7 @@ class QueryInputs:
 
     def __post_init__(self) -> None:
         checks.integer("ignore_index", self.ignore_index)
-        query_inputs.level(self.relevance_level)
+        checks.finite("relevance_level", self.relevance_level)
 
     @cached_property
     def _plain(self) -> bool:
@@ -79,23 +77,23 @@ class QueryInputs:
         mask: Tensor | None = None,
         num_relevant: Tensor | Mapping[int, int] | int | None = None,
     ) -> QueryBatch:
-        """Check a batch and lay it out; the tensors given are never written to."""
+        """Check a batch and bring it into the layout of the state; the tensors given are never written to."""
         if mask is None is num_relevant and self._plain and isinstance(indexes, Tensor):
             small = few_items.valid_arrays(preds, target, graded=True)
             if small is not None and (indexes.dtype, indexes.shape) == (torch.int64, preds.shape) and indexes.is_cpu:
                 return QueryBatch(torch.from_numpy(small[0].copy()), torch.from_numpy(small[1]), indexes.clone())
-        checks.scores("preds", preds)
-        query_inputs.graded_target(target)
-        checks.same_shape(preds, target)
+        tensors.scores("preds", preds)
+        tensors.graded_target(target)
+        tensors.same_shape(preds, target)
         if indexes is not None:
-            query_inputs.indexes(indexes, preds)
+            tensors.indexes(indexes, preds)
         elif not self.single:
-            query_inputs.rows(preds)
+            tensors.query_rows(preds)
         if mask is not None:
-            query_inputs.mask(mask, preds)
+            tensors.mask(mask, preds)
         given = num_relevant if isinstance(num_relevant, Tensor) else None
-        checks.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given)
-        queries, counts = judgements.given(num_relevant, preds, indexes)
+        tensors.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given)
+        queries, counts = _judgements(num_relevant, preds, indexes)
         ignored = self._ignored(target, mask)
         broken = _check_values(preds, target, ignored, counts, grades=self.relevance_level is None)
         relevance = self._relevance(target)
@@ -112,7 +110,7 @@ class QueryInputs:
         )
 
     def look_at(self, batch: QueryBatch) -> None:
-        """Check a batch that was laid out elsewhere, as :meth:`validate` does those that it lays out.
+        """Check a batch that comes in that layout, as :meth:`validate` does the others.
 
         Raises:
             ValueError: for columns that do not go together, and for the first rule that is broken.
@@ -128,7 +126,7 @@ class QueryInputs:
             raise ValueError(f"lengths of rows must add up to the {items} scores, got {int(batch.lengths.sum())}")
         judged = [0 if x is None else len(x) for x in (owners, batch.judged_counts)]
         if judged[0] != judged[1] and (batch.judged_counts is not None or batch.lengths is None):
-            raise ValueError(f"numbers of relevant items must be one a query, got {judged[1]} of {judged[0]}")
+            raise ValueError(f"numbers of relevant items must be one per query, got {judged[1]} of {judged[0]}")
         if items and int(batch.relevance.max()) > NOT_COUNTED:
             raise ValueError(f"relevance must be 0, 1 or {NOT_COUNTED}, got {int(batch.relevance.max())}")
         ignored = batch.relevance == NOT_COUNTED
@@ -141,7 +139,7 @@ class QueryInputs:
     def raise_broken(self, batch: QueryBatch) -> None:
         """Raise for the rules that a batch on an accelerator was found to break."""
         if batch.broken is not None:
-            for rule, broken in zip(checks.VALUE_RULES, batch.broken.tolist(), strict=True):
+            for rule, broken in zip(values.VALUE_RULES, batch.broken.tolist(), strict=True):
                 if broken:
                     raise ValueError(rule)
 
@@ -169,7 +167,7 @@ class QueryInputs:
 
     def _ignored(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
         """Which items do not count; None for all do."""
-        ignored = ignored_of(target, self.ignore_index)
+        ignored = values.is_ignored(target, self.ignore_index)
         return ignored if mask is None else (~mask if ignored is None else ignored | ~mask)
 
 
@@ -183,4 +181,49 @@ def _check_values(
 ) -> Tensor | None:
     if ignored is not None:
         preds, target = preds.masked_fill(ignored, 0), target.masked_fill(ignored, 0)
-    return query_inputs.values(preds, target, counts, grades=grades)
+    return values.of_queries(preds, target, counts, grades=grades)
+
+
+def _judgements(num_relevant: Any, preds: Tensor, indexes: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Queries and their numbers of relevant items, checked; of rows, and of one ranking, only the numbers.
+
+    Without ``indexes``, (D,) ``preds`` are one ranking, and (Q, D) are rows.
+    """
+    if num_relevant is None:
+        return None, None
+    if isinstance(num_relevant, Mapping):
+        if indexes is None:
+            other = "one ranking give an int" if preds.ndim == 1 else "rows give a tensor"
+            raise ValueError(f"`num_relevant` as a dict needs `indexes`, which name the queries; for {other}")
+        return judgements_by_query(num_relevant, preds.device)
+    if indexes is None:
+        return None, _of_one(num_relevant, preds.device) if preds.ndim == 1 else _of_rows(num_relevant, len(preds))
+    tensors.counts(num_relevant, preds.shape, "for each item that of its query")
+    queries, counts = indexes.flatten().to(torch.int64), num_relevant.flatten().to(torch.int64)
+    if len(queries) and queries.device.type == "cpu":  # items of a query mostly stand together, and say it once
+        new = torch.ones_like(queries, dtype=torch.bool)
+        new[1:] = (queries[1:] != queries[:-1]) | (counts[1:] != counts[:-1])
+        return queries[new], counts[new]
+    return queries.clone(), counts.clone()
+
+
+def judgements_by_query(num_relevant: Mapping[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
+    """The queries and counts of {query: m}."""
+    queries, counts = tensors.counts_by_query(num_relevant)
+    host = torch.tensor([queries, counts], dtype=torch.int64)
+    on_device = memory.sent(host, device)
+    return on_device[0], on_device[1]
+
+
+def _of_rows(num_relevant: Any, rows: int) -> Tensor:
+    tensors.counts(num_relevant, torch.Size([rows]), "one per row")
+    counts: Tensor = num_relevant.to(torch.int64, copy=True)
+    return counts
+
+
+def _of_one(num_relevant: Any, device: torch.device) -> Tensor:
+    if not isinstance(num_relevant, Tensor):
+        return torch.tensor([checks.count("num_relevant", num_relevant, "one ranking")], device=device)
+    shape = torch.Size([1] if num_relevant.ndim else [])
+    tensors.counts(num_relevant, shape, "or be an int, for one ranking")
+    return num_relevant.reshape(1).to(torch.int64, copy=True)

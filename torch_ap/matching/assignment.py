@@ -1,14 +1,14 @@
 """Which detection is which ground truth: COCO's greedy rule and VOC's, for all images and thresholds at once.
 
-Both take candidate pairs (detection, ground truth, IoU) and ask nothing else of the geometry.
+Both take candidate pairs (detection, ground truth, IoU) and need nothing else of the geometry.
 
 COCO. In each *cell*, an (IoU threshold, area range), detections of a group choose in order of score, each the free
-ground truth of the highest IoU, the last of equals; a ground truth that the cell ignores is chosen only for want of
-another, and a crowd is never used up. A cell is one bit of an int64 word, so one operation decides for 62 cells, and
-step s treats the s-th candidate detection of every group together.
+ground truth of the highest IoU, the last of equals; a ground truth that the cell ignores is chosen only if no
+other is left, and a crowd is never used up. A cell is one bit of an int64 word, so one operation decides for 62 cells,
+and step s treats the s-th candidate detection of every group together.
 
 VOC. Each detection has one ground truth, that of its highest IoU, the first of equals; the first detection in order of
-score to reach it over the threshold has it.
+score to reach it over the threshold gets it.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.matching.candidate_pairs import Pairs, run_starts
+from torch_ap.matching.candidate_pairs import Pairs
 from torch_ap.ranking import segments
 
 _BITS = 62
@@ -103,14 +103,14 @@ def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, cells: C
         passed, skipped = cells.passed(iou, word), cells.spread(ignored, word)[truth]
         used_up = torch.where(crowd, 0, -1)[truth]
         taken = torch.zeros(len(crowd), dtype=torch.int64, device=truth.device)
-        matched = _play(plan, truth, passed & ~skipped, passed & skipped, used_up, taken)
+        matched = _assign(plan, truth, passed & ~skipped, passed & skipped, used_up, taken)
         out[word].scatter_(0, plan.pairs, matched)
     return out
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """The order of play: pairs by step, then by preference, then by how many candidates their detection has.
+    """The order of assignment: pairs by step, then by preference, then by how many candidates their detection has.
 
     Attributes:
         pairs: (P,) int64, the pairs in this order.
@@ -125,10 +125,10 @@ class _Plan:
         total = len(pairs.iou)
         if not total:
             return cls(pairs.truth, [])
-        first = run_starts(pairs.detection)
+        first = segments.run_starts(pairs.detection)
         count = first.diff(append=first.new_tensor([total]))
         detection = segments.repeat(torch.arange(len(first), device=first.device), count)
-        opening = run_starts(group[pairs.truth[first]])
+        opening = segments.run_starts(group[pairs.truth[first]])
         length = opening.diff(append=opening.new_tensor([len(first)]))
         step = torch.arange(len(first), device=first.device) - segments.repeat(opening, length)
         preferred = _by_preference(pairs, detection, count)
@@ -159,8 +159,8 @@ def _by_preference(pairs: Pairs, detection: Tensor, count: Tensor) -> Tensor:
     return order
 
 
-def _play(plan: _Plan, truth: Any, real: Any, other: Any, used_up: Any, taken: Any) -> Tensor:
-    """One word's game. ``real`` and ``other``: the cells of each pair where its ground truth counts, or is ignored.
+def _assign(plan: _Plan, truth: Any, valid: Any, other: Any, used_up: Any, taken: Any) -> Tensor:
+    """One word's matches. ``valid`` and ``other``: the cells of each pair where its ground truth counts, or is ignored.
 
     The steps are short, so on CPU they run on NumPy's views of the same memory, which start faster.
     """
@@ -168,29 +168,29 @@ def _play(plan: _Plan, truth: Any, real: Any, other: Any, used_up: Any, taken: A
     matched: Any = result
     nothing: Any = torch.zeros_like(truth)
     if truth.device.type == "cpu":
-        truth, real, other, used_up, taken, matched, nothing = (
-            x.numpy() for x in (truth, real, other, used_up, taken, matched, nothing)
+        truth, valid, other, used_up, taken, matched, nothing = (
+            x.numpy() for x in (truth, valid, other, used_up, taken, matched, nothing)
         )
     for first, *ends in plan.steps:
         if len(ends) == 1:
-            span = slice(first, ends[0])
-            g = truth[span]
+            chunk = slice(first, ends[0])
+            g = truth[chunk]
             before = taken[g]
-            match = (real[span] | other[span]) & ~before
-            taken[g] = before | (match & used_up[span])
-            matched[span] = match
+            match = (valid[chunk] | other[chunk]) & ~before
+            taken[g] = before | (match & used_up[chunk])
+            matched[chunk] = match
             continue
-        spans = [slice(low, high) for low, high in zip([first, *ends[:-1]], ends, strict=True)]
+        chunks = [slice(low, high) for low, high in zip([first, *ends[:-1]], ends, strict=True)]
         need = ~nothing[: ends[0] - first]
-        for cells in (real, other):
-            for span in spans:
-                g = truth[span]
+        for cells in (valid, other):
+            for chunk in chunks:
+                g = truth[chunk]
                 before = taken[g]
-                open_ = need[: span.stop - span.start]
-                match = open_ & cells[span] & ~before
-                taken[g] = before | (match & used_up[span])
+                open_ = need[: chunk.stop - chunk.start]
+                match = open_ & cells[chunk] & ~before
+                taken[g] = before | (match & used_up[chunk])
                 open_ ^= match
-                matched[span] |= match
+                matched[chunk] |= match
     return result
 
 
@@ -203,20 +203,20 @@ def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Tensor, T
         strict: whether an IoU must exceed the threshold rather than reach it.
 
     Returns:
-        visitor (V,), truth (V,) of each detection that has a ground truth; and (T, V) int8: 1 where it has it, 0 where
-        another had it before, -1 where its IoU is too low.
+        detection (V,), truth (V,) of each detection that has a ground truth; and (T, V) int8: 1 where it is matched, 0
+        where another was before, -1 where its IoU is too low.
     """
-    first = run_starts(pairs.detection)
+    first = segments.run_starts(pairs.detection)
     offsets = torch.cat([first, first.new_tensor([len(pairs.detection)])])
     best = segments.maximum(pairs.iou, offsets)
     detection = segments.ids(offsets)
     hits = (pairs.iou == best[detection]).nonzero().squeeze(1)
-    chosen = hits[run_starts(detection[hits])]
+    chosen = hits[segments.run_starts(detection[hits])]
     detection, truth, iou = pairs.detection[chosen], pairs.truth[chosen], pairs.iou[chosen]
     over = iou > thresholds[:, None] if strict else iou >= thresholds[:, None]
     by_truth = torch.argsort(truth, stable=True)
     passed = over[:, by_truth].to(torch.int32)
-    start = run_starts(truth[by_truth])
+    start = segments.run_starts(truth[by_truth])
     length = start.diff(append=start.new_tensor([len(truth)]))
     before = passed.cumsum(1) - passed
     before -= before[:, segments.repeat(start, length)]

@@ -1,6 +1,6 @@
 """Detections and ground truths as flat columns, in the order in which detection is evaluated.
 
-A *group* is one category in one image: only inside it do detections and ground truths meet. Detections are ranked
+A *group* is one category in one image: only inside it are detections and ground truths compared. Detections are ranked
 within their category, by descending score, ties in the order of images and then of input, as COCO ranks them.
 """
 
@@ -112,7 +112,7 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
     """
     truths = order.stable_argsort(truth_group, groups)
     ordered = truth_group[truths]
-    start = run_starts(ordered)
+    start = segments.run_starts(ordered)
     count = start.diff(append=start.new_tensor([len(ordered)]))
     detection_group = ranked.group[ranked.by_group]
     low = torch.searchsorted(detection_group, ordered[start])
@@ -132,25 +132,20 @@ def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pair
     return Pairs(*(torch.cat(column) for column in zip(*chunks, strict=True)))
 
 
-def run_starts(values: Tensor) -> Tensor:
-    """Where each run of equal values begins: (R,) int64."""
-    new = torch.ones(len(values), dtype=torch.bool, device=values.device)
-    torch.ne(values[1:], values[:-1], out=new[1:])
-    return new.nonzero().squeeze(1)
-
-
 def _chunks(candidates: Candidates) -> Iterator[tuple[Tensor, Tensor]]:
-    """Visitor and ground truth of every pair of one group, so many pairs at a time."""
-    through = candidates.width.cumsum(0)
-    size = _PAIRS_A_CHUNK.get(through.device.type, _PAIRS_A_CHUNK_ON_DEVICE)
-    total = int(through[-1]) if len(through) else 0
-    edges = torch.searchsorted(through, torch.arange(0, total, size, device=through.device), right=True).tolist()
-    edges = sorted({*edges, len(through)} - {0})
+    """Detection and ground truth of every pair of one group, so many pairs at a time."""
+    cumulative = candidates.width.cumsum(0)
+    size = _PAIRS_A_CHUNK.get(cumulative.device.type, _PAIRS_A_CHUNK_ON_DEVICE)
+    total = int(cumulative[-1]) if len(cumulative) else 0
+    edges = torch.searchsorted(cumulative, torch.arange(0, total, size, device=cumulative.device), right=True).tolist()
+    edges = sorted({*edges, len(cumulative)} - {0})
     last = 0
     for edge in edges:
         count = candidates.width[last:edge]
         detection = segments.repeat(torch.arange(last, edge, device=count.device), count)
-        begin = (through[last:edge] - count - (through[last - 1] if last else 0)).sub_(candidates.first[last:edge])
+        begin = (cumulative[last:edge] - count - (cumulative[last - 1] if last else 0)).sub_(
+            candidates.first[last:edge]
+        )
         truth = torch.arange(len(detection), device=count.device).sub_(segments.repeat(begin, count))
         yield detection, truth
         last = edge
@@ -167,6 +162,6 @@ def _descending(scores: Tensor) -> Tensor:
 
 def _places(groups: Tensor) -> Tensor:
     """(N,) how many equal values precede each of the sorted values."""
-    start = run_starts(groups)
+    start = segments.run_starts(groups)
     length = start.diff(append=start.new_tensor([len(groups)]))
     return torch.arange(len(groups), device=groups.device).sub_(segments.repeat(start, length))

@@ -1,15 +1,25 @@
-"""COCO's evaluation: from columns of images to matches; the steps that the function and the metric share."""
+"""COCO's evaluation: from columns of images to matches, torchmetrics' dictionary, and a table per category."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from torch_ap.inputs.detections import Columns, distinct_labels, image_of
+from torch_ap.geometry.run_lengths import is_whole
+from torch_ap.inputs.detections import Columns, distinct_labels, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_settings import CocoSettings
+from torch_ap.matching.coco_settings import CocoSettings, Shapes
 from torch_ap.matching.matched import Matches
-from torch_ap.matching.similarity import Shapes
+from torch_ap.ranking import segments
+from torch_ap.rules.checks import place_among
+from torch_ap.rules.messages import shown
+
+ClassNames: TypeAlias = Mapping[int, str] | Sequence[str] | None
 
 
 def classes_of(columns: Columns) -> tuple[Tensor, Tensor, Tensor]:
@@ -45,7 +55,7 @@ def all_pairs(
 def _lay_out(
     settings: CocoSettings, columns: Columns, micro: bool
 ) -> tuple[Tensor, candidate_pairs.Ranked, Candidates, int]:
-    """Labels, ranked detections, those that meet ground truths, number of categories."""
+    """Labels, ranked detections, those that share a group with ground truths, number of categories."""
     labels, detected, true = classes_of(columns)
     if micro:
         detected, true = torch.zeros_like(detected), torch.zeros_like(true)
@@ -67,7 +77,7 @@ def _lay_out(
 def _matches(
     settings: CocoSettings, ranked: candidate_pairs.Ranked, candidates: Candidates, shapes: Shapes, categories: int
 ) -> Matches:
-    """Find the candidate pairs, play, and keep the pairs that matched."""
+    """Find the candidate pairs, match them, and keep the pairs that matched."""
     crowd = shapes.crowd[candidates.truths]
     cells = settings.cells(crowd.device)
     pair_iou = shapes.pair_iou(ranked.rows[candidates.ranked], candidates.truths)
@@ -82,10 +92,155 @@ def _matches(
         ranked=ranked,
         at=candidates.ranked[pairs.detection[kept]],
         matched=matched,
-        real=matched & ~skipped,
+        true_positive=matched & ~skipped,
         inside=settings.inside(shapes.detection_area[ranked.rows]),
         truth_group=candidates.group,
         valid=~ignored,
         categories=categories,
         cells=cells,
     )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is given out.
+
+    Attributes:
+        class_metrics: whether AP and AR of each class are.
+        extended_summary: whether COCO's arrays and the IoUs are.
+        class_names: names of the labels, in place of their numbers.
+    """
+
+    class_metrics: bool = False
+    extended_summary: bool = False
+    class_names: ClassNames = None
+
+    def __post_init__(self) -> None:
+        names = self.class_names
+        if names is None:
+            return
+        if isinstance(names, Mapping):
+            fits = all(map(is_whole, names)) and all(isinstance(name, str) for name in names.values())
+        else:
+            fits = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+        if not fits:
+            raise ValueError(
+                "`class_names` must be None, a list of names, that of label 0 first, or a dict of labels to names, got "
+                f"{shown(names)}"
+            )
+
+    def __call__(self, settings: CocoSettings, columns: Columns, dtype: torch.dtype) -> dict[str, Any]:
+        """The dictionary that torchmetrics gives.
+
+        Args:
+            settings: which numbers are meant.
+            columns: all images.
+            dtype: of the numbers.
+        """
+        out: dict[str, Any] = {}
+        labels = classes_of(columns)[0]
+        for iou_type in settings.iou_types:
+            prefix = "" if len(settings.iou_types) == 1 else f"{iou_type}_"
+            micro = settings.average == "micro"
+            numbers = match(settings, columns, iou_type, micro=micro)
+            found: dict[str, Any] = {name: value.to(dtype) for name, value in numbers.summary().items()}
+            if self.extended_summary:
+                found["ious"] = _ious(settings, columns, iou_type, micro)
+                found |= {name: numbers.every(name) for name in ("precision", "recall", "scores")}
+            if self.class_metrics and micro:
+                numbers = match(settings, columns, iou_type)
+            found |= self._of_classes(numbers, labels, dtype)
+            out |= {prefix + name: value for name, value in found.items()}
+        return zero_dimensional(out | {"classes": int32_if_held(labels)})
+
+    def _of_classes(self, numbers: CocoNumbers, labels: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+        last = f"mar_{numbers.settings.limits[-1]}"
+        if not self.class_metrics:
+            undefined = torch.full((1,), -1, dtype=dtype, device=labels.device)
+            return {"map_per_class": undefined, f"{last}_per_class": undefined.clone()}
+        ap, ar = (values[: len(labels)].to(dtype) for values in numbers.of_categories())
+        found = {"map_per_class": ap, f"{last}_per_class": ar}
+        if self.class_names is not None:
+            names = names_of(labels, self.class_names)
+            twice = sorted(name for name, count in Counter(names).items() if count > 1)
+            if twice:
+                raise ValueError(f"`class_names` must give each label another name, got {shown(twice[0])} twice")
+            for place, name in enumerate(names):
+                found |= {f"map_class_{name}": ap[place], f"{last}_class_{name}": ar[place]}
+        return found
+
+
+def zero_dimensional(found: dict[str, Any]) -> dict[str, Any]:
+    """Tensors of one number as 0-d ones, as every torchmetrics metric gives them."""
+    return {
+        name: value.squeeze() if isinstance(value, Tensor) and value.numel() == 1 else value
+        for name, value in found.items()
+    }
+
+
+def names_of(labels: Tensor, class_names: ClassNames) -> list[str]:
+    """The name of each label; its number where a dict has none.
+
+    Raises:
+        ValueError: for a label beyond a list: the labels may start at 1, and every name is then that of another class.
+    """
+    numbers: list[int] = labels.tolist()
+    if class_names is None:
+        return [str(number) for number in numbers]
+    if isinstance(class_names, Mapping):
+        return [class_names.get(number, str(number)) for number in numbers]
+    beyond = [number for number in numbers if not 0 <= number < len(class_names)]
+    if beyond:
+        raise ValueError(
+            f"`class_names` as a list of {len(class_names)} names those of the labels 0 to {len(class_names) - 1}, got "
+            f"the label {beyond[0]}; where labels start at 1, give a dict, as `dict(enumerate(names, 1))`"
+        )
+    return [class_names[number] for number in numbers]
+
+
+def per_class(
+    numbers: CocoNumbers, class_names: ClassNames, iou_threshold: float, score_threshold: float
+) -> dict[str, Any]:
+    """A table with one row per class, as a dictionary of columns.
+
+    Args:
+        numbers: of macro averaging.
+        class_names: names of the labels.
+        iou_threshold: one of the IoU thresholds, for ``tp`` and ``fp``.
+        score_threshold: the lowest score that counts for ``tp`` and ``fp``.
+    """
+    place = place_among("iou_threshold", iou_threshold, numbers.settings.thresholds)
+    ap, ar = numbers.of_categories()
+    tp, fp = numbers.matches.counts_at(0, place, score_threshold)
+    ranked = numbers.matches.ranked
+    columns = {
+        "ap": ap,
+        "ap_50": numbers.of_categories_at(0.5),
+        "ap_75": numbers.of_categories_at(0.75),
+        "ar": ar,
+        "ground_truths": numbers.matches.relevant[0],
+        "detections": segments.count(ranked.category, numbers.matches.categories),
+        "tp": tp,
+        "fp": fp,
+    }
+    known = {"class": numbers.labels, "name": names_of(numbers.labels, class_names)}
+    return known | {name: column[: len(numbers.labels)] for name, column in columns.items()}
+
+
+def _ious(settings: CocoSettings, columns: Columns, iou_type: str, micro: bool) -> dict[tuple[int, int], Any]:
+    """The IoU of the detections, best first, with the ground truths of each image and class: (D, G) float32.
+
+    Where an image has no detection or no ground truth of a class it is an empty list, as in pycocotools.
+    """
+    candidates, pairs, categories = all_pairs(settings, columns, iou_type, micro=micro)
+    labels = [0] if micro else classes_of(columns)[0].tolist()
+    images = len(columns["detections_per_image"])
+    out: dict[tuple[int, int], Any] = {(image, label): [] for image in range(images) for label in labels}
+    group = candidates.group[pairs.truth]
+    group, sizes = torch.unique_consecutive(group, return_counts=True)
+    parts = torch.split(pairs.iou.to(torch.float32), sizes.tolist())
+    widths = torch.unique_consecutive(candidates.group, return_counts=True)
+    width = dict(zip(widths[0].tolist(), widths[1].tolist(), strict=True))
+    for number, part in zip(group.tolist(), parts, strict=True):
+        out[number // categories, labels[number % categories]] = part.reshape(-1, width[number])
+    return out

@@ -5,10 +5,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from torch_ap.curve import interpolation
 from torch_ap.matching.coco_settings import CocoSettings
-from torch_ap.matching.matched import Matches, precision_at, score_at
+from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve, between
+
+_SPACING = 2.0**-52  # COCO's numpy.spacing(1), which keeps 0 / 0 away and moves the very first precision by one bit
 
 
 class CocoNumbers:
@@ -134,3 +137,34 @@ def mean_of_defined(values: Tensor) -> Tensor:
     defined = values > -1
     count = defined.sum()
     return torch.where(count > 0, torch.where(defined, values, 0).sum() / count.clamp(min=1), -1.0)
+
+
+def precision_at(curve: HitCurve, levels: Tensor) -> Tensor:
+    """COCO's precision at recall levels: (S, R) float64, 0 past the last hit, -1 where nothing is relevant.
+
+    The highest of tp / (fp + tp + 2^-52) at any recall of at least the level.
+    """
+    cumulative = segments.as_float64(curve.cumulative_hits)
+    precision = cumulative / (
+        segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + cumulative + _SPACING
+    )
+    return _where_relevant(curve, interpolation.highest_at_levels(curve, precision, levels))
+
+
+def score_at(curve: HitCurve, levels: Tensor, best: Tensor) -> Tensor:
+    """COCO's score at recall levels: (S, R) float64, that of the first hit to reach it, 0 past the last.
+
+    Args:
+        curve: S rankings.
+        levels: (R,) recall levels.
+        best: (S,) score at levels that need no hit.
+    """
+    assert curve.score is not None
+    score = interpolation.highest_at_levels(curve, segments.as_float64(curve.score), levels, missing=-torch.inf)
+    score = _where_relevant(curve, torch.where(torch.isneginf(score), 0, score))
+    free = (levels <= 0) & (curve.m > 0)[:, None]
+    return torch.where(free, best[:, None], score)
+
+
+def _where_relevant(curve: HitCurve, values: Tensor) -> Tensor:
+    return torch.where((curve.m > 0)[:, None], values, -1)

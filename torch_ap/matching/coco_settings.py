@@ -1,4 +1,6 @@
-"""Which of COCO's numbers are meant: thresholds, recall levels, detection limits, area ranges, geometry."""
+"""Which of COCO's numbers are meant: thresholds, recall levels, detection limits, area ranges; and what a geometry
+says of all images, areas and the IoU of pairs. Nothing else knows of boxes and masks.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.geometry import boxes
-from torch_ap.inputs.detections import DetectionInputs
+from torch_ap.geometry import boxes, masks
+from torch_ap.inputs.detections import Columns, DetectionInputs, image_of
 from torch_ap.matching import assignment
 from torch_ap.ranking import segments
-from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules import checks
 from torch_ap.rules.messages import shown
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
@@ -86,7 +88,7 @@ def thresholds_of(given: Any) -> tuple[float, ...]:
     """The IoU thresholds: those given, or COCO's ten, exactly as NumPy makes them in float64."""
     if given is None:
         return tuple(np.linspace(0.5, 0.95, 10).tolist())
-    detection_inputs.numbers("iou_thresholds", given, low=0, high=1)
+    checks.numbers_in("iou_thresholds", given, low=0, high=1)
     return tuple(float(x) for x in given)
 
 
@@ -94,7 +96,7 @@ def levels_of(given: Any) -> tuple[float, ...]:
     """The recall levels: those given, or COCO's 101."""
     if given is None:
         return tuple(np.linspace(0, 1, 101).tolist())
-    detection_inputs.numbers("rec_thresholds", given, low=0, high=1)
+    checks.numbers_in("rec_thresholds", given, low=0, high=1)
     return tuple(float(x) for x in given)
 
 
@@ -144,13 +146,13 @@ def settings_of(
     if iou is None and box_width != 4:
         raise ValueError(f"`box_width` must be 4 without a function `iou`, got {box_width}")
     limits = (1, 10, 100) if max_detection_thresholds is None else max_detection_thresholds
-    detection_inputs.detection_limits(limits)
+    checks.positive_ints("max_detection_thresholds", limits)
     own = iou is not None or "precomputed" in kinds
     # areas of unknown geometry, volumes perhaps, have no bounds
     whole = (-float("inf"), float("inf")) if own else COCO_AREAS["all"]
     areas = {"all": whole} if own else COCO_AREAS
     if area_ranges is not None:
-        detection_inputs.area_ranges(area_ranges)
+        checks.ranges("area_ranges", area_ranges)
         areas = {"all": whole} | {name: (float(low), float(high)) for name, (low, high) in area_ranges.items()}
     return CocoSettings(
         kinds,
@@ -165,3 +167,83 @@ def settings_of(
         validate_args,
         area_as_given,
     )
+
+
+class Shapes:
+    """What one geometry says of all images: areas, and the IoU of pairs."""
+
+    def __init__(self, settings: CocoSettings, columns: Columns, iou_type: str) -> None:
+        self.settings, self.columns, self.iou_type = settings, columns, iou_type
+        self.crowd = columns["ground_truth_iscrowd"].bool()
+        given = segments.as_float64(columns["ground_truth_area"])
+        if settings.area_as_given:
+            masks_have = iou_type == "segm"
+            self.detection_area = columns["detection_area"] if masks_have else self._area("detection", iou_type)
+            self.truth_area = given
+            return
+        self.detection_area = self._area("detection", iou_type)
+        # as in COCO's files, the area of a ground truth is that of its mask where there is one
+        kind = "segm" if "segm" in settings.iou_types else iou_type
+        self.truth_area = torch.where(given > 0, given, self._area("ground_truth", kind))
+
+    def _area(self, side: str, kind: str) -> Tensor:
+        if kind == "segm":
+            return segments.as_float64(
+                masks.area(self.columns[f"{side}_mask_edges"], self.columns[f"{side}_edges_per_mask"])
+            )
+        if kind == "bbox" and self.settings.own_iou is None:
+            return boxes.area(boxes.to_xywh(self.columns[f"{side}_boxes"], self.settings.box_format))
+        return segments.as_float64(self.columns[f"{side}_area"])
+
+    def pair_iou(self, rows: Tensor, truths: Tensor) -> boxes.PairIoU:
+        """IoU of pairs of ``rows`` of the detections and ``truths`` of the ground truths."""
+        columns, crowd = self.columns, self.crowd[truths]
+        if self.iou_type == "segm":
+            height = columns["image_sizes"][image_of(columns["ground_truths_per_image"])][:, 0].clamp(min=1)
+            sides = [
+                masks.take(columns[f"{side}_mask_edges"], columns[f"{side}_edges_per_mask"], places)
+                for side, places in (("detection", rows), ("ground_truth", truths))
+            ]
+            return masks.coco_pairs(sides[0], sides[1], crowd, height[truths])
+        if self.iou_type == "precomputed":
+            return _looked_up(columns, rows, truths)
+        own = self.settings.own_iou
+        if own is not None:
+            return _asked(own, columns["detection_boxes"][rows], columns["ground_truth_boxes"][truths], crowd)
+        to_xywh = boxes.to_xywh
+        return boxes.coco_pairs(
+            to_xywh(columns["detection_boxes"].index_select(0, rows), self.settings.box_format),
+            to_xywh(columns["ground_truth_boxes"][truths], self.settings.box_format),
+            crowd,
+        )
+
+
+def _looked_up(columns: Columns, rows: Tensor, truths: Tensor) -> boxes.PairIoU:
+    """IoUs from the matrices given, one per image."""
+    counts = [columns[f"{side}s_per_image"] for side in ("detection", "ground_truth")]
+    image = image_of(counts[0])[rows]
+    start = [segments.from_counts(x) for x in (*counts, counts[0] * counts[1])]
+    row = start[2][image] + (rows - start[0][image]) * counts[1][image] - start[1][image]
+
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        return _reaching(d, g, segments.as_float64(columns["pair_ious"][row[d] + truths[g]]), least)
+
+    return overlapping
+
+
+def _asked(own: OwnIoU, one: Tensor, two: Tensor, crowd: Tensor) -> boxes.PairIoU:
+    """IoUs from a function of pairs."""
+
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        value = own(one[d], two[g], crowd[g])
+        if not isinstance(value, Tensor) or value.shape != d.shape:
+            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"`iou` must return a tensor of shape ({len(d)},) for {len(d)} pairs, got {got}")
+        return _reaching(d, g, segments.as_float64(value), least)
+
+    return overlapping
+
+
+def _reaching(d: Tensor, g: Tensor, value: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+    kept = (value >= least).nonzero().squeeze(1)
+    return d[kept], g[kept], value[kept]

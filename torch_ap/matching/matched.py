@@ -1,4 +1,4 @@
-"""Matched detections to hit curves, one a (threshold, category), and COCO's arrays of them.
+"""Matched detections to hit curves, one a (threshold, category).
 
 A true positive is a hit; a false positive is a miss; what is matched to an ignored ground truth, or is unmatched and
 outside the area range, is no item at all. No two detections tie: COCO and VOC take them one by one.
@@ -11,11 +11,9 @@ import torch
 from torch import Tensor
 
 from torch_ap.matching.assignment import Cells
-from torch_ap.matching.candidate_pairs import Ranked, run_starts
+from torch_ap.matching.candidate_pairs import Ranked
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
-
-_SPACING = 2.0**-52  # COCO's numpy.spacing(1), which keeps 0 / 0 away and moves the very first precision by one bit
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +24,7 @@ class Matches:
         ranked: the detections, N of them.
         at: (E,) int64, non-decreasing: the detection of each matched pair.
         matched: (W, E) int64, the cells in which the pair is matched.
-        real: (W, E) int64, those of them in which the ground truth is not ignored.
+        true_positive: (W, E) int64, those of them in which the ground truth is not ignored.
         inside: (A, N) bool, whether each detection, if unmatched, counts in each area range.
         truth_group: (G,) int64, the group of each ground truth, as of ``ranked``.
         valid: (A, G) bool, whether each ground truth is not ignored.
@@ -37,7 +35,7 @@ class Matches:
     ranked: Ranked
     at: Tensor
     matched: Tensor
-    real: Tensor
+    true_positive: Tensor
     inside: Tensor
     truth_group: Tensor
     valid: Tensor
@@ -55,12 +53,16 @@ class Matches:
         early = self.ranked.place < most
         kept = early[self.at].nonzero().squeeze(1)
         return replace(
-            self, at=self.at[kept], matched=self.matched[:, kept], real=self.real[:, kept], inside=self.inside & early
+            self,
+            at=self.at[kept],
+            matched=self.matched[:, kept],
+            true_positive=self.true_positive[:, kept],
+            inside=self.inside & early,
         )
 
     def hits(self, area: int) -> Tensor:
         """(T, K) int64, true positives in one area range."""
-        found = self.cells.of_range(self.real, area)
+        found = self.cells.of_range(self.true_positive, area)
         t, event = found.nonzero(as_tuple=True)
         size = len(found) * self.categories
         return segments.count(t * self.categories + self.ranked.category[self.at[event]], size).reshape(len(found), -1)
@@ -68,17 +70,17 @@ class Matches:
     def curve(self, area: int) -> HitCurve:
         """The hit curves of one area range: T * K rankings, those of the first threshold first."""
         counted = self.inside[area]
-        found, real = (self.cells.of_range(words, area) for words in (self.matched, self.real))
+        found, true_positive = (self.cells.of_range(words, area) for words in (self.matched, self.true_positive))
         size, edges = self.categories, torch.arange(self.categories + 1, device=self.at.device)
         # detections that count, and matched ones of them, up to any place; both start anew with each category
-        counts = _from_zero(counted.to(torch.int32))
-        matched = _from_zero((found & counted[self.at]).to(torch.int32))
+        counts = segments.from_zero(counted.to(torch.int32))
+        matched = segments.from_zero((found & counted[self.at]).to(torch.int32))
         category = self.ranked.category[self.at]
         first = counts[torch.searchsorted(self.ranked.category, edges)]
         first_matched = matched[:, torch.searchsorted(category, edges)]
-        t, event = real.nonzero(as_tuple=True)
+        t, event = true_positive.nonzero(as_tuple=True)
         ranking = t * size + category[event]
-        hits = segments.count(ranking, len(real) * size)
+        hits = segments.count(ranking, len(true_positive) * size)
         offsets = segments.from_counts(hits)
         hits_above = torch.arange(len(event), device=event.device).sub_(offsets[ranking])
         misses = counts[self.at[event] + 1] - matched.flatten()[t * matched.shape[1] + event + 1]
@@ -92,21 +94,23 @@ class Matches:
             score=self.ranked.score[self.at[event]],
             offsets=offsets,
             n=(first.diff() - first_matched.diff(dim=1)).flatten() + hits,
-            m=self.relevant[area].repeat(len(real)),
+            m=self.relevant[area].repeat(len(true_positive)),
         )
 
     def counts_at(self, area: int, threshold: int, score: float) -> tuple[Tensor, Tensor]:
         """(K,) true and (K,) false positives of at least a score, at one threshold in one area range."""
         kept = self.ranked.score >= score
         event = kept[self.at]
-        found, real = (self.cells.of_range(words, area)[threshold] & event for words in (self.matched, self.real))
+        found, true_positive = (
+            self.cells.of_range(words, area)[threshold] & event for words in (self.matched, self.true_positive)
+        )
         counted = kept & self.inside[area]
 
         def each(detections: Tensor) -> Tensor:
             return segments.count(self.ranked.category[detections], self.categories)
 
         misses = each(counted.nonzero().squeeze(1)) - each(self.at[found & counted[self.at]])
-        return each(self.at[real]), misses
+        return each(self.at[true_positive]), misses
 
     def best_score(self) -> Tensor:
         """(K,) float64, the score of each category's first detection; 0 where it has none."""
@@ -118,56 +122,3 @@ class Matches:
             found = category[at] == torch.arange(self.categories, device=category.device)
             score = torch.where(found, self.ranked.score[at].to(torch.float64), score)
         return score
-
-
-def precision_at(curve: HitCurve, levels: Tensor) -> Tensor:
-    """COCO's precision at recall levels: (S, R) float64, 0 past the last hit, -1 where nothing is relevant.
-
-    The highest of tp / (fp + tp + 2^-52) at any recall of at least the level.
-    """
-    through = segments.as_float64(curve.cumulative_hits)
-    precision = through / (segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + through + _SPACING)
-    return _spread(curve, precision, levels, start=0.0)
-
-
-def score_at(curve: HitCurve, levels: Tensor, best: Tensor) -> Tensor:
-    """COCO's score at recall levels: (S, R) float64, that of the first hit to reach it, 0 past the last.
-
-    Args:
-        curve: S rankings.
-        levels: (R,) recall levels.
-        best: (S,) score at levels that need no hit.
-    """
-    assert curve.score is not None
-    score = _spread(curve, segments.as_float64(curve.score), levels, start=-torch.inf)
-    score = torch.where(torch.isneginf(score), 0, score)
-    free = (levels <= 0) & (curve.m > 0)[:, None]
-    return torch.where(free, best[:, None], score)
-
-
-def _spread(curve: HitCurve, values: Tensor, levels: Tensor, start: float) -> Tensor:
-    """(S, R) the highest value of any entry that reaches the level; ``start`` where none does."""
-    ranking, size = curve.segment, len(curve.m)
-    ordered, places = levels.sort()
-    recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)[ranking]
-    reached = torch.searchsorted(ordered, recall, right=True)
-    # along a ranking the number of levels reached never falls, so equal cells of this table lie together
-    line = ranking * (len(levels) + 1) + reached
-    runs = _runs(line)
-    table = torch.full((size * (len(levels) + 1),), start, dtype=values.dtype, device=values.device)
-    table.scatter_(0, line[runs[:-1]], segments.maximum(values, runs))
-    table = table.reshape(size, -1)[:, 1:].flip(1).cummax(1).values.flip(1)
-    if not torch.equal(ordered, levels):
-        table = table.index_select(1, places.argsort())
-    return torch.where((curve.m > 0)[:, None], table, -1)
-
-
-def _runs(line: Tensor) -> Tensor:
-    """Offsets of the runs of equal values."""
-    return torch.cat([run_starts(line), torch.tensor([len(line)], device=line.device)])
-
-
-def _from_zero(counts: Tensor) -> Tensor:
-    """Running sums along the last dimension, with a 0 before the first."""
-    zero = counts.new_zeros((*counts.shape[:-1], 1))
-    return torch.cat([zero, counts.cumsum(-1, dtype=counts.dtype)], -1)

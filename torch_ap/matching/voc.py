@@ -13,11 +13,11 @@ from torch_ap.curve.interpolation import levels_of
 from torch_ap.geometry import boxes
 from torch_ap.inputs.detections import Columns, DetectionInputs, distinct_labels, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
-from torch_ap.matching.coco_report import zero_dimensional
+from torch_ap.matching.coco import zero_dimensional
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules import checks
 
 INTERPOLATIONS = ("11-point", "11-point-arange", "all-points", "101-point")
 
@@ -74,7 +74,7 @@ class VocSettings:
         thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
         detection, truth, state = assignment.argmax(pairs, thresholds, strict=self.strict)
         hard = columns["ground_truth_difficult"][candidates.truths].bool()
-        # a detection of a difficult ground truth is no item: matched, but not real
+        # a detection of a difficult ground truth is no item: matched, but no true positive
         found = (state == 1) | ((state == 0) & hard[truth])
         order = torch.argsort(candidates.ranked[detection])
         cells = assignment.Cells(thresholds, 1)
@@ -82,7 +82,7 @@ class VocSettings:
             ranked=ranked,
             at=candidates.ranked[detection[order]],
             matched=cells.pack(found[:, order]),
-            real=cells.pack((found & ~hard[truth])[:, order]),
+            true_positive=cells.pack((found & ~hard[truth])[:, order]),
             inside=torch.ones((1, len(ranked.rows)), dtype=torch.bool, device=rows.device),
             truth_group=candidates.group,
             valid=~hard[None],
@@ -126,7 +126,7 @@ def voc_settings_of(
     if isinstance(iou_threshold, int | float):
         checks.fraction("iou_threshold", iou_threshold)
         iou_threshold = [iou_threshold]
-    detection_inputs.numbers("iou_threshold", iou_threshold, low=0, high=1)
+    checks.numbers_in("iou_threshold", iou_threshold, low=0, high=1)
     checks.one_of("box_format", box_format, boxes.FORMATS)
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)
     for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict), ("validate_args", validate_args)):

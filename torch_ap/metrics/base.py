@@ -18,7 +18,7 @@ from torch import Tensor
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.metrics.stateful import StatefulMetric
-from torch_ap.rules import checks
+from torch_ap.rules import values
 from torch_ap.runtime.untraced import leave_methods_to_python, untraced
 
 _NEVER = 1 << 62
@@ -42,7 +42,7 @@ class RankingMetric(StatefulMetric):
     full_state_update: bool = False
     plot_lower_bound: float = 0.0
     plot_upper_bound: float = 1.0
-    value_rules: Sequence[str] = checks.VALUE_RULES
+    value_rules: Sequence[str] = values.VALUE_RULES
 
     first_violation: Tensor
 

@@ -37,7 +37,7 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
 
     Args:
         thresholds: None for the exact value; an int, list or 1-D tensor for counts at those thresholds in constant
-            memory. An int lays them over [0, 1], and logits then need ``normalization="sigmoid"``.
+            memory. An int spaces them evenly over [0, 1]; logits then need ``normalization="sigmoid"``.
         ignore_index: target value of items that do not count.
         validate_args: whether the values of batches are checked; shapes and dtypes always are.
         normalization: None or "sigmoid".
@@ -97,8 +97,8 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         num_classes: C.
         average: "macro", "weighted", "none" or None.
         thresholds, ignore_index, validate_args: as for :class:`BinaryAveragePrecision`.
-        normalization: "softmax", "sigmoid", or None for neither. Logits of a network trained with a softmax want
-            "softmax"; None warns once where the first rows are no distributions (on an accelerator not with
+        normalization: "softmax", "sigmoid", or None for neither. Logits of a network trained with a softmax need
+            "softmax"; None warns once where the first rows are not distributions (on an accelerator not with
             ``thresholds``), "none" never does.
         top_k, denominator, interpolation, ties, convention: as for :class:`BinaryAveragePrecision`, class by class.
         empty_target_action: the same names; None leaves absent classes out of the average, with a warning.
@@ -204,7 +204,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
 
 
 class AveragePrecision(Metric):
-    """Makes the metric of the task that is named, as ``torchmetrics.AveragePrecision`` does; no class of its own.
+    """Makes the metric of a task given by name, as ``torchmetrics.AveragePrecision`` does; no class of its own.
 
     Returns a :class:`BinaryAveragePrecision`, :class:`MulticlassAveragePrecision` or
     :class:`MultilabelAveragePrecision`, with the arguments in the order of ``torchmetrics.AveragePrecision``.

@@ -5,17 +5,17 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from torch_ap.files import coco_conversion
-from torch_ap.inference.images.resampled_rankings import Interpolation
+from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images
 from torch_ap.matching import coco
+from torch_ap.matching.coco import ClassNames, Report, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_report import ClassNames, Report, per_class
 from torch_ap.matching.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics import representation
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
 from torch_ap.rules.options import BoxFormat, IoUType
 
@@ -187,10 +187,10 @@ class MeanAveragePrecision(DetectionMetric):
         checks.one_of("area", area, areas)
         limit = len(limits) - 1
         if max_detections is not None:
-            limit = detection_inputs.place_among("max_detections", max_detections, limits)
+            limit = checks.place_among("max_detections", max_detections, limits)
         if iou_threshold is not None:
             thresholds = self._settings.thresholds
-            iou_threshold = thresholds[detection_inputs.place_among("iou_threshold", iou_threshold, thresholds)]
+            iou_threshold = thresholds[checks.place_among("iou_threshold", iou_threshold, thresholds)]
         with self._all_ranks():
             numbers = self._numbers(self._columns(), iou_type)
         return numbers.curve_at(areas.index(area), limit, iou_threshold)
@@ -261,7 +261,7 @@ class MeanAveragePrecision(DetectionMetric):
             defaults, lambda name: given[name] if name in given else getattr(self, name), shown
         )
 
-    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Interpolation]:
+    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
         numbers = self._numbers(columns, iou_type, micro=self.average == "micro")
         return numbers.matches, numbers.levels
 

@@ -11,7 +11,7 @@ from torch_ap.inference.difference import Comparison
 from torch_ap.inference.images.bootstrap import image_interval
 from torch_ap.inference.images.chance import chance_of_images
 from torch_ap.inference.images.comparison import compare_images
-from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inputs.detections import Columns
@@ -30,7 +30,7 @@ class ImageSample(Sample):
 
     columns: Columns
     ranked: ResampledRankings
-    interpolation: Interpolation
+    interpolation: InterpolationRule
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Of ``map``, over all IoU thresholds, the first area and the last limit."""
@@ -164,10 +164,10 @@ class UncertainImages(UncertainMetric):
     ) -> Tensor:
         """What chance gives: the mean of ``map`` over all orders of the scores of each class's detections.
 
-        Detections stay matched as they are, true or false positives at each IoU threshold, and only the scores change
-        hands: it says what ``map`` owes to where the boxes are, and what is above it, to the scores. It is not the mAP
-        of random boxes, which is about 0. Interpolated AP has no closed form of its mean; the plain sum's is exact, and
-        what interpolation adds to it is the mean over random orders.
+        Detections stay matched as they are, true or false positives at each IoU threshold, and only the scores are
+        exchanged: it says what ``map`` owes to where the boxes are, and what is above it, to the scores. It is not the
+        mAP of random boxes, which is about 0. Interpolated AP has no closed form of its mean; the plain sum's is exact,
+        and what interpolation adds to it is the mean over random orders.
 
         Args:
             iou_type: which one, where there are several; default the first.

@@ -7,23 +7,23 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from torch_ap.inference.images.from_detections import ranked_images
-from torch_ap.inference.images.resampled_rankings import Interpolation
+from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, DetectionInputs
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics.image_sample import ImageSample, UncertainImages
 from torch_ap.metrics.states import Form
-from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules import checks, tensors, values
 from torch_ap.runtime import memory
 
 
 class DetectionMetric(UncertainImages):
-    """Abstract: images as flat columns, one state a column, however many images there are.
+    """Abstract: images as flat columns, one state per column, however many images there are.
 
-    Each column is the rows of all images end to end (boxes, scores, labels, ...) or a number an image (rows an image),
-    so that a sync over ranks is one collective a column.
+    Each column is the rows of all images end to end (boxes, scores, labels, ...) or one number per image (rows per
+    image), so that a sync over ranks is one collective per column.
     """
 
-    value_rules = detection_inputs.VALUE_RULES
+    value_rules = values.DETECTION_VALUE_RULES
     settings_of_update = "box format, geometry, `validate_args`"
     peer_states = ("groundtruth_box", "groundtruth_labels")
 
@@ -44,9 +44,9 @@ class DetectionMetric(UncertainImages):
     def _forms(self) -> dict[str, Form]:
         forms = {}
         for name, empty in self._inputs.validate([], [])[0].items():
-            dtypes = checks.SCORES if name.endswith("scores") else [empty.dtype]
+            dtypes = tensors.SCORES if name.endswith("scores") else [empty.dtype]
             if name.endswith("boxes"):
-                dtypes = [dtype for dtype in checks.SCORES if dtype.is_floating_point]
+                dtypes = [dtype for dtype in tensors.SCORES if dtype.is_floating_point]
             forms[name] = Form(dtypes, [tuple(empty.shape[1:])])
         return forms
 
@@ -65,7 +65,7 @@ class DetectionMetric(UncertainImages):
             return {name: column.to(self.device) for name, column in self._inputs.validate([], [])[0].items()}
         return {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
 
-    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Interpolation]:
+    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
         """What matching finds in these images, and how AP is interpolated; for concrete classes."""
         raise NotImplementedError
 

@@ -6,23 +6,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.evaluation.average_precision import APSettings, raise_broken, warn_of_logits
-from torch_ap.inputs.classification import NAN_SCORE, Batch, counted
+from torch_ap.evaluation.average_precision import APSettings, warn_of_logits
+from torch_ap.inputs.classification import Batch, counted
 from torch_ap.metrics import representation
 from torch_ap.metrics.item_sample import ItemSample, UncertainItems
 from torch_ap.metrics.representation import setting
 from torch_ap.metrics.states import Form
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import tensors
 from torch_ap.rules.options import Design
+from torch_ap.rules.values import NAN_SCORE
 from torch_ap.runtime import memory
 
 
 class ClassificationAveragePrecision(UncertainItems):
     """Abstract: the state that the three average precisions share.
 
-    Without thresholds the state is what was given: scores in their dtype, one byte a target (two or four for more than
-    255 or 32,767 classes), weights if any. With thresholds it is counts of misses and hits per bin.
+    Without thresholds the state is what was given: scores in their dtype, one byte per target (two or four for more
+    than 255 or 32,767 classes), weights if any. With thresholds it is counts of misses and hits per bin.
     """
 
     peer_states = ("preds", "target", "confmat")
@@ -74,7 +75,7 @@ class ClassificationAveragePrecision(UncertainItems):
 
     @property
     def preds(self) -> list[Tensor]:
-        """The scores held, a tensor a batch, without ignored items; with thresholds none are."""
+        """The scores held, one tensor per batch, without ignored items; with thresholds none are held."""
         held = self.scores if self.thresholds is None else []
         return [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
 
@@ -196,9 +197,9 @@ class ClassificationAveragePrecision(UncertainItems):
         columns = tuple(empty.scores.shape[1:])
         of_weights = [()] if self._settings.inputs.classes else [(), columns]
         return {
-            "scores": Form(checks.SCORES, [columns]),
+            "scores": Form(tensors.SCORES, [columns]),
             "targets": Form([empty.target.dtype], [tuple(empty.target.shape[1:])]),
-            "weights": Form(checks.SCORES, of_weights),
+            "weights": Form(tensors.SCORES, of_weights),
         }
 
     def _check_held(self, state: dict[str, Any]) -> None:
@@ -214,7 +215,7 @@ class ClassificationAveragePrecision(UncertainItems):
             raise ValueError(f"`scores`, `targets` and `weights` must be of as many items, got {lengths}")
         if isinstance(state["scores"], Tensor):
             weights = state["weights"] if isinstance(state["weights"], Tensor) else None
-            raise_broken(inputs.look_at(Batch(state["scores"], state["targets"], weights)), inputs.top)
+            inputs.raise_broken(inputs.look_at(Batch(state["scores"], state["targets"], weights)))
 
     def _reader(self) -> "ClassificationAveragePrecision":
         reader: ClassificationAveragePrecision = super()._reader()  # type: ignore[assignment]

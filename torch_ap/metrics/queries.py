@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.evaluation.queries import MeasureSettings
-from torch_ap.inputs import judgements
-from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs
+from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs, judgements_by_query
 from torch_ap.inputs.query_rankings import Rankings, check_batch, rankings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.memoize import memoize
@@ -16,7 +15,7 @@ from torch_ap.metrics.query_sample import QuerySample, UncertainQueries
 from torch_ap.metrics.representation import setting
 from torch_ap.metrics.states import Form
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import tensors
 from torch_ap.rules.options import MissingQueries
 from torch_ap.runtime import memory
 
@@ -246,12 +245,12 @@ class QueryMetric(UncertainQueries):
     def _dtype_of_values(self) -> torch.dtype:
         scores = _listed(self.query_scores)
         dtypes = {x.dtype for x in scores if len(x)} or {x.dtype for x in scores} or {torch.float32}
-        return self._dtype_of_result(checks.common_dtype("preds", dtypes))
+        return self._dtype_of_result(tensors.common_dtype("preds", dtypes))
 
     def _judgements_alone(self, num_relevant: dict[int, int]) -> QueryBatch:
         if self._accumulated()[_ROWS]:
             raise ValueError("`num_relevant` as a dict needs `indexes`, which name the queries; for rows give a tensor")
-        queries, counts = judgements.by_query(num_relevant, self.device)
+        queries, counts = judgements_by_query(num_relevant, self.device)
         empty = torch.empty(0, dtype=torch.int64, device=self.device)
         return QueryBatch(empty, empty, judged_queries=queries, judged_counts=counts)
 
@@ -264,7 +263,7 @@ class QueryMetric(UncertainQueries):
 
     def _forms(self) -> dict[str, Form]:
         whole = dict.fromkeys(self._list_states(), Form([torch.int64]))
-        return {**whole, "query_scores": Form(checks.SCORES), "query_relevance": Form([torch.uint8])}
+        return {**whole, "query_scores": Form(tensors.SCORES), "query_relevance": Form([torch.uint8])}
 
     def _check_held(self, state: dict[str, Any]) -> None:
         empty = torch.empty(0, dtype=torch.uint8, device=self.device)

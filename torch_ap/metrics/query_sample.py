@@ -145,7 +145,7 @@ class UncertainQueries(UncertainMetric):
 
 
 def _check_judgements(mine: Rankings, theirs: Rankings) -> None:
-    """Refuse queries for which one system was told of more relevant items than the other counts."""
+    """Refuse queries for which one system was given more relevant items than the other counts."""
     here, there = (torch.argsort(x.queries) for x in (mine, theirs))
     queries, others = mine.queries[here], theirs.queries[there]
     at = torch.searchsorted(others, queries).clamp(max=max(len(others) - 1, 0))

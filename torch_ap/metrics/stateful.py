@@ -15,7 +15,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from torch_ap.metrics import representation, states
 from torch_ap.metrics.states import Form, Held
-from torch_ap.rules import checks
+from torch_ap.rules import tensors
 from torch_ap.runtime import memory
 from torch_ap.runtime.untraced import leave_methods_to_python
 
@@ -72,7 +72,7 @@ class StatefulMetric(Metric):
             latest = next((part.dtype for part in reversed(held[name]) if part.numel()), held[name][-1].dtype)
             if any(part.dtype != latest for part in more[name]):
                 dtypes = [part.dtype for part in (*held[name], *more[name]) if part.numel()]
-                checks.common_dtype("preds", dtypes or [latest])
+                tensors.common_dtype("preds", dtypes or [latest])
 
     def _contradiction(self, here: set[str], there: set[str]) -> str | None:
         """Which argument one of two holdings was given and the other not, though it must be; for concrete classes.

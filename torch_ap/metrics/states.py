@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.rules import checks
+from torch_ap.rules.tensors import SCORES
 from torch_ap.runtime import memory
 
 Held: TypeAlias = Mapping[str, Sequence[Tensor]]
@@ -104,9 +104,7 @@ def header(identity: Sequence[int], names: Sequence[str], local: Mapping[str, Te
     if local is None:
         return [0, *identity]
     descriptions = [
-        [checks.SCORES.index(x.dtype), x.ndim, x.shape[-1], len(x)]
-        if (x := local.get(name)) is not None
-        else [_NONE] * 4
+        [SCORES.index(x.dtype), x.ndim, x.shape[-1], len(x)] if (x := local.get(name)) is not None else [_NONE] * 4
         for name in names
     ]
     return [1, *identity, *(number for description in descriptions for number in description)]
@@ -131,5 +129,5 @@ def _held_there(words: Sequence[int], names: Sequence[str]) -> Held:
     for place, name in enumerate(names):
         code, dimensions, width, rows = words[place * _NUMBERS : (place + 1) * _NUMBERS]
         shape = (rows,) if dimensions == 1 else (rows, width)
-        held[name] = [] if code == _NONE else [torch.empty(shape, dtype=checks.SCORES[code], device="meta")]
+        held[name] = [] if code == _NONE else [torch.empty(shape, dtype=SCORES[code], device="meta")]
     return held

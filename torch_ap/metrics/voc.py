@@ -5,14 +5,14 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.inference.images.resampled_rankings import Interpolation
+from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.ranking.hit_curve import HitCurve, between
-from torch_ap.rules import checks, detection_inputs
+from torch_ap.rules import checks
 from torch_ap.rules.options import BoxFormat, VOCInterpolation
 
 
@@ -96,7 +96,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
             defaults, lambda name: given[name] if name in given else getattr(self, name), shown
         )
 
-    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Interpolation]:
+    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
         self._check_iou_type(iou_type)
         return self._settings.match(columns)[1], self._settings.levels(columns["detection_scores"].device)
 
@@ -104,7 +104,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
         thresholds, place = self._settings.thresholds, 0
         if iou_threshold is not None:
-            place = detection_inputs.place_among("iou_threshold", iou_threshold, thresholds)
+            place = checks.place_among("iou_threshold", iou_threshold, thresholds)
         with self._all_ranks():
             curve = self._settings.curve(self._columns())[1]
         if iou_threshold is None:

@@ -30,8 +30,8 @@ def thresholds_from(thresholds: int | list[float] | Tensor) -> Tensor:
 def bin_of(scores: Tensor, thresholds: Tensor) -> Tensor:
     """The bin of each score, counted from the top: 0 at or above the highest threshold, T below the lowest.
 
-    Scores and thresholds meet in the wider of their dtypes; of whole numbers and fractions, thresholds take the dtype
-    of the scores and are rounded up, so that the same scores reach them.
+    Scores and thresholds are compared in the wider of their dtypes; of whole numbers and fractions, thresholds take the
+    dtype of the scores and are rounded up, so that the same scores reach them.
     """
     reachable = None
     if scores.is_floating_point() and not thresholds.is_floating_point():

@@ -1,9 +1,9 @@
-"""Scores and relevance to hit curves, by whichever algorithm is fastest; all algorithms give the same curve.
+"""Scores and relevance to hit curves, by the fastest algorithm; all of them give the same curve.
 
 | input | algorithm |
 |---|---|
 | one ranking or long columns, no weights, CPU | *count*: sort the values, search the distinct hit scores among them |
-| many rankings, no weights, CPU | :mod:`torch_ap.ranking.rows` or, in any order, :mod:`torch_ap.ranking.shuffled` |
+| many rankings, no weights, CPU | :mod:`torch_ap.ranking.many_rankings` |
 | an accelerator, or rankings of very unequal length | *packed*: (ranking, reversed score, relevance) in one int64 |
 | weights | *indexed*: (ranking, reversed score) in one int64, sorted with indices |
 """
@@ -16,14 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import few_items, hit_curve, order, packing, rows, segments, shuffled
+from torch_ap.ranking import few_items, hit_curve, many_rankings, order, segments, tie_groups
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 
-_COLUMNS_A_TASK = 32
-_SHORT_COLUMN = 2048
-_MANY_HITS = 8
-_ITEMS_A_BLOCK = 1 << 24
+ITEMS_A_BLOCK = 1 << 24  # of columns that are transposed at once
+_LONG_COLUMN, _LONG_WIDE_COLUMN = 1 << 16, 1 << 11  # of scores of 32 bits at most, and of more
 
 
 def from_scores(
@@ -73,16 +71,16 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
     relevant, on_cpu = order.as_flags(relevant), scores.is_cpu
     if on_cpu and offsets.shape[0] == 2 and scores.shape[0] <= few_items.FEW_ITEMS:
         return _counted(scores, relevant, m)
-    curve = rows.from_runs(scores, relevant, offsets, m) if on_cpu else None
-    if curve is None and on_cpu and scores.element_size() < 8:
-        curve = shuffled.from_any_order(scores, relevant, segments.ids(offsets), offsets.diff(), m)
+    curve = many_rankings.from_runs(scores, relevant, offsets, m) if on_cpu else None
+    if curve is None and on_cpu and scores.element_size() <= order.KEYED_BYTES:
+        curve = many_rankings.from_any_order(scores, relevant, segments.ids(offsets), offsets.diff(), m)
     return curve or _packed(scores, relevant, segments.ids(offsets), offsets, m)
 
 
 def from_columns(
     scores: Tensor, relevant: Tensor, *, weight: Tensor | None = None, keep_all_groups: bool = False
 ) -> HitCurve:
-    """One ranking a column.
+    """One ranking per column.
 
     Args:
         scores: (N, C) any real dtype, no NaN.
@@ -92,16 +90,16 @@ def from_columns(
     """
     items, columns = scores.shape
     simple = weight is None and not keep_all_groups and scores.is_cpu
-    if simple and items >= _SHORT_COLUMN:
+    if simple and items >= (_LONG_COLUMN if scores.element_size() <= order.KEYED_BYTES else _LONG_WIDE_COLUMN):
         return _counted_columns(scores, relevant)
-    width = max(1, _ITEMS_A_BLOCK // max(items, 1))
+    width = max(1, ITEMS_A_BLOCK // max(items, 1))
     blocks = []
     for first in range(0, max(columns, 1), width):
         block = scores[:, first : first + width].t()
         across = torch.arange(first, first + len(block), device=scores.device)
         hits = relevant[:, first : first + width].t() if relevant.ndim == 2 else relevant == across[:, None]
         if simple:
-            blocks.append(rows.from_table(block.contiguous(), order.as_flags(hits.contiguous())))
+            blocks.append(many_rankings.from_table(block.contiguous(), order.as_flags(hits.contiguous())))
             continue
         weights = None
         if weight is not None:
@@ -126,8 +124,8 @@ def _many_on_cpu(
     """Rankings that lie end to end are rows; else keys, or for 64 bits, which leave a key no room, made rows first."""
     ascending = lengths is None and bool((segment[1:] >= segment[:-1]).all())
     lengths = segments.count(segment, segments_count) if lengths is None else lengths
-    if not ascending and scores.element_size() < 8:
-        return shuffled.from_any_order(scores, relevant, segment, lengths, m)
+    if not ascending and scores.element_size() <= order.KEYED_BYTES:
+        return many_rankings.from_any_order(scores, relevant, segment, lengths, m)
     if not ascending:
         places = order.stable_argsort(segment, max(segments_count, 1))
         scores, relevant = scores[places], relevant[places]
@@ -144,7 +142,7 @@ def _packed(
     keep_all_groups: bool = False,
 ) -> HitCurve:
     """Any rankings on any device, by one sort of all items."""
-    group_keys, levels = packing.group_keys(scores, segment)
+    group_keys, levels = tie_groups.group_keys(scores, segment)
     if weight is None:
         packed = order.sort((group_keys << 1) | relevant)
         group_keys, relevant = packed >> 1, (packed & 1).bool()
@@ -157,14 +155,11 @@ def _packed(
         relevant, last, offsets, score=group_keys, weight=weight, m=m, keep_all_groups=keep_all_groups
     )
     assert curve.score is not None
-    return replace(curve, score=packing.scores_of(curve.score, levels, scores.dtype))
+    return replace(curve, score=tie_groups.scores_of_group_keys(curve.score, levels, scores.dtype))
 
 
 def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
-    """One ranking on CPU. Chunks are sorted unmerged, one a thread: counts from them add up.
-
-    Where hits are many, searching for them costs more than sorting, and one chunk is searched in half the time of two.
-    """
+    """One ranking on CPU. Chunks are sorted unmerged, one per thread: counts from them add up."""
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
     threads = order.workers(len(given))
     if threads == 1:
@@ -186,8 +181,6 @@ def _count_in_threads(given: Array, flags: Array, threads: int) -> tuple[tuple[A
     slices = order.slices(len(given), threads)
     with order.thread_pool(threads) as pool_map:
         hit_scores = np.concatenate(pool_map(lambda span: given[span][flags[span]], slices))
-        if len(hit_scores) * _MANY_HITS > len(given):
-            slices = [slice(None)]
         chunks = pool_map(
             lambda span: order.sort_in_place(hit_scores if span is None else given[span].copy()), [*slices, None]
         )
@@ -202,7 +195,7 @@ def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
     starts = segments.from_counts(segments.count(relevant.long(), columns)).numpy() if relevant.ndim == 1 else None
 
     def block(first: int) -> list[tuple[Array, ...]]:
-        last = min(first + _COLUMNS_A_TASK, columns)
+        last = min(first + order.COLUMNS_A_TASK, columns)
         # sorted in place, so never a view of what was given, as scores that lie column by column would be
         across = given[:, first:last].t().clone(memory_format=torch.contiguous_format).numpy()
         flags = None if by_class is not None else relevant[:, first:last].t().contiguous().bool().numpy()
@@ -217,7 +210,7 @@ def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
             groups.append(_count_groups([order.sort_in_place(across[column])], order.sort_in_place(hits)))
         return groups
 
-    tasks = range(0, columns, _COLUMNS_A_TASK)
+    tasks = range(0, columns, order.COLUMNS_A_TASK)
     groups = [one for part in order.in_threads(block, tasks, order.workers(given.numel())) for one in part]
     m = np.array([int(group[0].sum()) for group in groups], np.int64)
     return _assemble(groups, np.full(columns, items, np.int64), m, scores.dtype)

@@ -18,7 +18,6 @@ from torch_ap.ranking.order import Array
 
 FEW_ITEMS = 1 << 13
 _HIGHEST = (1 << 31) - 1  # of the keys that order scores of 32 bits
-_KEYED_BYTES = 4
 _USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
 _USUAL_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
 _ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
@@ -142,9 +141,9 @@ def rankings(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None =
     """The curves of rankings of few items in all, by one sort of all; None where two scores of a ranking are equal.
 
     Args:
-        scores, relevant, bounds, m: as of :func:`torch_ap.ranking.rows.from_runs`; ``bounds`` are its offsets.
+        scores, relevant, bounds, m: as of :func:`torch_ap.ranking.many_rankings.from_runs`; ``bounds`` are its offsets.
     """
-    if not 0 < scores.shape[0] <= FEW_ITEMS or scores.element_size() > _KEYED_BYTES:
+    if not 0 < scores.shape[0] <= FEW_ITEMS or scores.element_size() > order.KEYED_BYTES:
         return None
     lengths = bounds[1:] - bounds[:-1]
     keys = order.array_keys(order.sortable(scores).numpy()).astype(np.int64)

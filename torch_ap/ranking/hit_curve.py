@@ -224,11 +224,11 @@ def from_ordered(
     """
     ends = last.nonzero().squeeze(1)
     ones = torch.ones_like(relevant, dtype=torch.int64) if weight is None else weight
-    through = [segments.cumulative(x, offsets) for x in (torch.where(relevant.bool(), ones, 0), ones)]
-    sizes = [_at_end(x, offsets) for x in through]
+    cumulative = [segments.cumulative(x, offsets) for x in (torch.where(relevant.bool(), ones, 0), ones)]
+    sizes = [_at_end(x, offsets) for x in cumulative]
     first = torch.searchsorted(ends, offsets[:-1])
-    above = [_before(x[ends], first) for x in through]
-    hits, items = (x[ends] - before for x, before in zip(through, above, strict=True))
+    above = [_before(x[ends], first) for x in cumulative]
+    hits, items = (x[ends] - before for x, before in zip(cumulative, above, strict=True))
     if not keep_all_groups:
         kept = (hits > 0).nonzero().squeeze(1)
         ends, hits, items, *above = (x[kept] for x in (ends, hits, items, *above))
@@ -244,14 +244,14 @@ def from_ordered(
     )
 
 
-def _at_end(through: Tensor, offsets: Tensor) -> Tensor:
+def _at_end(cumulative: Tensor, offsets: Tensor) -> Tensor:
     """The running sum at the end of each ranking, 0 where it is empty."""
-    return torch.where(offsets.diff() > 0, torch.cat([through.new_zeros(1), through])[offsets[1:]], 0)
+    return torch.where(offsets.diff() > 0, torch.cat([cumulative.new_zeros(1), cumulative])[offsets[1:]], 0)
 
 
-def _before(through: Tensor, first: Tensor) -> Tensor:
+def _before(cumulative: Tensor, first: Tensor) -> Tensor:
     """The running sum above each group: that of the group before, 0 for the ``first`` of each ranking."""
-    above = torch.cat([through.new_zeros(1), through])[:-1]
+    above = torch.cat([cumulative.new_zeros(1), cumulative])[:-1]
     above[first[first < len(above)]] = 0
     return above
 

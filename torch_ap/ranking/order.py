@@ -28,8 +28,9 @@ KEY_OF = {
     torch.float32: torch.int32,
     torch.float64: torch.int64,
 }
+KEYED_BYTES = 4  # of scores that share an int64 with the number of their ranking, or with their relevance
+COLUMNS_A_TASK = 32
 _THREADING_PAYS = 1 << 17
-_QUERIES_A_BLOCK = 8192
 
 
 def keys(scores: Tensor) -> Tensor:
@@ -121,27 +122,20 @@ def dense_ranks(keys: Tensor) -> tuple[Tensor, Tensor]:
 def equal_range(ascending: Array, queries: Array) -> tuple[Array, Array]:
     """For each query, how many values lie below it, and how many at or below it.
 
-    Equals ``searchsorted`` left and right. A block of queries searches only between its ends, and so in cache; the
-    second search runs only for queries that occur more than once. (A clipped look at the last value can ask for a
-    search that was not needed, never spare one that was.)
+    Equals ``searchsorted`` left and right. The second search runs only for queries that occur more than once. (A
+    clipped look at the last value can ask for a search that was not needed, never spare one that was.)
 
     Args:
         ascending: (N,) sorted values.
         queries: (Q,) sorted ascending too, which keeps the search in cache.
     """
-    below, at_or_below = np.empty(len(queries), np.int64), np.empty(len(queries), np.int64)
-    edges = [*np.searchsorted(ascending, queries[::_QUERIES_A_BLOCK]).tolist(), len(ascending)]
-    for block, (first, last) in enumerate(itertools.pairwise(edges)):
-        span = slice(block * _QUERIES_A_BLOCK, (block + 1) * _QUERIES_A_BLOCK)
-        wanted, low, high = queries[span], below[span], at_or_below[span]
-        np.add(np.searchsorted(ascending[first:last], wanted), first, out=low)
-        if not len(ascending):
-            high[:] = low
-            continue
-        np.add(low, ascending.take(low, mode="clip") == wanted, out=high)
-        repeated = np.flatnonzero(ascending.take(high, mode="clip") == wanted)
-        if len(repeated):
-            high[repeated] = np.searchsorted(ascending[first:], wanted[repeated], "right") + first
+    below = np.searchsorted(ascending, queries)
+    if not len(ascending):
+        return below, below
+    at_or_below: Array = below + (ascending.take(below, mode="clip") == queries)
+    repeated = np.flatnonzero(ascending.take(at_or_below, mode="clip") == queries)
+    if len(repeated):
+        at_or_below[repeated] = np.searchsorted(ascending, queries[repeated], "right")
     return below, at_or_below
 
 

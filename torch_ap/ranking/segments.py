@@ -27,11 +27,44 @@ def as_float64(values: Values, *, copy: bool = False) -> Values:
 
 def from_counts(counts: Values) -> Values:
     """(S,) lengths to (S + 1,) offsets."""
-    if not isinstance(counts, Tensor):
-        return np.concatenate([_FIRST, counts.cumsum()])
-    if counts.is_cpu:
-        return torch.from_numpy(from_counts(counts.numpy()))
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return from_zero(counts)
+
+
+def from_zero(values: Values) -> Values:
+    """Running sums along the last dimension, with a 0 before the first, in the dtype of the values."""
+    if isinstance(values, Tensor):
+        if values.is_cpu:
+            return torch.from_numpy(from_zero(values.numpy()))
+        zero = values.new_zeros((*values.shape[:-1], 1))
+        return torch.cat([zero, values.cumsum(-1, dtype=values.dtype)], -1)
+    out = np.zeros((*values.shape[:-1], values.shape[-1] + 1), values.dtype)
+    values.cumsum(-1, out=out[..., 1:])
+    return out
+
+
+def first_reaching(running: Values, offsets: Values, counts: Values) -> Values:
+    """The first entry of each segment by whose end so much has been counted, for many counts at once.
+
+    Over all segments end to end a running sum never falls, so one search serves them all.
+
+    Args:
+        running: (..., E + 1) whole numbers, :func:`from_zero` of what each entry counts.
+        offsets: (S + 1,) where the entries of each segment begin and end.
+        counts: (..., S, L) whole numbers; the first entry has any count of 0 and below.
+
+    Returns:
+        (..., S, L) int64; E where a segment never counts so much.
+    """
+    first, last = offsets[:-1, None], offsets[1:, None]
+    wanted = counts + running[..., offsets[:-1]][..., None]
+    if not isinstance(running, Tensor):
+        place = np.searchsorted(running[1:], wanted)
+        place = np.maximum(place, first)
+        return np.where(place < last, place, len(running) - 1)
+    flat = wanted.reshape(*running.shape[:-1], -1)
+    place = torch.searchsorted(running[..., 1:].contiguous(), flat).reshape(wanted.shape)
+    place = torch.maximum(place, first)
+    return torch.where(place < last, place, running.shape[-1] - 1)
 
 
 def count(segment: Tensor, segments: int) -> Tensor:
@@ -136,8 +169,8 @@ def cumulative(values: Tensor, offsets: Tensor) -> Tensor:
         return values.cumsum(0)
     segment = ids(offsets)
     if not values.is_floating_point():
-        through = torch.cat([values.new_zeros(1), values.cumsum(0)])
-        return through[1:] - through[offsets[:-1]][segment]
+        cumulative = torch.cat([values.new_zeros(1), values.cumsum(0)])
+        return cumulative[1:] - cumulative[offsets[:-1]][segment]
     place = torch.arange(len(values), device=values.device) - offsets[:-1][segment]
     longest = int(offsets.diff().max()) if len(values) else 0
     step = 1
@@ -158,6 +191,13 @@ def _total_on_device(values: Tensor, offsets: Tensor) -> Tensor:
     return torch.segment_reduce(values, "sum", offsets=offsets, initial=0)
 
 
+def run_starts(values: Tensor) -> Tensor:
+    """Where each run of equal values begins: (R,) int64."""
+    new = torch.ones(len(values), dtype=torch.bool, device=values.device)
+    torch.ne(values[1:], values[:-1], out=new[1:])
+    return new.nonzero().squeeze(1)
+
+
 def maximum(values: Tensor, offsets: Tensor) -> Tensor:
     """Largest value of each segment, none of which may be empty: (E,) to (S,)."""
     if not len(values):
@@ -170,11 +210,21 @@ def maximum(values: Tensor, offsets: Tensor) -> Tensor:
 def maximum_from_right(values: Tensor, offsets: Tensor) -> Tensor:
     """For each entry, the largest value from it to the end of its segment; exact, without a loop.
 
-    The values are replaced by their dense ranks, each segment is lifted above all segments to its right, and one
-    cumulative maximum from the right serves them all.
+    One cumulative maximum from the right serves all segments, since each is lifted above those to its right: on CPU
+    by the real part of complex numbers, which NumPy compares first; elsewhere with dense ranks in place of the values.
     """
     if len(offsets) == 2:
         return values.flip(0).cummax(0).values.flip(0) if len(values) else values
+    if values.is_cpu:
+        return torch.from_numpy(_maximum_from_right(values.numpy(), offsets.numpy()))
     distinct, ranks = order.dense_ranks(values)
     lift = (len(offsets) - 2 - ids(offsets)) * len(distinct)
     return distinct[(lift + ranks).flip(0).cummax(0).values.flip(0) - lift] if len(values) else values
+
+
+def _maximum_from_right(values: Array, offsets: Array) -> Array:
+    lifted = np.empty(len(values), np.complex128)
+    lifted.real = -ids(offsets)[::-1]
+    lifted.imag = values[::-1]
+    out: Array = np.maximum.accumulate(lifted).imag[::-1].copy()
+    return out

@@ -1,4 +1,16 @@
-"""The tie groups of many rankings on CPU: found in sorted hit keys, or from the hits alone."""
+"""Many rankings in one sort of integers: keys of scores, and the tie groups that sorted keys hold.
+
+A *group key* is an item's ranking and score in one int64. A *hit key* is twice the distance of a score below some
+highest one, counted in representable scores, plus one for a hit: ascending, it puts the best score first and the hits
+of a tie group last in the group. Where the keys of a ranking are sorted, the places of its hits are their ranks.
+
+| scores | bits of a hit key |
+|---|---|
+| of 16 bits and fewer | 32 |
+| of 32 bits: not negative, or within (-2, 2), or integers that span fewer than 2^31 | 32 |
+| other floats, such as logits, within 2^79 of 0, or -inf and below 2^31, if none but 0 is within 2^-48 of it | 32 |
+| else | 64 |
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,11 +19,105 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import hit_curve, order, packing, segments
+from torch_ap.ranking import hit_curve, order, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 
-_SPARSE, _DENSE = 0.02, 0.125  # where NumPy's own choice of a walk, below a tenth, is slow; the latter with room
+_SPAN = 1 << 31
+_TINY = 79 << 23  # the key of 2^-48 as float32: what a narrow key passes over on either side of 0 is smaller
+
+
+def group_keys(scores: Tensor, segment: Tensor) -> tuple[Tensor, Tensor | None]:
+    """int64 keys of 63 bits at most that ascend by ranking, then by descending score; with what turns them back.
+
+    Args:
+        scores: (N,) any real dtype, no NaN.
+        segment: (N,) int64 in [0, 2^31), or of a shape that broadcasts.
+
+    Returns:
+        The keys, and for scores of 64 bits the distinct ones, of which a key then holds the rank.
+    """
+    keys, levels = order.keys(scores), None
+    if keys.dtype == torch.int64:
+        levels, keys = order.dense_ranks(keys)
+        keys = keys.to(torch.int32)
+    top = torch.iinfo(keys.dtype).max
+    return (segment << 32) | (top - keys.to(torch.int64)), levels
+
+
+def scores_of_group_keys(group_keys: Tensor, levels: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """The scores in ``group_keys``, as ``dtype``."""
+    down = group_keys & 0xFFFFFFFF
+    if levels is not None:
+        return order.values(levels[torch.iinfo(torch.int32).max - down], dtype)
+    key_dtype = order.keys(torch.empty(0, dtype=dtype)).dtype
+    return order.values((torch.iinfo(key_dtype).max - down).to(key_dtype), dtype)
+
+
+class HitKeys(NamedTuple):
+    """Hit keys, and how to read them.
+
+    Attributes:
+        packed: integers of any shape.
+        highest: the score key, with the gap closed, that is packed as 0 or 1.
+        gap: how many score keys were passed over on either side of 0.
+    """
+
+    packed: Array
+    highest: int
+    gap: int
+
+    def score_keys(self, packed: Array) -> Array:
+        """The keys of the scores, as ``order.keys`` gives them, in ``packed`` ones: int64."""
+        keys: Array = self.highest - (packed >> 1).astype(np.int64)
+        return keys + np.sign(keys) * self.gap if self.gap else keys
+
+
+def wide(scores: Array, relevant: Array) -> Array:
+    """Hit keys in twice the bits of the scores; for any scores, the highest is 0.
+
+    Args:
+        scores: values that NumPy sorts, of 32 bits at most.
+        relevant: bool, of the same shape.
+    """
+    keys = order.array_keys(scores)
+    packed: Array = np.multiply(keys, -2, dtype=np.int64 if keys.dtype.itemsize == 4 else np.int32)
+    packed |= relevant
+    return packed
+
+
+def narrowest(scores: Array, relevant: Array) -> HitKeys:
+    """Hit keys in 32 bits where they fit.
+
+    Args:
+        scores, relevant: as of :func:`wide`.
+    """
+    found = _narrow(scores) if scores.dtype.itemsize == 4 and scores.size else None
+    if found is None:
+        return HitKeys(wide(scores, relevant), 0, 0)
+    np.bitwise_or(found.packed, relevant, out=found.packed)
+    return found
+
+
+def _narrow(scores: Array) -> HitKeys | None:
+    """The keys of 32-bit scores before relevance is added; None where 32 bits do not hold them."""
+    if scores.dtype.kind == "f" and scores.min() >= 0:
+        doubled = scores.view(np.uint32) << np.uint32(1)  # which drops the sign of -0.0
+        highest = int(scores.max().view(np.uint32)) & (_SPAN - 1)
+        return HitKeys(np.subtract(np.uint32(2 * highest), doubled, out=doubled), highest, 0)
+    keys, gap = order.array_keys(scores), 0
+    lowest, highest = int(keys.min()), int(keys.max())
+    if highest - lowest >= _SPAN and scores.dtype.kind == "f":
+        gap = _TINY - 1
+        closer = keys - keys.clip(-gap, gap)
+        if np.count_nonzero(closer) != np.count_nonzero(keys):
+            return None
+        keys, lowest, highest = closer, int(closer.min()), int(closer.max())
+    if highest - lowest >= _SPAN:
+        return None
+    packed = np.subtract(np.int32(highest), keys, dtype=np.int32).view(np.uint32)  # modulo 2^32, which is exact
+    packed <<= np.uint32(1)
+    return HitKeys(packed, highest, gap)
 
 
 class Groups(NamedTuple):
@@ -20,14 +126,14 @@ class Groups(NamedTuple):
     Attributes:
         hits: (E,) hits of each.
         above: (E,) items of its ranking above it.
-        through: (E,) items of its ranking down to its end.
+        cumulative: (E,) items of its ranking down to its end.
         key: (E,) the hit key of its hits, and once that is read, the key of their score.
         counts: (S,) groups of each ranking.
     """
 
     hits: Array
     above: Array
-    through: Array
+    cumulative: Array
     key: Array
     counts: Array
 
@@ -51,7 +157,7 @@ def of_sorted(packed: Array, starts: Array) -> Groups:
         packed: (N,) hit keys; those of a ranking may have a common number added, if it is even.
         starts: (S + 1,) where each ranking begins and ends.
     """
-    places = _places(packed)
+    places = np.flatnonzero((packed.astype(np.uint8) & 1).view(bool))
     key = packed.take(places)
     edges = places.searchsorted(starts)
     first = _changes(key, edges)
@@ -61,27 +167,12 @@ def of_sorted(packed: Array, starts: Array) -> Groups:
         top, last, key = places.take(first), places.take(bounds[1:] - 1), key.take(first)
         hits, counts = np.diff(bounds), np.diff(first.searchsorted(edges))
     start = np.repeat(starts[:-1], counts)
-    through = last + 1 - start
-    above = through - hits
+    cumulative = last + 1 - start
+    above = cumulative - hits
     tied = np.flatnonzero(packed.take(np.maximum(top - 1, 0)) == key - 1)
     if len(tied):  # misses of the same score, which end right before the first hit
         above[tied] = _first(packed, start[tied], top[tied], key[tied] - 1) - start[tied]
-    return Groups(hits, above, through, key, counts)
-
-
-def _places(packed: Array) -> Array:
-    """Where the hits are.
-
-    ``flatnonzero`` walks from hit to hit where no more than a tenth are set, which is slow unless they are far fewer.
-    Flags set behind the last key, so many that they alone are more, keep it from that.
-    """
-    hits = packed.astype(np.uint8) & 1
-    count = np.count_nonzero(hits)
-    if not _SPARSE * len(packed) < count <= _DENSE * len(packed):
-        return np.flatnonzero(hits.view(bool))
-    flags = np.ones(len(packed) + int(_DENSE * len(packed)) + 1, bool)
-    flags[: len(packed)] = hits
-    return np.flatnonzero(flags)[:count]
+    return Groups(hits, above, cumulative, key, counts)
 
 
 def _first(packed: Array, low: Array, high: Array, wanted: Array) -> Array:
@@ -128,7 +219,7 @@ def of_hits(scores: Tensor, ranking: Tensor, rankings: int) -> HitGroups:
         ranking: (H,) int64 in [0, rankings).
         rankings: S.
     """
-    keys, levels = packing.group_keys(scores, ranking)
+    keys, levels = group_keys(scores, ranking)
     ordered = order.sort(keys).numpy()
     bounds = np.append(_changes(ordered, np.empty(0, np.int64)), len(ordered))
     key = torch.from_numpy(ordered[bounds[:-1]])
@@ -136,17 +227,17 @@ def of_hits(scores: Tensor, ranking: Tensor, rankings: int) -> HitGroups:
         key=key.numpy(),
         hits=np.diff(bounds),
         counts=segments.count(key >> 32, rankings).numpy(),
-        score=packing.scores_of(key, levels, scores.dtype),
+        score=scores_of_group_keys(key, levels, scores.dtype),
     )
 
 
 def curve_of(
-    hits: Array, above: Array, through: Array, counts: Array, score: Tensor, lengths: Array, m: Tensor | None
+    hits: Array, above: Array, cumulative: Array, counts: Array, score: Tensor, lengths: Array, m: Tensor | None
 ) -> HitCurve:
     """The hit curves.
 
     Args:
-        hits, above, through, counts: as of :class:`Groups`.
+        hits, above, cumulative, counts: as of :class:`Groups`.
         score: (E,) scores of the groups.
         lengths: (S,) items of each ranking.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
@@ -155,7 +246,7 @@ def curve_of(
     before = found[offsets]
     return hit_curve.of_arrays(
         hits=hits,
-        items=through - above,
+        items=cumulative - above,
         hits_above=found[:-1] - np.repeat(before[:-1], counts),
         items_above=above,
         score=score,

@@ -9,8 +9,6 @@ from torch import Tensor
 from torch_ap.ranking import order, segments
 from torch_ap.ranking.order import Array
 
-_COLUMNS_A_TASK = 32
-
 
 class Ties(NamedTuple):
     """The tie groups of two items and more, by ranking, best score first.
@@ -57,7 +55,7 @@ def _on_cpu(columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         across = given[:, span].t().clone(memory_format=torch.contiguous_format).numpy()
         return [_edges(order.sort_in_place(column)) for column in across]
 
-    tasks = order.blocks(slice(0, given.shape[1]), _COLUMNS_A_TASK)
+    tasks = order.blocks(slice(0, given.shape[1]), order.COLUMNS_A_TASK)
     edges = [one for part in order.in_threads(block, tasks, order.workers(given.numel())) for one in part]
     groups = torch.tensor([len(one) // 2 for one in edges], dtype=torch.int64)
     both = torch.from_numpy(np.concatenate([np.empty(0, np.int64), *edges]))

@@ -4,8 +4,17 @@ import reprlib
 import sys
 import unicodedata
 import warnings
+from typing import NoReturn
 
 LONGEST = 80
+
+
+class Plain(str):
+    """What a message says as it is: a shape, a dtype, words."""
+
+    __slots__ = ()
+
+
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Hindi, and of emojis
 _NOBODYS = ("torch_ap", "torch", "torchmetrics", "contextlib", "numpy")  # packages whose lines are not the caller's
 _REPR = reprlib.Repr()
@@ -29,6 +38,11 @@ def shown(value: object) -> str:
         return "a number of thousands of digits" if isinstance(value, int) else f"<{type(value).__name__}>"
     cut = len(text) > LONGEST or (isinstance(value, str | bytes) and len(value) > LONGEST)
     return text[: LONGEST - 3] + "..." if cut else text
+
+
+def refuse(argument: str, rule: str, value: object, kind: type[Exception] = ValueError) -> NoReturn:
+    """Raise for an argument that breaks a rule: it, the rule, and the value, cut short."""
+    raise kind(f"`{argument}` {rule}, got {value if isinstance(value, Plain) else shown(value)}")
 
 
 def printable(line: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.rules import checks
+from torch_ap.rules import tensors
 
 _LARGE = 1 << 22  # bytes from which on NumPy asks for huge pages
 
@@ -34,7 +34,7 @@ def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
         return parts[0]
     first = parts[0]
     if any(part.dtype != first.dtype or part.ndim != first.ndim for part in parts):
-        dtype = checks.common_dtype(name, [part.dtype for part in parts if part.numel()] or [first.dtype])
+        dtype = tensors.common_dtype(name, [part.dtype for part in parts if part.numel()] or [first.dtype])
         widest = max(parts, key=Tensor.dim)
         parts = [spread(part.to(dtype), widest.shape[1:]) for part in parts]
     first = parts[0]

@@ -1,6 +1,6 @@
-"""Leaving our code out of the graphs of ``torch.compile``: compiled callers get what plain ones get, at a graph break.
+"""Keeping our code out of the graphs of ``torch.compile``: compiled callers get the plain results, at a graph break.
 
-The sorting is NumPy's, and torch traces NumPy's calls on writable views to something else than what they do.
+The sorting is NumPy's, and what torch traces NumPy's calls on writable views to is not what they do.
 """
 
 import functools
@@ -16,18 +16,18 @@ R = TypeVar("R")
 
 
 def untraced(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which compiled code calls as it is. ``torch.compiler.disable`` would import the compiler here."""
+    """The function, called from compiled code without tracing; ``torch.compiler.disable`` would import the compiler."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if torch.compiler.is_dynamo_compiling():  # naming `torch` is what makes the compiler look at this frame
+        if torch.compiler.is_dynamo_compiling():  # the name `torch` makes the compiler look at this frame
             from torch_ap.runtime.compiled_callers import run
 
             value: R = run(_dense_only, function, args, kwargs)
             return value
         return _dense_only(function, args, kwargs)
 
-    # code of its own: the compiler counts how often it sees one code, and gives up on it
+    # a code object of its own: the compiler counts how often it sees each one, and gives up on it
     call.__code__ = call.__code__.replace(co_name=function.__name__)  # type: ignore[attr-defined]
     return call
 
@@ -62,7 +62,7 @@ def _refuse_sparse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 
 
 def _dense(value: Any) -> bool:
-    """Whether no tensor in a value is of another layout than the dense one."""
+    """Whether all tensors in a value are dense."""
     if isinstance(value, torch.Tensor):
         return value.layout is torch.strided
     if isinstance(value, Mapping):
@@ -71,7 +71,7 @@ def _dense(value: Any) -> bool:
 
 
 def untraced_package(package: str) -> None:
-    """Make the public functions of a package untraced, under all names that its modules have for them."""
+    """Make the public functions of a package untraced, under all the names that its modules give them."""
     public = {name: vars(sys.modules[package])[name] for name in sys.modules[package].__all__}
     replaced = {function: untraced(function) for function in public.values() if inspect.isfunction(function)}
     for module in [x for name, x in sys.modules.items() if f"{name}.".startswith(f"{package}.")]:
@@ -81,7 +81,7 @@ def untraced_package(package: str) -> None:
 
 
 def leave_methods_to_python(cls: type, but: Collection[str] = ()) -> None:
-    """Make the public methods of a module's class untraced, but those of these names; ``torch.jit`` has no property."""
+    """Make a class's public methods untraced, except those in ``but``, and its properties unused by ``torch.jit``."""
     for name, method in vars(cls).copy().items():
         if inspect.isfunction(method) and not name.startswith("_") and name not in but:
             setattr(cls, name, untraced(method))

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference import bootstrap, rules
-from torch_ap.inference.images.replicates import ResampledAP
-from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledAP, ResampledRankings
 from torch_ap.inference.interval import Ends, Interval, logit
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.inference.student import normal_quantile
@@ -22,7 +21,7 @@ METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 
 
 def image_replicates(
-    systems: Sequence[ResampledRankings], resampling: Resampling, interpolation: Interpolation = None
+    systems: Sequence[ResampledRankings], resampling: Resampling, interpolation: InterpolationRule = None
 ) -> Tensor:
     """The mean AP over the rankings that have something to find, of each system in B resamples of the images.
 
@@ -49,13 +48,13 @@ def image_replicates(
     return torch.cat([means(*weights) for weights in resampling.drawn_on_device(width, draw)])
 
 
-def size_of(ranked: ResampledRankings, interpolation: Interpolation) -> int:
+def size_of(ranked: ResampledRankings, interpolation: InterpolationRule) -> int:
     """About how many numbers one replicate holds."""
     levels = len(interpolation) if isinstance(interpolation, Tensor) else 0
     return 2 * len(ranked.image) + 8 * len(ranked.event_item) + 4 * len(ranked.ranking_list) * levels
 
 
-def _on_cpu(systems: Sequence[ResampledRankings], resampling: Resampling, interpolation: Interpolation) -> Tensor:
+def _on_cpu(systems: Sequence[ResampledRankings], resampling: Resampling, interpolation: InterpolationRule) -> Tensor:
     plans, ones = [ResampledAP(ranked, interpolation) for ranked in systems], np.ones(systems[0].images, np.int64)
 
     def one(rng: np.random.Generator) -> list[float]:
@@ -77,7 +76,7 @@ def image_interval(
     *,
     confidence_level: float = 0.95,
     method: str = "bootstrap-basic",
-    interpolation: Interpolation = None,
+    interpolation: InterpolationRule = None,
     resampling: Resampling | None = None,
 ) -> Interval:
     """A confidence interval for mean AP by the bootstrap over images.

@@ -11,21 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.curve.interpolation import needed_hits
 from torch_ap.inference.images.bootstrap import size_of
-from torch_ap.inference.images.resampled_rankings import (
-    Interpolation,
-    ResampledRankings,
-    envelope,
-    from_zero,
-    needed_hits,
-)
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings, envelope, lift_of
 from torch_ap.inference.random_ranking import expected_average_precision
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.ranking import order, segments
 
 
 def chance_of_images(
-    ranked: ResampledRankings, *, interpolation: Interpolation = None, resampling: Resampling | None = None
+    ranked: ResampledRankings, *, interpolation: InterpolationRule = None, resampling: Resampling | None = None
 ) -> Tensor:
     r"""The mean over all orders of the items of each list, of mean AP over the rankings that have something to find.
 
@@ -49,7 +44,7 @@ def chance_of_images(
 
 
 class Shuffles:
-    """What does not depend on the order of the items is laid out once; a call gives the gain of some orders.
+    """What does not depend on the order of the items is computed once; a call gives the gain of some orders.
 
     Args:
         ranked: the rankings.
@@ -63,7 +58,7 @@ class Shuffles:
         expected: 0-d float64, the mean of the mean plain AP over all orders.
     """
 
-    def __init__(self, ranked: ResampledRankings, interpolation: Interpolation) -> None:
+    def __init__(self, ranked: ResampledRankings, interpolation: InterpolationRule) -> None:
         self.ranked, self.interpolation = ranked, interpolation
         self.items, lists = len(ranked.image), len(ranked.offsets) - 1
         self.bits = 63 - self.items.bit_length() - lists.bit_length()
@@ -91,8 +86,8 @@ class Shuffles:
 
     def _plain(self) -> Tensor:
         """(S,) E(AP) of each ranking: its items in random order."""
-        through = segments.from_counts(self._counted)[self.ranked.offsets]
-        n, hits = through.diff()[self.ranked.ranking_list] + self._change, self._edges.diff()
+        cumulative = segments.from_counts(self._counted)[self.ranked.offsets]
+        n, hits = cumulative.diff()[self.ranked.ranking_list] + self._change, self._edges.diff()
         total = expected_average_precision(n.clamp(min=1), hits, denominator="relevant") * hits
         return torch.where(hits > 0, total, 0) / self._m
 
@@ -107,7 +102,7 @@ class Shuffles:
             random: (b, N) int64 in [0, 2^bits), by which the items of each list are sorted.
         """
         precision = self._cumulative / segments.as_float64(self._cumulative_counted(self._shuffled(random)))
-        height = envelope(precision, self._edges)
+        height = envelope(precision, lift_of(self._edges))
         gain = -self._area(precision)
         if self._reaches is None:
             return self._mean(gain + self._area(height))
@@ -119,12 +114,12 @@ class Shuffles:
         """(S, R) the hit that reaches each recall level, whatever the order; H where none does."""
         if not isinstance(self.interpolation, Tensor):
             return None
-        place = self._edges[:-1, None] + needed_hits(self._m[None], self.interpolation)[0].clamp(min=1) - 1
+        place = self._edges[:-1, None] + needed_hits(self._m, self.interpolation).clamp(min=1) - 1
         return torch.where(place < self._edges[1:, None], place, len(self.ranking))
 
     def _area(self, height: Tensor) -> Tensor:
         """(b, S) sum of the heights of all hits, over m."""
-        return from_zero(height)[:, self._edges].diff(dim=1) / self._m
+        return segments.from_zero(height)[:, self._edges].diff(dim=1) / self._m
 
     def _shuffled(self, random: Tensor) -> Tensor:
         """(b, N) the place of each item among all, those of a list before those of the next, in random order."""
@@ -140,7 +135,7 @@ class Shuffles:
         if self._all_count:
             items = found + 1 - start[self.ranking]
         else:
-            counted = from_zero(torch.empty_like(place).scatter_(1, place, self._counted.expand_as(place)))
+            counted = segments.from_zero(torch.empty_like(place).scatter_(1, place, self._counted.expand_as(place)))
             items = counted.gather(1, found + 1) - counted[:, start[self.ranking]]
         if not len(self._changed_item):
             return items

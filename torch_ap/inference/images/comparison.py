@@ -10,14 +10,13 @@ from torch import Tensor
 from torch_ap.inference import bootstrap, rules
 from torch_ap.inference.difference import Comparison, described
 from torch_ap.inference.images.bootstrap import image_replicates
-from torch_ap.inference.images.resampled_rankings import Interpolation, ResampledRankings
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import number
+from torch_ap.inference.rounding import SAME_OF_IMAGES
 from torch_ap.rules import checks
 
 METHODS = ("bootstrap-percentile", "bootstrap-normal")
-# the same value, computed from tables of different sizes
-_SAME = 1e-10
 
 
 def compare_images(
@@ -26,7 +25,7 @@ def compare_images(
     *,
     confidence_level: float = 0.95,
     method: str = "bootstrap-percentile",
-    interpolation: Interpolation = None,
+    interpolation: InterpolationRule = None,
     resampling: Resampling | None = None,
 ) -> Comparison:
     """The difference of two systems' mean AP, by the bootstrap over images: both see the same resamples.
@@ -58,7 +57,7 @@ def compare_images(
     systems = (first, second)
     every = torch.ones(1, first.images, dtype=torch.int64, device=first.image.device)
     a, b = (float(ranked.average_precision(every, interpolation).nanmean()) for ranked in systems)
-    b = a if abs(a - b) < _SAME else b
+    b = a if abs(a - b) < SAME_OF_IMAGES else b
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": "iid"}
     if math.isnan(a) or first.images < 2:
         reason = "nothing is relevant" if math.isnan(a) else "one image, which has no spread"
@@ -76,4 +75,4 @@ def compare_images(
 def _gaps(values: Tensor) -> Tensor:
     """Differences of (B, 2) replicates; what is rounding is none."""
     gaps = values[:, 0] - values[:, 1]
-    return torch.where(gaps.abs() < _SAME, 0, gaps)
+    return torch.where(gaps.abs() < SAME_OF_IMAGES, 0, gaps)

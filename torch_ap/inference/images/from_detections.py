@@ -23,9 +23,9 @@ def ranked_images(matches: Matches, images: int, area: int = 0) -> ResampledRank
     """
     size, ranked = matches.categories, matches.ranked
     counted = matches.inside[area]
-    found, real = (matches.cells.of_range(words, area) for words in (matches.matched, matches.real))
+    found, true_positive = (matches.cells.of_range(words, area) for words in (matches.matched, matches.true_positive))
     t, pair = found.nonzero(as_tuple=True)
-    item, hit = matches.at[pair], real[t, pair]
+    item, hit = matches.at[pair], true_positive[t, pair]
     valid = matches.truth_group[matches.valid[area]]
     ranking = t * size + ranked.category[item]
     lists = torch.arange(size, device=item.device)

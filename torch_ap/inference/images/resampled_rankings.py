@@ -5,15 +5,20 @@ matched and sorted as they are, so a resample is a weight per image, and costs a
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from functools import cached_property
+from typing import Literal, TypeAlias, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.curve.interpolation import needed_hits
 from torch_ap.ranking import segments
+from torch_ap.ranking.order import Array
 
+Values = TypeVar("Values", Tensor, Array)
 # recall levels of interpolated AP, the area under the interpolated curve, or the plain sum
-Interpolation: TypeAlias = Tensor | Literal["all-points"] | None
+InterpolationRule: TypeAlias = Tensor | Literal["all-points"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +54,7 @@ class ResampledRankings:
     relevant_list: Tensor
     images: int
 
-    def average_precision(self, weights: Tensor, interpolation: Interpolation = None) -> Tensor:
+    def average_precision(self, weights: Tensor, interpolation: InterpolationRule = None) -> Tensor:
         """AP of each ranking when each image occurs so many times.
 
         Args:
@@ -60,63 +65,139 @@ class ResampledRankings:
         Returns:
             (b, S) float64; NaN where nothing is relevant.
         """
-        hits, through, items = self._cumulative(weights)
+        hits, running, items = self._cumulative(weights)
         m = self.relevant(weights)
-        precision = torch.where(through > 0, through.to(torch.float64) / items, 0)
+        start = running[:, self.event_offsets[:-1]]
+        cumulative = running[:, 1:] - start[:, segments.ids(self.event_offsets)]
+        precision = torch.where(cumulative > 0, cumulative.to(torch.float64) / items, 0)
         if isinstance(interpolation, Tensor):
-            return self._at_levels(through, precision, m, interpolation)
-        height = precision if interpolation is None else envelope(precision, self.event_offsets)
+            return self._at_levels(running, precision, m, interpolation)
+        height = precision if interpolation is None else envelope(precision, lift_of(self.event_offsets))
         total = torch.stack([segments.total(row, self.event_offsets) for row in hits * height])
         return torch.where(m > 0, total / m, torch.nan)
 
     def _cumulative(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(b, E) hits of each event, hits through it, and items through it."""
+        """(b, E) hits of each event; (b, E + 1) hits up to each one, of all rankings; (b, E) items through it."""
         ranking = segments.ids(self.event_offsets)
-        items = from_zero(weights[:, self.image] * self.counted)
+        items = segments.from_zero(weights[:, self.image] * self.counted)
         start = items[:, self.offsets[self.ranking_list]][:, ranking]
         times = weights[:, self.image[self.event_item]]
         change = self.event_counts.to(torch.int64) - self.counted[self.event_item].to(torch.int64)
         hits = times * self.event_hit
-        through, changed = (from_zero(x) for x in (hits, times * change))
+        running, changed = (segments.from_zero(x) for x in (hits, times * change))
         first = self.event_offsets[:-1][ranking]
         items = items[:, self.event_item + 1] - start + (changed[:, 1:] - changed[:, first])
-        return hits, through[:, 1:] - through[:, first], items
+        return hits, running, items
 
     def relevant(self, weights: Tensor) -> Tensor:
         """(b, S) int64 relevant things of each ranking."""
         m = weights.new_zeros(len(weights), len(self.offsets) - 1)
         return m.index_add_(1, self.relevant_list, weights[:, self.relevant_image])[:, self.ranking_list]
 
-    def _at_levels(self, through: Tensor, precision: Tensor, m: Tensor, levels: Tensor) -> Tensor:
+    def _at_levels(self, running: Tensor, precision: Tensor, m: Tensor, levels: Tensor) -> Tensor:
         """Mean over the levels of the highest precision at any recall of at least each: (b, S)."""
-        count, size = through.shape
-        rankings = len(self.event_offsets) - 1
-        height = torch.cat([envelope(precision, self.event_offsets), precision.new_zeros(count, 1)], 1)
-        # hits never fall along a ranking: one search in whole numbers finds the first event that reaches each level
-        step = int(m.max()) + 2 if m.numel() else 2
-        line = segments.ids(self.event_offsets) * step + through
-        needed = needed_hits(m, levels) + (torch.arange(rankings, device=m.device) * step)[:, None]
-        place = torch.searchsorted(line.contiguous(), needed.reshape(count, -1)).reshape(needed.shape)
-        place = torch.where(place < self.event_offsets[1:, None], place, size)
-        reached = height.gather(1, place.reshape(count, -1)).reshape(place.shape)
+        height = envelope(precision, lift_of(self.event_offsets))
+        height = torch.cat([height, height.new_zeros(len(height), 1)], 1)
+        place = segments.first_reaching(running, self.event_offsets, needed_hits(m, levels))
+        reached = height.gather(1, place.flatten(1)).reshape(place.shape)
         return torch.where(m > 0, reached.mean(2), torch.nan)
 
 
-def envelope(precision: Tensor, offsets: Tensor) -> Tensor:
-    """The highest precision from each entry to the end of its ranking: (b, E) to (b, E)."""
-    # each ranking is lifted above those to its right, and one running maximum from the right serves all
-    lift = 2.0 * (len(offsets) - 2 - segments.ids(offsets))
-    return (precision + lift).flip(1).cummax(1).values.flip(1) - lift
+class ResampledAP:
+    """:meth:`ResampledRankings.average_precision` of one resample after another on CPU, by NumPy.
+
+    What does not depend on the weights is computed once. Only hits have places in the running sums; the few items that
+    drop out of a ranking, or come into it, have lists of their own.
+
+    Args:
+        ranked: the rankings, on CPU.
+        interpolation: as for :meth:`ResampledRankings.average_precision`.
+    """
+
+    def __init__(self, ranked: ResampledRankings, interpolation: InterpolationRule) -> None:
+        self._ranked = ranked
+        self._interpolated = interpolation is not None
+        self._levels: Array | None = interpolation.double().numpy() if isinstance(interpolation, Tensor) else None
+        self._image, self._counted = ranked.image.numpy(), ranked.counted.numpy()
+        self._all_count = bool(self._counted.all())
+        self._lists, self._list_edges = ranked.ranking_list.numpy(), ranked.offsets.numpy()[:-1]
+        self._rankings = len(self._lists)
+        self._lay_out_events()
+
+    def _lay_out_events(self) -> None:
+        ranked = self._ranked
+        item, hit = ranked.event_item.numpy(), ranked.event_hit.numpy()
+        offsets = ranked.event_offsets.numpy()
+        before = np.concatenate([np.zeros(1, np.int64), hit.cumsum()])
+        self._hit_item = item[hit]
+        self._hit_image = self._image[self._hit_item]
+        self._edges = before[offsets]
+        self._sizes = np.diff(self._edges)
+        delta = ranked.event_counts.numpy().astype(np.int64) - self._counted[item]
+        changed = np.flatnonzero(delta)
+        self._change_image, self._delta = self._image[item[changed]], delta[changed]
+        # how many changes there are up to each hit, and before each ranking
+        self._changes = np.searchsorted(changed, np.flatnonzero(hit), "right")
+        self._changes_before = np.searchsorted(changed, offsets[:-1])
+
+    @cached_property
+    def _lift(self) -> Array:
+        return lift_of(self._edges)
+
+    def __call__(self, weights: Array) -> Array:
+        """(S,) float64 AP of each ranking, NaN where nothing is relevant.
+
+        Args:
+            weights: (U,) int64, how often each image occurs.
+        """
+        ranked = self._ranked
+        m = np.bincount(
+            ranked.relevant_list.numpy(), weights[ranked.relevant_image.numpy()], minlength=len(self._list_edges)
+        ).astype(np.int64)[self._lists]
+        times = weights[self._hit_image]
+        running = segments.from_zero(times)
+        cumulative = running[1:] - np.repeat(running[self._edges[:-1]], self._sizes)
+        items = self._items(weights)
+        precision = np.divide(cumulative, items, out=np.zeros(len(items)), where=cumulative > 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            height = envelope(precision, self._lift) if self._interpolated else precision
+            if self._levels is None:
+                values = np.diff(segments.from_zero(times * height)[self._edges]) / m
+            else:
+                values = self._at_levels(running, height, needed_hits(m, self._levels))
+        return np.where(m > 0, values, np.nan)
+
+    def _items(self, weights: Array) -> Array:
+        """Items through each hit."""
+        each = weights[self._image]
+        running = segments.from_zero(each if self._all_count else each * self._counted)
+        items: Array = running[self._hit_item + 1]
+        start = running[self._list_edges[self._lists]]
+        if len(self._delta):
+            change = segments.from_zero(weights[self._change_image] * self._delta)
+            items += change[self._changes]
+            start = start + change[self._changes_before]
+        items -= np.repeat(start, self._sizes)
+        return items
+
+    def _at_levels(self, running: Array, height: Array, needed: Array) -> Array:
+        """Mean over the levels."""
+        place = segments.first_reaching(running, self._edges, needed)
+        values: Array = np.append(height, 0.0)[place].mean(1)
+        return values
 
 
-def needed_hits(m: Tensor, levels: Tensor) -> Tensor:
-    """(b, S, R) the fewest hits h with h / m of at least each level, compared as floats."""
-    m, levels = m.clamp(min=1).to(torch.float64)[:, :, None], levels.to(torch.float64)
-    about = torch.ceil(levels * m)
-    about = torch.where((about - 1) / m >= levels, about - 1, about)
-    return torch.where(about / m < levels, about + 1, about).clamp(min=0).to(torch.int64)
+def lift_of(offsets: Values) -> Values:
+    """(E,) float64, lifts the precisions of each ranking above those of the rankings to its right."""
+    return 2.0 * segments.as_float64(len(offsets) - 2 - segments.ids(offsets))
 
 
-def from_zero(counts: Tensor) -> Tensor:
-    """Running sums along each row, with a 0 before the first."""
-    return torch.cat([counts.new_zeros(len(counts), 1), counts.cumsum(1)], 1)
+def envelope(precision: Values, lift: Values) -> Values:
+    """The highest precision from each entry to the end of its ranking: (..., E), rounded as :func:`lift_of` lifts it.
+
+    Not exact, as :func:`torch_ap.ranking.segments.maximum_from_right` is; it takes many rows at once, on any device.
+    """
+    lifted = precision + lift
+    if isinstance(lifted, Tensor):
+        return lifted.flip(-1).cummax(-1).values.flip(-1) - lift
+    return np.maximum.accumulate(lifted[..., ::-1], -1)[..., ::-1] - lift

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from torch_ap.evaluation.average_precision import raise_broken
+from torch_ap.evaluation.average_precision import curve_of_one
 from torch_ap.inference import rules
 from torch_ap.inference.hits import RandomHits
 from torch_ap.inference.published import variances
 from torch_ap.inference.result import Result, number
-from torch_ap.inputs.classification import ClassificationInputs
-from torch_ap.ranking import builders, segments
+from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
 
@@ -136,9 +135,7 @@ def normal_average_precision(preds: Tensor, target: Tensor) -> NormalLaw:
         >>> round(float(law.mean), 4), round(float(law.standard_deviation), 4)
         (0.375, 0.2795)
     """
-    validated = ClassificationInputs().validate(preds, target)
-    raise_broken(validated.broken, 1)
-    curve = builders.from_scores(validated.scores, validated.target)
+    curve = curve_of_one(preds, target)
     if not int(curve.m):
         raise ValueError(f"`target` must hold one hit at least, got none among {int(curve.n)} items")
     mean = segments.as_float64(curve.m) / segments.as_float64(curve.n)

@@ -1,4 +1,4 @@
-"""Every road to the hit curves of many rankings gives the same curve: the one counted item by item."""
+"""Every algorithm for the hit curves of many rankings gives the same curve: the one counted item by item."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests import oracles_retrieval as oracles
-from torch_ap.ranking import builders, few_items, order, rows, segments, shuffled
+from torch_ap.ranking import builders, few_items, many_rankings, order, segments
 from torch_ap.ranking.hit_curve import HitCurve
 
 VALUES = (-float("inf"), -2.5, -0.0, 0.0, 1.0, float("inf"))
@@ -17,7 +17,7 @@ DTYPES = (*FLOATS, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint
 
 @pytest.fixture(autouse=True, params=["few", "many"])
 def few_or_many(request, monkeypatch):
-    """Rankings as few as those here have a road of their own where no scores tie; all are tested on the others too."""
+    """Rankings as few as these have an algorithm of their own where no scores tie; all run on others too."""
     if request.param == "many":
         monkeypatch.setattr(few_items, "FEW_ITEMS", 0)
 
@@ -98,7 +98,7 @@ def test_threads_and_blocks_change_nothing(share, monkeypatch):
     offsets = torch.arange(401) * 1000
     places = torch.randperm(400_000, generator=generator)
     mixed = (scores.flatten()[places], relevant.flatten()[places])
-    monkeypatch.setattr(rows, "_KEYS_A_BLOCK", 1 << 16)
+    monkeypatch.setattr(many_rankings, "_ITEMS_A_BLOCK", 1 << 16)
     curves = []
     for count in (1, 2, 3):
         monkeypatch.setattr(order, "workers", lambda _, count=count: count)
@@ -115,7 +115,7 @@ def test_lengths_that_differ_much_are_left_to_the_general_road():
     offsets = torch.tensor([0, 1000, 1001, 1002, 1003])
     scores = torch.arange(1003.0)
     scores[1] = 0  # where none tie they are few enough for one sort of all
-    assert rows.from_runs(scores, scores > 500, offsets) is None
+    assert many_rankings.from_runs(scores, scores > 500, offsets) is None
     check(scores, scores > 500, [1000, 1, 1, 1], builders.from_runs(scores, scores > 500, offsets))
 
 
@@ -142,7 +142,7 @@ def test_one_ranking_among_many_threads(share, monkeypatch):
     lengths = torch.tensor([0, 200_000, 0])
     segment = torch.ones(200_000, dtype=torch.int64)
     monkeypatch.setattr(order, "workers", lambda _: 4)
-    curve = shuffled.from_any_order(scores.int(), relevant, segment, lengths)
+    curve = many_rankings.from_any_order(scores.int(), relevant, segment, lengths)
     offsets = segments.from_counts(lengths)
     assert same(curve, builders._packed(scores.int(), relevant, segments.ids(offsets), offsets, None))
 

@@ -1,10 +1,11 @@
-"""Rankings that lie end to end on CPU, as the rows of a table: a value sort of each row, and no index.
+"""Many rankings on CPU, by sorts of values and no index.
 
 | rankings | algorithm |
 |---|---|
-| more hits than rows, scores of 32 bits and fewer | *packed*: sorted as hit keys |
-| else, with one hit score a row at most | *compared*: every score with it, no sort |
-| else | *searched*: scores sorted alone, and one binary search for all hits |
+| rows: end to end, of about one length; more hits than rows, scores of 32 bits at most | *packed*: sorted as hit keys |
+| rows, else, with one hit score each at most | *compared*: every score with it, no sort |
+| rows, else | *searched*: scores sorted alone, and one binary search for all hits |
+| in any order, scores of 32 bits at most | *packed*, with the number of the ranking in the same int64 |
 
 Only counts leave this module, so each algorithm gives the same curve, to the last bit.
 """
@@ -13,13 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import few_items, hit_keys, order, segments, tie_groups
+from torch_ap.ranking import few_items, order, segments, tie_groups
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 
-_PACKED_BYTES = 4  # of a score that a hit key holds
-_ITEMS_A_BLOCK = 1 << 17
-_KEYS_A_BLOCK = 1 << 19
+_ITEMS_A_BLOCK = 1 << 17  # which stay in cache
+_PACKED_BITS = 33
 _MOST_PADDING = 2
 
 
@@ -68,15 +68,32 @@ def from_table(scores: Tensor, relevant: Tensor) -> HitCurve:
     return _of_hits(table, segments.pick(scores.reshape(-1), torch.from_numpy(places)), row, lengths)
 
 
+def from_any_order(
+    scores: Tensor, relevant: Tensor, ranking: Tensor, lengths: Tensor, m: Tensor | None = None
+) -> HitCurve:
+    """The curves of rankings whose items come in any order, by one sort of (ranking, hit key); each thread has its own.
+
+    Args:
+        scores: (N,) on CPU, of 32 bits at most, no NaN.
+        relevant: (N,) bool.
+        ranking: (N,) int64 in [0, S), with S below 2^30.
+        lengths: (S,) items of each ranking.
+        m: (S,) relevant items of each ranking, where more are known than were ranked.
+    """
+    groups = _of_any_order(order.sortable(scores).numpy(), relevant.numpy(), ranking.numpy(), lengths.numpy())
+    score = tie_groups.scores_of(groups.key, scores.dtype)
+    return tie_groups.curve_of(*groups[:3], groups.counts, score, lengths.numpy(), m)
+
+
 def _is_packed(given: Array, flags: Array, rankings: int) -> bool:
-    return bool(given.dtype.itemsize <= _PACKED_BYTES and np.count_nonzero(flags) > rankings)
+    return bool(given.dtype.itemsize <= order.KEYED_BYTES and np.count_nonzero(flags) > rankings)
 
 
 def _of_packed(table: Array, flags: Array, lengths: Array, dtype: torch.dtype, m: Tensor | None = None) -> HitCurve:
     """The curves of rows, sorted as hit keys."""
     groups = _packed(table, flags)
     score = tie_groups.scores_of(groups.key, dtype)
-    return _curve(table, groups.hits, groups.above, groups.through, groups.counts, score, lengths, m)
+    return _curve(table, groups.hits, groups.above, groups.cumulative, groups.counts, score, lengths, m)
 
 
 def _of_hits(table: Array, hit_scores: Tensor, row: Array, lengths: Array, m: Tensor | None = None) -> HitCurve:
@@ -91,15 +108,15 @@ def _of_hits(table: Array, hit_scores: Tensor, row: Array, lengths: Array, m: Te
     """
     found = tie_groups.of_hits(hit_scores, torch.from_numpy(row), len(lengths))
     search = _compared if found.counts.max(initial=0) <= 1 else _searched
-    above, through = search(table, order.sortable(found.score).numpy(), found.counts)
-    return _curve(table, found.hits, above, through, found.counts, found.score, lengths, m)
+    above, cumulative = search(table, order.sortable(found.score).numpy(), found.counts)
+    return _curve(table, found.hits, above, cumulative, found.counts, found.score, lengths, m)
 
 
 def _curve(
     table: Array,
     hits: Array,
     above: Array,
-    through: Array,
+    cumulative: Array,
     counts: Array,
     score: Tensor,
     lengths: Array,
@@ -107,8 +124,8 @@ def _curve(
 ) -> HitCurve:
     """The curves; a group that ties with the fill of its row ends where its ranking does."""
     if len(lengths) and lengths.min() < table.shape[1]:
-        through = np.minimum(through, np.repeat(lengths, counts))
-    return tie_groups.curve_of(hits, above, through, counts, score, lengths, m)
+        cumulative = np.minimum(cumulative, np.repeat(lengths, counts))
+    return tie_groups.curve_of(hits, above, cumulative, counts, score, lengths, m)
 
 
 def _rows(given: Array, lengths: Array, width: int, lowest: float) -> Array:
@@ -124,35 +141,52 @@ def _rows(given: Array, lengths: Array, width: int, lowest: float) -> Array:
 
 
 def _packed(table: Array, relevant: Array) -> tie_groups.Groups:
-    """The tie groups of each row, a block of rows at a time.
-
-    The passes over a block are so fast that threads pay only for more than one large block.
-    """
+    """The tie groups of each row, a block of rows at a time."""
     width = table.shape[1]
-    threads = min(order.workers(table.size), max(1, table.size // _KEYS_A_BLOCK))
+    threads = order.workers(table.size)
 
     def work(rows: slice) -> tie_groups.Groups:
-        keys = hit_keys.narrowest(table[rows], relevant[rows])
+        keys = tie_groups.narrowest(table[rows], relevant[rows])
         keys.packed.sort(axis=1)
         groups = tie_groups.of_sorted(keys.packed.ravel(), np.arange(len(keys.packed) + 1) * width)
         return groups._replace(key=keys.score_keys(groups.key))
 
-    return tie_groups.join(order.in_threads(work, _blocks(table, _KEYS_A_BLOCK), threads))
+    return tie_groups.join(order.in_threads(work, _blocks(table), threads))
+
+
+def _of_any_order(scores: Array, relevant: Array, ranking: Array, lengths: Array) -> tie_groups.Groups:
+    of_items = tie_groups.narrowest(scores, relevant)
+    keys = ranking << _PACKED_BITS
+    keys += of_items.packed
+    threads = order.workers(len(keys))
+    offsets = np.append(0, lengths.cumsum())
+
+    def work(rankings: slice) -> tie_groups.Groups:
+        first, last = rankings.start, rankings.stop
+        mine = keys if threads == 1 else keys.take(np.flatnonzero((ranking >= first) & (ranking < last)))
+        starts = offsets[first : last + 1] - offsets[first]
+        groups = tie_groups.of_sorted(order.sort_in_place(mine), starts)
+        lifted = np.repeat(np.arange(first, last) << _PACKED_BITS, groups.counts)
+        return groups._replace(key=of_items.score_keys(groups.key - lifted))
+
+    cuts = offsets.searchsorted([len(keys) * part // threads for part in range(threads)]).tolist()
+    ranges = [slice(first, last) for first, last in zip(cuts, [*cuts[1:], len(lengths)], strict=True)]
+    return tie_groups.join(order.in_threads(work, ranges, threads))
 
 
 def _compared(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
-    """:func:`_searched` for one wanted score a row at most."""
-    above, through = np.empty((2, len(wanted)), np.int64)
+    """:func:`_searched` for at most one wanted score per row."""
+    above, cumulative = np.empty((2, len(wanted)), np.int64)
     offsets = np.append(0, counts.cumsum())
 
     def work(rows: slice) -> None:
         entries = slice(offsets[rows.start], offsets[rows.stop])
         block, score = table[rows][counts[rows] > 0], wanted[entries, None]
         above[entries] = np.count_nonzero(block > score, axis=1)
-        through[entries] = np.count_nonzero(block >= score, axis=1)
+        cumulative[entries] = np.count_nonzero(block >= score, axis=1)
 
     order.in_threads(work, _blocks(table), order.workers(table.size))
-    return above, through
+    return above, cumulative
 
 
 def _searched(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
@@ -163,7 +197,7 @@ def _searched(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]
         wanted: (E,) scores, by row.
         counts: (S,) how many of each row are wanted.
     """
-    above, through = np.empty((2, len(wanted)), np.int64)
+    above, cumulative = np.empty((2, len(wanted)), np.int64)
     offsets = np.append(0, counts.cumsum())
     width = table.shape[1]
     pitch = (1 << width.bit_length()) - 1  # one below a power of two, so that no step of a search leaves its row
@@ -176,10 +210,10 @@ def _searched(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]
         entries = slice(offsets[rows.start], offsets[rows.stop])
         start = np.repeat(np.arange(len(block)) * pitch, counts[rows])
         below, at_or_below = _equal_range_in_rows(block, start, wanted[entries])
-        above[entries], through[entries] = width - np.minimum(at_or_below, width), width - below
+        above[entries], cumulative[entries] = width - np.minimum(at_or_below, width), width - below
 
     order.in_threads(work, _blocks(table), order.workers(table.size))
-    return above, through
+    return above, cumulative
 
 
 def _equal_range_in_rows(ascending: Array, start: Array, wanted: Array) -> tuple[Array, Array]:
@@ -215,7 +249,7 @@ def _search(ascending: Array, start: Array, pitch: int, wanted: Array, before: n
     return place
 
 
-def _blocks(table: Array, items: int = _ITEMS_A_BLOCK) -> list[slice]:
-    """Blocks of whole rows, of so many items; one at least."""
+def _blocks(table: Array) -> list[slice]:
+    """Blocks of whole rows that stay in cache; one at least."""
     rows, width = table.shape
-    return order.blocks(slice(0, rows), max(1, items // max(width, 1))) or [slice(0, 0)]
+    return order.blocks(slice(0, rows), max(1, _ITEMS_A_BLOCK // max(width, 1))) or [slice(0, 0)]

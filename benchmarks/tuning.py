@@ -1,0 +1,188 @@
+"""What each tuning constant buys: the time of a call without it, as a multiple of the time with it.
+
+    python -m benchmarks.tuning [--rounds N] [--quick] [--only WORD]
+
+prints a Markdown table, a row per constant and kind of input. "Without" is the value that switches it off, or that of
+the simplest code. Both are timed by turns in one process; in seconds of the processor, or of the clock for constants of
+threads. A constant that buys less than 5% everywhere has no place in the code.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+import torch_ap.inference
+from benchmarks.timing import by_turns, in_ms, machine, parser
+from torch_ap import functional
+from torch_ap.curve import harmonic
+from torch_ap.inference import influence_blocks, resampling
+from torch_ap.inputs import classification, query_rankings
+from torch_ap.matching import candidate_pairs
+from torch_ap.ranking import builders, few_items, many_rankings, order, tie_groups
+from torch_ap.runtime import memory
+
+NEVER, ALWAYS = 1 << 60, 0
+
+
+class Row(NamedTuple):
+    """One line: the constant, what stands in its place, and the call that is timed."""
+
+    module: Any
+    name: str
+    without: Any
+    inputs: str
+    call: Callable[[], Any]
+    threads: bool = False
+
+
+def scores_of(count: int, *, share: float, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """Random scores and targets."""
+    return torch.randn(count).to(dtype), (torch.rand(count) < share).long()
+
+
+def one(count: int, share: float, **settings: Any) -> Callable[[], Any]:
+    """AP of one ranking."""
+    preds, target = scores_of(count, share=share)
+    return lambda: functional.binary_average_precision(preds, target, **settings)
+
+
+def columns(items: int, width: int, share: float, dtype: torch.dtype = torch.float32) -> Callable[[], Any]:
+    """AP of labels."""
+    preds, target = (x.reshape(items, width) for x in scores_of(items * width, share=share, dtype=dtype))
+    return lambda: functional.multilabel_average_precision(preds, target, width, empty_target_action="skip")
+
+
+def queries(lengths: Tensor, share: float, *, dtype: torch.dtype = torch.float32, shuffle: bool = False) -> Any:
+    """MAP of queries of these lengths, end to end or with their items shuffled."""
+    preds, target = scores_of(int(lengths.sum()), share=share, dtype=dtype)
+    indexes = torch.arange(len(lengths)).repeat_interleave(lengths)
+    indexes = indexes[torch.randperm(len(indexes))] if shuffle else indexes
+    return lambda: functional.retrieval_average_precision(preds, target, indexes=indexes)
+
+
+def even(count: int, length: int) -> Tensor:
+    """Lengths of so many queries of as many items."""
+    return torch.full((count,), length)
+
+
+def known_item(count: int, length: int) -> Callable[[], Any]:
+    """MAP of queries of one relevant item each."""
+    preds, target = torch.rand(count, length), torch.zeros(count, length, dtype=torch.int64)
+    target[torch.arange(count), torch.randint(length, (count,))] = 1
+    return lambda: functional.retrieval_average_precision(preds, target)
+
+
+def ignoring(items: int, width: int, share: float) -> Callable[[], Any]:
+    """AP of labels, a share of which does not count."""
+    preds, target = (x.reshape(items, width) for x in scores_of(items * width, share=0.02))
+    target = torch.where(torch.rand(items, width) < share, -1, target)
+    return lambda: functional.multilabel_average_precision(preds, target, width, ignore_index=-1)
+
+
+def copies(count: int) -> Callable[[], Any]:
+    """A copy of the scores, as a metric keeps one."""
+    preds = torch.rand(count)
+    return lambda: memory.copied(preds)
+
+
+def detections(images: int) -> Callable[[], Any]:
+    """COCO's mAP of crowded images."""
+
+    def boxes(count: int) -> Tensor:
+        corner = torch.rand(count, 2) * 400
+        return torch.cat([corner, corner + torch.rand(count, 2) * 100], 1)
+
+    preds = [
+        {"boxes": boxes(100), "scores": torch.rand(100), "labels": torch.randint(0, 4, (100,))} for _ in range(images)
+    ]
+    target = [{"boxes": boxes(30), "labels": torch.randint(0, 4, (30,))} for _ in range(images)]
+    return lambda: functional.coco_mean_average_precision(preds, target)
+
+
+def interval(count: int, share: float, method: Any) -> Callable[[], Any]:
+    """A confidence interval of one AP."""
+    preds, target = scores_of(count, share=share)
+    return lambda: torch_ap.inference.average_precision_interval(preds, target, method=method)
+
+
+def rows(scale: int) -> list[Row]:
+    """Every constant with the inputs that it is for."""
+    n, wide = 10**6 // scale, torch.float64
+    uneven = torch.randint(100, 1900, (2000 // scale,))
+    return [
+        Row(few_items, "FEW_ITEMS", ALWAYS, "one ranking, 1,000 items", one(1000, 0.05)),
+        Row(few_items, "FEW_ITEMS", ALWAYS, "one ranking, 8,000 items", one(8000, 0.05)),
+        Row(
+            tie_groups,
+            "_narrow",
+            _no_narrow_keys,
+            "queries of 1,000, 10% hits",
+            queries(even(2000 // scale, 1000), 0.1),
+        ),
+        Row(many_rankings, "_compared", many_rankings._searched, "known item", known_item(2000 // scale, 1000)),
+        Row(
+            *(many_rankings, "_ITEMS_A_BLOCK", NEVER, "queries of 1,000, float64"),
+            queries(even(2000 // scale, 1000), 0.1, dtype=wide),
+        ),
+        Row(many_rankings, "_MOST_PADDING", 1, "queries of 100 to 1,900", queries(uneven, 0.05)),
+        Row(builders, "_LONG_COLUMN", ALWAYS, "2,000 x 1,000 labels", columns(2000, 1000 // scale, 0.02)),
+        Row(builders, "_LONG_COLUMN", NEVER, "500,000 x 4 labels", columns(500_000 // scale, 4, 0.01)),
+        Row(builders, "_LONG_WIDE_COLUMN", ALWAYS, "500 x 2,000, float64", columns(500, 2000 // scale, 0.02, wide)),
+        Row(builders, "_LONG_WIDE_COLUMN", NEVER, "20,000 x 50, float64", columns(20_000 // scale, 50, 0.5, wide)),
+        Row(order, "_THREADING_PAYS", ALWAYS, "one ranking, 30,000 items", one(30_000, 0.05), True),
+        Row(order, "_THREADING_PAYS", NEVER, "one ranking, 1,000,000 items", one(n, 0.05), True),
+        Row(order, "COLUMNS_A_TASK", NEVER, "200,000 x 16 labels", columns(200_000 // scale, 16, 0.02), True),
+        Row(harmonic, "_KEPT", ALWAYS, "expected AP, 1,000 items", _tied(1000)),
+        Row(classification, "_FEW_IGNORED", 1, "labels, 2% ignored", ignoring(20_000 // scale, 50, 0.02)),
+        Row(query_rankings, "_ITEMS_A_RUN", 1, "queries of 2 items", queries(even(n // 10, 2), 0.3)),
+        Row(query_rankings, "_MOST_GAPS", ALWAYS, "shuffled", queries(even(1000, 100), 0.02, shuffle=True)),
+        Row(memory, "_LARGE", NEVER, "a copy of 40 MB", copies(10**7 // scale)),
+        Row(candidate_pairs, "_PAIRS_A_CHUNK", {"cpu": NEVER}, "300 crowded images", detections(300 // scale)),
+        Row(resampling, "_DRAWS_A_CELL", NEVER, "bootstrap, 20 hits", interval(20_000, 0.001, "bootstrap-bca")),
+        Row(influence_blocks, "_BLOCK", NEVER, "influence, half of 1,000,000 hits", interval(n, 0.5, "influence")),
+    ]
+
+
+def _no_narrow_keys(_: Any) -> None:
+    """Every key has 64 bits."""
+
+
+def _tied(count: int) -> Callable[[], Any]:
+    preds, target = (torch.rand(count) * count / 3).round(), (torch.rand(count) < 0.3).long()
+    return lambda: functional.binary_average_precision(preds, target, ties="expected")
+
+
+def measured(row: Row, rounds: int) -> tuple[float, float]:
+    """Seconds with the constant, and without it."""
+
+    def without() -> None:
+        with patch.object(row.module, row.name, row.without):
+            row.call()
+
+    clock = time.perf_counter if row.threads else time.process_time
+    found = by_turns({"with": row.call, "without": without}, rounds, clock)
+    return found["with"], found["without"]
+
+
+def main() -> None:
+    """Print the table."""
+    options = parser(__doc__ or "")
+    options.add_argument("--only", default="", help="rows whose constant or input holds this word")
+    arguments = options.parse_args()
+    torch.manual_seed(0)
+    threads = torch.get_num_threads()
+    print(machine("torch", "numpy") + "\n\n| constant | input | with, ms | without / with |\n|---|---|---|---|")
+    for row in rows(20 if arguments.quick else 1):
+        name = f"{row.module.__name__.removeprefix('torch_ap.')}.{row.name}"
+        if arguments.only in name or arguments.only in row.inputs:
+            torch.set_num_threads(threads if row.threads else 1)
+            kept, dropped = measured(row, arguments.rounds)
+            print(f"| `{name}` | {row.inputs} | {in_ms(kept)} | {dropped / kept:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""The rules about what tensors hold: NaN, targets outside the classes, negative weights, boxes of no size.
+
+On CPU values are looked at at once. On an accelerator a look would stall the device, so each rule gives a flag there, a
+bool on the device, which its holder raises later.
+"""
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_ap.rules.messages import Plain, refuse
+
+MOST_WEIGHT = 1e288  # 2^63 of them have a sum that float64 holds
+
+
+class Rule(NamedTuple):
+    """Which numbers an argument may hold; NaN is never one of them.
+
+    Attributes:
+        argument: its name.
+        rule: what a message says of it.
+        low: the least number allowed.
+        high: the greatest.
+        whole: whether fractions are refused.
+    """
+
+    argument: str
+    rule: str
+    low: float = -math.inf
+    high: float = math.inf
+    whole: bool = False
+
+    @property
+    def text(self) -> str:
+        """Argument and rule, where the value is not known."""
+        return f"`{self.argument}` {self.rule}"
+
+    def offends(self, values: Tensor) -> Tensor:
+        """Which values break the rule: bool, of their shape."""
+        bad = ~((values >= within(self.low, values)) & (values <= within(self.high, values)))
+        return bad | (values != values.trunc()) if self.whole and values.is_floating_point() else bad
+
+    def broken(self, values: Tensor) -> Any:
+        """Whether any of the values, one at least, breaks it; a bool on CPU, elsewhere a 0-d one on the device."""
+        if self.whole and values.is_floating_point():
+            bad = self.offends(values).any()
+            return bool(bad) if values.is_cpu else bad
+        if math.isinf(self.low) and math.isinf(self.high):  # what is left is NaN
+            most = _greatest(values)
+            return most != most
+        ends: Any = torch.aminmax(values)
+        low, high = (end.item() for end in ends) if values.is_cpu else ends
+        return ((low >= within(self.low, values)) & (high <= within(self.high, values))) ^ True
+
+
+def within(limit: float, values: Tensor) -> float:
+    """The limit, or the nearest number that the dtype of ``values`` holds: in a comparison the limit would wrap."""
+    if values.dtype == torch.bool:
+        return limit
+    if values.is_floating_point():
+        return limit if math.isinf(limit) else _clamped(limit, torch.finfo(values.dtype))
+    return _clamped(limit, torch.iinfo(values.dtype))
+
+
+def _clamped(limit: float, info: torch.finfo | torch.iinfo) -> float:
+    return max(min(limit, info.max), info.min)
+
+
+def is_ignored(target: Tensor, ignore_index: int | None) -> Tensor | None:
+    """Which targets are ``ignore_index``; None where their dtype cannot hold it, and comparing would wrap it."""
+    if ignore_index is None:
+        return None
+    dtype = torch.uint8 if target.dtype == torch.bool else target.dtype
+    info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    if _clamped(ignore_index, info) != ignore_index:
+        return None
+    if dtype.is_floating_point and torch.tensor(float(ignore_index), dtype=dtype).item() != ignore_index:
+        return None
+    return target == ignore_index
+
+
+def _greatest(values: Tensor) -> Any:
+    """The greatest value, NaN where there is one. On CPU by NumPy, which wakes no threads."""
+    if not values.is_cpu or values.dtype == torch.bfloat16:
+        most = values.max()
+        return most.item() if values.is_cpu else most
+    return values.detach().numpy().max()
+
+
+RULES = (
+    Rule("preds", "must not hold NaN"),
+    Rule("target", "must hold whole numbers from 0 to {top} (or `ignore_index`)", low=0),
+    Rule("weights", "must be finite, not negative and at most 1e288", low=0, high=MOST_WEIGHT),
+    Rule(
+        "preds",
+        "must lie in [0, 1] where `thresholds` is an int, which spaces them evenly over [0, 1]; give "
+        "`normalization='sigmoid'` (or 'softmax'), or the thresholds themselves",
+        low=0,
+        high=1,
+    ),
+    Rule("target", "must not hold NaN"),
+    Rule("num_relevant", "must not be negative", low=0),
+    Rule(
+        "target",
+        "must hold whole numbers of at least 0 (or `ignore_index`), unless `relevance_level` says from which value on "
+        "an item is relevant",
+        low=0,
+        whole=True,
+    ),
+)
+VALUE_RULES = tuple(rule.text for rule in RULES)
+NAN_SCORE, _CLASS, _WEIGHT, _UNIT, _NAN_TARGET, _NEGATIVE_COUNT, _GRADE = range(len(RULES))
+
+
+def of_classes(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: int, unit_range: bool) -> Tensor | None:
+    """The rules about items of classes.
+
+    Args:
+        preds: scores, of any shape; those of ignored items replaced by something harmless.
+        target: integers or bool, likewise.
+        weights: of any shape, or None.
+        top: the largest target allowed.
+        unit_range: whether ``preds`` must lie in [0, 1].
+
+    Returns:
+        On CPU None. On an accelerator (R,) bool, true where a rule of ``VALUE_RULES`` is broken, without a sync.
+
+    Raises:
+        ValueError: on CPU, for the first rule broken.
+    """
+    rules = list(RULES)
+    rules[_CLASS] = RULES[_CLASS]._replace(rule=RULES[_CLASS].rule.format(top=top), high=top)
+    looks = {NAN_SCORE: preds, _CLASS: target} | ({} if weights is None else {_WEIGHT: weights})
+    if unit_range:
+        looks[_UNIT] = preds
+        if preds.is_cpu and preds.numel() and not rules[_UNIT].broken(preds):  # nor is any NaN
+            del looks[NAN_SCORE], looks[_UNIT]
+    return _look(rules, looks, preds)
+
+
+def of_queries(preds: Tensor, target: Tensor, num_relevant: Tensor | None, *, grades: bool) -> Tensor | None:
+    """The rules about items of queries.
+
+    Args:
+        preds: scores, of any shape; those that do not count replaced by something harmless.
+        target: of any shape, likewise.
+        num_relevant: of any shape, or None.
+        grades: whether targets must be whole numbers of at least 0.
+
+    Returns, Raises:
+        As :func:`of_classes`.
+    """
+    looks = {NAN_SCORE: preds}
+    if target.is_floating_point():
+        looks[_NAN_TARGET] = target
+    if grades and target.dtype != torch.uint8:
+        looks[_GRADE] = target
+    if num_relevant is not None:
+        looks[_NEGATIVE_COUNT] = num_relevant
+    return _look(RULES, looks, preds)
+
+
+def _look(rules: Sequence[Rule], looks: Mapping[int, Tensor], like: Tensor) -> Tensor | None:
+    """Look at tensors on one device, each for the rule of its place."""
+    flags = None if like.is_cpu else torch.zeros(len(rules), dtype=torch.bool, device=like.device)
+    for place, values in looks.items():
+        if not values.numel() or values.dtype == torch.bool or (place == NAN_SCORE and not values.is_floating_point()):
+            continue
+        broken = rules[place].broken(values)
+        if flags is not None:
+            flags[place] = broken
+        elif broken:
+            at = tuple(rules[place].offends(values).nonzero()[0].tolist())
+            found = Plain(f"{values[at].item()} at index {at[0] if len(at) == 1 else at}")
+            refuse(rules[place].argument, rules[place].rule, found)
+    return flags
+
+
+_FLAGS = Rule("iscrowd` and `difficult", "must hold 0 and 1", low=0, high=1, whole=True)
+DETECTION_RULES = (
+    Rule("boxes", "must be finite", low=-sys.float_info.max, high=sys.float_info.max),
+    Rule("scores", "must not hold NaN"),
+    _FLAGS,
+    Rule("area", "must not hold NaN"),
+    Rule("ious", "must not hold NaN"),
+    Rule("counts", "must be at least 0 and add up to the number of rows"),
+    Rule("boxes` in `target", "must have no negative width or height in `box_format`"),
+)
+DETECTION_VALUE_RULES = tuple(rule.text for rule in DETECTION_RULES)
+_RULE_OF = {"boxes": 0, "scores": 1, "iscrowd": 2, "difficult": 2, "area": 3, "ious": 4}
+_COUNTS, _NEGATIVE_SIZE = 5, 6
+
+
+def of_column(name: str, key: str, values: Tensor, image: Tensor | None) -> Tensor | None:
+    """The rule about one column of detections or ground truths.
+
+    Args:
+        name: "preds" or "target".
+        key: of the dicts.
+        values: the column.
+        image: (rows,) image of each row, needed where something is wrong; None if unknown.
+
+    Returns:
+        On CPU None. On an accelerator (R,) bool, true where a rule of ``DETECTION_VALUE_RULES`` is broken.
+
+    Raises:
+        ValueError: on CPU, where it is broken.
+    """
+    rule = _RULE_OF[key]
+    bad = torch.zeros_like(values) if values.dtype == torch.bool else DETECTION_RULES[rule].offends(values)
+    return _refused(bad, rule, (name, key), DETECTION_RULES[rule].rule, values, image)
+
+
+def of_sizes(values: Tensor, box_format: str, image: Tensor | None) -> Tensor | None:
+    """The rule that ground-truth boxes have no negative size, which sizes read as corners break. Detections may.
+
+    Args:
+        values: (N, 4) boxes.
+        box_format: of them.
+        image: (N,) image of each, needed where something is wrong; None if unknown.
+
+    Returns, Raises:
+        As :func:`of_column`.
+    """
+    corners = box_format == "xyxy"
+    bad = values[:, 2:] < (values[:, :2] if corners else 0)
+    said = "have x1 <= x2 and y1 <= y2" if corners else "have no negative width or height"
+    rule = f"must {said}, by `box_format='{box_format}'`"
+    return _refused(bad, _NEGATIVE_SIZE, ("target", "boxes"), rule, values, image)
+
+
+def of_counts(value: Tensor, total: int) -> Tensor | None:
+    """The rule about the sum of ``counts`` on an accelerator; None on CPU, where form and sum are checked together."""
+    return None if value.is_cpu else _flag(_COUNTS, (value < 0).any() | (value.sum() != total))
+
+
+def _refused(
+    bad: Tensor, place: int, owner: tuple[str, str], rule: str, values: Tensor, image: Tensor | None
+) -> Tensor | None:
+    """What :func:`of_column` returns and raises, where ``bad`` values of a (side, key) break a rule."""
+    if not values.is_cpu:
+        return _flag(place, bad.any())
+    if bool(bad.any()):
+        name, key = owner
+        row = int(bad.reshape(len(values), -1).any(1).nonzero()[0])
+        where = f"{name}['{key}']" if image is None else f"{name}[{int(image[row])}]['{key}']"
+        refuse(where, rule, values[row].tolist())
+    return None
+
+
+def _flag(place: int, broken: Tensor) -> Tensor:
+    flags = torch.zeros(len(DETECTION_RULES), dtype=torch.bool, device=broken.device)
+    flags[place] = broken
+    return flags
