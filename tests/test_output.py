@@ -142,7 +142,7 @@ JSON = {  # annotations, results, what is said
     "inner": (
         f'{ENTRY}, "segmentation": {{"size": [1, 1], "size": [2, 2], "counts": [1]}}}}',
         None,
-        "truth.json: annotations[1].segmentation: the key 'size' must be given once, and is given twice",
+        "truth.json: annotations[1].segmentation: the key 'size' must be given once",
     ),
     "whole": (f'{ENTRY}}}], "images": [{{"id": 1}}', None, "truth.json: the key 'images' must be given once"),
     "digits": (None, ENTRY.replace("[1", f"[{DIGITS}") + ', "score": 1}', "found.json[1]: 'bbox' must hold finite num"),
