@@ -137,7 +137,7 @@ def rows(scale: int) -> list[Row]:
         Row(order, "_THREADING_PAYS", NEVER, "one ranking, 1,000,000 items", one(n, 0.05), True),
         Row(order, "COLUMNS_A_TASK", NEVER, "200,000 x 16 labels", columns(200_000 // scale, 16, 0.02), True),
         Row(harmonic, "_KEPT", ALWAYS, "expected AP, 1,000 items", _tied(1000)),
-        Row(classification, "_FEW_IGNORED", 1, "labels, 2% ignored", ignoring(20_000 // scale, 50, 0.02)),
+        Row(classification, "_FEW_IGNORED", NEVER, "labels, 2% ignored", ignoring(20_000 // scale, 50, 0.02)),
         Row(query_rankings, "_ITEMS_A_RUN", 1, "queries of 2 items", queries(even(n // 10, 2), 0.3)),
         Row(query_rankings, "_MOST_GAPS", ALWAYS, "shuffled", queries(even(1000, 100), 0.02, shuffle=True)),
         Row(memory, "_LARGE", NEVER, "a copy of 40 MB", copies(10**7 // scale)),
