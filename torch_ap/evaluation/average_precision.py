@@ -176,10 +176,8 @@ def inputs_and_thresholds(
     checks.thresholds(thresholds)
     if name is not None:
         checks.positive_int(name, width, least=2)
-    inputs = _inputs(
-        *(width, name == "num_classes", ignore_index, normalization),
-        *(isinstance(thresholds, int), validate_args, nan_strategy),
-    )
+    classes, unit_range = name == "num_classes", isinstance(thresholds, int)
+    inputs = _inputs(width, classes, ignore_index, normalization, unit_range, validate_args, nan_strategy)
     return inputs, None if thresholds is None else bins.thresholds_from(thresholds)
 
 
@@ -200,7 +198,7 @@ def settings_of(
     average: str | None,
     empty_target_action: str | None,
 ) -> APSettings:
-    """The evaluation of these settings, checked once."""
+    """:class:`APSettings` of these arguments, cached where there are no thresholds, which are a tensor."""
     return (_settings if thresholds is None else APSettings)(
         inputs, convention, thresholds, average, empty_target_action
     )
@@ -215,11 +213,18 @@ def _flat(validated: Batch) -> Batch:
 
 
 def curve_of_one(
-    preds: Tensor, target: Tensor, weights: Tensor | None = None, *, keep_all_groups: bool = False
+    preds: Tensor,
+    target: Tensor,
+    weights: Tensor | None = None,
+    *,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    keep_all_groups: bool = False,
 ) -> HitCurve:
     """The hit curve of one ranking, checked: (N, ...) scores, with one entry a tie group that holds a hit.
 
     ``keep_all_groups`` keeps the other tie groups as entries too.
     """
-    validated = ClassificationInputs().validate_now(preds, target, weights)
-    return classification.curve_of(validated, ignoring=False, keep_all_groups=keep_all_groups)
+    inputs = ClassificationInputs(ignore_index=ignore_index, check_values=validate_args)
+    validated = inputs.validate_now(preds, target, weights)
+    return classification.curve_of(validated, ignoring=inputs.ignoring, keep_all_groups=keep_all_groups)

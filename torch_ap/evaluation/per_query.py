@@ -37,11 +37,11 @@ def each_query(
         return value
     checks.floating_dtype("dtype", dtype)
     single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
-    inputs, fill_undefined = _plan(ignore_index, relevance_level, single, empty_target_action, missing_queries)
+    inputs, each = _plan(ignore_index, relevance_level, single, empty_target_action, missing_queries)
     batch = inputs.validate(preds, target, indexes, mask, num_relevant)
     inputs.raise_broken(batch)
     rankings = rankings_of(batch, single=single)
-    values = fill_undefined(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
+    values = each(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
     return values.reshape(()) if single else values
 
 

@@ -7,10 +7,8 @@ from torch import Tensor
 
 from torch_ap.curve import counts
 from torch_ap.curve.convention import TIES
-from torch_ap.evaluation.average_precision import inputs_and_thresholds
-from torch_ap.inputs.classification import curve_of
+from torch_ap.evaluation.average_precision import curve_of_one
 from torch_ap.ranking import segments
-from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
 from torch_ap.rules.options import Ties
 
@@ -78,7 +76,7 @@ def hit_curve(
     """
     checks.boolean("fraction", fraction)
     checks.one_of("ties", ties, TIES)
-    curve = _one_curve(preds, target, ignore_index, validate_args)
+    curve = curve_of_one(preds, target, ignore_index=ignore_index, validate_args=validate_args)
     n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
     depth = torch.arange(1, int(n) + 1, device=n.device, dtype=n.dtype)
     if t is not None:
@@ -87,9 +85,3 @@ def hit_curve(
     hits = counts.hits_at(curve, depth, ties=ties)
     unit = n if fraction else torch.ones_like(n)
     return HitCurvePoints(depth / unit, hits / unit, hits / m, hits / depth)
-
-
-def _one_curve(preds: Tensor, target: Tensor, ignore_index: int | None, validate_args: bool) -> HitCurve:
-    inputs, _ = inputs_and_thresholds(None, ignore_index, validate_args)
-    batch = inputs.validate_now(preds, target)
-    return curve_of(batch, ignoring=ignore_index is not None)

@@ -10,8 +10,8 @@ from torch_ap.inputs.detections import Columns, DetectionInputs, Images
 from torch_ap.matching.coco import ClassNames, Report
 from torch_ap.matching.coco_settings import AreaRanges, OwnIoU, settings_of
 from torch_ap.matching.voc import voc_settings_of
+from torch_ap.rules import values
 from torch_ap.rules.options import BoxFormat, IoUType, VOCInterpolation
-from torch_ap.rules.values import DETECTION_VALUE_RULES
 
 
 def coco_mean_average_precision(
@@ -121,10 +121,7 @@ def coco_mean_average_precision(
 def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns:
     """The columns of images that are all there is; a broken rule is raised at once."""
     columns, broken = inputs.validate(preds, target)
-    if broken is not None:
-        for rule, flag in zip(DETECTION_VALUE_RULES, broken.tolist(), strict=True):
-            if flag:
-                raise ValueError(rule)
+    values.raise_first(values.DETECTION_VALUE_RULES, broken)
     return columns
 
 

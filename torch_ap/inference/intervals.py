@@ -140,8 +140,7 @@ def read(
     classes = wide and isinstance(target, Tensor) and target.ndim == 1
     inputs = ClassificationInputs(width=preds.shape[1] if wide else None, classes=classes)
     settings = APSettings(inputs, convention, average=average, empty_target_action=empty_target_action)
-    validated = settings.validate(preds, target)
-    inputs.raise_broken(validated.broken)
+    validated = inputs.validate_now(preds, target)
     return settings, settings.curve(validated), validated
 
 

@@ -127,8 +127,7 @@ class ClassificationInputs:
 
     def raise_broken(self, broken: Tensor | None) -> None:
         """Raise for the first rule that a batch on an accelerator breaks; on CPU :meth:`validate` has raised it."""
-        if broken is not None and bool(broken.any()):
-            raise ValueError(values.VALUE_RULES[broken.tolist().index(True)].format(top=self.top))
+        values.raise_first(values.VALUE_RULES, broken, top=self.top)
 
     def no_items(self, device: torch.device | None = None) -> Batch:
         """The layout of an empty batch."""

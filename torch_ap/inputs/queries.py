@@ -138,10 +138,7 @@ class QueryInputs:
 
     def raise_broken(self, batch: QueryBatch) -> None:
         """Raise for the rules that a batch on an accelerator was found to break."""
-        if batch.broken is not None:
-            for rule, broken in zip(values.VALUE_RULES, batch.broken.tolist(), strict=True):
-                if broken:
-                    raise ValueError(rule)
+        values.raise_first(values.VALUE_RULES, batch.broken)
 
     def _own(self, given: Tensor) -> Tensor:
         flat = given.detach().flatten()

@@ -53,9 +53,7 @@ class DetectionMetric(UncertainImages):
     def _check_held(self, state: dict[str, Any]) -> None:
         empty = self._inputs.validate([], [])[0]
         columns = {name: x if isinstance(x := state[name], Tensor) else empty[name] for name in self._inputs.states}
-        broken = self._inputs.look_at(columns)
-        if broken is not None and bool(broken.any()):
-            raise ValueError(self.value_rules[broken.tolist().index(True)])
+        values.raise_first(self.value_rules, self._inputs.look_at(columns))
 
     def _columns(self) -> Columns:
         """All images so far."""

@@ -116,6 +116,13 @@ VALUE_RULES = tuple(rule.text for rule in RULES)
 NAN_SCORE, _CLASS, _WEIGHT, _UNIT, _NAN_TARGET, _NEGATIVE_COUNT, _GRADE = range(len(RULES))
 
 
+def raise_first(rules: Sequence[str], broken: Tensor | None, **words: Any) -> None:
+    """Raise for the first of the rules that an accelerator found ``broken``, with ``words`` in the rule's places."""
+    flags = [] if broken is None else broken.tolist()
+    if True in flags:
+        raise ValueError(rules[flags.index(True)].format(**words))
+
+
 def of_classes(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: int, unit_range: bool) -> Tensor | None:
     """The rules about items of classes.
 
