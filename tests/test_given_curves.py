@@ -23,6 +23,7 @@ from torch_ap.functional import (
     precision_at_recall,
     precision_recall_curve,
 )
+from torch_ap.rules.options import PointsInterpolation, allowed
 
 
 def tensors(ranking, dtype=torch.float64):
@@ -84,7 +85,7 @@ def test_the_line_is_the_integral(steps):
     assert found == pytest.approx(wanted / h0, abs=1e-10)
 
 
-INTERPOLATIONS = (None, "all-points", "11-point", "101-point", "trapezoid")
+INTERPOLATIONS = allowed(PointsInterpolation)
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)

@@ -8,9 +8,10 @@ from torch import Tensor
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules.messages import warn_caller
+from torch_ap.rules.options import Action, allowed
 from torch_ap.runtime import arrays
 
-ACTIONS = ("nan", "neg", "pos", "skip", "error")
+ACTIONS = allowed(Action)
 _COUNTS_AS = {"neg": 0.0, "pos": 1.0}
 _SAID = {"nan": "NaN", "neg": "0", "pos": "1", "skip": "left out"}
 

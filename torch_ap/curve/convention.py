@@ -11,20 +11,12 @@ from torch_ap.ranking import hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
 from torch_ap.rules.messages import shown
+from torch_ap.rules.options import Denominator, Interpolation, Ties, allowed
 from torch_ap.runtime import cached
 
-TIES = ("grouped", "expected", "optimistic", "pessimistic")
-DENOMINATORS = ("min", "relevant", "found")
-INTERPOLATIONS = (
-    None,
-    "11-point",
-    "11-point-arange",
-    "11-point-trec9",
-    "11-point-trec10",
-    "101-point",
-    "all-points",
-    "trapezoid",
-)
+TIES = allowed(Ties)
+DENOMINATORS = allowed(Denominator)
+INTERPOLATIONS = allowed(Interpolation)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from torch_ap.ranking import bins, few_items, hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
+from torch_ap.rules.options import Average, Task, allowed
 from torch_ap.runtime import arrays, cached
 
 _ROWS_LOOKED_AT = 64
@@ -40,10 +41,8 @@ class APSettings:
 
     def __post_init__(self) -> None:
         wide = self.inputs.width is not None
-        allowed = (
-            ("macro", "weighted", "none", None) if self.inputs.classes else ("micro", "macro", "weighted", "none", None)
-        )
-        checks.one_of("average", self.average, allowed if wide else ("none",))
+        averages = [x for x in allowed(Average) if x != "micro" or not self.inputs.classes]
+        checks.one_of("average", self.average, averages if wide else ("none",))
         checks.one_of("empty_target_action", self.empty_target_action, (*averaging.ACTIONS, None))
 
     @property
@@ -183,7 +182,7 @@ def inputs_and_thresholds(
 
 def columns_of(task: str, num_classes: int | None, num_labels: int | None) -> tuple[str | None, int | None]:
     """The argument that gives the columns of a task, and how many: ``name`` and ``width`` of the function above."""
-    checks.one_of("task", task, ("binary", "multiclass", "multilabel"))
+    checks.one_of("task", task, allowed(Task))
     columns = {"multiclass": ("num_classes", num_classes), "multilabel": ("num_labels", num_labels)}
     return columns.get(task, (None, None))
 

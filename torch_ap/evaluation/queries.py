@@ -17,9 +17,10 @@ from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
+from torch_ap.rules.options import MissingQueries, allowed
 from torch_ap.runtime import arrays
 
-MISSING = ("neg", "skip", "error")
+MISSING = allowed(MissingQueries)
 AGGREGATIONS = ("mean", "median", "min", "max", "gm")
 GM_FLOOR = 1e-5
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}

@@ -18,6 +18,7 @@ from torch_ap.rules.options import (
     Task,
     Thresholds,
     Ties,
+    allowed,
 )
 
 
@@ -118,7 +119,7 @@ def precision_recall_curve(
         tensor([0.5000, 0.6667, 0.5000, 1.0000, 1.0000])
     """
     columns = columns_of(task, num_classes, num_labels)
-    checks.one_of("average", average, ("micro", "macro", None) if task == "multiclass" else (None,))
+    checks.one_of("average", average, allowed(CurveAverage) if task == "multiclass" else (None,))
     inputs, levels = inputs_and_thresholds(
         thresholds, ignore_index, validate_args, normalization, name=columns[0], width=columns[1]
     )

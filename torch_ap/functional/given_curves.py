@@ -8,9 +8,7 @@ from torch import Tensor
 from torch_ap.curve import interpolation
 from torch_ap.ranking import segments
 from torch_ap.rules import checks, tensors
-from torch_ap.rules.options import Interpolation
-
-_INTERPOLATIONS = (None, "11-point", "101-point", "all-points", "trapezoid")
+from torch_ap.rules.options import PointsInterpolation, allowed
 
 
 def average_precision_from_hit_curve(
@@ -76,7 +74,7 @@ def average_precision_from_hit_curve(
 
 
 def average_precision_from_precision_recall(
-    precision: Tensor, recall: Tensor, *, interpolation: Interpolation = None
+    precision: Tensor, recall: Tensor, *, interpolation: PointsInterpolation = None
 ) -> Tensor:
     """Average precision of a precision-recall curve that is given as points, from a file or another package.
 
@@ -87,8 +85,9 @@ def average_precision_from_precision_recall(
     Args:
         precision: (T,) numbers in [0, 1]; NaN where the recall is 0 and nothing retrieved.
         recall: (T,) numbers in [0, 1], ascending or descending, equal neighbours allowed.
-        interpolation: None for that sum; "all-points", "11-point", "101-point" or a 1-D tensor of recall levels for the
-            highest precision at that recall or beyond, and what :func:`binary_average_precision` makes of it;
+        interpolation: None for that sum; "all-points", "11-point", "11-point-arange", "101-point" or a 1-D tensor of
+            recall levels for the highest precision at that recall or beyond, and what :func:`binary_average_precision`
+            makes of it ("11-point-arange" of float64 recall only: in float32 its levels are those of "11-point");
             "trapezoid" for the area under straight lines between the points as they are given, from recall 0 at the
             precision of the first.
 
@@ -117,7 +116,9 @@ def average_precision_from_precision_recall(
     if isinstance(interpolation, Tensor):
         tensors.recall_levels("interpolation", interpolation)
     else:
-        checks.one_of("interpolation", interpolation, _INTERPOLATIONS, or_else="a 1-D tensor of recall levels")
+        checks.one_of(
+            "interpolation", interpolation, allowed(PointsInterpolation), or_else="a 1-D tensor of recall levels"
+        )
     p, r = _ascending_points(precision, recall)
     if isinstance(interpolation, str) and interpolation == "trapezoid":
         return torch.trapezoid(p, r) + (p[:1] * r[:1]).sum()

@@ -12,7 +12,7 @@ from torch_ap.inputs.classification import Batch, ClassificationInputs, bins_of,
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
-from torch_ap.rules.options import CurveAverage, Normalization, Thresholds
+from torch_ap.rules.options import CurveAverage, Normalization, Thresholds, allowed
 
 
 class PrecisionRecallCurve(NamedTuple):
@@ -126,7 +126,7 @@ def multiclass_precision_recall_curve(
         >>> curve.precision, curve.recall
         (tensor([0.6667, 1.0000, 1.0000]), tensor([1.0000, 0.6667, 0.0000]))
     """
-    checks.one_of("average", average, ("micro", "macro", None))
+    checks.one_of("average", average, allowed(CurveAverage))
     inputs, levels = inputs_and_thresholds(
         thresholds, ignore_index, validate_args, normalization, name="num_classes", width=num_classes
     )

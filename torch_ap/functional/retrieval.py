@@ -5,7 +5,7 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention, query_convention
 from torch_ap.evaluation.per_query import each_query
-from torch_ap.rules.options import Action, Denominator, MissingQueries, NumRelevant, QueryInterpolation, Ties
+from torch_ap.rules.options import Action, Denominator, Interpolation, MissingQueries, NumRelevant, Ties
 
 
 def retrieval_average_precision(
@@ -14,7 +14,7 @@ def retrieval_average_precision(
     top_k: int | None = None,
     *,
     denominator: Denominator = "min",
-    interpolation: QueryInterpolation = None,
+    interpolation: Interpolation = None,
     ties: Ties | None = None,
     convention: Convention | None = None,
     indexes: Tensor | None = None,

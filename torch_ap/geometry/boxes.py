@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from torch_ap.ranking import segments
+from torch_ap.rules.options import BoxFormat, allowed
 
-FORMATS = ("xyxy", "xywh", "cxcywh")
+FORMATS = allowed(BoxFormat)
 
 PairIoU: TypeAlias = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor, Tensor]]
 """(detections, ground truths, least): the pairs of rows that have an IoU of at least ``least``, and their IoUs."""

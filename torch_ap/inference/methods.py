@@ -14,8 +14,9 @@ from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.student import normal_quantile, student_quantile
 from torch_ap.ranking import hit_curve, segments
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules.options import Design, allowed
 
-DESIGNS = ("iid", "stratified")
+DESIGNS = allowed(Design)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from torch_ap.ranking import bins, builders, few_items, hit_curve, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors, values
 from torch_ap.rules.messages import warn_caller
+from torch_ap.rules.options import NanStrategy, Normalization, allowed
 
-NORMALIZATIONS = (None, "none", "sigmoid", "softmax")
-NAN_STRATEGIES = ("error", "ignore", "warn")
+NORMALIZATIONS = allowed(Normalization)
+NAN_STRATEGIES = allowed(NanStrategy)
 
 
 class Batch(NamedTuple):
@@ -66,7 +67,8 @@ class ClassificationInputs:
     def __post_init__(self) -> None:
         checks.integer("ignore_index", self.ignore_index)
         checks.boolean("validate_args", self.check_values)
-        checks.one_of("normalization", self.normalization, NORMALIZATIONS if self.classes else NORMALIZATIONS[:3])
+        normalizations = [x for x in NORMALIZATIONS if x != "softmax" or self.classes]  # over the classes
+        checks.one_of("normalization", self.normalization, normalizations)
         checks.one_of("nan_strategy", self.nan_strategy, NAN_STRATEGIES)
 
     @property

@@ -17,6 +17,7 @@ from torch_ap.matching import assignment
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 from torch_ap.rules.messages import shown
+from torch_ap.rules.options import IoUType, allowed
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
 OwnIoU: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -131,7 +132,7 @@ def settings_of(
     """Settings as given, checked, as a record."""
     kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
     for kind in kinds:
-        checks.one_of("iou_type", kind, ("bbox", "segm", "precomputed"))
+        checks.one_of("iou_type", kind, allowed(IoUType))
     if not kinds or len(set(kinds)) < len(kinds):
         raise ValueError(f"`iou_type` must name one kind or several different ones, got {shown(iou_type)}")
     checks.one_of("average", average, ("macro", "micro"))

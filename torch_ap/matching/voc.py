@@ -18,8 +18,9 @@ from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+from torch_ap.rules.options import VOCInterpolation, allowed
 
-INTERPOLATIONS = ("11-point", "11-point-arange", "all-points", "101-point")
+INTERPOLATIONS = allowed(VOCInterpolation)
 
 
 @dataclass(frozen=True, eq=False)

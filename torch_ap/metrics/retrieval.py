@@ -5,7 +5,7 @@ from typing import Any
 
 from torch_ap.curve.convention import Convention, query_convention
 from torch_ap.metrics.queries import QueryMetric
-from torch_ap.rules.options import Action, Denominator, QueryInterpolation, Ties
+from torch_ap.rules.options import Action, Denominator, Interpolation, Ties
 
 
 class RetrievalMAP(QueryMetric):
@@ -61,7 +61,7 @@ class RetrievalMAP(QueryMetric):
         aggregation: str | Callable[..., Any] = "mean",
         *,
         denominator: Denominator = "min",
-        interpolation: QueryInterpolation = None,
+        interpolation: Interpolation = None,
         ties: Ties | None = None,
         convention: Convention | None = None,
         **kwargs: Any,

@@ -1,6 +1,7 @@
-"""The options of public arguments, as types."""
+"""The options of public arguments, as types, and what they allow."""
 
-from typing import Literal, TypeAlias
+import functools
+from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 from torch import Tensor
 
@@ -9,21 +10,32 @@ Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
 Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None
 Normalization: TypeAlias = Literal["none", "sigmoid", "softmax"] | None
 Denominator: TypeAlias = Literal["min", "relevant", "found"]
-Interpolation: TypeAlias = (
-    Literal["11-point", "11-point-arange", "101-point", "all-points", "trapezoid"] | Tensor | None
-)
+_Named: TypeAlias = Literal["11-point", "11-point-arange", "101-point", "all-points", "trapezoid"]
+PointsInterpolation: TypeAlias = _Named | Tensor | None
+Interpolation: TypeAlias = _Named | Literal["11-point-trec9", "11-point-trec10"] | Tensor | None
 Ties: TypeAlias = Literal["grouped", "expected", "optimistic", "pessimistic"]
 Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
 NanStrategy: TypeAlias = Literal["error", "ignore", "warn"]
 CurveAverage: TypeAlias = Literal["micro", "macro"] | None
-QueryInterpolation: TypeAlias = (
-    Literal["11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point", "all-points", "trapezoid"]
-    | Tensor
-    | None
-)
 MissingQueries: TypeAlias = Literal["neg", "skip", "error"]
 NumRelevant: TypeAlias = Tensor | dict[int, int] | int | None
 BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
 IoUType: TypeAlias = Literal["bbox", "segm", "precomputed"]
 VOCInterpolation: TypeAlias = Literal["11-point", "11-point-arange", "all-points", "101-point"]
 Design: TypeAlias = Literal["iid", "stratified"]
+
+
+@functools.cache
+def allowed(option: Any) -> tuple[str | None, ...]:
+    """The names that an option of these types has, and None where that is one of them; tensors and the like are left
+    out.
+
+    Example:
+        >>> from torch_ap.rules.options import CurveAverage, allowed
+        >>> allowed(CurveAverage)
+        ('micro', 'macro', None)
+    """
+    if get_origin(option) is Literal:
+        return get_args(option)
+    found = (value for one in get_args(option) for value in ((None,) if one is type(None) else allowed(one)))
+    return tuple(found)
