@@ -292,7 +292,7 @@ BAD_SETTINGS = [
     ({"interpolation": "11-point", "top_k": 3}, "`top_k` has no meaning with `interpolation`"),
     ({"interpolation": "11-point", "ties": "expected"}, "`interpolation` has no closed form"),
     ({"empty_target_action": "zero"}, "`empty_target_action` must be one of"),
-    ({"normalization": "softmax"}, "`normalization` must be one of None, 'none', 'sigmoid', got 'softmax'"),
+    ({"normalization": "softmax"}, "`normalization` must be one of 'none', 'sigmoid', None, got 'softmax'"),
     ({"thresholds": 1}, "`thresholds` must be an int of at least 2, got 1"),
     ({"thresholds": True}, "`thresholds`"),
     ({"thresholds": []}, "`thresholds` as a list"),
