@@ -219,9 +219,9 @@ def test_a_difference_without_spread_has_no_interval():
 
 def test_bad_arguments_are_refused_by_name():
     a, b, target = pair(20)
-    with pytest.raises(ValueError, match="must be paired"):
+    with pytest.raises(ValueError, match="must have one length"):
         compare_rankings(a, b[:-1], target)
-    with pytest.raises(ValueError, match=r"`preds_a` and `target` .*same shape"):
+    with pytest.raises(ValueError, match=r"`preds_a` must have the shape of `target`"):
         compare_rankings(a, b, target[:-1])
     with pytest.raises(ValueError, match="`preds_b` must be 1-D"):
         compare_rankings(a, b[:, None], target)

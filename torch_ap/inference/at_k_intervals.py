@@ -8,7 +8,6 @@ from torch import Tensor
 
 from torch_ap.curve.counts import hits_at
 from torch_ap.evaluation.average_precision import curve_of_one
-from torch_ap.inference import rules
 from torch_ap.inference.interval import Ends, Interval, wilson
 from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.student import normal_quantile
@@ -209,10 +208,10 @@ def window(n: int, k: int) -> tuple[float, float]:
 
 def _checked(preds: Tensor, target: Tensor, k: int, confidence_level: float, design: str) -> tuple[Cut, str]:
     """One ranking cut at rank k, and why its recall has no interval."""
-    rules.confidence_level(confidence_level)
+    checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     curve = curve_of_one(preds, target)
-    rules.rank("k", k, int(curve.n))
+    checks.rank("k", k, int(curve.n))
     n, m, (low, high) = int(curve.n), segments.as_float64(curve.m)[0], window(int(curve.n), k)
     hits, below, above = hits_at(curve, m.new_tensor([k, low, high]))
     reason = f"no {'misses' if m else 'hits'}: the ends are NaN" if m in (0, n) else ""
@@ -267,7 +266,7 @@ def proportion_interval(
     checks.positive_int("successes", successes, least=0)
     if successes > trials:
         raise ValueError(f"`successes` must be at most `trials`, got {successes} of {trials}")
-    rules.confidence_level(confidence_level)
+    checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, ("wilson", "clopper-pearson"))
     count = torch.tensor(float(trials), dtype=torch.float64)
     share = successes / count

@@ -5,7 +5,6 @@ import math
 import torch
 
 from torch_ap.evaluation.average_precision import APSettings
-from torch_ap.inference import rules
 from torch_ap.inference.average_interval import degrees_of_freedom, shares_of
 from torch_ap.inference.difference import Comparison, described
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
@@ -37,7 +36,7 @@ def compare_averages(
     Raises:
         ValueError: for another method, no average, or a convention other than plain AP.
     """
-    rules.confidence_level(confidence_level)
+    checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     checks.one_of("method", method, ("influence",))
     if settings.average in ("none", None):

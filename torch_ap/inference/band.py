@@ -5,7 +5,7 @@ from torch import Tensor
 
 from torch_ap.curve import interpolation
 from torch_ap.evaluation.average_precision import curve_of_one
-from torch_ap.inference import bootstrap, rules
+from torch_ap.inference import bootstrap
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.resampling import Resampling
@@ -61,7 +61,7 @@ def precision_band(
         >>> [round(float(x), 4) for x in band.estimate]
         [1.0, 0.8, 0.75]
     """
-    rules.confidence_level(confidence_level)
+    checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
         tensors.recall_levels("recall_levels", recall_levels)

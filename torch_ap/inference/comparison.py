@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.curve.convention import Convention
-from torch_ap.inference import bootstrap, item_bootstrap, rules
+from torch_ap.inference import bootstrap, item_bootstrap
 from torch_ap.inference.difference import Comparison, described
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
 from torch_ap.inference.paired_items import PairedItems, p_of_logits
@@ -20,7 +20,8 @@ from torch_ap.inference.rounding import SAME
 from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import builders, order
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
+from torch_ap.rules import values as value_rules
 
 METHODS = ("logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation")
 Method = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
@@ -113,12 +114,12 @@ def compare_rankings(
         >>> round(float(found.difference), 4), round(float(found.standard_error), 4)
         (0.3762, 0.1035)
     """
-    rules.no_weights(weights, "a comparison")
+    tensors.no_weights(weights, "a comparison")
     how = Resampling(n_resamples, generator, batch, progress)
-    rules.paired(preds_a, preds_b, "preds_a", "preds_b")
+    tensors.paired(preds_a=preds_a, preds_b=preds_b)
     scores = []
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
-        rules.ranks(name, preds, target)
+        value_rules.scores_of(name, preds, target)
         scores.append(ClassificationInputs().validate_now(preds, target).scores)
     return compare_checked(
         scores[0],
@@ -144,7 +145,7 @@ def compare_checked(
     resampling: Resampling,
 ) -> Comparison:
     """:func:`compare_rankings` of validated items; of plain AP only."""
-    rules.confidence_level(confidence_level)
+    checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
     curves = [builders.from_scores(scores, relevant) for scores in (a, b)]

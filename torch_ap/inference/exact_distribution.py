@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inference import rules
 from torch_ap.inference.enumeration import MOST, fill
 from torch_ap.inference.result import Result, number
 from torch_ap.ranking.order import Array
@@ -43,12 +42,12 @@ class Distribution(Result):
 
     def tail(self, value: float) -> Tensor:
         """P(AP >= value); values within 2e-14 of each other are taken for equal."""
-        value = rules.number("value", value)
+        value = checks.number("value", value)
         return number(int(self.counts[self.values >= value - CLOSE].sum()) / self.total)
 
     def quantile(self, p: float) -> Tensor:
         """The smallest value that AP reaches or stays below with probability ``p`` in [0, 1]."""
-        rules.probability(p)
+        checks.fraction("p", p)
         through = self.counts.cumsum(0)
         place = int(torch.searchsorted(through, math.ceil(p * self.total * (1 - 1e-12))))
         return self.values[min(place, len(self.values) - 1)]
@@ -84,7 +83,7 @@ def exact_distribution(n: int, m: int, k: int | None = None, *, norm: int | None
         >>> [round(float(x), 4) for x in law.values], law.counts.tolist(), law.total
         ([0.5833, 0.8333, 1.0], [1, 1, 1], 3)
     """
-    rules.ranking_size(n, m)
+    checks.ranking_size(n, m)
     checks.positive_int("k", k, optional=True)
     checks.positive_int("norm", norm, optional=True)
     if not is_feasible(n, m):

@@ -9,7 +9,6 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from torch_ap.inference import rules
 from torch_ap.inference.result import Result, number
 from torch_ap.rules import checks
 
@@ -51,8 +50,8 @@ class RandomHits(Result):
     t: int
 
     def __post_init__(self) -> None:
-        rules.ranking_size(self.n, self.m)
-        rules.rank("t", self.t, self.n)
+        checks.ranking_size(self.n, self.m)
+        checks.rank("t", self.t, self.n)
         super().__post_init__()
 
     @property
@@ -67,7 +66,7 @@ class RandomHits(Result):
 
     def covariance(self, later: int) -> Tensor:
         """Cov(h(t), h(t')) = t (n - t') pi (1 - pi) / (n - 1), for t' of at least t."""
-        rules.rank("later", later, self.n)
+        checks.rank("later", later, self.n)
         checks.positive_int("later", later, least=self.t)
         return number(self._covariance(later))
 
@@ -103,19 +102,19 @@ class RandomHits(Result):
 
     def probability(self, hits: int) -> Tensor:
         """P(h(t) = hits), for any int; 0 where h(t) cannot be it."""
-        rules.whole("hits", hits)
+        checks.any_int("hits", hits)
         place = hits - self._least
         return self._law[place] if 0 <= place < len(self._law) else number(0.0)
 
     def tail(self, hits: int) -> Tensor:
         """P(h(t) >= hits), for any int."""
-        rules.whole("hits", hits)
+        checks.any_int("hits", hits)
         place = hits - self._least
         return number(1.0) if place <= 0 else self._law[place:].sum()
 
     def quantile(self, p: float) -> int:
         """The smallest h that h(t) can be with P(h(t) <= h) >= p, for p in [0, 1]."""
-        rules.probability(p)
+        checks.fraction("p", p)
         if p in (0, 1):  # the ends of the range, whose probabilities may be below the last digits of the others
             return min(self.m, self.t) if p else max(0, self.t - (self.n - self.m))
         # a sum that reaches p but for rounding has reached it
@@ -124,7 +123,7 @@ class RandomHits(Result):
 
     def interval(self, confidence_level: float = 0.95) -> tuple[int, int]:
         """The hits that chance finds with probability of at least ``confidence_level``, equal tails cut off."""
-        rules.confidence_level(confidence_level)
+        checks.open_fraction("confidence_level", confidence_level)
         return self.quantile((1 - confidence_level) / 2), self.quantile((1 + confidence_level) / 2)
 
     @property
@@ -187,9 +186,9 @@ def rank_probability(n: int, m: int, hit: int, rank: int) -> Tensor:
         >>> round(float(rank_probability(8, 3, 1, 1)), 6)
         0.375
     """
-    rules.ranking_size(n, m)
-    rules.rank("hit", hit, m)
-    rules.rank("rank", rank, n)
+    checks.ranking_size(n, m)
+    checks.rank("hit", hit, m)
+    checks.rank("rank", rank, n)
     return hit / rank * RandomHits(n, m, rank).probability(hit)
 
 
@@ -223,5 +222,5 @@ def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple
     if not i < j:
         raise ValueError(f"`second` must name a later hit than `first`, got {first} and {second}")
     outer = rank_probability(n, m, j, t)
-    rules.rank("first", s, n)
+    checks.rank("first", s, n)
     return outer * rank_probability(t - 1, j - 1, i, s) if s < t and j <= t else number(0.0)

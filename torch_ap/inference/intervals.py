@@ -10,14 +10,13 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention, convention_of
 from torch_ap.evaluation.average_precision import APSettings
-from torch_ap.inference import rules
 from torch_ap.inference.average_interval import average_interval
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS, METHODS, curve_interval, refuse
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inputs.classification import Batch, ClassificationInputs
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
 from torch_ap.rules.options import Average, Interpolation
 
 
@@ -119,7 +118,7 @@ def average_precision_interval(
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.468, 0.783, 0.937]
     """
-    rules.no_weights(weights, "an interval")
+    tensors.no_weights(weights, "an interval")
     meant = convention_of(convention, None, "min", interpolation, "grouped")
     settings, curve, validated = read(preds, target, meant, average)
     how = Resampling(n_resamples, generator, batch, progress)
@@ -163,7 +162,7 @@ def interval_of_curve(
         confidence_level, method, design: as for :func:`average_precision_interval`.
         resampling: of the bootstraps.
     """
-    rules.confidence_level(confidence_level)
+    checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
     how: dict[str, Any] = {

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inference import rules
 from torch_ap.inference.queries import Pairs, p_value, pairs_of
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.result import Result
 from torch_ap.inference.rounding import rounding
 from torch_ap.rules import checks
+from torch_ap.rules import values as value_rules
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,7 +88,7 @@ def compare_systems(
         >>> [round(p, 3) for p in found.adjusted_p_value[0].tolist()]
         [1.0, 0.071, 0.638]
     """
-    rules.query_values("values", values, ndim=2)
+    value_rules.of_each_query("values", values, ndim=2)
     if len(values) < 2:
         raise ValueError(f"`values` must hold two systems at least, got {len(values)}")
     checks.one_of("method", method, ("tukey", "holm"))

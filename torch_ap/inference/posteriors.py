@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from torch_ap.inference import rules
 from torch_ap.inference.result import Result, number
 from torch_ap.rules import checks
 
@@ -50,18 +49,18 @@ class BetaPosterior(Result):
         """P(X <= value)."""
         from scipy.special import betainc
 
-        return number(float(betainc(self.a, self.b, min(max(rules.number("value", value), 0.0), 1.0))))
+        return number(float(betainc(self.a, self.b, min(max(checks.number("value", value), 0.0), 1.0))))
 
     def quantile(self, p: float) -> Tensor:
         """The value that X stays below with probability ``p`` in [0, 1]."""
         from scipy.special import betaincinv
 
-        rules.probability(p)
+        checks.fraction("p", p)
         return number(float(betaincinv(self.a, self.b, p)))
 
     def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         """The central interval of probability ``confidence_level``."""
-        rules.confidence_level(confidence_level)
+        checks.open_fraction("confidence_level", confidence_level)
         return self.quantile((1 - confidence_level) / 2), self.quantile((1 + confidence_level) / 2)
 
 
@@ -97,7 +96,7 @@ class FBetaPosterior(Result):
 
     def cdf(self, value: float) -> Tensor:
         """P(F <= value)."""
-        return number(self._cdf(rules.number("value", value)))
+        return number(self._cdf(checks.number("value", value)))
 
     def _cdf(self, value: float) -> float:
         from scipy.special import betainc
@@ -112,14 +111,14 @@ class FBetaPosterior(Result):
         """The value that F stays below with probability ``p`` in [0, 1]."""
         from scipy.optimize import brentq
 
-        rules.probability(p)
+        checks.fraction("p", p)
         if p in (0, 1):
             return number(float(p))
         return number(float(brentq(lambda x: self._cdf(x) - p, 0.0, 1.0, xtol=1e-15, rtol=1e-13)))
 
     def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         """The central interval of probability ``confidence_level``."""
-        rules.confidence_level(confidence_level)
+        checks.open_fraction("confidence_level", confidence_level)
         return self.quantile((1 - confidence_level) / 2), self.quantile((1 + confidence_level) / 2)
 
     def _integral(self, value: Callable[[float], float]) -> float:
@@ -248,7 +247,7 @@ def f_beta_posterior(
         [0.5349, 0.8032]
     """
     tp, fp, fn = _count("tp", tp), _count("fp", fp), _count("fn", fn)
-    rules.positive("beta", beta)
+    checks.positive("beta", beta)
     added = _prior(prior)
     return FBetaPosterior(tp + added, fp + added, fn + added, beta)
 
@@ -295,5 +294,5 @@ def _prior(prior: Prior) -> float:
     if isinstance(prior, str):
         checks.one_of("prior", prior, tuple(_PRIORS), or_else="a number above 0")
         return _PRIORS[prior]
-    rules.positive("prior", prior)
+    checks.positive("prior", prior)
     return float(prior)

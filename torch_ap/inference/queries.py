@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inference import rules
 from torch_ap.inference.difference import Comparison
 from torch_ap.inference.interval import of_difference
 from torch_ap.inference.query_mean import student_interval
@@ -20,7 +19,8 @@ from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.result import number
 from torch_ap.inference.rounding import deviation, rounding
 from torch_ap.inference.student import student_tail
-from torch_ap.rules import checks
+from torch_ap.rules import checks, tensors
+from torch_ap.rules import values as value_rules
 
 Method = Literal["t", "randomization", "wilcoxon", "sign"]
 METHODS: tuple[Method, ...] = ("t", "randomization", "wilcoxon", "sign")
@@ -96,12 +96,12 @@ def compare_queries(
         >>> round(float(found.difference), 4), round(float(found.p_value), 4)
         (0.125, 0.2394)
     """
-    rules.paired(values_a, values_b, "values_a", "values_b")
+    tensors.paired(values_a=values_a, values_b=values_b)
     for name, values in (("values_a", values_a), ("values_b", values_b)):
-        rules.query_values(name, values)
-    rules.confidence_level(confidence_level)
+        value_rules.of_each_query(name, values)
+    checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
-    rules.bounds(bounds, values_a=values_a, values_b=values_b)
+    checks.within_bounds(bounds, values_a=values_a, values_b=values_b)
     how = Resampling(n_resamples, generator, batch, progress)
     pairs = pairs_of(values_a, values_b)
     gap = pairs.gap

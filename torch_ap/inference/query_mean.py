@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inference import bootstrap, rules
+from torch_ap.inference import bootstrap
 from torch_ap.inference.bounded_mean import mean_ends
 from torch_ap.inference.interval import Interval, wald, wilson
 from torch_ap.inference.resampling import Resampling, generators, multinomial, rows
 from torch_ap.inference.rounding import deviation, rounding
 from torch_ap.inference.student import normal_quantile, student_quantile
 from torch_ap.rules import checks
+from torch_ap.rules import values as value_rules
 
 METHODS = ("dirichlet", "t", "bootstrap-bca")
 Method = Literal["dirichlet", "t", "bootstrap-bca"]
@@ -82,8 +83,8 @@ def mean_interval(
         >>> round(float(found.low), 4), round(float(found.high), 4)
         (0.2563, 0.7643)
     """
-    rules.query_values("values", values)
-    rules.confidence_level(confidence_level)
+    value_rules.of_each_query("values", values)
+    checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     how = Resampling(n_resamples, generator, batch, progress)
     return _interval(values.detach().to("cpu", torch.float64), rounding(values), confidence_level, method, how).to(

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.harmonic import harmonic_difference
-from torch_ap.inference import rules
 from torch_ap.inference.exact_distribution import Distribution, exact_distribution, is_feasible
 from torch_ap.inference.result import Result, number
 from torch_ap.ranking import segments
@@ -83,7 +82,8 @@ class RandomAveragePrecision(Result):
         Actual size in percent at nominal 5 / 1 / .1: (n, m) = (3000, 245) 5.2 / 1.2 / .17; (100, 10) 5.7 / .8 / .01.
         Normal tails err further: about E(AP) 6.1 / 2.0 / .53 and 7.4 / 3.5 / 1.5.
         """
-        value, mean, variance, least = rules.number("value", value), *map(float, (self.mean, self.variance, self.least))
+        value = checks.number("value", value)
+        mean, variance, least = map(float, (self.mean, self.variance, self.least))
         if not variance > 0:
             return number(math.nan if math.isnan(mean) else float(value <= mean))
         if value <= least:
@@ -94,7 +94,7 @@ class RandomAveragePrecision(Result):
 
     def normal_tail(self, value: float) -> Tensor:
         """P(AP >= value) if AP were normal with this mean and variance; too small where it matters."""
-        value = rules.number("value", value)
+        value = checks.number("value", value)
         if not self.variance > 0:
             return self.lognormal_tail(value)
         return _upper((value - float(self.mean)) / float(self.standard_deviation))
@@ -140,7 +140,7 @@ def random_average_precision(
         >>> round(float(chance.mean), 10), round(float(chance.standard_deviation), 10)
         (0.0839889109, 0.0056134508)
     """
-    rules.ranking_size(n, m)
+    checks.ranking_size(n, m)
     checks.positive_int("k", k, optional=True)
     checks.one_of("denominator", denominator, ("min", "relevant"))
     cut = n if k is None else min(k, n)

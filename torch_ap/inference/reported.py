@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.inference import interval, rules
+from torch_ap.inference import interval
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.student import normal_quantile
 from torch_ap.rules import checks
@@ -58,7 +58,7 @@ def reported_average_precision_interval(
         value = value.item()
     checks.fraction("average_precision", value)
     checks.positive_int("m", m)
-    rules.confidence_level(confidence_level)
+    checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, tuple(_FORMS))
     ap = torch.tensor(float(value), dtype=torch.float64)
     nan, error = torch.full_like(ap, torch.nan), torch.sqrt(ap * (1 - ap) / m)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from torch_ap.inference import rules
 from torch_ap.inference.difference import Comparison
 from torch_ap.inference.interval import of_difference
 from torch_ap.inference.queries import pairs_of
 from torch_ap.inference.result import number
 from torch_ap.inference.rounding import deviation
+from torch_ap.rules import checks, tensors
+from torch_ap.rules import values as value_rules
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,15 +78,15 @@ def compare_splits(
         >>> round(float(found.difference), 4), round(float(found.p_value), 4)
         (0.028, 0.0485)
     """
-    rules.paired(values_a, values_b, "values_a", "values_b")
+    tensors.paired(values_a=values_a, values_b=values_b)
     for name, values in (("values_a", values_a), ("values_b", values_b)):
-        rules.query_values(name, values)
+        value_rules.of_each_query(name, values)
     if len(values_a) < 2:
         raise ValueError(f"`values_a` and `values_b` must hold two splits at least, got {len(values_a)}")
-    rules.positive("n_train", n_train)
-    rules.positive("n_test", n_test)
-    rules.confidence_level(confidence_level)
-    rules.bounds(bounds, values_a=values_a, values_b=values_b)
+    checks.positive("n_train", n_train)
+    checks.positive("n_test", n_test)
+    checks.open_fraction("confidence_level", confidence_level)
+    checks.within_bounds(bounds, values_a=values_a, values_b=values_b)
     pairs = pairs_of(values_a, values_b)
     gap, splits = pairs.gap, len(pairs.gap)
     error = float(deviation(gap, pairs.noise)) * math.sqrt(1 / splits + n_test / n_train)

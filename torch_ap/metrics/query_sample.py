@@ -9,7 +9,6 @@ from torch import Generator, Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.evaluation.queries import GM_FLOOR, MeasureSettings, PerQuery
-from torch_ap.inference import rules
 from torch_ap.inference.chance_of_rankings import chance_of_curve
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.queries import QueryComparison, compare_queries
@@ -49,7 +48,7 @@ class QuerySample(Sample):
         """Of the mean over queries; NaN where it is undefined."""
         self._check_mean("a confidence interval", "mean_interval(..., method='t')")
         name: Any = method or "dirichlet"
-        rules.confidence_level(confidence_level)
+        checks.open_fraction("confidence_level", confidence_level)
         checks.one_of("method", name, METHODS)
         values = self.values()[1]
         if len(values) and not bool(torch.isnan(values).any()):

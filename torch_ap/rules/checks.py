@@ -1,16 +1,17 @@
-"""The rules about settings: options, numbers, lists of numbers.
+"""The rules about settings: options, numbers, lists of numbers, the size of a ranking.
 
-Every rule about arguments stands once, in one of four modules: settings here; the form of tensors (types, shapes,
-dtypes, devices), known without looking at the data, in :mod:`torch_ap.rules.tensors`; that of detections, which come
-as lists of dicts, in :mod:`torch_ap.rules.images`; what the data hold in :mod:`torch_ap.rules.values`. A broken one is
-told by :func:`torch_ap.rules.messages.refuse`: the argument, the rule, the value.
+Rules that several functions share stand once, in one of four modules (what a single function asks may stand with it):
+settings here; the form of tensors (types, shapes, dtypes, devices), known without looking at the data, in
+:mod:`torch_ap.rules.tensors`; that of detections, which come as lists of dicts, in :mod:`torch_ap.rules.images`; what
+the data hold in :mod:`torch_ap.rules.values`. :func:`torch_ap.rules.messages.refuse` tells of one value that breaks a
+rule: the argument, the rule, the value.
 """
 
 import math
 import operator
 import sys
 from collections.abc import Mapping, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -164,6 +165,41 @@ def whole(value: Any) -> int | None:
     except TypeError:
         return None
     return found if not isinstance(value, bool) and -(1 << 63) <= found < 1 << 63 else None
+
+
+def any_int(name: str, value: Any) -> None:
+    """An int of any size, or NumPy's; a bool is not an int here."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        refuse(name, "must be an int", value)
+
+
+def ranking_size(n: Any, m: Any) -> None:
+    """``n`` items, at least one, and ``m`` of them relevant, from 0 to n."""
+    positive_int("n", n)
+    positive_int("m", m, least=0)
+    if m > n:
+        raise ValueError(f"`m` must be at most `n`, the number of items, got m={m}, n={n}")
+
+
+def rank(name: str, value: Any, n: int) -> None:
+    """A rank from 1 to n."""
+    positive_int(name, value)
+    if value > n:
+        refuse(name, f"must be at most the number of items, {n}", value)
+
+
+def within_bounds(bounds: Any, **given: Tensor) -> None:
+    """None, or the least and the greatest number that values can be, which hold all of them."""
+    if bounds is None:
+        return
+    pair = isinstance(bounds, tuple | list) and len(bounds) == 2 and all(isinstance(x, Real) for x in bounds)
+    if not pair or not float(bounds[0]) < float(bounds[1]):
+        refuse("bounds", "must be None or two ascending numbers", bounds)
+    slack = 1e-6 * (bounds[1] - bounds[0])
+    for name, values in given.items():
+        outside = values[(values < bounds[0] - slack) | (values > bounds[1] + slack)]
+        if len(outside):
+            refuse(name, f"must lie within `bounds`, {bounds!r}", outside[0].item())
 
 
 def _is_number(value: Any) -> bool:

@@ -181,6 +181,22 @@ def paired_lengths(**tensors: Tensor) -> None:
     same_device(**tensors)
 
 
+def paired(**given: Any) -> None:
+    """1-D tensors of real numbers, of one length, on one device."""
+    for name, value in given.items():
+        scores(name, value)
+        if value.ndim != 1:
+            refuse(name, "must be 1-D", Plain(f"shape {tuple(value.shape)}"))
+    paired_lengths(**given)
+
+
+def no_weights(weights: Tensor | None, what: str) -> None:
+    """Item weights are refused where the formulas count items."""
+    if weights is not None:
+        given = Plain(tuple(weights.shape))
+        refuse("weights", f"must be None for {what}, whose formulas count items", given)
+
+
 def common_dtype(name: str, dtypes: Iterable[torch.dtype]) -> torch.dtype:
     """The narrowest dtype that holds every number of all these, so that no two different ones become one.
 

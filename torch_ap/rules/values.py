@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torch_ap.rules import tensors
 from torch_ap.rules.messages import Plain, refuse
 
 MOST_WEIGHT = 1e288  # 2^63 of them have a sum that float64 holds
@@ -43,6 +44,13 @@ class Rule(NamedTuple):
         """Which values break the rule: bool, of their shape."""
         bad = ~((values >= within(self.low, values)) & (values <= within(self.high, values)))
         return bad | (values != values.trunc()) if self.whole and values.is_floating_point() else bad
+
+    def refuse_first(self, values: Tensor) -> None:
+        """Raise for the first value that breaks the rule, if any does."""
+        bad = self.offends(values).nonzero()
+        if len(bad):
+            at = tuple(bad[0].tolist())
+            refuse(self.argument, self.rule, Plain(f"{values[at].item()} at index {at[0] if len(at) == 1 else at}"))
 
     def broken(self, values: Tensor) -> Any:
         """Whether any of the values, one at least, breaks it; a bool on CPU, elsewhere a 0-d one on the device."""
@@ -181,10 +189,25 @@ def _look(rules: Sequence[Rule], looks: Mapping[int, Tensor], like: Tensor) -> T
         if flags is not None:
             flags[place] = broken
         elif broken:
-            at = tuple(rules[place].offends(values).nonzero()[0].tolist())
-            found = Plain(f"{values[at].item()} at index {at[0] if len(at) == 1 else at}")
-            refuse(rules[place].argument, rules[place].rule, found)
+            rules[place].refuse_first(values)
     return flags
+
+
+def scores_of(name: str, value: Tensor, target: Any) -> None:
+    """Scores without NaN, of the shape of the target."""
+    if isinstance(target, Tensor):
+        tensors.shape(name, value, [target.shape], of="target")
+    Rule(name, "must not hold NaN").refuse_first(value)
+
+
+def of_each_query(name: str, value: Any, *, ndim: int = 1) -> None:
+    """A tensor of finite per-query values, one query at least."""
+    tensors.scores(name, value)
+    if value.ndim != ndim or not value.shape[-1]:
+        sizes = f"{ndim} dimension{'s' if ndim > 1 else ''}"
+        refuse(name, f"must have {sizes}, and hold one query at least", Plain(f"shape {tuple(value.shape)}"))
+    most = sys.float_info.max
+    Rule(name, "must be finite (leave queries without a value out of both systems)", -most, most).refuse_first(value)
 
 
 _FLAGS = Rule("iscrowd` and `difficult", "must hold 0 and 1", low=0, high=1, whole=True)

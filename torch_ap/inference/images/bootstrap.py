@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inference import bootstrap, rules
+from torch_ap.inference import bootstrap
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledAP, ResampledRankings
 from torch_ap.inference.interval import Ends, Interval, logit
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
@@ -127,7 +127,7 @@ def image_interval(
         >>> round(float(image_interval(ranked).estimate), 4)
         0.8056
     """
-    rules.confidence_level(confidence_level)
+    checks.open_fraction("confidence_level", confidence_level)
     how = resampling or Resampling()
     checks.one_of("method", method, METHODS)
     every = torch.ones(1, ranked.images, dtype=torch.int64, device=ranked.image.device)

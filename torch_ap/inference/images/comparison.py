@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.inference import bootstrap, rules
+from torch_ap.inference import bootstrap
 from torch_ap.inference.difference import Comparison, described
 from torch_ap.inference.images.bootstrap import image_replicates
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
@@ -51,7 +51,7 @@ def compare_images(
 
     Source: Efron & Tibshirani (1993), chapter 16; images are drawn with all that they hold.
     """
-    rules.confidence_level(confidence_level)
+    checks.open_fraction("confidence_level", confidence_level)
     how = resampling or Resampling()
     checks.one_of("method", method, METHODS)
     systems = (first, second)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from torch_ap.evaluation.average_precision import curve_of_one
-from torch_ap.inference import rules
 from torch_ap.inference.hits import RandomHits
 from torch_ap.inference.published import variances
 from torch_ap.inference.result import Result, number
@@ -30,7 +29,7 @@ class NormalLaw(Result):
 
     def tail(self, value: float) -> Tensor:
         """P(X >= value)."""
-        value = rules.number("value", value)
+        value = checks.number("value", value)
         mean, deviation = float(self.mean), float(self.standard_deviation)
         if not deviation > 0:
             return number(float(value <= mean))
