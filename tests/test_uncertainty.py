@@ -104,7 +104,7 @@ def test_a_summary_per_class_has_its_names():
     for wrong in (["cat"] * 4, names[:3], [1, 2, 3, 4]):
         with pytest.raises(ValueError, match="`class_names` must be a list of 4 different names, got"):
             metric.summary(class_names=wrong)
-    with pytest.raises(ValueError, match="`class_names` must be None for one value"):
+    with pytest.raises(ValueError, match="`class_names` must be None where the value is one"):
         fed(MulticlassAveragePrecision(4), preds, target).summary(class_names=names)
 
 
