@@ -7,7 +7,7 @@ import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 import torch_ap
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
-from torch_ap import inference
+from torch_ap import functional, inference
 from torch_ap.cli import main
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import Result
@@ -242,6 +242,59 @@ def test_results_lie_on_the_device_of_the_input(row):
     values = [found] if isinstance(found, Tensor) else [getattr(found, x) for x in found._tensors()]
     assert {x.device.type for x in values} == {"cuda"}
     assert {x.dtype for x in values} <= {torch.float64, torch.int64}
+
+
+TUPLES = {name: value for name, value in members(functional).items() if hasattr(value, "_fields")}
+
+
+RETURNED = {x: inspect.signature(f).return_annotation for x, f in members(functional).items() if inspect.isfunction(f)}
+OF_TUPLES = {x for x, kind in RETURNED.items() if kind in (*TUPLES.values(), functional.Counts)}
+
+
+def test_every_tuple_of_functional_is_on_the_page():
+    rows = {name[0]: set(of) for name, of, _ in table("| tuple | of |")}
+    assert rows == {name: {x for x, kind in RETURNED.items() if kind is TUPLES[name]} for name in TUPLES}
+    others = {kind for x, kind in RETURNED.items() if x not in OF_TUPLES}
+    assert others == {Tensor, dict[str, Any], dict[str, Tensor]}
+    assert not any(hasattr(x, "to_dict") for x in TUPLES.values())
+    assert functional.Counts.__dataclass_params__.frozen
+
+
+def dtypes_of(found):
+    return {x.dtype for part in found for x in (part if isinstance(part, list) else [part]) if isinstance(x, Tensor)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("which", [x for x, row in FUNCTIONS.items() if row.call.__name__ in OF_TUPLES])
+def test_what_functional_returns_has_the_dtypes_of_the_page(which, dtype):
+    row = FUNCTIONS[which]
+    drawn = {
+        name: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+        for name, x in row.batches(1)[0].items()
+    }
+    found = row.value(drawn)
+    cells = {name[0]: cell for name, _, cell in table("| tuple | of |")}
+    if isinstance(found, functional.Counts):
+        assert {getattr(found, x.name).dtype for x in fields(found)} == {torch.float64}
+        return
+    cell = cells[type(found).__name__]
+    if cell.startswith("that of AP"):
+        limits = {"thresholds", "threshold"}
+        values = [x for name, x in found._asdict().items() if name not in limits]
+        assert dtypes_of(values) == {torch.float64 if dtype == torch.float64 else torch.float32}
+        given = torch.float32 if isinstance(row.settings.get("thresholds"), int) else dtype
+        assert dtypes_of([x for name, x in found._asdict().items() if name in limits]) <= {given}
+    else:
+        assert dtypes_of(found) == {getattr(torch, x) for x in re.findall(r"float64|int64|int8", cell)}
+
+
+def test_dtypes_of_thresholds_that_are_the_exceptions_of_the_page():
+    scores, target = torch.tensor([3, 2, 1]), torch.tensor([1, 0, 1])
+    assert functional.precision_at_recall(scores, target, 0.5).threshold.dtype == torch.float64
+    assert functional.precision_recall_curve(scores, target).thresholds.dtype == torch.int64
+    for given, dtype in (([0.5], torch.float32), (3, torch.float32), (torch.tensor([0.5]).double(), torch.float64)):
+        found = functional.precision_recall_curve(scores / 4, target, thresholds=given)
+        assert found.thresholds.dtype == dtype
 
 
 def test_p_values_have_one_name():
