@@ -214,7 +214,7 @@ def test_columns_are_taken_in_blocks(monkeypatch):
     assert torch.equal(metric.chance_level(), whole)
 
 
-def test_baseline_counts_rankings_as_the_metric_does():
+def test_chance_level_counts_rankings_as_the_metric_does():
     preds, target = data()
     onehot = torch.nn.functional.one_hot(target, 4)
     onehot[:, 3] = 0
