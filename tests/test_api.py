@@ -7,7 +7,7 @@ import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 import torch_ap
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
-from torch_ap import inference
+from torch_ap import functional, inference
 from torch_ap.cli import main
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import Result
@@ -244,6 +244,59 @@ def test_results_lie_on_the_device_of_the_input(row):
     assert {x.dtype for x in values} <= {torch.float64, torch.int64}
 
 
+TUPLES = {name: value for name, value in members(functional).items() if hasattr(value, "_fields")}
+
+
+RETURNED = {x: inspect.signature(f).return_annotation for x, f in members(functional).items() if inspect.isfunction(f)}
+OF_TUPLES = {x for x, kind in RETURNED.items() if kind in (*TUPLES.values(), functional.Counts)}
+
+
+def test_every_tuple_of_functional_is_on_the_page():
+    rows = {name[0]: set(of) for name, of, _ in table("| tuple | of |")}
+    assert rows == {name: {x for x, kind in RETURNED.items() if kind is TUPLES[name]} for name in TUPLES}
+    others = {kind for x, kind in RETURNED.items() if x not in OF_TUPLES}
+    assert others == {Tensor, dict[str, Any], dict[str, Tensor]}
+    assert not any(hasattr(x, "to_dict") for x in TUPLES.values())
+    assert functional.Counts.__dataclass_params__.frozen
+
+
+def dtypes_of(found):
+    return {x.dtype for part in found for x in (part if isinstance(part, list) else [part]) if isinstance(x, Tensor)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("which", [x for x, row in FUNCTIONS.items() if row.call.__name__ in OF_TUPLES])
+def test_what_functional_returns_has_the_dtypes_of_the_page(which, dtype):
+    row = FUNCTIONS[which]
+    drawn = {
+        name: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+        for name, x in row.batches(1)[0].items()
+    }
+    found = row.value(drawn)
+    cells = {name[0]: cell for name, _, cell in table("| tuple | of |")}
+    if isinstance(found, functional.Counts):
+        assert {getattr(found, x.name).dtype for x in fields(found)} == {torch.float64}
+        return
+    cell = cells[type(found).__name__]
+    if cell.startswith("that of AP"):
+        limits = {"thresholds", "threshold"}
+        values = [x for name, x in found._asdict().items() if name not in limits]
+        assert dtypes_of(values) == {torch.float64 if dtype == torch.float64 else torch.float32}
+        given = torch.float32 if isinstance(row.settings.get("thresholds"), int) else dtype
+        assert dtypes_of([x for name, x in found._asdict().items() if name in limits]) <= {given}
+    else:
+        assert dtypes_of(found) == {getattr(torch, x) for x in re.findall(r"float64|int64|int8", cell)}
+
+
+def test_dtypes_of_thresholds_that_are_the_exceptions_of_the_page():
+    scores, target = torch.tensor([3, 2, 1]), torch.tensor([1, 0, 1])
+    assert functional.precision_at_recall(scores, target, 0.5).threshold.dtype == torch.float64
+    assert functional.precision_recall_curve(scores, target).thresholds.dtype == torch.int64
+    for given, dtype in (([0.5], torch.float32), (3, torch.float32), (torch.tensor([0.5]).double(), torch.float64)):
+        found = functional.precision_recall_curve(scores / 4, target, thresholds=given)
+        assert found.thresholds.dtype == dtype
+
+
 def test_p_values_have_one_name():
     names = {x.name for kind in RECORDS.values() for x in fields(kind)}
     assert {x for x in names if x.startswith("p_") or x.endswith(("_p", "pvalue", "p_value", "p_values"))} == {
@@ -336,30 +389,62 @@ def test_draws_of_a_device_do_not_depend_on_the_batch():
 # -- metrics
 
 
-@pytest.mark.parametrize("kind", sorted(METRIC_CLASSES, key=str))
+@pytest.mark.parametrize("kind", sorted(METRIC_CLASSES - {torch_ap.AveragePrecision}, key=str))  # it makes the others
 def test_methods_of_metrics_are_those_of_the_page(kind):
-    beside = {"design", "iou_type"}
-    for (method,), _, *takes in table("| method | gives |"):
-        wanted = takes[0] if takes and isinstance(takes[0], list) else []
-        if kind is torch_ap.AveragePrecision:  # makes one of the others
-            continue
-        found = [x for x in parameters(getattr(kind, method)) if x not in {"self", *beside}]
-        assert found == wanted or (method == "chance_level" and found == RESAMPLING)
+    task = kind.__module__.removeprefix("torch_ap.metrics.")
+    for (method,), _, *cells in table("| method | gives |"):
+        takes, of_classification, of_detection = ([] if x == "-" else x for x in cells)
+        further = of_classification if task == "classification" else of_detection if task in ("coco", "voc") else []
+        found = list(parameters(getattr(kind, method)))
+        assert found == ["self", *sorted([*takes, *further], key=RESAMPLING.__contains__)], method
     assert not hasattr(kind, "baseline")
 
 
-@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
-def test_summaries_are_named_by_the_metric(row):
+# what has no summary, by what the message says of the argument
+NO_SUMMARY = {
+    name: reason
+    for reason, names in {
+        r"`top_k` has no interval .* got \d": (
+            *("binary_at_3", "binary_at_3_relevant", "binary_at_3_found", "binary_expected_at_3"),
+            *("multiclass_at_2", "multilabel_expected_at_3"),
+        ),
+        r"`interpolation` has no interval by method 'influence', got .*use 'bootstrap-": (
+            *("binary_11_point", "binary_101_point", "binary_own_levels", "binary_all_points"),
+            *("multilabel_own_levels", "multilabel_11_point"),
+        ),
+        r"`interpolation` has no interval by any method for 'trapezoid'": ("binary_trapezoid",),
+        r"`weights` have no chance level and no interval": (
+            *("binary_weighted", "binary_weighted_101_point", "binary_weighted_thresholds"),
+            *("multiclass_items_weighted", "multilabel_items_weighted"),
+            *("multilabel_scores_weighted", "multilabel_micro_scores_weighted"),
+        ),
+        r"`thresholds` must be None for the interval of an average": ("multilabel_micro_5_thresholds",),
+        r"`ties` must be 'grouped' for an interval .* got 'pessimistic'": ("multiclass_pessimistic",),
+        r"`aggregation` must be 'mean' .* got 'gm'": ("query_map_grouped_at_3",),
+        r"`aggregation` must be 'mean' .* got 'median'": ("query_recall",),
+    }.items()
+    for name in names
+}
+
+
+def test_what_has_no_summary_is_a_row():
+    assert set(NO_SUMMARY) <= set(METRICS)
+
+
+@pytest.mark.parametrize("which", METRICS)
+def test_summaries_are_named_by_the_metric(which):
+    row = METRICS[which]
     names = {x: name[0] for x_s, name in table("| metric | name |") for x in x_s}
     metric = row.new()
     for batch in row.batches(3):
         metric.update(**batch)
     name = names[type(metric).__name__]
     assert type(metric).summary_name == name
-    try:
-        found = metric.summary(n_resamples=20)
-    except ValueError:
-        return  # what has no interval says so
+    if which in NO_SUMMARY:
+        with pytest.raises(ValueError, match=NO_SUMMARY[which]):
+            metric.summary(n_resamples=20)
+        return
+    found = metric.summary(n_resamples=20)
     keys = {x.removeprefix(name) for x in found}
     ends = {re.sub(r"^_\d+", "", key) for key in keys}
     assert ends - {"_chance"} == {"", "_low", "_high"}

@@ -142,7 +142,7 @@ def test_bins_of_every_score_are_the_curve(ranking):
 
 
 @given(rankings())
-def test_every_group_adds_only_groups_without_hits(ranking):
+def test_keeping_all_groups_adds_only_those_without_hits(ranking):
     scores, relevant = (torch.tensor(x) for x in ranking)
     every = from_scores(scores, relevant, keep_all_groups=True)
     assert len(every.hits) == len(set(ranking[0]))

@@ -325,7 +325,7 @@ def test_normal_laws_cover_what_they_say(n, m, t, wanted):
     assert all(f"{x}" in " ".join(normal_recall.__doc__.split()) for x in wanted)
 
 
-def test_normal_law_of_ap_has_the_tests_door():
+def test_normal_law_of_ap_refuses_what_the_test_refuses():
     preds, target = torch.arange(12, 0, -1.0), tensor([1, 0, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0])
     assert normal_average_precision(preds, target.bool()) == normal_average_precision(preds, target)
     for scores, labels, named in (

@@ -7,7 +7,7 @@ import torch
 
 from tests.every_metric import FUNCTIONS, METRICS
 from tests.modes import same
-from torch_ap import Convention, functional
+from torch_ap import BinaryAveragePrecision, Convention, RetrievalMAP, functional
 
 LEVELS = torch.tensor([0.1, 0.55])
 GIVEN = [
@@ -72,11 +72,21 @@ def test_what_is_no_convention_is_refused(name):
         value_of(ROWS[name], convention={"top_k": 3})
 
 
-def test_the_ties_of_a_convention_are_as_it_says_for_queries_too():
+@pytest.mark.parametrize("given", [{}, {"top_k": 2}, {"interpolation": "11-point"}, {"ties": "grouped"}])
+def test_a_convention_says_what_its_keywords_say(given):
+    """Of ties that it leaves open, too: over queries they are "expected", but "grouped" where AP is interpolated."""
     preds, target = torch.zeros(4), torch.tensor([1, 0, 0, 0])
-    assert functional.retrieval_average_precision(preds, target, convention=Convention()) == 0.25
-    expected = functional.retrieval_average_precision(preds, target)
-    assert float(expected) == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+    for function in (functional.retrieval_average_precision, functional.binary_average_precision):
+        assert function(preds, target, convention=Convention(**given)) == function(preds, target, **given)
+    for kind in (RetrievalMAP, BinaryAveragePrecision):
+        assert kind(convention=Convention(**given)).convention == kind(**given).convention
+
+
+def test_conventions_are_values():
+    assert Convention(top_k=2) == Convention(top_k=2) != Convention(top_k=3)
+    assert Convention(interpolation=LEVELS) == Convention(interpolation=LEVELS.clone())
+    assert Convention() != "11-point"
+    assert len({Convention(), Convention(ties=None), Convention(interpolation=LEVELS)}) == 2
 
 
 def test_scikit_learn_takes_a_convention():

@@ -88,6 +88,20 @@ def test_every_statement_has_the_same_default_design_and_an_estimand(statement):
     assert re.search(r"estimands?\s+(is|are)\s", inspect.getdoc(statement))
 
 
+def test_the_page_of_uncertainty_names_every_bootstrap_where_it_is():
+    page = (ROOT / "docs" / "uncertainty.md").read_text()
+    line = page.split("- **The bootstrap** is chosen by `method`")[1].split("\n- ")[0].split("for classification")[1]
+    rest, images = line.split("over images")
+    items, queries = rest.split("over queries")
+    for text, methods in ((items, METHODS), (queries, QUERY_METHODS), (images, UNIT_METHODS)):
+        named = set(re.findall(r'"(bootstrap-\w+)"', text))
+        assert named == {x for x in methods if x.startswith("bootstrap")}
+    for owner, count in ((UncertainMetric, "1,000"), (UncertainQueries, "10,000")):
+        default = inspect.signature(owner.compare).parameters["n_resamples"].default
+        assert f"{default:,}" == count
+        assert count in images
+
+
 def test_ci_runs_the_readmes_test_command():
     command = next(line.split("#")[0].strip() for line in README.splitlines() if "&& pytest" in line)
     assert command in (ROOT / ".ci" / "run").read_text().splitlines()

@@ -169,7 +169,7 @@ def chance_slowly(case):
 
 
 @EVERY
-def test_baseline_is_the_mean_over_all_orders_of_the_scores(case):
+def test_chance_level_is_the_mean_over_all_orders_of_the_scores(case):
     metric, wanted = chance_slowly(case)
     found = metric.chance_level(n_resamples=2000)
     assert found.dtype == torch.float64

@@ -202,10 +202,11 @@ def test_blocks_equal_the_whole(grain, unseen, monkeypatch):
     target = torch.rand(150_000, generator=generator) < 0.6
     scores = torch.randn(150_000, generator=generator, dtype=torch.float64) + target
     scores = scores if grain is None else (scores * grain).round()
-    monkeypatch.setattr(influence_blocks, "applies", lambda _: False)
     m = target.sum()[None] + unseen
     curve = builders.from_scores(scores, target, m=m)
     curve = replace(curve, n=curve.n + unseen)
+    assert influence_blocks.applies(curve)
+    monkeypatch.setattr(influence_blocks, "applies", lambda _: False)
     whole = {design: influence.variance(curve, design) for design in ("iid", "stratified")}
     monkeypatch.undo()
     for design, wanted in whole.items():

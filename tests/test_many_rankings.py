@@ -111,7 +111,7 @@ def test_threads_and_blocks_change_nothing(share, monkeypatch):
         assert same(curve, packed)
 
 
-def test_lengths_that_differ_much_are_left_to_the_general_road():
+def test_lengths_that_differ_much_are_not_taken_as_rows():
     offsets = torch.tensor([0, 1000, 1001, 1002, 1003])
     scores = torch.arange(1003.0)
     scores[1] = 0  # where none tie they are few enough for one sort of all
@@ -121,7 +121,7 @@ def test_lengths_that_differ_much_are_left_to_the_general_road():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
 @pytest.mark.parametrize("relevant_each", [0, 1])
-def test_one_hit_a_ranking_or_none(dtype, relevant_each):
+def test_one_hit_per_ranking_or_none(dtype, relevant_each):
     """Some have no hit, and lengths differ a little."""
     generator = torch.Generator().manual_seed(3)
     lengths = (torch.randint(60, 101, (300,), generator=generator)).tolist()

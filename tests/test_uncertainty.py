@@ -102,9 +102,9 @@ def test_a_summary_per_class_has_its_names():
     assert all(x.ndim == 0 and x.dtype == torch.float32 for x in summary.values())
     assert list(metric.summary())[:5] == ["ap_0", "ap_0_low", "ap_0_high", "ap_0_chance", "ap_1"]
     for wrong in (["cat"] * 4, names[:3], [1, 2, 3, 4]):
-        with pytest.raises(ValueError, match="`class_names` must be 4 different names, got"):
+        with pytest.raises(ValueError, match="`class_names` must be a list of 4 different names, got"):
             metric.summary(class_names=wrong)
-    with pytest.raises(ValueError, match="`class_names` must be None for one value"):
+    with pytest.raises(ValueError, match="`class_names` must be None where the value is one"):
         fed(MulticlassAveragePrecision(4), preds, target).summary(class_names=names)
 
 
@@ -214,7 +214,7 @@ def test_columns_are_taken_in_blocks(monkeypatch):
     assert torch.equal(metric.chance_level(), whole)
 
 
-def test_baseline_counts_rankings_as_the_metric_does():
+def test_chance_level_counts_rankings_as_the_metric_does():
     preds, target = data()
     onehot = torch.nn.functional.one_hot(target, 4)
     onehot[:, 3] = 0
@@ -479,3 +479,13 @@ def test_every_metric_that_has_an_interval_has_a_summary(row):
     assert all(x.ndim == 0 and x.dtype == value.dtype for x in summary.values())
     torch.testing.assert_close(torch.stack([summary[one] for one in names]), value.reshape(-1), equal_nan=True)
     assert all(math.isnan(summary[f"{x}_low"]) or summary[f"{x}_low"] <= summary[f"{x}_high"] for x in names)
+
+
+@pytest.mark.parametrize(
+    "names", [["x", "x_low", "y"], ["low", "a", "b"], {"x": 1, "y": 2, "z": 3}, "abc", 5, ["a", "a", "b"]]
+)
+def test_names_of_classes_that_would_hide_a_value_are_refused(names):
+    metric = MultilabelAveragePrecision(3, average="none")
+    metric.update(torch.rand(60, 3, generator=torch.Generator().manual_seed(0)), torch.arange(180).reshape(60, 3) % 2)
+    with pytest.raises(ValueError, match=r"`class_names` must .*, got "):
+        metric.summary(class_names=names)

@@ -1,6 +1,7 @@
 """A convention: which of the numbers called average precision is meant, defined and checked in one place."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -31,7 +32,8 @@ class Convention:
         interpolation: None for the plain sum; "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10",
             "101-point", "all-points", "trapezoid", or a 1-D tensor of recall levels in [0, 1].
         ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
-            "optimistic", "pessimistic".
+            "optimistic", "pessimistic". None for the default of what takes the convention: over queries "expected", but
+            "grouped" with ``interpolation``; elsewhere "grouped".
 
     Raises:
         TypeError, ValueError: for an unknown option, or options that contradict one another, such as ``top_k`` with
@@ -50,12 +52,12 @@ class Convention:
     top_k: int | None = None
     denominator: str = "min"
     interpolation: str | Tensor | None = None
-    ties: str = "grouped"
+    ties: str | None = None
 
     def __post_init__(self) -> None:
         checks.positive_int("top_k", self.top_k, optional=True)
         checks.one_of("denominator", self.denominator, DENOMINATORS)
-        checks.one_of("ties", self.ties, TIES)
+        checks.one_of("ties", self.ties, (*TIES, None))
         if isinstance(self.interpolation, Tensor):
             tensors.recall_levels("interpolation", self.interpolation)
             object.__setattr__(self, "interpolation", self.interpolation.detach().clone())
@@ -73,10 +75,30 @@ class Convention:
                 "`interpolation` has no closed form for `ties='expected'`; use 'grouped', 'optimistic' or 'pessimistic'"
             )
 
+    def __eq__(self, other: object) -> bool:
+        """Whether every setting is the same; of recall levels their numbers count."""
+        return isinstance(other, Convention) and self._settings() == other._settings()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # caches of settings ask for it at each call
+        return hash(self._settings())
+
+    def _settings(self) -> tuple[Any, ...]:
+        levels = self.interpolation
+        held = tuple(levels.tolist()) if isinstance(levels, Tensor) else levels
+        return self.top_k, self.denominator, held, self.ties
+
+    def with_ties(self, default: str) -> "Convention":
+        """The same where ``ties`` are given; else with these."""
+        return replace(self, ties=default) if self.ties is None else self
+
     @property
     def takes_weights(self) -> bool:
         """Whether sample weights have a meaning: ranks and places inside a tie group have no weight."""
-        return self.top_k is None and self.ties == "grouped"
+        return self.top_k is None and self.ties in ("grouped", None)
 
     @property
     def has_chance_level(self) -> bool:
@@ -85,11 +107,12 @@ class Convention:
 
     def __call__(self, curve: HitCurve) -> Tensor:
         """The AP of each ranking of the curve: (S,) float64, NaN where nothing is relevant."""
+        ties = self.ties or "grouped"
         if self.interpolation is None:
-            return average_precision(curve, ties=self.ties, top_k=self.top_k, denominator=self.denominator)
+            return average_precision(curve, ties=ties, top_k=self.top_k, denominator=self.denominator)
         curve = curve if isinstance(curve.m, Tensor) else hit_curve.with_tensors(curve, None)
-        if self.ties != "grouped":
-            curve = interpolation.untied(curve, self.ties)
+        if ties != "grouped":
+            curve = interpolation.untied(curve, ties)
         if isinstance(self.interpolation, Tensor):
             return interpolation.over_levels(curve, self.interpolation.to(curve.m.device))
         if self.interpolation == "all-points":
@@ -103,6 +126,7 @@ class Convention:
         return interpolation.over_levels(curve, levels)
 
 
+PLAIN = Convention(ties="grouped")
 _cached = cached.settings_cache(Convention)
 
 
@@ -116,7 +140,8 @@ def convention_of(
         ValueError: where a keyword that is not at its default comes beside a convention.
     """
     if given is not None:
-        return _alone(given, {"top_k": top_k, "denominator": denominator, "interpolation": interpolation, "ties": ties})
+        keywords = {"top_k": top_k, "denominator": denominator, "interpolation": interpolation}
+        return _alone(given, keywords | {"ties": None if ties == "grouped" else ties}).with_ties("grouped")
     make = Convention if isinstance(interpolation, Tensor) else _cached
     return make(top_k, denominator, interpolation, ties)
 
@@ -125,9 +150,14 @@ def query_convention(
     given: Convention | None, top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str | None
 ) -> Convention:
     """The same for queries: no ``ties`` are "expected", but "grouped" for interpolated AP, which has no mean."""
-    if ties is None:
-        ties = "grouped" if given is not None or interpolation is not None else "expected"
-    return convention_of(given, top_k, denominator, interpolation, ties)
+    if given is not None:
+        keywords = {"top_k": top_k, "denominator": denominator, "interpolation": interpolation, "ties": ties}
+        return _alone(given, keywords).with_ties(_ties_of_queries(given.interpolation))
+    return convention_of(None, top_k, denominator, interpolation, ties or _ties_of_queries(interpolation))
+
+
+def _ties_of_queries(interpolation: object) -> str:
+    return "expected" if interpolation is None else "grouped"
 
 
 def _alone(given: Any, keywords: dict[str, Any]) -> Convention:

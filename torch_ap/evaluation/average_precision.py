@@ -1,12 +1,12 @@
 """From checked batches to a number: the steps that a function and the class of the same name share."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from torch_ap.curve import averaging
-from torch_ap.curve.convention import Convention
+from torch_ap.curve.convention import PLAIN, Convention
 from torch_ap.inputs import classification
 from torch_ap.inputs.classification import Batch, ClassificationInputs
 from torch_ap.ranking import bins, few_items, hit_curve
@@ -34,7 +34,7 @@ class APSettings:
     """
 
     inputs: ClassificationInputs
-    convention: Convention = field(default_factory=Convention)
+    convention: Convention = PLAIN
     thresholds: Tensor | None = None
     average: str | None = "none"
     empty_target_action: str | None = None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve import averaging
-from torch_ap.curve.convention import Convention
+from torch_ap.curve.convention import PLAIN
 from torch_ap.inputs.queries import QueryInputs
 from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.ranking import segments
@@ -52,7 +52,7 @@ class MeasureSettings:
         aggregation: over queries: "mean", "median", "min", "max", "gm", or a function of (Q,) values.
     """
 
-    measure: Callable[[HitCurve], Tensor] = field(default_factory=Convention)
+    measure: Callable[[HitCurve], Tensor] = PLAIN
     inputs: QueryInputs = field(default_factory=QueryInputs)
     empty_target_action: str = "neg"
     missing: str = "neg"

@@ -61,8 +61,9 @@ def average_precision(
     Raises:
         TypeError, ValueError: for an unknown task, or what the function of the task refuses.
 
-    Equals :func:`binary_average_precision`, :func:`multiclass_average_precision` or
-    :func:`multilabel_average_precision`.
+    Equals :func:`torch_ap.functional.binary_average_precision`,
+    :func:`torch_ap.functional.multiclass_average_precision` or
+    :func:`torch_ap.functional.multilabel_average_precision`.
 
     Example:
         >>> import torch
@@ -109,8 +110,9 @@ def precision_recall_curve(
     Raises:
         TypeError, ValueError: for an unknown task, or what the function of the task refuses.
 
-    Equals :func:`binary_precision_recall_curve`, :func:`multiclass_precision_recall_curve` or
-    :func:`multilabel_precision_recall_curve`.
+    Equals :func:`torch_ap.functional.binary_precision_recall_curve`,
+    :func:`torch_ap.functional.multiclass_precision_recall_curve` or
+    :func:`torch_ap.functional.multilabel_precision_recall_curve`.
 
     Example:
         >>> import torch

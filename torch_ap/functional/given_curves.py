@@ -36,7 +36,8 @@ def average_precision_from_hit_curve(
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
 
-    Equals :func:`binary_average_precision` of the ranking, where h is given at every rank or at every tie group.
+    Equals :func:`torch_ap.functional.binary_average_precision` of the ranking, where h is given at every rank or at
+    every tie group.
 
     Source: Zhu (2004), Lemma 4 ("line") and example 3 ("step").
 
@@ -86,8 +87,9 @@ def average_precision_from_precision_recall(
         precision: (T,) numbers in [0, 1]; NaN where the recall is 0 and nothing retrieved.
         recall: (T,) numbers in [0, 1], ascending or descending, equal neighbours allowed.
         interpolation: None for that sum; "all-points", "11-point", "11-point-arange", "101-point" or a 1-D tensor of
-            recall levels for the highest precision at that recall or beyond, and what :func:`binary_average_precision`
-            makes of it ("11-point-arange" of float64 recall only: in float32 its levels are those of "11-point");
+            recall levels for the highest precision at that recall or beyond, and what
+            :func:`torch_ap.functional.binary_average_precision` makes of it ("11-point-arange" of float64
+            recall only: in float32 its levels are those of "11-point");
             "trapezoid" for the area under straight lines between the points as they are given, from recall 0 at the
             precision of the first.
 
@@ -97,9 +99,9 @@ def average_precision_from_precision_recall(
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
 
-    Equals :func:`binary_average_precision`, and ``sklearn.metrics.average_precision_score``, of the ranking whose
-    :func:`precision_recall_curve` is given; "trapezoid" ``sklearn.metrics.auc(recall, precision)`` of points from
-    recall 0 on.
+    Equals :func:`torch_ap.functional.binary_average_precision`, and ``sklearn.metrics.average_precision_score``, of the
+    ranking whose :func:`torch_ap.functional.precision_recall_curve` is given; "trapezoid"
+    ``sklearn.metrics.auc(recall, precision)`` of points from recall 0 on.
 
     Source: Zhu (2004), Definition 1 and Lemma 4.
 

@@ -59,8 +59,8 @@ def interpolated_precision(
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
 
-    Equals, averaged over the levels, :func:`binary_average_precision` with ``interpolation`` of that name; its area is
-    that of "all-points".
+    Equals, averaged over the levels, :func:`torch_ap.functional.binary_average_precision` with ``interpolation`` of
+    that name; its area is that of "all-points".
 
     Source: Salton & McGill (1983); Everingham et al. (2010), The PASCAL VOC Challenge, section 4.2.
 

@@ -99,12 +99,13 @@ def multiclass_precision_recall_curve(
         target: (N, ...) class ids in [0, C).
         num_classes: C, at least 2.
         thresholds: as for :func:`binary_precision_recall_curve`.
-        average: None for a curve a class; "micro" for the curve of all N * C scores as one ranking; "macro" for the
+        average: None for one curve per class; "micro" for the curve of all N * C scores as one ranking; "macro" for the
             mean over classes of precision and recall at each threshold, the distinct scores of all classes or those
             given. A class that retrieves nothing there has no precision, and no part in that mean.
         ignore_index, validate_args: as there.
         weights: (N, ...) finite weights of at least 0.
-        normalization: "softmax", "sigmoid", "none" or None, as for :func:`multiclass_average_precision`.
+        normalization: "softmax", "sigmoid", "none" or None, as for
+            :func:`torch_ap.functional.multiclass_average_precision`.
 
     Returns:
         Lists of C tensors; (C, T + 1), (C, T + 1) and (T,) at given thresholds; one curve's tensors with an average.

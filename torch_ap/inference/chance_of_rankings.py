@@ -83,6 +83,8 @@ def tie_groups(settings: APSettings, validated: Batch) -> Iterator[HitCurve | Ti
 
 def _total_of_groups(groups: Iterable[HitCurve | Ties], n: Tensor, hits: Tensor, k: int | None) -> Tensor:
     """E of the sum of precisions at the hits: (S,)."""
+    if not len(n):
+        return segments.as_float64(n)
     parts = [_sums_with_ties(part, k) if isinstance(part, Ties) else _sums_over_groups(part, k) for part in groups]
     alone, pairs = (torch.cat([*sums, n.new_zeros(len(n) - sum(map(len, sums)))]) for sums in zip(*parts, strict=True))
     one = hits / n.clamp(min=1)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.average_precision import average_precision
-from torch_ap.curve.convention import Convention
+from torch_ap.curve.convention import PLAIN, Convention
 from torch_ap.inference import bootstrap, item_bootstrap
 from torch_ap.inference.difference import Comparison, described
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
@@ -125,7 +125,7 @@ def compare_rankings(
         scores[0],
         scores[1],
         target == 1,
-        Convention(),
+        PLAIN,
         confidence_level=confidence_level,
         method=method,
         design=design,
@@ -195,7 +195,7 @@ def _bootstrapped(
     m, n = int(curves[0].m), len(relevant)
     if min(m, n - m) < 2:
         return (math.nan,) * 4
-    convention = Convention()
+    convention = PLAIN
     placed = [item_bootstrap.cells(curve, s, relevant) for curve, s in zip(curves, scores, strict=True)]
     every = torch.arange(n, device=relevant.device)
     strata = [every] if design == "iid" else [every[relevant], every[~relevant]]

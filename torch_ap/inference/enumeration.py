@@ -2,8 +2,8 @@
 for.
 
 Two algorithms list them. *By item* places the rarer of hits and misses one after the other, each in the group of the
-one before or a later one; *by group* gives each group its hits in turn. Both need one step an item, or a group, and no
-more room than the list: a way that has begun can always be ended.
+one before or a later one; *by group* gives each group its hits in turn. Both need one step per item, or per group, and
+no more room than the list: a way that has begun can always be ended.
 """
 
 import math

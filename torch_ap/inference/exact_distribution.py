@@ -138,7 +138,7 @@ def _one_each(n: int, cut: int) -> Array:
 
 
 def _all_sums(n: int, table: Array, residues: Array) -> tuple[Array, Array]:
-    """The sum of one term a row, over all ways to place the rows at ascending ranks; with its residue."""
+    """The sum of one term per row, over all ways to place the rows at ascending ranks; with its residue."""
     sums, marks = np.zeros(1), np.zeros(1, np.int64)
     for row, (before, rank, _) in enumerate(fill(np.ones(n, np.int64), len(table))):
         sums = sums[before] + table[row, rank]

@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +24,9 @@ class Result:
     """
 
     def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            if isinstance(value := getattr(self, field.name), np.generic):
+                object.__setattr__(self, field.name, value.item())
         for name in self._tensors():
             value = getattr(self, name)
             value = value.detach() if isinstance(value, Tensor) else number(value)

@@ -93,7 +93,7 @@ class VocSettings:
 
     def average_precision(self, curve: HitCurve) -> Tensor:
         """(T, K) float64; NaN for classes without ground truths that count."""
-        return Convention(interpolation=self.interpolation)(curve).reshape(len(self.thresholds), -1)
+        return Convention(interpolation=self.interpolation, ties="grouped")(curve).reshape(len(self.thresholds), -1)
 
     def levels(self, device: torch.device) -> Tensor | Literal["all-points"]:
         """The recall levels of the interpolation, unless it takes all points."""

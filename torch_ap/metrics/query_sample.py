@@ -62,7 +62,9 @@ class QuerySample(Sample):
         self._check_mean("a chance level")
         convention = self.settings.measure
         if not isinstance(convention, Convention):
-            raise ValueError(f"the chance level is known of average precision only, not of {convention}")
+            raise ValueError(
+                "the chance level is known of average precision only: among the retrieval metrics of `RetrievalMAP`"
+            )
         groups = [self.all_groups()] if convention.ties == "grouped" else None
         curve = self.rankings.curve
         values = chance_of_curve(curve, convention, seen=curve.hits_seen, groups=groups)

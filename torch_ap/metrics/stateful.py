@@ -190,7 +190,7 @@ class StatefulMetric(Metric):
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any | None = None
     ) -> None:
-        """Gather the states: one tensor a state, after one small exchange of what each rank holds.
+        """Gather the states: one tensor per state, after one small exchange of what each rank holds.
 
         What ranks hold is compared before any of it is sent, so that all of them raise the same error or none does.
         """

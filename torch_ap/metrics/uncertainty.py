@@ -282,9 +282,18 @@ def _named(name: str, columns: Mapping[str, Tensor], class_names: Sequence[str] 
     value = columns[""]
     if value.ndim == 0:
         if class_names is not None:
-            raise ValueError(f"`class_names` must be None for one value, not one per class, got {shown(class_names)}")
+            raise ValueError(
+                f"`class_names` must be None where the value is one, and not one per class as with `average='none'`, "
+                f"got {shown(class_names)}"
+            )
         return {f"{name}{end}": x for end, x in columns.items()}
-    names = list(map(str, range(len(value)))) if class_names is None else list(class_names)
-    if len(set(names)) != len(value) or not all(isinstance(one, str) for one in names):
-        raise ValueError(f"`class_names` must be {len(value)} different names, got {shown(class_names)}")
-    return {f"{name}_{one}{end}": x[place] for place, one in enumerate(names) for end, x in columns.items()}
+    names = list(map(str, range(len(value)))) if class_names is None else class_names
+    fits = isinstance(names, list | tuple) and len(names) == len(value) and all(isinstance(one, str) for one in names)
+    if not fits or len(set(names)) != len(value):
+        raise ValueError(f"`class_names` must be a list of {len(value)} different names, got {shown(class_names)}")
+    found = {f"{name}_{one}{end}": x[place] for place, one in enumerate(names) for end, x in columns.items()}
+    taken = {f"{name}{end}" for end in columns}
+    if len(found) < len(names) * len(columns) or taken & found.keys():
+        ends = ", ".join(repr(end) for end in columns if end)
+        raise ValueError(f"`class_names` must give different keys with {ends} behind them, got {shown(class_names)}")
+    return found

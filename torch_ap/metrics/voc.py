@@ -70,7 +70,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         self._settings: VocSettings = settings
 
     def update(self, preds: Images, target: Images) -> None:
-        """Add images, as :meth:`MeanAveragePrecision.update`; ``target`` may have ``difficult``.
+        """Add images, as :meth:`torch_ap.MeanAveragePrecision.update`; ``target`` may have ``difficult``.
 
         Raises:
             ValueError: for input that breaks a rule, naming image and key; the state is then as it was.
