@@ -16,6 +16,7 @@ from torch_ap.rules.messages import warn_caller
 from torch_ap.rules.options import Average, Task, allowed
 from torch_ap.runtime import arrays, cached
 
+_TASKS = allowed(Task)
 _ROWS_LOOKED_AT = 64
 _FAR_FROM_ONE = 0.02  # what 1,000 rounded bfloat16 numbers can be off
 
@@ -182,7 +183,7 @@ def inputs_and_thresholds(
 
 def columns_of(task: str, num_classes: int | None, num_labels: int | None) -> tuple[str | None, int | None]:
     """The argument that gives the columns of a task, and how many: ``name`` and ``width`` of the function above."""
-    checks.one_of("task", task, allowed(Task))
+    checks.one_of("task", task, _TASKS)
     columns = {"multiclass": ("num_classes", num_classes), "multilabel": ("num_labels", num_labels)}
     return columns.get(task, (None, None))
 
