@@ -1,7 +1,6 @@
 """A convention: which of the numbers called average precision is meant, defined and checked in one place."""
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -80,10 +79,6 @@ class Convention:
         return isinstance(other, Convention) and self._settings() == other._settings()
 
     def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:  # caches of settings ask for it at each call
         return hash(self._settings())
 
     def _settings(self) -> tuple[Any, ...]:
