@@ -148,7 +148,8 @@ def query_convention(
     if given is not None:
         keywords = {"top_k": top_k, "denominator": denominator, "interpolation": interpolation, "ties": ties}
         return _alone(given, keywords).with_ties(_ties_of_queries(given.interpolation))
-    return convention_of(None, top_k, denominator, interpolation, ties or _ties_of_queries(interpolation))
+    given_ties = _ties_of_queries(interpolation) if ties is None else ties
+    return convention_of(None, top_k, denominator, interpolation, given_ties)
 
 
 def _ties_of_queries(interpolation: object) -> str:
