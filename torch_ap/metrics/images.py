@@ -38,7 +38,7 @@ class DetectionMetric(UncertainImages):
 
     def _add(self, columns: Columns, broken: Tensor | None) -> None:
         """Keep validated images."""
-        self._hold(columns)
+        self._hold([columns[name] for name in self._lists])
         self._note(broken)
 
     def _forms(self) -> dict[str, Form]:

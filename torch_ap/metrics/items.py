@@ -177,10 +177,8 @@ class ClassificationAveragePrecision(UncertainItems):
         """Keep the batch, in memory of our own."""
         scores = memory.copied(batch.scores) if not self._settings.inputs.normalizes else batch.scores
         targets = batch.target if batch.target.dtype != target.dtype else memory.copied(batch.target)
-        columns = {"scores": scores, "targets": targets}
-        if batch.weights is not None:
-            columns["weights"] = memory.copied(batch.weights)
-        self._hold(columns)
+        weights = None if batch.weights is None else memory.copied(batch.weights)
+        self._hold((scores, targets, weights))
 
     def _contradiction(self, here: set[str], there: set[str]) -> str | None:
         return "`weights`" if "weights" in here ^ there else None
