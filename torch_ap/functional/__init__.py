@@ -7,6 +7,8 @@ from torch_ap.functional.classification import (
     multiclass_average_precision,
     multilabel_average_precision,
 )
+from torch_ap.functional.curve_of_ranking import curve
+from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.curves import HitCurvePoints, hit_curve
 from torch_ap.functional.cuts import (
     counts_at_k,
@@ -54,6 +56,7 @@ from torch_ap.runtime import untraced
 
 __all__ = [
     "Counts",
+    "Curve",
     "HitCurveComparison",
     "HitCurveHull",
     "HitCurvePoints",
@@ -73,6 +76,7 @@ __all__ = [
     "compare_hit_curves",
     "counts_at_k",
     "counts_at_threshold",
+    "curve",
     "f_beta_at_k",
     "hit_curve",
     "hit_curve_hull",

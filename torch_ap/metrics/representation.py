@@ -1,12 +1,14 @@
 """How a metric presents itself: its settings in ``repr``, its class in messages."""
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from torch_ap.rules.messages import shown
 
 _LONG = 5
 
@@ -43,6 +45,15 @@ def _text(value: Any) -> str:
     if isinstance(values, list):
         return f"[{', '.join(f'{x:g}' if isinstance(x, float) else repr(x) for x in values)}]"
     return getattr(value, "__name__", repr(value)) if callable(value) else repr(value)
+
+
+def names_of_classes(class_names: Sequence[str] | None, count: int) -> list[str]:
+    """The names given, which must be so many different ones; the numbers from 0 on where none are."""
+    names = list(map(str, range(count))) if class_names is None else class_names
+    fits = isinstance(names, list | tuple) and len(names) == count and all(isinstance(one, str) for one in names)
+    if not fits or len(set(names)) != count:
+        raise ValueError(f"`class_names` must be a list of {count} different names, got {shown(class_names)}")
+    return list(names)
 
 
 def check_class(metric: object, other: object, name: str) -> None:

@@ -17,7 +17,7 @@ from torch_ap.inference.difference import Comparison
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
-from torch_ap.metrics.representation import check_class, check_settings
+from torch_ap.metrics.representation import check_class, check_settings, names_of_classes
 from torch_ap.rules.messages import shown
 
 
@@ -287,10 +287,7 @@ def _named(name: str, columns: Mapping[str, Tensor], class_names: Sequence[str] 
                 f"got {shown(class_names)}"
             )
         return {f"{name}{end}": x for end, x in columns.items()}
-    names = list(map(str, range(len(value)))) if class_names is None else class_names
-    fits = isinstance(names, list | tuple) and len(names) == len(value) and all(isinstance(one, str) for one in names)
-    if not fits or len(set(names)) != len(value):
-        raise ValueError(f"`class_names` must be a list of {len(value)} different names, got {shown(class_names)}")
+    names = names_of_classes(class_names, len(value))
     found = {f"{name}_{one}{end}": x[place] for place, one in enumerate(names) for end, x in columns.items()}
     taken = {f"{name}{end}" for end in columns}
     if len(found) < len(names) * len(columns) or taken & found.keys():

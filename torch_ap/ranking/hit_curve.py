@@ -256,7 +256,9 @@ def _before(cumulative: Tensor, first: Tensor) -> Tensor:
     return above
 
 
-def from_bins(hits: Tensor, items: Tensor, *, n: Tensor | None = None, m: Tensor | None = None) -> HitCurve:
+def from_bins(
+    hits: Tensor, items: Tensor, *, n: Tensor | None = None, m: Tensor | None = None, score: Tensor | None = None
+) -> HitCurve:
     """The curve of counts per bin; a bin is a tie group.
 
     Args:
@@ -264,14 +266,15 @@ def from_bins(hits: Tensor, items: Tensor, *, n: Tensor | None = None, m: Tensor
         items: (S, B) items in each bin, hits included.
         n: (S,) items of each ranking, where some lie in no bin. Default: those in the bins.
         m: (S,) relevant items of each ranking, likewise.
+        score: (B,) for ``HitCurve.score``; all bins are then entries, those without a hit too.
     """
-    filled = hits > 0
+    filled = hits > 0 if score is None else torch.ones_like(hits, dtype=torch.bool)
     return HitCurve(
         hits=hits[filled],
         items=items[filled],
         hits_above=(hits.cumsum(1) - hits)[filled],
         items_above=(items.cumsum(1) - items)[filled],
-        score=None,
+        score=None if score is None else score.expand(hits.shape)[filled],
         offsets=segments.from_counts(filled.sum(1)),
         n=items.sum(1) if n is None else n,
         m=hits.sum(1) if m is None else m,
