@@ -44,6 +44,7 @@ from torch_ap.functional.precision_recall import (
     multiclass_precision_recall_curve,
     multilabel_precision_recall_curve,
 )
+from torch_ap.functional.query_curve import QueryCurve, retrieval_curve
 from torch_ap.functional.retrieval import retrieval_average_precision
 from torch_ap.functional.retrieval_at_k import (
     retrieval_f_beta,
@@ -63,6 +64,7 @@ __all__ = [
     "InterpolatedPrecision",
     "PrecisionAtRecall",
     "PrecisionRecallCurve",
+    "QueryCurve",
     "SurvivalPoints",
     "VOCMatch",
     "area_under_hit_curve",
@@ -95,6 +97,7 @@ __all__ = [
     "random_hit_curve",
     "recall_at_k",
     "retrieval_average_precision",
+    "retrieval_curve",
     "retrieval_f_beta",
     "retrieval_fall_out",
     "retrieval_hit_rate",

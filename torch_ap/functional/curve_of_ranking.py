@@ -6,6 +6,7 @@ from torch_ap.curve.convention import Convention
 from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.inputs.classification import ClassificationInputs
+from torch_ap.rules import checks
 from torch_ap.rules.options import Interpolation, Ties
 
 
@@ -52,8 +53,7 @@ def curve(
         >>> round(float(best.threshold), 2), round(float(best.f_beta), 2), int(best.tp), int(best.fp)
         (0.7, 0.8, 2, 1)
     """
-    if not isinstance(name, str):
-        raise TypeError(f"`name` must be a str, got {type(name).__name__}")
+    checks.text("name", name)
     inputs = ClassificationInputs(ignore_index=ignore_index, check_values=validate_args)
     settings = APSettings(inputs, Convention(interpolation=interpolation, ties=ties))
     batch = settings.validate(preds, target, weights)

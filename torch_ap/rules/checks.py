@@ -60,6 +60,12 @@ def boolean(name: str, value: Any) -> None:
         refuse(name, "must be a bool", value)
 
 
+def text(name: str, value: Any) -> None:
+    """``value`` is a str."""
+    if not isinstance(value, str):
+        refuse(name, "must be a str", value, TypeError)
+
+
 def not_negative(name: str, value: Any) -> None:
     """``value`` is a finite number of at least 0."""
     if not _is_number(value) or not 0 <= value < math.inf:
