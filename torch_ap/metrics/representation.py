@@ -1,4 +1,4 @@
-"""How a metric presents itself: its settings in ``repr``, its class in messages."""
+"""How a metric presents itself: its settings in ``repr``, its class in messages, its classes in results."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -54,6 +54,25 @@ def names_of_classes(class_names: Sequence[str] | None, count: int) -> list[str]
     if not fits or len(set(names)) != count:
         raise ValueError(f"`class_names` must be a list of {count} different names, got {shown(class_names)}")
     return list(names)
+
+
+def named_values(name: str, columns: Mapping[str, Tensor], class_names: Sequence[str] | None) -> dict[str, Tensor]:
+    """Values under the metric's name, or under that and each class's."""
+    value = columns[""]
+    if value.ndim == 0:
+        if class_names is not None:
+            raise ValueError(
+                f"`class_names` must be None where the value is one, and not one per class as with `average='none'`, "
+                f"got {shown(class_names)}"
+            )
+        return {f"{name}{end}": x for end, x in columns.items()}
+    names = names_of_classes(class_names, len(value))
+    found = {f"{name}_{one}{end}": x[place] for place, one in enumerate(names) for end, x in columns.items()}
+    taken = {f"{name}{end}" for end in columns}
+    if len(found) < len(names) * len(columns) or taken & found.keys():
+        ends = ", ".join(repr(end) for end in columns if end)
+        raise ValueError(f"`class_names` must give different keys with {ends} behind them, got {shown(class_names)}")
+    return found
 
 
 def check_class(metric: object, other: object, name: str) -> None:
