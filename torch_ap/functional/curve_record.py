@@ -230,18 +230,17 @@ class Curve(Result):
             torch.ne(score[1:], score[:-1], out=last[:-1])
             score, ends = score[last], [x[last] for x in ends]
         hits, items = (x.diff(prepend=x.new_zeros(1)) for x in ends)
-        kept = (hits > 0).nonzero().squeeze(1)
-        hits, items, through, cumulative, score = (x[kept] for x in (hits, items, *ends, score))
-        return HitCurve(
+        groups = HitCurve(
             hits=hits,
             items=items,
-            hits_above=through - hits,
-            items_above=cumulative - items,
+            hits_above=ends[0] - hits,
+            items_above=ends[1] - items,
             score=score,
-            offsets=torch.tensor([0, len(kept)]).to(kept.device),
+            offsets=torch.tensor([0, len(hits)]).to(hits.device),
             n=self.n[None],
             m=self.m[None],
         )
+        return hit_curve.of_hits(groups)
 
     def _points(self, t: Tensor, hits: Tensor, fraction: bool) -> HitCurvePoints:
         """The points at which t grows."""
@@ -277,7 +276,7 @@ def curves_of(
         names: (S,).
         average_precision: (S,) where it is known.
     """
-    each = convention(rankings) if average_precision is None else average_precision
+    each = convention(hit_curve.of_hits(rankings)) if average_precision is None else average_precision
     return [
         Curve(
             thresholds=one.score,

@@ -41,7 +41,7 @@ class OperatingPoint(Result):
         beta: of F: recall counts beta times as much as precision.
         confidence_level: nominal coverage of each interval.
         method: how they were found.
-        reason: why numbers are NaN; "" otherwise.
+        reason: why numbers are NaN, or resamples were left out; "" otherwise.
     """
 
     threshold: Tensor
@@ -146,11 +146,15 @@ def operating_point(
     ratios = _ratios(counts, wanted.beta)
     at, reason = ratios[:, place], ""
     if curve.weighted:
-        ends, reason = torch.full_like(ratios[:, :2], torch.nan), "weights have no interval: its formulas count items"
+        ends, reason = at.new_full((len(at), 2), torch.nan), "weights have no interval: its formulas count items"
     elif method == "posterior":
         ends = _posterior_ends(counts.map(lambda x: x[place]), at, wanted.beta, confidence_level)
     else:
-        ends = _bootstrap_ends(curve, ratios, at, wanted, confidence_level, resampling)
+        gaps = _optimism(curve, ratios, wanted, resampling)
+        tails = at.new_tensor([(1 + confidence_level) / 2, (1 - confidence_level) / 2])
+        ends = (at - torch.nanquantile(gaps, tails, dim=0)).t().clamp(0, 1)
+        lost = int(torch.isnan(gaps[:, 0]).sum())
+        reason = f"{lost} of {len(gaps)} resamples have no such threshold and are left out" if lost else ""
     names = ("precision", "recall", "f_beta")
     numbers: dict[str, Any] = {
         f"{name}{end}": value
@@ -188,24 +192,20 @@ def _posterior_ends(at: Counts, estimate: Tensor, beta: float, confidence_level:
     return torch.stack([torch.minimum(low, estimate), torch.maximum(high, estimate)], 1)
 
 
-def _bootstrap_ends(
-    curve: HitCurve, ratios: Tensor, estimate: Tensor, wanted: Wanted, confidence_level: float, how: Resampling
-) -> Tensor:
-    """(3, 2) ends, where each resample chooses its own threshold.
+def _optimism(curve: HitCurve, ratios: Tensor, wanted: Wanted, how: Resampling) -> Tensor:
+    """(B, 3): what each resample's own threshold gives there, minus what it gives in all items; NaN where none is fit.
 
-    What a resample's threshold gives there, minus what it gives in all items, stands for what the threshold of all
-    items gives there, minus what it gives in the population: for the spread, and for the optimism of the choice.
+    It stands for what the threshold chosen from all items gives there, minus what it gives in the population: for the
+    spread of that, and for the optimism of the choice.
     """
 
-    def optimism(drawn: HitCurve) -> Tensor:
+    def gap(drawn: HitCurve) -> Tensor:
         shape = (len(drawn.m), len(curve.hits))
         hits, items = drawn.cumulative_hits.reshape(shape), drawn.cumulative_items.reshape(shape)
         counts = _counts(hits, items, drawn.m[:, None])
-        place = wanted.place(counts, weighted=False)[:, None]
-        there = _ratios(counts.map(lambda x: x.gather(1, place.clamp(min=0))), wanted.beta)[:, :, 0]
-        gap = there - ratios[:, place[:, 0].clamp(min=0)]
-        return torch.where(place >= 0, gap.t(), torch.nan)
+        place = wanted.place(counts, weighted=False)
+        at = place.clamp(min=0)
+        there = _ratios(counts.map(lambda x: x.gather(1, at[:, None])[:, 0]), wanted.beta)
+        return torch.where(place >= 0, there - ratios[:, at], torch.nan).t()
 
-    tails = estimate.new_tensor([(1 + confidence_level) / 2, (1 - confidence_level) / 2])
-    gaps = bootstrap.replicates(curve, optimism, "iid", how)
-    return (estimate - torch.nanquantile(gaps, tails, dim=0)).t().clamp(0, 1)
+    return bootstrap.replicates(curve, gap, "iid", how)

@@ -198,7 +198,7 @@ class MeanAveragePrecision(DetectionMetric):
             >>> from torch_ap import MeanAveragePrecision
             >>> metric = MeanAveragePrecision()
             >>> box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
-            >>> for score, shift in ((0.9, 0), (0.8, 30), (0.7, 4)):
+            >>> for score, shift in ((0.9, 0), (0.8, 30), (0.7, 2)):
             ...     found = {"boxes": box + shift, "scores": torch.tensor([score]), "labels": label}
             ...     metric.update([found], [{"boxes": box, "labels": label}])
             >>> metric.curve(0.75, class_names=["cat"])[0].recall

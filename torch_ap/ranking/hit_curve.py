@@ -160,6 +160,21 @@ def cut_off(curve: HitCurve, n: Tensor) -> HitCurve:
     return replace(curve, items=torch.minimum(curve.items, end - curve.items_above), n=n)
 
 
+def of_hits(curve: HitCurve) -> HitCurve:
+    """The rankings without the entries that hold no hit, which change no measure."""
+    kept = curve.hits > 0
+    places = kept.nonzero().squeeze(1)
+    return replace(
+        curve,
+        hits=curve.hits[places],
+        items=curve.items[places],
+        hits_above=curve.hits_above[places],
+        items_above=curve.items_above[places],
+        score=None if curve.score is None else curve.score[places],
+        offsets=segments.from_zero(kept.to(torch.int64))[curve.offsets],
+    )
+
+
 def join(curves: Sequence[HitCurve]) -> HitCurve:
     """The rankings of several curves, in the order given, as one curve."""
     if len(curves) == 1:
