@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.counts import Counts
-from torch_ap.inference import bootstrap
-from torch_ap.inference.posteriors import f_beta_posterior, precision_posterior, recall_posterior
+from torch_ap.inference import bootstrap, posteriors
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import Result
 from torch_ap.ranking import segments
@@ -187,7 +186,11 @@ def _ratios(counts: Counts, beta: float) -> Tensor:
 def _posterior_ends(at: Counts, estimate: Tensor, beta: float, confidence_level: float) -> Tensor:
     """(3, 2) central intervals of the posteriors, which reach an estimate of 0 or 1."""
     tp, fp, fn = float(at.tp), float(at.fp), float(at.fn)
-    laws = precision_posterior(tp, fp), recall_posterior(tp, fn), f_beta_posterior(tp, fp, fn, beta=beta)
+    laws: tuple[posteriors.BetaPosterior | posteriors.FBetaPosterior, ...] = (
+        posteriors.precision_posterior(tp, fp),
+        posteriors.recall_posterior(tp, fn),
+        posteriors.f_beta_posterior(tp, fp, fn, beta=beta),
+    )
     low, high = torch.stack([torch.stack(law.interval(confidence_level)) for law in laws]).to(estimate).unbind(1)
     return torch.stack([torch.minimum(low, estimate), torch.maximum(high, estimate)], 1)
 
