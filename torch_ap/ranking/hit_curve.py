@@ -136,24 +136,6 @@ def with_tensors(native: Any, score: Tensor | None) -> HitCurve:
     return curve
 
 
-def between(curve: HitCurve, first: int, last: int) -> HitCurve:
-    """The rankings ``first`` up to, not including, ``last``."""
-    begin, end = curve.offsets[first], curve.offsets[last]
-    hits, items, hits_above, items_above = (
-        x[begin:end] for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
-    )
-    return HitCurve(
-        hits=hits,
-        items=items,
-        hits_above=hits_above,
-        items_above=items_above,
-        score=None if curve.score is None else curve.score[begin:end],
-        offsets=curve.offsets[first : last + 1] - begin,
-        n=curve.n[first:last],
-        m=curve.m[first:last],
-    )
-
-
 def cut_off(curve: HitCurve, n: Tensor) -> HitCurve:
     """The rankings without the misses that stand last in them, beyond ``n`` items; (S,) int64."""
     end = segments.repeat(n, curve.offsets.diff())
@@ -163,16 +145,14 @@ def cut_off(curve: HitCurve, n: Tensor) -> HitCurve:
 def of_hits(curve: HitCurve) -> HitCurve:
     """The rankings without the entries that hold no hit, which change no measure."""
     kept = curve.hits > 0
-    places = kept.nonzero().squeeze(1)
-    return replace(
-        curve,
-        hits=curve.hits[places],
-        items=curve.items[places],
-        hits_above=curve.hits_above[places],
-        items_above=curve.items_above[places],
-        score=None if curve.score is None else curve.score[places],
-        offsets=segments.from_zero(kept.to(torch.int64))[curve.offsets],
-    )
+    offsets = segments.from_zero(kept.to(torch.int64))[curve.offsets]
+    return replace(curve, **_picked(curve, kept.nonzero().squeeze(1)), offsets=offsets)
+
+
+def _picked(curve: HitCurve, entries: slice | Tensor) -> dict[str, Any]:
+    """The columns of some of the entries."""
+    columns = {name: getattr(curve, name)[entries] for name in ("hits", "items", "hits_above", "items_above")}
+    return {**columns, "score": None if curve.score is None else curve.score[entries]}
 
 
 def join(curves: Sequence[HitCurve]) -> HitCurve:
@@ -203,11 +183,7 @@ def split(curve: HitCurve) -> list[HitCurve]:
     def one(ranking: int) -> HitCurve:
         first, last = bounds[ranking], bounds[ranking + 1]
         return HitCurve(
-            hits=curve.hits[first:last],
-            items=curve.items[first:last],
-            hits_above=curve.hits_above[first:last],
-            items_above=curve.items_above[first:last],
-            score=None if curve.score is None else curve.score[first:last],
+            **_picked(curve, slice(first, last)),
             offsets=curve.offsets[ranking : ranking + 2] - first,
             n=curve.n[ranking : ranking + 1],
             m=curve.m[ranking : ranking + 1],
