@@ -184,9 +184,9 @@ def computes(metric: Any, args: tuple[Tensor, ...]) -> Call:
 
 def forget() -> None:
     """Empty the rankings that our metrics have cached."""
-    from torch_ap.metrics import memoize
+    from torch_ap.runtime import cached
 
-    memoize._latest.clear()
+    cached._latest.clear()
 
 
 def loop(call: Call, times: int, device: str) -> Call:

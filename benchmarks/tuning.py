@@ -19,7 +19,7 @@ import torch_ap.inference
 from benchmarks.timing import by_turns, in_ms, machine, parser
 from torch_ap import functional
 from torch_ap.curve import harmonic
-from torch_ap.inference import influence_blocks, resampling
+from torch_ap.inference import influence, resampling
 from torch_ap.inputs import classification, query_rankings
 from torch_ap.matching import candidate_pairs
 from torch_ap.ranking import builders, few_items, many_rankings, order, tie_groups
@@ -142,8 +142,8 @@ def rows(scale: int) -> list[Row]:
         Row(query_rankings, "_MOST_GAPS", ALWAYS, "shuffled", queries(even(1000, 100), 0.02, shuffle=True)),
         Row(memory, "_LARGE", NEVER, "a copy of 40 MB", copies(10**7 // scale)),
         Row(candidate_pairs, "_PAIRS_A_CHUNK", {"cpu": NEVER}, "300 crowded images", detections(300 // scale)),
-        Row(resampling, "_DRAWS_A_CELL", NEVER, "bootstrap, 20 hits", interval(20_000, 0.001, "bootstrap-bca")),
-        Row(influence_blocks, "_BLOCK", NEVER, "influence, half of 1,000,000 hits", interval(n, 0.5, "influence")),
+        Row(resampling, "_DRAWS_PER_GROUP", NEVER, "bootstrap, 20 hits", interval(20_000, 0.001, "bootstrap-bca")),
+        Row(influence, "_BLOCK", NEVER, "influence, half of 1,000,000 hits", interval(n, 0.5, "influence")),
     ]
 
 

@@ -445,6 +445,7 @@ INFERENCE: dict[str, Row] = {
     "normal_average_precision": Row(published.normal_average_precision, pair(cases.binary)),
     "normal_precision": Row(published.normal_precision, nothing, {"n": 20, "m": 5, "t": 4}),
     "normal_recall": Row(published.normal_recall, nothing, {"n": 20, "m": 5, "t": 4}),
+    "published_interval": Row(published.published_interval, pair(cases.binary)),
     "precision_at_k_interval": Row(inference.precision_at_k_interval, pair(cases.binary), {"k": 5}),
     "precision_band": Row(inference.precision_band, pair(cases.binary), few),
     "precision_posterior": Row(posteriors.precision_posterior, nothing, {"tp": 3, "fp": 2}),

@@ -1,4 +1,4 @@
-"""The parts that detection rests on: sorts, cells as bits, groups, hit curves of matches; dtypes and infinities."""
+"""The parts that detection rests on: sorts, criteria as bits, groups, hit curves of matches; dtypes and infinities."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.oracles_detection import packed, random_scene, to_voc
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 from torch_ap.matching import candidate_pairs
-from torch_ap.matching.assignment import Cells
+from torch_ap.matching.assignment import Criteria
 from torch_ap.ranking import builders, hit_curve, order, segments
 
 
@@ -40,16 +40,16 @@ def test_entries_without_a_hit_change_nothing():
 @pytest.mark.parametrize(
     ("thresholds", "ranges"), [([0.5], 1), ([0.9, 0.1, 0.5], 4), ([0.2, 0.4] * 20, 5), ([0.3], 70)]
 )
-def test_cells_are_bits_of_words(thresholds, ranges):
-    cells = Cells(torch.tensor(thresholds, dtype=torch.float64), ranges)
+def test_criteria_are_bits_of_words(thresholds, ranges):
+    criteria = Criteria(torch.tensor(thresholds, dtype=torch.float64), ranges)
     iou = torch.tensor([0.0, 0.1, 0.3, 0.4, 0.5, 1.0], dtype=torch.float64)
     flags = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (ranges, 6))).bool()
-    words = torch.stack([cells.passed(iou, w) & cells.spread(flags, w) for w in range(cells.words)])
+    words = torch.stack([criteria.passed(iou, w) & criteria.spread(flags, w) for w in range(criteria.words)])
     for area in range(ranges):
         expected = (iou >= torch.tensor(thresholds, dtype=torch.float64)[:, None]) & flags[area]
-        assert torch.equal(cells.of_range(words, area), expected)
+        assert torch.equal(criteria.of_range(words, area), expected)
     if ranges == 1:
-        assert torch.equal(cells.of_range(cells.pack(expected), 0), expected)
+        assert torch.equal(criteria.of_range(criteria.pack(expected), 0), expected)
 
 
 @pytest.mark.parametrize("most", [None, 1, 3])
@@ -128,8 +128,8 @@ def test_a_warning_turned_error_leaves_no_trace():
 
 
 def test_many_ranges_and_thresholds_need_several_words():
-    assert Cells(torch.linspace(0, 1, 25), 4).words == 2
-    assert Cells(torch.linspace(0, 1, 31), 2).words == 1
+    assert Criteria(torch.linspace(0, 1, 25), 4).words == 2
+    assert Criteria(torch.linspace(0, 1, 31), 2).words == 1
 
 
 def test_graphs_and_callers_tensors_stay_out_of_the_state():

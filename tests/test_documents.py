@@ -24,6 +24,8 @@ from torch_ap.inference.comparison import METHODS as TESTS
 from torch_ap.inference.images.bootstrap import METHODS as UNIT_METHODS
 from torch_ap.inference.images.bootstrap import image_interval
 from torch_ap.inference.methods import METHODS
+from torch_ap.inference.published import published_interval
+from torch_ap.inference.published.intervals import METHODS as PUBLISHED
 from torch_ap.inference.query_mean import METHODS as QUERY_METHODS
 from torch_ap.metrics.image_sample import UncertainImages
 from torch_ap.metrics.item_sample import UncertainItems
@@ -148,11 +150,12 @@ def said(function, first):
     return re.split(r"\s{2,}", line.strip())[2:]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, *PUBLISHED])
 def test_intervals_cover_what_their_docstring_says(method):
     section = "AP, m fixed, 500 replicates" if method.startswith("bootstrap") else "AP, m fixed:"
     found = measured(section, method, "stratified")
-    assert [as_said(row[3]) for row in found] == said(average_precision_interval, method)
+    function = published_interval if method in PUBLISHED else average_precision_interval
+    assert [as_said(row[3]) for row in found] == said(function, method)
 
 
 @pytest.mark.parametrize(("interval", "name"), [(precision_at_k_interval, "P@k"), (recall_at_k_interval, "R@k")])

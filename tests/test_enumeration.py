@@ -87,7 +87,7 @@ def test_counts_the_ways(drawn):
     ways = len(oracles.allocations(sizes, m))
     for most in (ways - 1, ways):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(enumeration, "MOST", most)
+            patch.setattr(enumeration, "MOST_LISTED", most)
             patch.setattr(enumeration, "_MOST_CHOSEN", 0)
             assert is_feasible(array(sizes), m) == (most == ways)
 

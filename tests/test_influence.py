@@ -14,15 +14,13 @@ from scipy import stats
 from tests import oracles_inference as oracles
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.inference import (
-    average_precision_interval,
     influence,
-    influence_blocks,
     interval,
-    item_influence,
     jackknife,
 )
 from torch_ap.inference.item_values import misses_of
-from torch_ap.inference.published import variances
+from torch_ap.inference.paired_items import centred
+from torch_ap.inference.published import published_interval, variances
 from torch_ap.inference.student import normal_quantile
 from torch_ap.ranking import builders, hit_curve
 
@@ -71,7 +69,7 @@ def test_influence_is_the_derivative_in_the_weights(items):
     scores, target = split(items)
     curve = curve_of(scores, target)
     y = torch.tensor(target).bool()
-    phi = item_influence.spread(influence.influence(curve), torch.tensor(scores, dtype=torch.float64), y).numpy()
+    phi = influence.influence(curve).of_items(torch.tensor(scores, dtype=torch.float64), y).numpy()
     slope = oracles.influence_by_difference(scores, target)
     for kind in (y.numpy(), ~y.numpy()):
         # inside a class, weight on one item is taken from the others: only the centred derivative is defined
@@ -85,7 +83,7 @@ def test_leaving_one_out_is_what_it_says(items):
     scores, target = split(items)
     y = torch.tensor(target).bool()
     values = jackknife.leave_one_out(curve_of(scores, target))
-    found = item_influence.spread(values, torch.tensor(scores, dtype=torch.float64), y)
+    found = values.of_items(torch.tensor(scores, dtype=torch.float64), y)
     wanted = [float(x) for x in oracles.without_each(scores, target)]
     np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-14)
     n = len(wanted)
@@ -99,14 +97,14 @@ def test_moments_over_groups_equal_those_over_items(items):
     scores, target = split(items)
     y = torch.tensor(target).bool()
     values = influence.influence(curve_of(scores, target))
-    each = item_influence.spread(values, torch.tensor(scores, dtype=torch.float64), y)
+    each = values.of_items(torch.tensor(scores, dtype=torch.float64), y)
     for found, some in ((values.of_hits(), each[y]), (values.of_misses(), each[~y])):
         deviation = some - some.mean()
         assert float(found.count) == len(some)
         assert float(found.mean) == pytest.approx(float(some.mean()), abs=1e-13)
         assert float(found.squares) == pytest.approx(float((deviation**2).sum()), abs=1e-13)
         assert float(found.cubes) == pytest.approx(float((deviation**3).sum()), abs=1e-13)
-    shares = item_influence.centred(each, y)
+    shares = centred(each, y)
     assert float(shares.square().sum()) == pytest.approx(
         float(influence.variance(values.curve, "stratified")), abs=1e-13
     )
@@ -172,7 +170,7 @@ def test_the_slides_examples_to_the_last_digit(ranks, survival, sigma):
     scores = torch.arange(8, 0, -1.0)
     ap = sum(Fraction(j, rank) for j, rank in enumerate(ranks, 1)) / 3
     for method, variance in (("survival", survival), ("sigma-ap", sigma)):
-        found = average_precision_interval(scores, torch.tensor(target), method=method)
+        found = published_interval(scores, torch.tensor(target), method=method)
         assert float(found.standard_error) == pytest.approx(math.sqrt(variance), abs=1e-12)
         half = stats.norm.isf(0.025) * math.sqrt(variance)
         assert [float(found.low), float(found.high)] == pytest.approx([float(ap) - half, float(ap) + half], abs=1e-10)
@@ -205,8 +203,8 @@ def test_blocks_equal_the_whole(grain, unseen, monkeypatch):
     m = target.sum()[None] + unseen
     curve = builders.from_scores(scores, target, m=m)
     curve = replace(curve, n=curve.n + unseen)
-    assert influence_blocks.applies(curve)
-    monkeypatch.setattr(influence_blocks, "applies", lambda _: False)
+    assert influence.in_blocks(curve)
+    monkeypatch.setattr(influence, "in_blocks", lambda _: False)
     whole = {design: influence.variance(curve, design) for design in ("iid", "stratified")}
     monkeypatch.undo()
     for design, wanted in whole.items():
@@ -216,9 +214,9 @@ def test_blocks_equal_the_whole(grain, unseen, monkeypatch):
 @pytest.mark.parametrize("blocks", [True, False])
 def test_variance_of_small_reference(blocks, monkeypatch):
     if not blocks:
-        monkeypatch.setattr(influence_blocks, "applies", lambda _: False)
+        monkeypatch.setattr(influence, "in_blocks", lambda _: False)
     for row in REFERENCE["influence"]:
         curve = curve_of(row["scores"], row["targets"])
-        assert influence_blocks.applies(curve) == blocks
+        assert influence.in_blocks(curve) == blocks
         assert float(influence.variance(curve, "iid").sqrt()) == pytest.approx(row["se_IF_iid"], abs=1e-12)
         assert float(influence.variance(curve, "stratified").sqrt()) == pytest.approx(row["se_IF"], abs=1e-12)

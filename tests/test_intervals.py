@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import oracles_inference as oracles
+from torch_ap.curve import averaging
 from torch_ap.curve.convention import Convention
 from torch_ap.functional import binary_average_precision, multiclass_average_precision, multilabel_average_precision
 from torch_ap.inference import average_precision_interval, bootstrap, item_bootstrap
@@ -15,7 +16,7 @@ from torch_ap.inference.average_interval import METHODS as METHODS_OF_AVERAGES
 from torch_ap.inference.item_values import misses_of
 from torch_ap.inference.methods import METHODS
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device
-from torch_ap.ranking import builders
+from torch_ap.ranking import builders, hit_curve
 
 F = torch.float64
 
@@ -46,7 +47,7 @@ def test_every_method_holds_the_estimate(method, design):
     assert (found.confidence_level, found.method, found.reason) == (0.95, method, "")
     narrow = average_precision_interval(preds, target, method=method, design=design, confidence_level=0.5)
     assert low < float(narrow.low) < float(narrow.high) < high
-    assert found.design == (design if method in {*METHODS[:3], *METHODS[-3:]} else "")
+    assert found.design == design
 
 
 def test_default_is_influence_with_logit_and_student():
@@ -240,13 +241,13 @@ def test_weights_are_repetitions(rows):
     scores, target, weights = (list(x) for x in zip(*rows, strict=True))
     s, y, w = torch.tensor(scores, dtype=F), torch.tensor(target), torch.tensor(weights)
     curve = builders.from_scores(s, y)
-    cell = item_bootstrap.cells(curve, s, y.bool())
-    found = Convention()(item_bootstrap.curve_of(cell, len(curve.hits), w[None]))
+    group = item_bootstrap.groups_of(curve, s, y.bool())
+    found = Convention()(item_bootstrap.curve_of(group, len(curve.hits), w[None]))
     assert float(found) == pytest.approx(float(oracles.weighted(scores, target, weights)), abs=1e-14)
     repeated, flags = s.repeat_interleave(w), y.repeat_interleave(w)
     for interpolation in ("11-point", "101-point", "all-points"):
         convention = Convention(interpolation=interpolation)
-        found = convention(item_bootstrap.curve_of(cell, len(curve.hits), w[None]))
+        found = convention(item_bootstrap.curve_of(group, len(curve.hits), w[None]))
         wanted = convention(builders.from_scores(repeated, flags))
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-14)
 
@@ -354,3 +355,19 @@ def test_on_cuda(method, design):
     loose = 0.02 if method.startswith("bootstrap") else 1e-12
     assert ends(there) == pytest.approx(ends(here), abs=loose)
     assert there.low.device.type == "cuda"
+
+
+@pytest.mark.parametrize("how", ["macro", "weighted"])
+@pytest.mark.parametrize("action", ["neg", "pos", "nan", "skip"])
+def test_averages_of_samples_are_those_of_each(how, action):
+    generator = torch.Generator().manual_seed(1)
+    n = torch.randint(0, 4, (3, 200), generator=generator)  # rankings without items and without hits among them
+    m = torch.minimum(torch.randint(0, 3, n.shape, generator=generator), n)
+    values = torch.rand(n.shape, generator=generator, dtype=F)
+    curves = [hit_curve.from_bins(m[:, [b]], n[:, [b]]) for b in range(n.shape[1])]
+    values[m == 0] = torch.nan
+    for b, curve in enumerate(curves):
+        values[:, b] = averaging.fill_undefined(values[:, b], curve, action)
+    found = averaging.averages(values, m, n, how, action)
+    wanted = torch.stack([averaging.average(values[:, b], curve, how, action) for b, curve in enumerate(curves)])
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-15, equal_nan=True)

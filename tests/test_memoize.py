@@ -5,7 +5,7 @@ import weakref
 
 import torch
 
-from torch_ap.metrics.memoize import memoize
+from torch_ap.runtime.cached import memoize
 
 
 def test_the_same_tensors_unchanged():

@@ -11,8 +11,8 @@ from torchmetrics import MetricCollection
 import torch_ap
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from tests.modes import life, quiet, same
-from torch_ap.metrics.memoize import memoize
 from torch_ap.metrics.queries import QueryMetric
+from torch_ap.runtime.cached import memoize
 
 
 @contextlib.contextmanager

@@ -10,14 +10,13 @@ from scipy import stats
 
 from torch_ap.functional import binary_average_precision
 from torch_ap.inference import (
-    average_precision_interval,
     compare_rankings,
     compare_several_rankings,
     compare_splits,
     reported_average_precision_interval,
 )
 from torch_ap.inference.hits import RandomHits
-from torch_ap.inference.published import normal_precision, normal_recall
+from torch_ap.inference.published import normal_precision, normal_recall, published_interval
 
 
 def systems(count=4, n=300, seed=0, spread=0.3):
@@ -159,7 +158,7 @@ def test_splits_without_spread_and_bad_arguments():
 @pytest.mark.parametrize("method", ["boyd-logit", "boyd-binomial"])
 def test_reported_interval_is_that_of_the_ranking(method):
     preds, target = systems(1)
-    wanted = average_precision_interval(preds[0], target, method=method, confidence_level=0.9)
+    wanted = published_interval(preds[0], target, method=method, confidence_level=0.9)
     found = reported_average_precision_interval(wanted.estimate, int(target.sum()), method=method, confidence_level=0.9)
     for name in ("estimate", "low", "high", "standard_error"):
         assert getattr(found, name).item() == pytest.approx(getattr(wanted, name).item(), rel=1e-12)

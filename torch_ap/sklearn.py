@@ -8,6 +8,7 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.functional import average_precision
+from torch_ap.rules.messages import refuse
 from torch_ap.rules.options import Action, Denominator, Interpolation, Normalization, Task, Ties
 
 try:
@@ -138,5 +139,5 @@ def _class_ids(truth: Any, labels: Any, columns: int) -> Tensor:
     place = np.searchsorted(classes, truth, sorter=order).clip(max=columns - 1)
     unknown = classes[order[place]] != truth
     if unknown.any():
-        raise ValueError(f"`y_true` must hold the labels of `labels`, got {np.asarray(truth)[unknown][0]!r}")
+        refuse("y_true", "must hold the labels of `labels`", np.asarray(truth)[unknown][0])
     return torch.from_numpy(order[place])

@@ -12,13 +12,14 @@ from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.curve.convention import Convention
 from torch_ap.inference import average_precision_interval, bootstrap
 from torch_ap.inference.methods import BOOTSTRAPS, METHODS, bootstrap_ends, curve_interval
+from torch_ap.inference.published import intervals as published
 from torch_ap.inference.resampling import Resampling
 from torch_ap.ranking import builders, hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
 
 LEVELS = (0.8, 0.95)
 SIZES = list(itertools.product((3000, 10_000), (50, 245, 1000), (0.0, 1.0, 2.0, 3.0)))
-QUICK = [method for method in METHODS if method not in BOOTSTRAPS]
+QUICK = [*(method for method in METHODS if method not in BOOTSTRAPS), *published.METHODS]
 SHARES, LABEL_DISTANCE = (0.05, 0.1, 0.2, 0.3, 0.5), 1.5
 _REPLICATES = 500
 
@@ -54,9 +55,12 @@ def analytic(n: int, m: int, distance: float, random_m: bool, *, repetitions: in
     curve, truth, found = drawn(n, m, distance, random_m, repetitions, generator), limit(m / n, distance), Tally()
     wanted = [("influence", "iid"), *((method, "stratified") for method in (["influence"] if random_m else QUICK))]
     for (method, design), level in itertools.product(wanted, LEVELS):
-        ends = curve_interval(
-            curve, Convention(), confidence_level=level, method=method, design=design, resampling=Resampling(),
-        )  # fmt: skip
+        if method in published.METHODS:
+            ends = published.curve_interval(curve, level, method)
+        else:
+            ends = curve_interval(
+                curve, Convention(), confidence_level=level, method=method, design=design, resampling=Resampling(),
+            )  # fmt: skip
         width = float((ends.high - ends.low).nansum())
         tally(found, (method, design, level), (ends.low <= truth) & (truth <= ends.high), width)
     return found

@@ -56,8 +56,7 @@ def average(values: Tensor, curve: HitCurve, how: str | None, empty_target_actio
         values: (S,) values from :func:`fill_undefined`.
         curve: the rankings.
         how: "macro" for the mean, "weighted" for the mean weighted by m, "none" or None for the values themselves.
-        empty_target_action: as for :func:`fill_undefined`; NaN of rankings without relevant items are left
-            out unless it is "nan".
+        empty_target_action: as for :func:`fill_undefined`; "skip" leaves out rankings without relevant items.
 
     Returns:
         0-d, or (S,) for "none"; NaN where no ranking has a value.
@@ -65,11 +64,23 @@ def average(values: Tensor, curve: HitCurve, how: str | None, empty_target_actio
     if how in (None, "none"):
         return values
     each, curve = arrays.native(values), curve.native
-    kept = curve.n > 0 if empty_target_action == "nan" else each == each
+    kept = takes_part(curve.m, curve.n, empty_target_action)
     each, support = each[kept], segments.as_float64(curve.m[kept])
     if how == "weighted" and bool(support.sum() > 0):
         return arrays.tensor(each * support).sum() / arrays.tensor(support).sum()
     return arrays.tensor(each).mean()
+
+
+def averages(values: Tensor, m: Tensor, n: Tensor, how: str | None, empty_target_action: str) -> Tensor:
+    """The same of many samples at once: (S, b) values, relevant items and items to (b,) averages."""
+    kept = takes_part(m, n, empty_target_action)
+    weights = segments.as_float64(torch.where(m.sum(0) > 0, m, kept) if how == "weighted" else kept)
+    return torch.where(kept, values * weights, 0).sum(0) / weights.sum(0)
+
+
+def takes_part(m: Any, n: Any, empty_target_action: str) -> Any:
+    """Which rankings, of m relevant ones among n items, an average is over, elementwise."""
+    return m > 0 if empty_target_action in ("skip", "error") else n > 0
 
 
 def _which(flags: Any, what: str) -> str:

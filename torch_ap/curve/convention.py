@@ -10,7 +10,7 @@ from torch_ap.curve.average_precision import average_precision
 from torch_ap.ranking import hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
-from torch_ap.rules.messages import shown
+from torch_ap.rules.messages import Plain, refuse
 from torch_ap.rules.options import Denominator, Interpolation, Ties, allowed
 from torch_ap.runtime import cached
 
@@ -159,9 +159,9 @@ def _ties_of_queries(interpolation: object) -> str:
 def _alone(given: Any, keywords: dict[str, Any]) -> Convention:
     """The convention, beside which no keyword says anything."""
     if not isinstance(given, Convention):
-        raise TypeError(f"`convention` must be a torch_ap.Convention or None, got {type(given).__name__}")
+        refuse("convention", "must be a torch_ap.Convention or None", Plain(type(given).__name__), TypeError)
     for setting in fields(Convention):
         value = keywords[setting.name]
         if isinstance(value, Tensor) or value != setting.default:
-            raise ValueError(f"`{setting.name}` must not be given beside `convention`, got {shown(value)}")
+            refuse(setting.name, "must not be given beside `convention`", value)
     return given

@@ -5,20 +5,16 @@ Everingham et al. 2010, section 4.2). Averages over fixed levels follow TREC and
 the area under the interpolated curve is VOC 2010's.
 """
 
-from typing import TypeVar
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.ranking.order import Array
 from torch_ap.runtime import arrays
 
-Values = TypeVar("Values", Tensor, Array)
-
 _MOST_HITS = 2.0**62
+_RECALL_LACKS = 1e-12  # the share that sums of fractional weights may lack of a level that they equal on paper
 
 
 def levels_of(name: str, device: torch.device | str = "cpu") -> Tensor:
@@ -60,17 +56,19 @@ def highest_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missin
         levels: (L,) as of :func:`at_levels`.
         missing: what stands where no entry reaches the level; no value is below it.
     """
-    size, width = len(curve.m), len(levels) + 1
+    return highest_from(values, *_comparable(curve, levels), curve.offsets, missing=missing)
+
+
+def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor, *, missing: float = 0.0) -> Tensor:
+    """The same where only the recall of the entries is known: (E,) float64, ascending in each ranking."""
+    rankings, width = len(offsets) - 1, len(levels) + 1
     ordered, places = levels.sort()
-    recall, bounds = _comparable(curve, ordered)
-    # along a ranking the number of levels reached never falls, so equal cells of this table lie together
-    cell = curve.segment * width + torch.searchsorted(bounds, recall, right=True)
-    starts = segments.run_starts(cell)
-    table = values.new_full((size * width,), missing)
-    if len(starts):
-        runs = torch.cat([starts, starts.new_full((1,), len(cell))])
-        table.scatter_(0, cell[starts], segments.maximum(values, runs))
-    table = table.reshape(size, width)[:, 1:].flip(1).cummax(1).values.flip(1)
+    each, bounds = arrays.native(recall), arrays.native(ordered)
+    reached = arrays.tensor(arrays.namespace(each).searchsorted(bounds, each, side="right"))
+    # along a ranking the number of levels reached never falls, so equal ones lie together
+    counts = segments.count(segments.ids(offsets) * width + reached, rankings * width)
+    table = segments.maximum(values, segments.from_counts(counts), least=missing).reshape(rankings, width)
+    table = table[:, 1:].flip(1).cummax(1).values.flip(1)
     return table if torch.equal(ordered, levels) else table.index_select(1, places.argsort())
 
 
@@ -79,20 +77,19 @@ def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
 
     Of several such entries it is the last, that of the highest recall.
     """
-    recall, levels = _comparable(curve, levels)
-    best = envelope(curve)
-    first = torch.searchsorted(recall, levels)
-    wanted = torch.cat([best, best.new_full((1,), torch.nan)])[first]
+    precision = _precision(curve)
+    wanted = highest_at_levels(curve, precision, levels, missing=-torch.inf)[0]
+    best = segments.maximum_from_right(precision, curve.offsets)
     # the envelope never rises: it keeps a value up to the last entry with that precision
     last = torch.searchsorted(-best, -wanted, right=True) - 1
-    return torch.where((first < len(best)) & (curve.m > 0), last, len(best))
+    return torch.where(torch.isneginf(wanted) | (curve.m == 0), len(best), last)
 
 
 def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
     """(E,) recall of each entry, and the levels: both float64 after the same rounding."""
     recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)[curve.segment]
     if curve.weighted and bool((curve.hits != curve.hits.floor()).any()):
-        recall = recall * (1 + 1e-12)  # sums of fractions carry rounding, and a recall equal to a level must reach it
+        recall = recall * (1 + _RECALL_LACKS)
     return segments.as_float64(recall.to(levels.dtype)), segments.as_float64(levels)
 
 
@@ -107,7 +104,7 @@ def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
         (S, L) float64; 0 where the ranking has fewer hits, NaN where nothing is relevant.
     """
     precision = torch.cat([envelope(curve), segments.as_float64(curve.m).new_zeros(1)])
-    entry = segments.first_reaching(segments.from_zero(curve.hits), curve.offsets, counts.clamp(min=1))
+    entry = segments.first_reaching(curve.hits, curve.offsets, counts.clamp(min=1))
     return torch.where(curve.m[:, None] > 0, precision[entry], torch.nan)
 
 
@@ -183,13 +180,3 @@ def envelope(curve: HitCurve) -> Tensor:
 def _precision(curve: HitCurve) -> Tensor:
     """(E,) float64, 0 where no hit is found yet."""
     return torch.where(curve.cumulative_hits > 0, curve.precision, 0)
-
-
-def needed_hits(m: Values, levels: Values) -> Values:
-    """The fewest hits h with h / m of at least each level, compared as float64: (..., S) and (R,) to (..., S, R)."""
-    where = arrays.namespace(m).where
-    total, levels = segments.as_float64(arrays.at_least(m, 1))[..., None], segments.as_float64(levels)
-    about = arrays.namespace(m).ceil(levels * total)
-    about = where((about - 1) / total >= levels, about - 1, about)
-    least: Values = arrays.as_int64(arrays.at_least(where(about / total < levels, about + 1, about), 0))
-    return least

@@ -225,7 +225,7 @@ def curve_of_one(
     validate_args: bool = True,
     keep_all_groups: bool = False,
 ) -> HitCurve:
-    """The hit curve of one ranking, checked: (N, ...) scores, with one entry a tie group that holds a hit.
+    """The hit curve of one ranking, checked: (N, ...) scores, with one entry per tie group that holds a hit.
 
     ``keep_all_groups`` keeps the other tie groups as entries too.
     """

@@ -20,7 +20,8 @@ Value = TypeVar("Value")
 
 _NUMBERS = {int, float}
 _INT64 = 1 << 63
-_MANY_DIGITS, _HUGE = 4000, 10**5000
+MOST_DIGITS = 4000  # of a whole number; Python reads 4,300 at most
+_HUGE = 10**5000
 _HINTS = {"bbox": " (for masks alone: iou_type 'segm', `--iou-type segm`)"}
 
 
@@ -53,7 +54,7 @@ def load(path: str | Path) -> Any:
 
 def _whole(digits: str) -> int:
     """A whole number. For thousands of digits Python's error names no place; the rule of the key does."""
-    return int(digits) if len(digits) < _MANY_DIGITS else _HUGE
+    return int(digits) if len(digits) < MOST_DIGITS else _HUGE
 
 
 def _twice(keys: Iterable[str]) -> str:

@@ -15,13 +15,13 @@ from typing import Any
 
 from torch_ap.files import text
 from torch_ap.files.box_rows import Row, VocData, packed, text_files
+from torch_ap.files.entries import MOST_DIGITS
 from torch_ap.files.image_sizes import Size, image_sizes
 from torch_ap.rules.messages import shown
 
 _CLASSES = "classes"
 _TRUTH_RANGE = (-0.01, 1.01)  # rounded labels may lie a little outside
 _FOUND_RANGE = (-1.0, 2.0)  # detected boxes may extend beyond the image
-_MANY_DIGITS = 4000
 _FORM = "class cx cy w h"
 DETECTED = f"{_FORM} confidence"
 
@@ -148,12 +148,12 @@ def _fault_of(node: Any, loader: Any) -> str:
         if one is None or id(one) in seen:  # nodes may contain themselves
             continue
         seen.add(id(one))
-        if one.id == "scalar" and len(one.value) > _MANY_DIGITS and one.tag.endswith(":int"):
+        if one.id == "scalar" and len(one.value) > MOST_DIGITS and one.tag.endswith(":int"):
             return f"line {one.start_mark.line + 1}: a whole number of thousands of digits"
         keys: set[Any] = set()
         for key, value in one.value if one.id == "mapping" else ():
             pending += [key, value]
-            plain = key.id == "scalar" and len(key.value) < _MANY_DIGITS and not key.tag.endswith(":merge")
+            plain = key.id == "scalar" and len(key.value) < MOST_DIGITS and not key.tag.endswith(":merge")
             name = loader.construct_object(key) if plain else id(key)
             if name in keys:
                 return f"line {key.start_mark.line + 1}: the key {shown(name)} must be given once, but is given twice"

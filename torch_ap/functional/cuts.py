@@ -14,6 +14,7 @@ from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import bins, builders, order, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
+from torch_ap.rules.messages import Plain, refuse
 from torch_ap.rules.options import Ties
 
 
@@ -184,11 +185,11 @@ def counts_at_threshold(
     """
     if isinstance(preds, Tensor) and preds.dtype == torch.bool:
         if threshold is not None:
-            raise ValueError(f"`threshold` must be None for bool `preds`, which are decisions, got {threshold!r}")
+            refuse("threshold", "must be None for bool `preds`, which are decisions", threshold)
         preds, threshold = preds.to(torch.uint8), 1
     tensors.scores("preds", preds)
     if threshold is None:
-        raise ValueError(f"`threshold` must be given for scores; only bool `preds` need none, got {preds.dtype}")
+        refuse("threshold", "must be given for scores; only bool `preds` need none", preds.dtype)
     checks.threshold(threshold)
     own = preds.dtype if preds.is_floating_point() else torch.float64
     if not preds.is_floating_point() and isinstance(threshold, int) and abs(threshold) < 1 << 63:
@@ -261,7 +262,7 @@ def curve_of_rows(
 
 def _check_predicted(predicted: Any, preds: Tensor) -> None:
     if not isinstance(predicted, Tensor):
-        raise TypeError(f"`predicted` must be a bool tensor or None, got {type(predicted).__name__}")
+        refuse("predicted", "must be a bool tensor or None", Plain(type(predicted).__name__), TypeError)
     if predicted.dtype != torch.bool or predicted.shape != preds.shape:
         raise ValueError(
             f"`predicted` must be bool and have the shape of `preds`, {tuple(preds.shape)}, got {predicted.dtype} of "

@@ -10,6 +10,8 @@ from torch_ap.ranking import segments
 from torch_ap.rules import checks, tensors
 from torch_ap.rules.options import PointsInterpolation, allowed
 
+_EPSILONS = 8  # hits and depths are rounded once each, as fractions of n maybe, and so are their differences and sums
+
 
 def average_precision_from_hit_curve(
     hits: Tensor, t: Tensor | None = None, *, m: float | None = None, between: Literal["step", "line"] = "step"
@@ -59,7 +61,8 @@ def average_precision_from_hit_curve(
     depth = (
         torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype) if t is None else segments.as_float64(t.detach())
     )
-    slack = 8 * max(torch.finfo(x.dtype).eps if x.is_floating_point() else 0 for x in (hits, depth if t is None else t))
+    floats = (x.dtype for x in (hits, depth if t is None else t) if x.is_floating_point())
+    slack = _EPSILONS * max((torch.finfo(dtype).eps for dtype in floats), default=0.0)
     _check_hit_curve(h, depth, slack)
     total = h[-1]
     if m is not None:
@@ -176,12 +179,11 @@ def _ascending_points(precision: Tensor, recall: Tensor) -> tuple[Tensor, Tensor
 def _area_of_points(p: Tensor, r: Tensor, dtype: torch.dtype, how: Any) -> Tensor:
     """The step sum, or one of the areas under interpolated precision."""
     r, group = torch.unique_consecutive(r, return_inverse=True)
-    p = torch.zeros_like(r).scatter_reduce_(0, group, p, "amax")
+    p, whole = torch.zeros_like(r).scatter_reduce_(0, group, p, "amax"), torch.tensor([0, len(r)], device=r.device)
     if how is None or (isinstance(how, str) and how == "all-points"):
-        height = p if how is None else p.flip(0).cummax(0).values.flip(0)
+        height = p if how is None else segments.maximum_from_right(p, whole)
         return (torch.diff(r, prepend=r.new_zeros(1)) * height).sum()
     levels = how.to(r.device) if isinstance(how, Tensor) else interpolation.levels_of(how, r.device)
-    beyond = torch.cat([p.flip(0).cummax(0).values.flip(0), p.new_zeros(1)])
     # levels are rounded as the recall is, so that a recall of 7 / 10 reaches the level .7 in float32 too
     levels = levels.to(dtype) if dtype.is_floating_point else levels
-    return beyond[torch.searchsorted(r, segments.as_float64(levels))].mean()
+    return interpolation.highest_from(p, r, segments.as_float64(levels), whole)[0].mean()

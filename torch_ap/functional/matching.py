@@ -12,6 +12,7 @@ from torch_ap.matching.candidate_pairs import Pairs
 from torch_ap.matching.coco_settings import thresholds_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks, tensors
+from torch_ap.rules.messages import refuse
 
 Triples = tuple[Tensor, Tensor, Tensor]
 
@@ -120,14 +121,14 @@ def match_coco(
     crowd = _flags("iscrowd", iscrowd, ground_truths, device)
     skipped = (_flags("ignored", ignored, ground_truths, device) | crowd)[None]
     detection, truth, iou = (x.detach() for x in pairs)
-    cells = assignment.Cells(torch.tensor(thresholds, dtype=torch.float64).to(device), 1)
-    kept = (iou >= cells.least).nonzero().squeeze(1)
+    criteria = assignment.Criteria(torch.tensor(thresholds, dtype=torch.float64).to(device), 1)
+    kept = (iou >= criteria.least).nonzero().squeeze(1)
     order = kept[_by_rank(scores, detection[kept], truth[kept], group)]
     ordered = Pairs(detection[order], truth[order], segments.as_float64(iou[order]))
     of_truth = torch.zeros(ground_truths, dtype=torch.int64, device=device)
     if group is not None:
         of_truth[ordered.truth] = group[ordered.detection].to(torch.int64)
-    matched = cells.of_range(assignment.greedy(ordered, of_truth, skipped, crowd, cells), 0)
+    matched = criteria.of_range(assignment.greedy(ordered, of_truth, skipped, crowd, criteria), 0)
     out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int64, device=device)
     threshold, place = matched.nonzero(as_tuple=True)
     out[threshold, ordered.detection[place]] = ordered.truth[place]
@@ -193,7 +194,7 @@ def pair_iou_of(
     for name, value in (("preds", preds), ("target", target)):
         tensors.scores(name, value)
         if value.ndim != 2 or value.shape[1] != 4:
-            raise ValueError(f"`{name}` must have shape (N, 4), got {tuple(value.shape)}")
+            refuse(name, "must have shape (N, 4)", tuple(value.shape))
     tensors.same_device(preds=preds, target=target, iscrowd=iscrowd)
     crowd = _flags("iscrowd", iscrowd, len(target), target.device)
     preds, target = preds.detach(), target.detach()
@@ -210,7 +211,7 @@ def _check_pairs(scores: Tensor, pairs: Triples, ground_truths: int) -> None:
     if scores.ndim != 1 or len(pairs) != 3 or not all(isinstance(x, Tensor) and x.ndim == 1 for x in pairs):
         raise ValueError("`scores` must be 1-D, and `pairs` three 1-D tensors: detection, ground truth, IoU")
     if len({len(x) for x in pairs}) > 1:
-        raise ValueError(f"`pairs` must hold tensors of one length, got {[len(x) for x in pairs]}")
+        refuse("pairs", "must hold tensors of one length", [len(x) for x in pairs])
     tensors.same_device(scores=scores, detection=pairs[0], ground_truth=pairs[1], iou=pairs[2])
 
 
@@ -218,7 +219,7 @@ def _flags(name: str, value: Tensor | None, size: int, device: torch.device) -> 
     if value is None:
         return torch.zeros(size, dtype=torch.bool, device=device)
     if value.shape != (size,):
-        raise ValueError(f"`{name}` must have shape ({size},), got {tuple(value.shape)}")
+        refuse(name, f"must have shape ({size},)", tuple(value.shape))
     return value.bool()
 
 

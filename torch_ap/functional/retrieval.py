@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention, query_convention
-from torch_ap.evaluation.per_query import each_query
+from torch_ap.evaluation.queries import each_query
 from torch_ap.rules.options import Action, Denominator, Interpolation, MissingQueries, NumRelevant, Ties
 
 

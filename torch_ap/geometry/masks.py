@@ -18,6 +18,7 @@ from torch_ap.geometry.boxes import PairIoU
 from torch_ap.geometry.run_lengths import DecodedMasks, Size
 from torch_ap.ranking import segments
 from torch_ap.rules.images import missing
+from torch_ap.rules.messages import Plain, refuse
 from torch_ap.runtime import memory
 
 _EDGES_A_CHUNK = 1 << 20
@@ -94,9 +95,10 @@ def _decoded(sides: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list
     ]
     for name, place in coded:
         if not isinstance(given[name][place], list | tuple):
-            raise ValueError(
-                f"`{name}[{place}]['masks']` must be a tensor, or a list of dicts with 'size' and 'counts', got "
-                f"{type(given[name][place]).__name__}"
+            refuse(
+                f"{name}[{place}]['masks']",
+                "must be a tensor, or a list of dicts with 'size' and 'counts'",
+                Plain(type(given[name][place]).__name__),
             )
     decoded = run_lengths.decode_images(
         [given[name][place] for name, place in coded],
@@ -219,7 +221,7 @@ class _Below:
         signs = torch.ones_like(edges)
         signs[::2] = -1
         # with edges e0 < e1 < ..., pixels below x: -e0 + e1 - e2 ... up to x, plus x itself while inside
-        self.sums = torch.cat([edges.new_zeros(1), (edges * signs).cumsum(0)])
+        self.sums = segments.from_zero(edges * signs)
 
     def __call__(self, mask: Tensor, place: Tensor) -> Tensor:
         passed = torch.searchsorted(self.line, mask * self.reach + place.clamp(max=self.reach - 1), right=True)

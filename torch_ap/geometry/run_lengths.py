@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.ranking import segments
 from torch_ap.ranking.order import Array
 from torch_ap.rules.messages import shown
 
@@ -74,7 +75,7 @@ def decode_images(images: Sequence[Sequence[Any]], name: Callable[[int, int], st
                 f"{named(row)} must have the size of the first mask of its image, {list(expected)}, got {list(size)}"
             )
     edges, lengths = _edges([code["counts"] for code in codes], [height * width for height, width in sizes], named)
-    cumulative = np.concatenate([[0], np.cumsum(lengths)])[starts]
+    cumulative = segments.from_zero(lengths)[starts]
     return [
         DecodedMasks(
             codes[begin:end],
@@ -221,9 +222,7 @@ def _summed(runs: Array, starts: Array, pixels: Array) -> tuple[bool, Array, Arr
     Before them comes whether all runs are at least 0 and those of each code add up to its pixels; if not, or if int64
     is too small to tell, the edges mean nothing.
     """
-    cumulative, expected = np.zeros(len(runs) + 1, np.int64), np.zeros(len(starts), np.int64)
-    np.cumsum(runs, out=cumulative[1:])
-    np.cumsum(pixels, out=expected[1:])
+    cumulative, expected = segments.from_zero(runs), segments.from_zero(pixels)
     fits = not len(runs) or (int(runs.min()) >= 0 and int(runs.max()) * len(runs) < 1 << 63)
     fits = fits and bool((cumulative[starts] == expected).all())
     lengths = np.diff(starts)

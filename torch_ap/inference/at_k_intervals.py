@@ -1,7 +1,7 @@
 """Intervals for recall and precision: at a rank, where the cut moves with the data, and at a fixed threshold."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,7 +13,9 @@ from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.student import normal_quantile
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
+from torch_ap.rules.options import Design, allowed
 
+Method: TypeAlias = Literal["wilson", "clopper-pearson"]
 _METHOD = "delta-wilson"
 _ALL = "all items are retrieved: recall is 1 by definition"
 
@@ -24,7 +26,7 @@ def recall_at_k_interval(
     k: int,
     *,
     confidence_level: float = 0.95,
-    design: Literal["iid", "stratified"] = "iid",
+    design: Design = "iid",
 ) -> Interval:
     r"""A confidence interval for recall among the top k: the delta method, in Wilson's form.
 
@@ -95,7 +97,7 @@ def precision_at_k_interval(
     k: int,
     *,
     confidence_level: float = 0.95,
-    design: Literal["iid", "stratified"] = "iid",
+    design: Design = "iid",
 ) -> Interval:
     r"""A confidence interval for precision among the top k: the delta method, in Wilson's form.
 
@@ -230,7 +232,7 @@ def proportion_interval(
     trials: int,
     *,
     confidence_level: float = 0.95,
-    method: Literal["wilson", "clopper-pearson"] = "wilson",
+    method: Method = "wilson",
 ) -> Interval:
     """A confidence interval for a share of independent trials: recall or precision at a threshold fixed in advance.
 
@@ -267,7 +269,7 @@ def proportion_interval(
     if successes > trials:
         raise ValueError(f"`successes` must be at most `trials`, got {successes} of {trials}")
     checks.open_fraction("confidence_level", confidence_level)
-    checks.one_of("method", method, ("wilson", "clopper-pearson"))
+    checks.one_of("method", method, allowed(Method))
     count = torch.tensor(float(trials), dtype=torch.float64)
     share = successes / count
     error = torch.sqrt(share * (1 - share) / count)

@@ -5,17 +5,18 @@ import math
 import torch
 
 from torch_ap.evaluation.average_precision import APSettings
-from torch_ap.inference.average_interval import degrees_of_freedom, shares_of
 from torch_ap.inference.difference import Comparison, described
+from torch_ap.inference.item_influence import degrees_of_freedom, shares_of
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
 from torch_ap.inputs.classification import Batch
+from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 
 
 def compare_averages(
     settings: APSettings,
-    first: Batch,
-    second: Batch,
+    batches: tuple[Batch, Batch],
+    curves: tuple[HitCurve, HitCurve],
     *,
     confidence_level: float,
     method: str,
@@ -27,8 +28,8 @@ def compare_averages(
 
     Args:
         settings: all settings; of an average.
-        first: items of system A.
-        second: the same items, with the scores of system B.
+        batches: items of system A, and the same items with the scores of system B.
+        curves: their rankings.
         confidence_level: nominal coverage.
         method: "influence".
         design: "stratified" or "iid".
@@ -43,8 +44,7 @@ def compare_averages(
         raise ValueError("`average` must not be 'none' for a comparison; compare one class or label at a time")
     refuse_comparison(settings.convention, method, None)
     values, shares, degrees = [], [], []
-    for batch in (first, second):
-        curve = settings.curve(batch)
+    for batch, curve in zip(batches, curves, strict=True):
         values.append(float(settings.value(curve, torch.float64, warn=False)))
         shares.append(shares_of(settings, batch, curve, design))
         degrees.append(float(degrees_of_freedom(settings, curve, design)))

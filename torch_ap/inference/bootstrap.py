@@ -15,7 +15,7 @@ from torch_ap.inference.interval import Ends
 from torch_ap.inference.item_values import misses_of
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.inference.student import normal_quantile
-from torch_ap.ranking import segments
+from torch_ap.ranking import hit_curve, segments
 from torch_ap.ranking.hit_curve import HitCurve
 
 
@@ -44,18 +44,10 @@ def replicates(curve: HitCurve, measure: Callable[[HitCurve], Tensor], design: s
 def curve_of_counts(hits: Tensor, misses: Tensor) -> HitCurve:
     """Resamples as rankings: (b, E + 1) counts each, the last column of what stands below the last group."""
     seen, items = hits[:, :-1], (hits + misses)[:, :-1]
-    through, cumulative_items = seen.cumsum(1), items.cumsum(1)
-    count, groups = seen.shape
-    return HitCurve(
-        hits=seen.flatten(),
-        items=items.flatten(),
-        hits_above=(through - seen).flatten(),
-        items_above=(cumulative_items - items).flatten(),
-        score=None,
-        offsets=torch.arange(count + 1, device=hits.device) * groups,
-        n=hits.sum(1) + misses.sum(1),
-        m=hits.sum(1),
-    )
+    hits_above, items_above = (segments.from_zero(x)[:, :-1] for x in (seen, items))
+    whole = torch.tensor([0, seen.shape[1]], device=hits.device)
+    n, m = (hits + misses).sum(1, keepdim=True), hits.sum(1, keepdim=True)
+    return hit_curve.of_rows(seen, items, hits_above, items_above, whole, n, m)
 
 
 def standard_error(values: Tensor) -> Tensor:

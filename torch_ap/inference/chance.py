@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -13,18 +13,17 @@ from torch_ap.curve.convention import Convention, convention_of
 from torch_ap.evaluation.average_precision import curve_of_one
 from torch_ap.inference import enumeration
 from torch_ap.inference.chance_of_rankings import chance_of_curve, tie_groups
-from torch_ap.inference.exact_distribution import CLOSE
 from torch_ap.inference.intervals import read
 from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.result import Result, number
-from torch_ap.inference.rounding import SAME
+from torch_ap.inference.rounding import SAME_LISTED_VALUE, SAME_VALUE
 from torch_ap.inference.tied_moments import tied_moments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
-from torch_ap.rules.options import Action, Average, Denominator, Interpolation, Ties
+from torch_ap.rules.options import Action, Average, Denominator, Interpolation, Ties, allowed
 
-_METHODS = ("auto", "exact", "permutation", "lognormal")
+Method: TypeAlias = Literal["auto", "exact", "permutation", "lognormal"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +106,7 @@ def chance_test(
     preds: Tensor,
     target: Tensor,
     *,
-    method: Literal["auto", "exact", "permutation", "lognormal"] = "auto",
+    method: Method = "auto",
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     batch: int | None = None,
@@ -145,7 +144,7 @@ def chance_test(
         >>> found.method, round(float(found.chance_level), 4), round(float(found.p_value), 4)
         ('exact', 0.5284, 0.0357)
     """
-    checks.one_of("method", method, _METHODS)
+    checks.one_of("method", method, allowed(Method))
     how = Resampling(n_resamples, generator, batch, progress)
     curve = curve_of_one(preds, target, keep_all_groups=True)
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
@@ -158,7 +157,7 @@ def chance_test(
     expected, deviation = tied_moments(curve.items, m) if tied else moments
     if chosen == "permutation":
         found = _permuted(curve, how)
-        beaten = int((found >= ap - SAME).sum())
+        beaten = int((found >= ap - SAME_VALUE).sum())
         p = (beaten + 1) / (len(found) + 1)
         reason = "" if beaten else f"p_value is the least that {len(found)} permutations can give"
     else:
@@ -192,8 +191,8 @@ def _choose(method: str, curve: HitCurve) -> str:
     feasible = enumeration.is_feasible(curve.items.cpu().numpy(), m)
     if method == "exact" and not feasible:
         raise ValueError(
-            f"`method='exact'` lists at most {enumeration.MOST:,} ways to give the hits to the tie groups, got n={n}, "
-            f"m={m} and {len(curve.items)} different scores; use 'permutation'"
+            f"`method='exact'` lists at most {enumeration.MOST_LISTED:,} ways to give the hits to the tie groups, got "
+            f"n={n}, m={m} and {len(curve.items)} different scores; use 'permutation'"
         )
     return "exact" if feasible else "permutation"
 
@@ -201,7 +200,7 @@ def _choose(method: str, curve: HitCurve) -> str:
 def _listed_tail(curve: HitCurve, ap: float) -> float:
     """P(AP* >= ap) by listing."""
     values, weights = enumeration.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
-    return float(weights[values >= ap - CLOSE].sum()) / float(weights.sum())
+    return float(weights[values >= ap - SAME_LISTED_VALUE].sum()) / float(weights.sum())
 
 
 def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
+from torch_ap.curve.average_precision import places_within
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.harmonic import harmonic_difference
 from torch_ap.evaluation.average_precision import APSettings
@@ -24,6 +25,7 @@ from torch_ap.inputs.classification import Batch, counted
 from torch_ap.ranking import builders, order, segments, tied
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.tied import Ties
+from torch_ap.rules.messages import refuse
 
 
 def chance_of_curve(
@@ -47,7 +49,7 @@ def chance_of_curve(
         ValueError: for interpolated AP or ``denominator="found"``, which have no closed form.
     """
     if convention.interpolation is not None:
-        raise ValueError(f"`interpolation` has no closed form of its chance level, got {convention.interpolation!r}")
+        refuse("interpolation", "has no closed form of its chance level", convention.interpolation)
     k, denominator = convention.top_k, convention.denominator
     if k is not None and denominator == "found":
         raise ValueError("`denominator='found'` has no closed form of its chance level; use 'min' or 'relevant'")
@@ -97,7 +99,7 @@ def _sums_with_ties(ties: Ties, k: int | None) -> tuple[Tensor, Tensor]:
     every = n if k is None else n.clamp(max=k)
     harmonic = harmonic_difference(torch.zeros_like(n), every)
     above = segments.as_float64(ties.items_above)
-    places = segments.as_float64(ties.items) if k is None else torch.minimum(ties.items, (k - above).clamp(min=0))
+    places = segments.as_float64(ties.items) if k is None else places_within(ties.items, above, k)
     steps = harmonic_difference(above, places)
     alone, pairs = _sums_over_groups(ties, k)
     return (
@@ -109,7 +111,7 @@ def _sums_with_ties(ties: Ties, k: int | None) -> tuple[Tensor, Tensor]:
 def _sums_over_groups(curve: HitCurve | Ties, k: int | None) -> tuple[Tensor, Tensor]:
     """The two sums of each ranking over the groups given: what p1 weighs, and what p2 does."""
     g, above = segments.as_float64(curve.items), segments.as_float64(curve.items_above)
-    places = g if k is None else torch.minimum(g, (k - above).clamp(min=0))
-    share, through = places / g, (above + places).clamp(min=1)
-    alone = segments.total(share * places / through, curve.offsets)
-    return alone, segments.total(places * (above + share * (g - 1)) / through, curve.offsets)
+    places = g if k is None else places_within(g, above, k)
+    share, end = places / g, (above + places).clamp(min=1)
+    alone = segments.total(share * places / end, curve.offsets)
+    return alone, segments.total(places * (above + share * (g - 1)) / end, curve.offsets)

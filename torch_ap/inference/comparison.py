@@ -1,8 +1,9 @@
 """Is system A better than system B: two rankings of the same items, compared with what they share."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,15 +17,16 @@ from torch_ap.inference.paired_items import PairedItems, p_of_logits
 from torch_ap.inference.rank_swap import swapped_differences
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import number
-from torch_ap.inference.rounding import SAME
+from torch_ap.inference.rounding import SAME_VALUE
 from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking import builders, order
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
 from torch_ap.rules import values as value_rules
+from torch_ap.rules.options import Design, allowed
 
-METHODS = ("logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation")
-Method = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
+Method: TypeAlias = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
+METHODS = allowed(Method)
 
 
 def compare_rankings(
@@ -34,7 +36,7 @@ def compare_rankings(
     *,
     confidence_level: float = 0.95,
     method: Method = "logit",
-    design: Literal["iid", "stratified"] = "iid",
+    design: Design = "iid",
     weights: Tensor | None = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
@@ -121,10 +123,11 @@ def compare_rankings(
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
         value_rules.scores_of(name, preds, target)
         scores.append(ClassificationInputs().validate_now(preds, target).scores)
+    relevant = target == 1
     return compare_checked(
-        scores[0],
-        scores[1],
-        target == 1,
+        [builders.from_scores(preds, relevant) for preds in scores],
+        (scores[0], scores[1]),
+        relevant,
         PLAIN,
         confidence_level=confidence_level,
         method=method,
@@ -134,8 +137,8 @@ def compare_rankings(
 
 
 def compare_checked(
-    a: Tensor,
-    b: Tensor,
+    curves: Sequence[HitCurve],
+    scores: tuple[Tensor, Tensor],
     relevant: Tensor,
     convention: Convention,
     *,
@@ -144,24 +147,23 @@ def compare_checked(
     design: str,
     resampling: Resampling,
 ) -> Comparison:
-    """:func:`compare_rankings` of validated items; of plain AP only."""
+    """:func:`compare_rankings` of validated items and their curves; of plain AP only."""
     checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
-    curves = [builders.from_scores(scores, relevant) for scores in (a, b)]
     for curve in curves:
         refuse_comparison(convention, method, curve)
     values = [float(average_precision(curve)) for curve in curves]
     hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": design}
-    if hits and (not misses or (min(hits, misses) < 2 and _alike(a, b))):
+    if hits and (not misses or (min(hits, misses) < 2 and _alike(*scores))):
         return described(values[0], values[1], 0.0, reason="", **settings)
     if method == "bootstrap":
-        low, high, error, p = _bootstrapped(curves, (a, b), relevant, confidence_level, design, resampling)
+        low, high, error, p = _bootstrapped(curves, scores, relevant, confidence_level, design, resampling)
         found = described(values[0], values[1], error, reason=_reason(hits, error), **settings)
         return found if found.p_value == 1 else replace(found, low=number(low), high=number(high), p_value=number(p))
     items = PairedItems(
-        curves, (a, b), relevant, "jackknife" if method.startswith("jackknife") else "influence", design
+        curves, scores, relevant, "jackknife" if method.startswith("jackknife") else "influence", design
     )
     least = min(hits, misses)
     df = math.inf if method.endswith("-z") else least - 1
@@ -173,8 +175,8 @@ def compare_checked(
         return replace(found, p_value=number(p_of_logits(values, items, least)))
     if method != "permutation":
         return found
-    drawn = swapped_differences(a, b, relevant, resampling).abs()
-    p = (int((drawn[1:] >= drawn[0] - SAME).sum()) + 1) / len(drawn)
+    drawn = swapped_differences(*scores, relevant, resampling).abs()
+    p = (int((drawn[1:] >= drawn[0] - SAME_VALUE).sum()) + 1) / len(drawn)
     return replace(found, p_value=number(p), reason=found.reason.replace("neither interval nor p-value", "no interval"))
 
 
@@ -184,7 +186,7 @@ def _alike(a: Tensor, b: Tensor) -> bool:
 
 
 def _bootstrapped(
-    curves: list[HitCurve],
+    curves: Sequence[HitCurve],
     scores: tuple[Tensor, Tensor],
     relevant: Tensor,
     confidence_level: float,
@@ -196,14 +198,14 @@ def _bootstrapped(
     if min(m, n - m) < 2:
         return (math.nan,) * 4
     convention = PLAIN
-    placed = [item_bootstrap.cells(curve, s, relevant) for curve, s in zip(curves, scores, strict=True)]
+    placed = [item_bootstrap.groups_of(curve, s, relevant) for curve, s in zip(curves, scores, strict=True)]
     every = torch.arange(n, device=relevant.device)
     strata = [every] if design == "iid" else [every[relevant], every[~relevant]]
 
     def gap(weights: Tensor) -> Tensor:
         of = [
-            convention(item_bootstrap.curve_of(cell, len(curve.hits), weights))
-            for cell, curve in zip(placed, curves, strict=True)
+            convention(item_bootstrap.curve_of(group, len(curve.hits), weights))
+            for group, curve in zip(placed, curves, strict=True)
         ]
         return of[0] - of[1]
 

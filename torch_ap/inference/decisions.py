@@ -7,22 +7,25 @@ items need no random numbers.
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.curve.counts import Counts
+from torch_ap.inference.enumeration import MOST_LISTED
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import Result, number
-from torch_ap.inference.rounding import SAME
+from torch_ap.inference.rounding import SAME_VALUE
 from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
+from torch_ap.rules.messages import Plain, refuse
+from torch_ap.rules.options import allowed
 
-MEASURES = ("precision", "recall", "f_beta", "accuracy")
-_MOST = 3_000_000
+Measure: TypeAlias = Literal["precision", "recall", "f_beta", "accuracy"]
+Method: TypeAlias = Literal["auto", "exact", "randomization"]
 _NUMBERS_A_SWAP = 16
 
 
@@ -58,9 +61,9 @@ def compare_decisions(
     preds_b: Tensor,
     target: Tensor,
     *,
-    measure: Literal["precision", "recall", "f_beta", "accuracy"] = "f_beta",
+    measure: Measure = "f_beta",
     beta: float = 1.0,
-    method: Literal["auto", "exact", "randomization"] = "auto",
+    method: Method = "auto",
     n_resamples: int = 10_000,
     generator: torch.Generator | None = None,
     batch: int | None = None,
@@ -99,7 +102,7 @@ def compare_decisions(
         TypeError, ValueError: for an argument that breaks one of these rules.
 
     Equals ``scipy.stats.permutation_test(..., permutation_type="samples")`` of the decisions, and
-    ``scipy.stats.binomtest`` of the items told apart for recall and accuracy.
+    ``scipy.stats.binomtest`` of the discordant items for recall and accuracy.
 
     Source: Yeh (2000), More Accurate Tests for the Statistical Significance of Result Differences;
     Noreen (1989) for (b + 1) / (B + 1).
@@ -114,8 +117,8 @@ def compare_decisions(
         >>> round(float(found.difference), 4), float(found.p_value), found.method
         (0.6869, 0.03125, 'exact')
     """
-    checks.one_of("measure", measure, MEASURES)
-    checks.one_of("method", method, ("auto", "exact", "randomization"))
+    checks.one_of("measure", measure, allowed(Measure))
+    checks.one_of("method", method, allowed(Method))
     checks.not_negative("beta", beta)
     how = Resampling(n_resamples, generator, batch, progress)
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
@@ -125,13 +128,13 @@ def compare_decisions(
     both, only_a, only_b = (_hits_and_misses(x, target) for x in chosen_by)
     swaps = _Swaps(
         both=both,
-        apart=(only_a[0] + only_b[0], only_a[1] + only_b[1]),
+        discordant=(only_a[0] + only_b[0], only_a[1] + only_b[1]),
         totals=(int((target == 1).sum()), int((target != 1).sum())),
         measure=measure,
         beta=beta,
     )
     value_a, value_b = swaps.value(*only_a), swaps.value(*only_b)
-    chosen = _choose(method, swaps.apart)
+    chosen = _choose(method, swaps.discordant)
     difference = value_a - value_b
     p, reason = math.nan, f"`{measure}` of a system is a ratio of nothing: it and p are NaN"
     if not math.isnan(difference):
@@ -150,44 +153,44 @@ def compare_decisions(
     ).to(preds_a.device)
 
 
-def _choose(method: str, apart: tuple[int, int]) -> str:
-    feasible = (apart[0] + 1) * (apart[1] + 1) <= _MOST
+def _choose(method: str, discordant: tuple[int, int]) -> str:
+    feasible = (discordant[0] + 1) * (discordant[1] + 1) <= MOST_LISTED
     if method == "exact" and not feasible:
         raise ValueError(
-            f"`method='exact'` lists at most {_MOST:,} cases, got {apart[0]} hits and {apart[1]} misses on which the "
-            "systems differ; use 'randomization'"
+            f"`method='exact'` lists at most {MOST_LISTED:,} cases, got {discordant[0]} hits and {discordant[1]} "
+            "misses on which the systems differ; use 'randomization'"
         )
     return "exact" if feasible and method == "auto" else "randomization" if method == "auto" else method
 
 
 @dataclass(frozen=True)
 class _Swaps:
-    """The measure's difference where the items that tell the systems apart are dealt to them anew.
+    """The measure's difference where the items that tell the systems apart are swapped at random.
 
     Attributes:
         both: hits and misses that both retrieve.
-        apart: hits and misses that one of them retrieves.
+        discordant: hits and misses that one of them retrieves.
         totals: hits and misses in all.
         measure: its name.
         beta: of F.
     """
 
     both: tuple[int, int]
-    apart: tuple[int, int]
+    discordant: tuple[int, int]
     totals: tuple[int, int]
     measure: str
     beta: float
 
     def value(self, hits: int, misses: int) -> float:
-        """The measure of a system that alone retrieves so many of the hits and misses apart."""
+        """The measure of a system that alone retrieves so many of the discordant hits and misses."""
         return float(_measure(self._counts(hits, misses), self.measure, self.beta))
 
     def reaches(self, hits: Array, misses: Array, observed: float) -> Array:
-        """Whether the difference is so large where system A gets so many of the hits and misses apart."""
+        """Whether the difference is so large where system A gets so many of the discordant hits and misses."""
         of_a = _measure(self._counts(hits, misses), self.measure, self.beta)
-        of_b = _measure(self._counts(self.apart[0] - hits, self.apart[1] - misses), self.measure, self.beta)
+        of_b = _measure(self._counts(self.discordant[0] - hits, self.discordant[1] - misses), self.measure, self.beta)
         gap: Array = (of_a - of_b).abs().numpy()
-        return ~(gap < observed - SAME)
+        return ~(gap < observed - SAME_VALUE)
 
     def _counts(self, hits: Any, misses: Any) -> Counts:
         tp, fp = (torch.from_numpy(np.asarray(x + self.both[kind], float)) for kind, x in enumerate((hits, misses)))
@@ -198,18 +201,18 @@ class _Swaps:
         from scipy.special import gammaln
 
         chances = []
-        for size in self.apart:
+        for size in self.discordant:
             drawn = np.arange(size + 1)
             logs = gammaln(size + 1) - gammaln(drawn + 1) - gammaln(size - drawn + 1) - size * math.log(2)
             chances.append(np.exp(logs))
-        hits, misses = (x.ravel() for x in np.indices((self.apart[0] + 1, self.apart[1] + 1)))
-        reached = self.reaches(hits, misses, observed).reshape(self.apart[0] + 1, self.apart[1] + 1)
+        hits, misses = (x.ravel() for x in np.indices((self.discordant[0] + 1, self.discordant[1] + 1)))
+        reached = self.reaches(hits, misses, observed).reshape(self.discordant[0] + 1, self.discordant[1] + 1)
         return min(1.0, float(chances[0] @ reached @ chances[1]))
 
     def drawn(self, observed: float, resampling: Resampling) -> float:
         """(b + 1) / (B + 1) of random swaps."""
         rng, count = np.random.Generator(np.random.SFC64([resampling.seed()])), resampling.n_resamples
-        hits, misses = (rng.binomial(size, 0.5, count) for size in self.apart)
+        hits, misses = (rng.binomial(size, 0.5, count) for size in self.discordant)
         spans = (slice(span.start, span.stop) for span in resampling.batches(_NUMBERS_A_SWAP))
         return (sum(int(self.reaches(hits[x], misses[x], observed).sum()) for x in spans) + 1) / (count + 1)
 
@@ -225,9 +228,9 @@ def _hits_and_misses(chosen: Tensor, target: Tensor) -> tuple[int, int]:
 
 def _check_decisions(name: str, preds: Any, target: Any) -> None:
     if not isinstance(preds, Tensor):
-        raise TypeError(f"`{name}` must be a tensor (see `torch.as_tensor`), got {type(preds).__name__}")
+        refuse(name, "must be a tensor (see `torch.as_tensor`)", Plain(type(preds).__name__), TypeError)
     if preds.dtype != torch.bool:
-        raise ValueError(f"`{name}` must be bool decisions (of scores, `scores >= threshold`), got {preds.dtype}")
+        refuse(name, "must be bool decisions (of scores, `scores >= threshold`)", preds.dtype)
     if isinstance(target, Tensor) and preds.shape != target.shape:
         raise ValueError(
             f"`{name}` and `target` must have the same shape, got {tuple(preds.shape)} and {tuple(target.shape)}"

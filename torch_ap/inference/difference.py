@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_ap.inference.interval import of_difference
 from torch_ap.inference.result import Result, number
-from torch_ap.inference.rounding import SAME
+from torch_ap.inference.rounding import SAME_VALUE
 from torch_ap.inference.student import normal_quantile, student_quantile, student_tail
 
 
@@ -57,7 +57,7 @@ def described(
 ) -> Comparison:
     """The comparison of two APs whose difference has this standard error, by Student's or the normal law."""
     difference = value_a - value_b
-    error = 0.0 if error < SAME else error
+    error = 0.0 if error < SAME_VALUE else error
     quantile = normal_quantile(confidence_level)
     if df < math.inf:
         quantile = float(student_quantile(confidence_level, torch.tensor(df, dtype=torch.float64)))

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from torch_ap.ranking import segments
 from torch_ap.ranking.order import Array
 
-MOST = 3_000_000
+MOST_LISTED = 3_000_000
 _MOST_CHOSEN = 12  # 25 groups, 12 of which hold one hit more: more ways than are listed
 _WHOLE = 36  # e^36 and whatever is below it is a whole number in float64
 
@@ -28,21 +29,21 @@ def is_feasible(sizes: Array, m: int) -> bool:
     groups, n = len(sizes), int(sizes.sum())
     rare = min(m, n - m)
     # one item of each group set aside, these few of them can be chosen, whatever the others hold
-    if rare < 1 or math.comb(groups, min(rare, groups // 2, _MOST_CHOSEN)) > MOST:
+    if rare < 1 or math.comb(groups, min(rare, groups // 2, _MOST_CHOSEN)) > MOST_LISTED:
         return False
     if groups == n or rare == 1:
-        return math.comb(groups, rare) <= MOST
+        return math.comb(groups, rare) <= MOST_LISTED
     ways, least, left = np.ones(1), 0, n
     for size in np.sort(sizes).tolist():  # ways[i] ways to give least + i items to the groups so far
         left -= size
         low, high = max(0, rare - left), min(rare, least + len(ways) - 1 + size)
-        if high - low >= MOST:
+        if high - low >= MOST_LISTED:
             return False
-        through = np.concatenate([np.zeros(1), ways.cumsum()])
+        cumulative = segments.from_zero(ways)
         last = np.arange(low, high + 1) - least
-        ways = through[np.minimum(last + 1, len(ways))] - through[np.clip(last - size, 0, len(ways))]
+        ways = cumulative[np.minimum(last + 1, len(ways))] - cumulative[np.clip(last - size, 0, len(ways))]
         least = low
-        if ways.sum() > MOST:
+        if ways.sum() > MOST_LISTED:
             return False
     return True
 
@@ -68,7 +69,7 @@ def fill(sizes: Array, count: int) -> Iterator[tuple[Array, Array, Array]]:
     Yields, for each item in turn, over all ways to place those so far: (W,) which way of the item before it continues,
     (W,) its group, and (W,) its number, from 1, in that group.
     """
-    below = int(sizes.sum()) - np.concatenate([np.zeros(1, np.int64), sizes.cumsum()])
+    below = int(sizes.sum()) - segments.from_zero(sizes)
     group, number = np.full(1, -1), np.zeros(1, np.int64)
     for placed in range(count):
         most = int(np.searchsorted(-below, placed - count, "right")) - 1  # the last group with room for those to come

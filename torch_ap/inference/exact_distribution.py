@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inference.enumeration import MOST, fill
+from torch_ap.inference.enumeration import MOST_LISTED, fill
 from torch_ap.inference.result import Result, number
+from torch_ap.inference.rounding import SAME_LISTED_VALUE, SAME_PROBABILITY
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
-CLOSE = 2e-14  # sums of the same terms in another order differ by less, two places of one hit among 3,000,000 by more
 _PRIME = (1 << 61) - 1
 
 
@@ -43,20 +43,20 @@ class Distribution(Result):
     def tail(self, value: float) -> Tensor:
         """P(AP >= value); values within 2e-14 of each other are taken for equal."""
         value = checks.number("value", value)
-        return number(int(self.counts[self.values >= value - CLOSE].sum()) / self.total)
+        return number(int(self.counts[self.values >= value - SAME_LISTED_VALUE].sum()) / self.total)
 
     def quantile(self, p: float) -> Tensor:
         """The smallest value that AP reaches or stays below with probability ``p`` in [0, 1]."""
         checks.fraction("p", p)
-        through = self.counts.cumsum(0)
-        place = int(torch.searchsorted(through, math.ceil(p * self.total * (1 - 1e-12))))
+        cumulative = self.counts.cumsum(0)
+        place = int(torch.searchsorted(cumulative, math.ceil(p * self.total * (1 - SAME_PROBABILITY))))
         return self.values[min(place, len(self.values) - 1)]
 
 
 def is_feasible(n: int, m: int) -> bool:
     """Whether at most 3,000,000 rankings exist."""
     rare = min(m, n - m)
-    return m > 0 and rare <= 40 and math.comb(n, rare) <= MOST
+    return m > 0 and rare <= 40 and math.comb(n, rare) <= MOST_LISTED
 
 
 def exact_distribution(n: int, m: int, k: int | None = None, *, norm: int | None = None) -> Distribution:
@@ -88,7 +88,7 @@ def exact_distribution(n: int, m: int, k: int | None = None, *, norm: int | None
     checks.positive_int("norm", norm, optional=True)
     if not is_feasible(n, m):
         raise ValueError(
-            f"the distribution of AP is listed only for `m` of at least 1 and up to {MOST:,} rankings, "
+            f"the distribution of AP is listed only for `m` of at least 1 and up to {MOST_LISTED:,} rankings, "
             f"got n={n}, m={m}; use `lognormal_tail`, or a permutation test"
         )
     cut = n if k is None else min(k, n)

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference.result import Result, number
+from torch_ap.inference.rounding import SAME_PROBABILITY
+from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
 __all__ = ["RandomHits", "joint_rank_probability", "rank_probability"]
@@ -117,9 +119,8 @@ class RandomHits(Result):
         checks.fraction("p", p)
         if p in (0, 1):  # the ends of the range, whose probabilities may be below the last digits of the others
             return min(self.m, self.t) if p else max(0, self.t - (self.n - self.m))
-        # a sum that reaches p but for rounding has reached it
-        through = self._law.cumsum(0) * (1 + 1e-13)
-        return self._least + min(int(torch.searchsorted(through, p)), len(self._law) - 1)
+        cumulative = self._law.cumsum(0) * (1 + SAME_PROBABILITY)
+        return self._least + min(int(torch.searchsorted(cumulative, p)), len(self._law) - 1)
 
     def interval(self, confidence_level: float = 0.95) -> tuple[int, int]:
         """The hits that chance finds with probability of at least ``confidence_level``, equal tails cut off."""
@@ -155,7 +156,7 @@ class RandomHits(Result):
         h = torch.arange(self._least, most, dtype=torch.float64)
         up = (self.m - h) * (self.t - h)
         down = (h + 1) * (self.n - self.m - self.t + h + 1)
-        logs = torch.cat([h.new_zeros(1), torch.log(up / down).cumsum(0)])
+        logs = segments.from_zero(torch.log(up / down))
         law = torch.exp(logs - logs.max())
         return law / law.sum()
 

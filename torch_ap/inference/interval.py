@@ -1,7 +1,7 @@
 """A confidence interval as a record, and the forms that an estimate with a standard error takes."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -35,6 +35,12 @@ class Interval(Result):
 
 
 Ends = tuple[Tensor, Tensor]
+
+
+def of_first(found: Interval) -> Interval:
+    """That of the first ranking, 0-d."""
+    names = ("estimate", "low", "high", "standard_error")
+    return replace(found, **{name: getattr(found, name)[0] for name in names})
 
 
 def wald(estimate: Tensor, error: Tensor, quantile: Tensor | float) -> Ends:

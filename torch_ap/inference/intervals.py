@@ -2,7 +2,6 @@
 mean.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,13 +10,13 @@ from torch import Tensor
 from torch_ap.curve.convention import Convention, convention_of
 from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference.average_interval import average_interval
-from torch_ap.inference.interval import Interval
-from torch_ap.inference.methods import DESIGNS, METHODS, curve_interval, refuse
+from torch_ap.inference.interval import Interval, of_first
+from torch_ap.inference.methods import DESIGNS, METHODS, Method, curve_interval, refuse_convention
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inputs.classification import Batch, ClassificationInputs
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
-from torch_ap.rules.options import Average, Interpolation
+from torch_ap.rules.options import Average, Design, Interpolation
 
 
 def average_precision_interval(
@@ -25,8 +24,8 @@ def average_precision_interval(
     target: Tensor,
     *,
     confidence_level: float = 0.95,
-    method: str = "influence",
-    design: str = "iid",
+    method: Method = "influence",
+    design: Design = "iid",
     average: Average = "none",
     interpolation: Interpolation = None,
     convention: Convention | None = None,
@@ -56,10 +55,6 @@ def average_precision_interval(
     bootstrap-percentile   quantiles of the replicates                        .662 / .783 / .825  .870 / .936 / .962
     bootstrap-bca          bias-corrected and accelerated                     .710 / .792 / .820  .898 / .938 / .962
     bootstrap-logit        bootstrap SE, logit, t with k - 1                  .745 / .806 / .903  .917 / .955 / .982
-    boyd-logit             AP (1 - AP) / m, logit: wide, never far too short  .793 / .892 / 1     .948 / .980 / 1
-    boyd-binomial          AP ± z sqrt(AP (1 - AP) / m)                       .793 / .902 / 1     .943 / .986 / 1
-    survival               Su & Zhang's survival function, AP ± z SE          .725 / .885 / 1     .908 / .984 / 1
-    sigma-ap               Su & Zhang's sigma_ap: a reproduction, no use      .105 / .636 / 1     .157 / .822 / 1
     =====================  =================================================  ==================  ==================
 
     Coverage: least, median and greatest over 3,000 and 10,000 items, 50 to 1,000 hits, d' of 0 to 3, m held fixed and
@@ -72,18 +67,17 @@ def average_precision_interval(
     with 2 misses, .981 / .990 / .997 with 3, .951 / .988 / 1 with 5 and .901 / .968 / .994 with 10; with m - 1 degrees
     of freedom it would cover .815, .793, .805 and .842 at least.
 
-    Where it is a matter of definition: where AP = 1 and the method finds no spread (all but "survival" and "sigma-ap"),
-    the lower end is alpha^(1 / m), one-sided because the upper end is 1 whatever the data, and a heuristic; an average
-    of 1 has NaN ends. With fewer than two hits, or no miss, the ends are NaN; with one miss those of "influence",
-    "wald" and "jackknife" are, unless AP = 1. ``reason`` of the result says so. The ends of "wald", "boyd-binomial",
-    "survival" and "sigma-ap" may leave [0, 1].
+    Where it is a matter of definition: where AP = 1 and the method finds no spread, the lower end is alpha^(1 / m),
+    one-sided because the upper end is 1 whatever the data, and a heuristic; an average of 1 has NaN ends. With fewer
+    than two hits, or no miss, the ends are NaN; with one miss those of "influence", "wald" and "jackknife" are, unless
+    AP = 1. ``reason`` of the result says so. The ends of "wald" may leave [0, 1].
 
     Args:
         preds: (N,) scores of one ranking, or (N, C), one ranking per class or label.
         target: (N,) of 0 and 1; for (N, C) scores (N,) class ids or (N, C) of 0 and 1.
         confidence_level: nominal coverage, in (0, 1).
         method: one of those above.
-        design: "iid" or "stratified"; methods that know no such difference ignore it, and say "".
+        design: "iid" or "stratified".
         average: for (N, C) scores: "none" for an interval each, "macro", "weighted" or, of labels, "micro" for one of
             the average. All rankings rank the same items, so their covariances count: an item contributes its total.
             Method "influence", "wald" or a bootstrap; degrees of freedom after Welch & Satterthwaite. A ranking without
@@ -105,9 +99,8 @@ def average_precision_interval(
         TypeError, ValueError: for an argument that breaks one of these rules.
 
     Equals no other package's. Source: influence functions: Hampel (1974), those of AP in
-    :mod:`torch_ap.inference.influence`; "boyd": Boyd, Eng & Page (2013), Area under the Precision-Recall Curve, section
-    4; "survival", "sigma-ap": Su & Zhang, Statistical Inference for Recall, Precision and Average Precision; "bca":
-    Efron (1987).
+    :mod:`torch_ap.inference.influence`; "bca": Efron (1987). What others published is in
+    :mod:`torch_ap.inference.published`.
 
     Example:
         >>> import torch
@@ -172,18 +165,7 @@ def interval_of_curve(
         "resampling": resampling or Resampling(),
     }
     if settings.inputs.width is not None and settings.average not in ("none", None):
-        refuse(settings.convention, method, None)
+        refuse_convention(settings.convention, method, None)
         return average_interval(settings, curve, validated, **how)
     found = curve_interval(curve, settings.convention, **how)
-    return _first(found) if settings.inputs.width is None else found
-
-
-def _first(found: Interval) -> Interval:
-    """The only ranking's interval, 0-d."""
-    return replace(
-        found,
-        estimate=found.estimate[0],
-        low=found.low[0],
-        high=found.high[0],
-        standard_error=found.standard_error[0],
-    )
+    return of_first(found) if settings.inputs.width is None else found

@@ -11,31 +11,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inference import item_influence
 from torch_ap.inference.bootstrap import curve_of_counts
 from torch_ap.inference.item_values import ItemValues
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.ranking.hit_curve import HitCurve
 
 
-def cells(curve: HitCurve, scores: Tensor, relevant: Tensor) -> Tensor:
-    """The cell of each item of one ranking: its group, hits first: (N,) int64 below 2 (E + 1)."""
+def groups_of(curve: HitCurve, scores: Tensor, relevant: Tensor) -> Tensor:
+    """The group of each item of one ranking, those of hits first: (N,) int64 below 2 (E + 1)."""
     groups = len(curve.hits)
     place = torch.arange(groups, device=scores.device)
     beyond = place.new_full((1,), groups)
     values = ItemValues(curve, place, place + groups + 1, beyond, beyond + groups + 1)
-    return item_influence.spread(values, scores, relevant)
+    return values.of_items(scores, relevant)
 
 
-def curve_of(cell: Tensor, groups: int, weights: Tensor) -> HitCurve:
+def curve_of(group: Tensor, groups: int, weights: Tensor) -> HitCurve:
     """One ranking under each row of weights, as b rankings.
 
     Args:
-        cell: (N,) of :func:`cells`.
+        group: (N,) of :func:`groups_of`.
         groups: E, the groups of its curve.
         weights: (b, N) int64.
     """
-    counts = weights.new_zeros(len(weights), 2 * (groups + 1)).index_add_(1, cell, weights)
+    counts = weights.new_zeros(len(weights), 2 * (groups + 1)).index_add_(1, group, weights)
     return curve_of_counts(counts[:, : groups + 1], counts[:, groups + 1 :])
 
 

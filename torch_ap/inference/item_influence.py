@@ -1,9 +1,17 @@
-"""Values per item, where items must be told apart: for the covariance of rankings of the same items."""
+"""What each item of several rankings adds to the average of their APs, for intervals and comparisons of averages.
+
+All rankings rank the same items, so that their covariances count: the squares of the items' totals add up to the
+variance.
+"""
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from torch_ap.inference import influence
+from torch_ap.curve import averaging
+from torch_ap.evaluation.average_precision import APSettings
+from torch_ap.inference import influence, student
 from torch_ap.inference.item_values import ItemValues
 from torch_ap.inputs.classification import Batch, counted
 from torch_ap.ranking import hit_curve, order, segments
@@ -12,33 +20,70 @@ from torch_ap.ranking.hit_curve import HitCurve
 _COLUMNS = 8
 
 
-def spread(values: ItemValues, scores: Tensor, relevant: Tensor) -> Tensor:
-    """The value of each item of one ranking: (N,) of the dtype of the values.
+@dataclass(frozen=True, eq=False)
+class _Average:
+    """An average as a weighted sum: (S,) weight of each AP that varies, and of each that enters as a constant too."""
 
-    Args:
-        values: of the curve of these items.
-        scores: (N,) as the curve was made from.
-        relevant: (N,) bool.
+    weights: Tensor
+    values: Tensor
+
+    @staticmethod
+    def of(settings: APSettings, curve: HitCurve) -> "_Average":
+        """Rankings without hits have no weight; those that count as a constant still dilute the others."""
+        values = settings.convention(curve)
+        m = segments.as_float64(curve.m)
+        if settings.average == "weighted":
+            return _Average(m / m.sum(), values)
+        among = averaging.takes_part(curve.m, curve.n, settings.action_on_empty)
+        return _Average((m > 0) / segments.as_float64(among).sum(), values)
+
+
+def shares_of(settings: APSettings, validated: Batch, curve: HitCurve, design: str) -> Tensor:
+    """(N,) what each item contributes to the average."""
+    ignoring = settings.inputs.ignoring
+    if settings.average == "micro":
+        return _shares_of_micro(validated, curve, design, ignoring)
+    average = _Average.of(settings, curve)
+    varied = average.weights * (curve.m < curve.n)  # without misses AP is 1 for any scores
+    shares = contributions(validated, curve, design, ignoring=ignoring, weights=varied)
+    if design == "stratified":
+        return _centred_by_class(shares, validated.target) if settings.inputs.classes else shares
+    if settings.average != "weighted":
+        return shares
+    # the weights m / sum of m are random too
+    total, mean = segments.as_float64(curve.m.sum()), (average.weights * average.values.nan_to_num()).sum()
+    for column in curve.m.nonzero().squeeze(1).tolist():
+        flags, kept = column_of(validated.target, column, ignoring)
+        expected = curve.m[column] / curve.n[column]
+        shares[kept] += (segments.as_float64(flags[kept]) - expected) * (average.values[column] - mean) / total
+    return shares
+
+
+def _centred_by_class(shares: Tensor, target: Tensor) -> Tensor:
+    """The classes are the strata: an item varies around its class only."""
+    kinds = int(target.max()) + 1 if len(target) else 0
+    place = target.long()
+    means = shares.new_zeros(kinds).index_add_(0, place, shares) / segments.count(place, kinds).clamp(min=1)
+    return shares - means[place]
+
+
+def _shares_of_micro(validated: Batch, curve: HitCurve, design: str, ignoring: bool) -> Tensor:
+    """One ranking of all scores, in which an item has as many places as labels."""
+    scores, target = validated.scores, validated.target
+    flags, kept = column_of(target.flatten(), 1, ignoring)
+    shares = torch.zeros(scores.numel(), dtype=segments.as_float64(curve.m).dtype, device=scores.device)
+    shares[kept] = of_one(curve, scores.flatten()[kept], flags[kept], design)
+    return shares.reshape(scores.shape).sum(1)
+
+
+def degrees_of_freedom(settings: APSettings, curve: HitCurve, design: str) -> Tensor:
+    """Satterthwaite's (1946): (sum of v)^2 / sum of v^2 / (k - 1), of the variances v of the weighted APs; 0-d.
+
+    k is the number of hits of a ranking, or of misses where there are fewer.
     """
-    assert values.curve.score is not None
-    ascending = _wide(values.curve.score).flip(0)
-    entry = len(ascending) - torch.searchsorted(ascending, _wide(scores).contiguous(), right=True)
-    table = torch.cat([values.misses, values.misses_below, values.hits, values.hits_unseen])
-    return table[entry + relevant * (len(ascending) + 1)]
-
-
-def centred(values: Tensor, relevant: Tensor) -> Tensor:
-    """Each item's share of the standard error: hits and misses each centred and scaled.
-
-    (v - mean) / sqrt(m (m - 1)) for hits, the same with q for misses, so that the squares add up to
-    var(hits) / m + var(misses) / q. NaN with fewer than two of either.
-    """
-    out = torch.empty_like(values)
-    for kind in (relevant, ~relevant):
-        some = values[kind]
-        scale = (len(some) * (len(some) - 1)) ** 0.5 or float("nan")
-        out[kind] = (some - some.mean()) / scale
-    return out
+    varied = (curve.m > 1) & (curve.m < curve.n)
+    v = (_Average.of(settings, curve).weights ** 2 * influence.variance(curve, design))[varied]
+    return v.sum() ** 2 / (v**2 / student.degrees_of_freedom(curve)[varied]).sum()
 
 
 def contributions(validated: Batch, curve: HitCurve, design: str, *, ignoring: bool, weights: Tensor) -> Tensor:
@@ -81,7 +126,7 @@ def column_of(target: Tensor, column: int, ignoring: bool) -> tuple[Tensor, Tens
 
 def of_one(curve: HitCurve, scores: Tensor, relevant: Tensor, design: str) -> Tensor:
     """Each item's contribution to the AP of one ranking: (N,) float64; the squares add up to its variance."""
-    return spread(_scaled(influence.influence(curve), design), scores, relevant)
+    return _scaled(influence.influence(curve), design).of_items(scores, relevant)
 
 
 def _scaled(values: ItemValues, design: str) -> ItemValues:
@@ -101,8 +146,3 @@ def _scaled(values: ItemValues, design: str) -> ItemValues:
         (values.hits_unseen - hits.mean) / scale[0] + added[0],
         (values.misses_below - misses.mean) / scale[1] + added[1],
     )
-
-
-def _wide(scores: Tensor) -> Tensor:
-    """Scores in a dtype that can be searched."""
-    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores

@@ -44,6 +44,19 @@ class ItemValues:
             self.misses, segments.as_float64(between), self.misses_below, segments.as_float64(below), self.curve.offsets
         )
 
+    def of_items(self, scores: Tensor, relevant: Tensor) -> Tensor:
+        """The value of each item of one ranking: (N,) of the dtype of the values.
+
+        Args:
+            scores: (N,) as the curve was made from.
+            relevant: (N,) bool.
+        """
+        assert self.curve.score is not None
+        ascending = _searchable(self.curve.score).flip(0)
+        entry = len(ascending) - torch.searchsorted(ascending, _searchable(scores).contiguous(), right=True)
+        table = torch.cat([self.misses, self.misses_below, self.hits, self.hits_unseen])
+        return table[entry + relevant * (len(ascending) + 1)]
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -62,14 +75,14 @@ class Moments:
 
 def misses_of(curve: HitCurve) -> tuple[Tensor, Tensor]:
     """(E,) misses in each group or between it and the one before, and (S,) misses below the last: int64."""
-    through = curve.cumulative_items - curve.cumulative_hits
-    before = torch.cat([through.new_zeros(1), through[:-1]])[: len(through)]
+    cumulative = curve.cumulative_items - curve.cumulative_hits
+    before = torch.cat([cumulative.new_zeros(1), cumulative[:-1]])[: len(cumulative)]
     starts, ends = curve.offsets[:-1], curve.offsets[1:]
     filled = ends > starts
     before[starts[filled]] = 0
     last = torch.zeros_like(curve.n)
-    last[filled] = through[ends[filled] - 1]
-    return through - before, curve.n - curve.m - last
+    last[filled] = cumulative[ends[filled] - 1]
+    return cumulative - before, curve.n - curve.m - last
 
 
 def sum_from_below(values: Tensor, offsets: Tensor) -> Tensor:
@@ -90,3 +103,8 @@ def _moments(values: Tensor, counts: Tensor, rest: Tensor, rest_count: Tensor, o
     squares = segments.total(square, offsets) + rest_count * off**2
     cubes = segments.total(square * deviation, offsets) + rest_count * off**3
     return Moments(count, mean, squares, cubes)
+
+
+def _searchable(scores: Tensor) -> Tensor:
+    """Scores in a dtype that can be searched."""
+    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores

@@ -53,8 +53,8 @@ def variance(values: ItemValues, design: str) -> Tensor:
     if design == "stratified":
         value = hits.squares * (hits.count - 1) / hits.count + misses.squares * (misses.count - 1) / misses.count
     else:
-        apart = hits.count * misses.count / n * (hits.mean - misses.mean) ** 2
-        value = (hits.squares + misses.squares + apart) * (n - 1) / n
+        between = hits.count * misses.count / n * (hits.mean - misses.mean) ** 2
+        value = (hits.squares + misses.squares + between) * (n - 1) / n
     return torch.where(enough, value, torch.nan)
 
 

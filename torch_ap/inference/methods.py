@@ -1,65 +1,35 @@
 """The methods for an interval of each ranking, by name, and what they say where there is nothing to say."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.inference import bootstrap, influence, interval, jackknife
-from torch_ap.inference.interval import Ends, Interval
-from torch_ap.inference.published import variances
+from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.student import normal_quantile, student_quantile
+from torch_ap.inference.student import degrees_of_freedom, normal_quantile, student_quantile
 from torch_ap.ranking import hit_curve, segments
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules.messages import refuse
 from torch_ap.rules.options import Design, allowed
 
 DESIGNS = allowed(Design)
 
 
-@dataclass(frozen=True)
-class _Analytic:
-    """A method that needs the curve alone."""
-
-    variance: Callable[[HitCurve, Tensor, str], Tensor]
-    form: Callable[[Tensor, Tensor, Tensor | float], Ends]
-    student: bool = False
-    designed: bool = False
-
-
-def _influence(curve: HitCurve, _: Tensor, design: str) -> Tensor:
-    return influence.variance(curve, design)
-
-
-def _jackknife(curve: HitCurve, _: Tensor, design: str) -> Tensor:
-    return jackknife.variance(jackknife.leave_one_out(curve), design)
-
-
-def _boyd(curve: HitCurve, estimate: Tensor, _: str) -> Tensor:
-    return variances.boyd(curve, estimate)
-
-
-def _survival(curve: HitCurve, _: Tensor, __: str) -> Tensor:
-    return variances.survival(curve)
-
-
-def _sigma_ap(curve: HitCurve, _: Tensor, __: str) -> Tensor:
-    return variances.sigma_ap(curve)
-
-
-_ANALYTIC = {
-    "influence": _Analytic(_influence, interval.logit, student=True, designed=True),
-    "wald": _Analytic(_influence, interval.wald, designed=True),
-    "jackknife": _Analytic(_jackknife, interval.logit, student=True, designed=True),
-    "boyd-logit": _Analytic(_boyd, interval.logit),
-    "boyd-binomial": _Analytic(_boyd, interval.wald),
-    "survival": _Analytic(_survival, interval.wald),
-    "sigma-ap": _Analytic(_sigma_ap, interval.wald),
+Method: TypeAlias = Literal[
+    "influence", "wald", "jackknife", "bootstrap-percentile", "bootstrap-bca", "bootstrap-logit"
+]
+METHODS = allowed(Method)
+_VARIANCES: dict[str, Callable[[HitCurve, str], Tensor]] = {
+    "influence": influence.variance,
+    "wald": influence.variance,
+    "jackknife": lambda curve, design: jackknife.variance(jackknife.leave_one_out(curve), design),
 }
 BOOTSTRAPS = ("bootstrap-percentile", "bootstrap-bca", "bootstrap-logit")
-METHODS = (*_ANALYTIC, *BOOTSTRAPS)
 
 
 def curve_interval(
@@ -72,25 +42,18 @@ def curve_interval(
     resampling: Resampling,
 ) -> Interval:
     """The interval of each ranking of a curve: (S,) ends."""
-    refuse(convention, method, curve)
+    refuse_convention(convention, method, curve)
     estimate = convention(curve)
     if method in BOOTSTRAPS:
         low, high, error = _bootstrapped(curve, convention, estimate, method, design, confidence_level, resampling)
-        name = design
     else:
-        rule = _ANALYTIC[method]
-        error = torch.sqrt(rule.variance(curve, estimate, design))
-        quantile = (
-            student_quantile(confidence_level, rarer(curve) - 1) if rule.student else normal_quantile(confidence_level)
-        )
-        low, high = rule.form(estimate, error, quantile)
-        name = design if rule.designed else ""
-    return _at_the_edge(Interval(estimate, low, high, error, confidence_level, method, name), curve)
-
-
-def rarer(curve: HitCurve) -> Tensor:
-    """The number of hits of each ranking, or of misses where there are fewer: (S,) floating."""
-    return segments.as_float64(torch.minimum(curve.m, curve.n - curve.m))
+        error = torch.sqrt(_VARIANCES[method](curve, design))
+        if method == "wald":
+            low, high = interval.wald(estimate, error, normal_quantile(confidence_level))
+        else:
+            quantile = student_quantile(confidence_level, degrees_of_freedom(curve))
+            low, high = interval.logit(estimate, error, quantile)
+    return at_the_edge(Interval(estimate, low, high, error, confidence_level, method, design), curve)
 
 
 def _bootstrapped(
@@ -131,11 +94,11 @@ def bootstrap_ends(
     if method == "bootstrap-bca":
         slope = influence.acceleration(influence.influence(curve))[0]
         return *bootstrap.bca(values, estimate, slope, confidence_level), error
-    quantile = student_quantile(confidence_level, rarer(curve) - 1)[0]
+    quantile = student_quantile(confidence_level, degrees_of_freedom(curve))[0]
     return *interval.logit(estimate, error, quantile), error
 
 
-def refuse(convention: Convention, method: str, curve: HitCurve | None) -> None:
+def refuse_convention(convention: Convention, method: str, curve: HitCurve | None) -> None:
     """Refuse, by name, the conventions that the method has no mathematics for."""
     if convention.top_k is not None:
         raise ValueError(
@@ -144,7 +107,7 @@ def refuse(convention: Convention, method: str, curve: HitCurve | None) -> None:
         )
     tied = curve is None or bool((curve.items > 1).any())
     if convention.ties != "grouped" and tied:
-        raise ValueError(f"`ties` must be 'grouped' for an interval where scores tie, got {convention.ties!r}")
+        refuse("ties", "must be 'grouped' for an interval where scores tie", convention.ties)
     if convention.interpolation is None:
         return
     trapezoid = isinstance(convention.interpolation, str) and convention.interpolation == "trapezoid"
@@ -160,11 +123,11 @@ def refuse(convention: Convention, method: str, curve: HitCurve | None) -> None:
 def refuse_comparison(convention: Convention, method: str, curve: HitCurve | None) -> None:
     """The same for a comparison of two rankings, which no method has for interpolated AP."""
     if convention.interpolation is not None:
-        raise ValueError(f"`interpolation` must be None for a comparison, got {convention.interpolation!r}")
-    refuse(convention, method, curve)
+        refuse("interpolation", "must be None for a comparison", convention.interpolation)
+    refuse_convention(convention, method, curve)
 
 
-def _at_the_edge(found: Interval, curve: HitCurve) -> Interval:
+def at_the_edge(found: Interval, curve: HitCurve) -> Interval:
     """The answers where AP is 1 or too little was seen, and the reason."""
     m, misses = segments.as_float64(curve.m), curve.n - curve.m
     void = (curve.m < 2) | (misses < 1)

@@ -1,7 +1,7 @@
 """Several systems over the same queries: every pair, with p-values that allow for the number of pairs."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -13,6 +13,11 @@ from torch_ap.inference.result import Result
 from torch_ap.inference.rounding import rounding
 from torch_ap.rules import checks
 from torch_ap.rules import values as value_rules
+from torch_ap.rules.messages import refuse
+from torch_ap.rules.options import allowed
+
+Correction: TypeAlias = Literal["tukey", "holm"]
+PairedTest: TypeAlias = Literal["t", "randomization"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,8 +44,8 @@ class PairwiseComparison(Result):
 def compare_systems(
     values: Tensor,
     *,
-    method: Literal["tukey", "holm"] = "tukey",
-    test: Literal["t", "randomization"] = "t",
+    method: Correction = "tukey",
+    test: PairedTest = "t",
     n_resamples: int = 10_000,
     generator: torch.Generator | None = None,
     batch: int | None = None,
@@ -50,9 +55,9 @@ def compare_systems(
 
     The estimands are the mean differences over the population of queries that these were drawn from.
 
-    - "tukey": the randomized Tukey HSD. Each query's values are dealt anew to the systems; a pair's p is the share of
-      deals in which the best and the worst system differ at least as much, (b + 1) / (B + 1). Paired, unlike the
-      test of that name for independent samples.
+    - "tukey": the randomized Tukey HSD. Each query's values are permuted among the systems; a pair's p is the share of
+      permutations in which the best and the worst system differ at least as much, (b + 1) / (B + 1). Paired, unlike
+      the test of that name for independent samples.
     - "holm": the pairwise p-values, each times the number of those not smaller, made monotone (Holm 1979).
 
     Of five equally good systems, at nominal 5%, any pair is told apart with 25 / 50 queries: "tukey" 6.0 / 4.3%, "holm"
@@ -63,7 +68,7 @@ def compare_systems(
         method: as above.
         test: of the single pairs: "t" or "randomization", as in
             :func:`torch_ap.inference.queries.compare_queries`.
-        n_resamples: random deals, or flips; at least 2.
+        n_resamples: random permutations, or flips; at least 2.
         generator: what they are drawn with; None for one with seed 0, so that results repeat.
         batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
@@ -90,9 +95,9 @@ def compare_systems(
     """
     value_rules.of_each_query("values", values, ndim=2)
     if len(values) < 2:
-        raise ValueError(f"`values` must hold two systems at least, got {len(values)}")
-    checks.one_of("method", method, ("tukey", "holm"))
-    checks.one_of("test", test, ("t", "randomization"))
+        refuse("values", "must hold two systems at least", len(values))
+    checks.one_of("method", method, allowed(Correction))
+    checks.one_of("test", test, allowed(PairedTest))
     how = Resampling(n_resamples, generator, batch, progress)
     x = values.detach().to("cpu", torch.float64)
     means = x.mean(1)
@@ -100,8 +105,8 @@ def compare_systems(
     first, second = torch.triu_indices(len(x), len(x), 1)
     pairs = [pairs_of(values[i], values[j]) for i, j in zip(first, second, strict=True)]
     p_values = torch.tensor([p_value(test, pair, how) for pair in pairs], dtype=torch.float64)
-    apart = difference.abs()[first, second] - rounding(values)
-    adjusted = holm(p_values) if method == "holm" else _tukey(x, apart, how)
+    least = difference.abs()[first, second] - rounding(values)
+    adjusted = holm(p_values) if method == "holm" else _tukey(x, least, how)
     return PairwiseComparison(
         means=means,
         difference=difference,
@@ -130,8 +135,8 @@ def holm(p_values: Tensor) -> Tensor:
     return out
 
 
-def _tukey(values: Tensor, apart: Tensor, resampling: Resampling) -> Tensor:
-    """How often a deal tells its best and worst system apart by so much at least."""
+def _tukey(values: Tensor, least: Tensor, resampling: Resampling) -> Tensor:
+    """How often the best and the worst system of a permutation differ by so much at least."""
     table = values.t().numpy()
 
     def spread(rng: np.random.Generator) -> float:
@@ -142,7 +147,7 @@ def _tukey(values: Tensor, apart: Tensor, resampling: Resampling) -> Tensor:
     batches = resampling.batches(4 * table.size)
     found = [x for span in batches for x in rows(spread, generators(seed, span), table.size)]
     drawn = torch.tensor(found, dtype=torch.float64).sort().values
-    reached = len(drawn) - torch.searchsorted(drawn, apart)
+    reached = len(drawn) - torch.searchsorted(drawn, least)
     return (reached + 1) / torch.tensor(len(drawn) + 1.0, dtype=torch.float64)
 
 

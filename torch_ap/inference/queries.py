@@ -6,7 +6,7 @@ The queries are the sample here: nothing is assumed of what lies inside a query.
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -21,9 +21,10 @@ from torch_ap.inference.rounding import deviation, rounding
 from torch_ap.inference.student import student_tail
 from torch_ap.rules import checks, tensors
 from torch_ap.rules import values as value_rules
+from torch_ap.rules.options import allowed
 
-Method = Literal["t", "randomization", "wilcoxon", "sign"]
-METHODS: tuple[Method, ...] = ("t", "randomization", "wilcoxon", "sign")
+Method: TypeAlias = Literal["t", "randomization", "wilcoxon", "sign"]
+METHODS = allowed(Method)
 _EXACT = 20
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -16,9 +16,10 @@ from torch_ap.inference.rounding import deviation, rounding
 from torch_ap.inference.student import normal_quantile, student_quantile
 from torch_ap.rules import checks
 from torch_ap.rules import values as value_rules
+from torch_ap.rules.options import allowed
 
-METHODS = ("dirichlet", "t", "bootstrap-bca")
-Method = Literal["dirichlet", "t", "bootstrap-bca"]
+Method: TypeAlias = Literal["dirichlet", "t", "bootstrap-bca"]
+METHODS = allowed(Method)
 
 
 def mean_interval(

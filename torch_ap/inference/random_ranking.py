@@ -17,6 +17,7 @@ from torch_ap.inference.exact_distribution import Distribution, exact_distributi
 from torch_ap.inference.result import Result, number
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
+from torch_ap.rules.options import DenominatorOfChance, allowed
 
 _DIGITS = 60
 _TERMS = 64
@@ -101,7 +102,7 @@ class RandomAveragePrecision(Result):
 
 
 def random_average_precision(
-    n: int, m: int, k: int | None = None, *, denominator: str = "min"
+    n: int, m: int, k: int | None = None, *, denominator: DenominatorOfChance = "min"
 ) -> RandomAveragePrecision:
     r"""The AP that chance gives: mean, variance and law of AP, or AP@k, over all rankings of n items, m relevant.
 
@@ -142,7 +143,7 @@ def random_average_precision(
     """
     checks.ranking_size(n, m)
     checks.positive_int("k", k, optional=True)
-    checks.one_of("denominator", denominator, ("min", "relevant"))
+    checks.one_of("denominator", denominator, allowed(DenominatorOfChance))
     cut = n if k is None else min(k, n)
     norm = m if k is None or denominator == "relevant" else min(k, m)
     if not norm:

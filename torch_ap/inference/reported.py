@@ -1,6 +1,6 @@
 """An interval for an average precision of which only two printed numbers are known: AP and the number of hits."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -9,7 +9,9 @@ from torch_ap.inference import interval
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.student import normal_quantile
 from torch_ap.rules import checks
+from torch_ap.rules.options import allowed
 
+Method: TypeAlias = Literal["boyd-logit", "boyd-binomial"]
 _FORMS = {"boyd-logit": interval.logit, "boyd-binomial": interval.wald}
 
 
@@ -18,7 +20,7 @@ def reported_average_precision_interval(
     m: int,
     *,
     confidence_level: float = 0.95,
-    method: Literal["boyd-logit", "boyd-binomial"] = "boyd-logit",
+    method: Method = "boyd-logit",
 ) -> Interval:
     r"""A confidence interval from a printed AP and the number of hits alone, where no scores are at hand.
 
@@ -27,9 +29,10 @@ def reported_average_precision_interval(
         AP \pm z\, SE
 
     It takes AP for a share of m trials, which is mostly too wide and never far too narrow: the coverage of the two
-    methods stands in the table of :func:`torch_ap.inference.average_precision_interval`, which is to be preferred where
-    scores are known. The estimand is the limit that AP tends to as items are added. Whether two printed APs
-    differ it cannot tell: systems compared on the same items share much.
+    methods stands in the table of :func:`torch_ap.inference.published.published_interval`, and
+    :func:`torch_ap.inference.average_precision_interval` is to be preferred where scores are known. The estimand is the
+    limit that AP tends to as items are added. Whether two printed APs differ it cannot tell: systems compared on the
+    same items share much.
 
     Args:
         average_precision: the printed AP, in [0, 1]; a number, or a tensor of one.
@@ -44,7 +47,7 @@ def reported_average_precision_interval(
     Raises:
         ValueError: for an argument that breaks one of these rules.
 
-    Equals ``average_precision_interval`` with that method, of any ranking with this AP and m. Source: Boyd, Eng & Page
+    Equals ``published_interval`` with that method, of any ranking with this AP and m. Source: Boyd, Eng & Page
     (2013), Area under the Precision-Recall Curve, section 4.
 
     Example:
@@ -59,7 +62,7 @@ def reported_average_precision_interval(
     checks.fraction("average_precision", value)
     checks.positive_int("m", m)
     checks.open_fraction("confidence_level", confidence_level)
-    checks.one_of("method", method, tuple(_FORMS))
+    checks.one_of("method", method, allowed(Method))
     ap = torch.tensor(float(value), dtype=torch.float64)
     nan, error = torch.full_like(ap, torch.nan), torch.sqrt(ap * (1 - ap) / m)
     low, high = _FORMS[method](ap, error, normal_quantile(confidence_level))

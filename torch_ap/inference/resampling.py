@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import order
+from torch_ap.ranking import order, segments
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
+from torch_ap.rules.messages import Plain, refuse
 
-_DRAWS_A_CELL = 16
+_DRAWS_PER_GROUP = 16
 _NUMBERS_AT_ONCE = 1 << 23
 
 
@@ -46,7 +47,7 @@ class Resampling:
     def __post_init__(self) -> None:
         checks.positive_int("n_resamples", self.n_resamples, least=2)
         if self.generator is not None and not isinstance(self.generator, torch.Generator):
-            raise TypeError(f"`generator` must be a torch.Generator or None, got {type(self.generator).__name__}")
+            refuse("generator", "must be a torch.Generator or None", Plain(type(self.generator).__name__), TypeError)
         checks.positive_int("batch", self.batch, optional=True)
         checks.boolean("progress", self.progress)
 
@@ -93,22 +94,21 @@ def generators(seed: int, replicates: range) -> list[np.random.Generator]:
 
 
 def multinomial(rng: np.random.Generator, sizes: Array, draws: int) -> Array:
-    """How often each cell is drawn in a number of draws, all equally likely: (K,) int64.
+    """How often each group is drawn in a number of draws, all equally likely: (K,) int64.
 
     Args:
         rng: source of the draws.
-        sizes: (K,) items in each cell.
+        sizes: (K,) items in each group.
         draws: number of draws.
     """
     total = int(sizes.sum())
     if not draws or not total:
         return np.zeros(len(sizes), np.int64)
-    if len(sizes) * _DRAWS_A_CELL < draws:
+    if len(sizes) * _DRAWS_PER_GROUP < draws:
         return rng.multinomial(draws, sizes / total)
     width = np.uint32 if total < 1 << 32 else np.int64
     times = np.bincount(rng.integers(0, total, draws, dtype=width), minlength=total)
-    through = np.concatenate([np.zeros(1, np.int64), times.cumsum()])
-    return np.diff(through[np.concatenate([np.zeros(1, np.int64), sizes.cumsum()])])
+    return np.diff(segments.from_zero(times)[segments.from_zero(sizes)])
 
 
 def multinomial_on_device(generator: torch.Generator, sizes: Tensor, draws: Tensor) -> Tensor:
@@ -116,18 +116,18 @@ def multinomial_on_device(generator: torch.Generator, sizes: Tensor, draws: Tens
 
     Args:
         generator: source of the draws, on that device.
-        sizes: (K,) int64 items in each cell.
+        sizes: (K,) int64 items in each group.
         draws: (B,) int64 number of draws of each replicate.
 
     Returns:
         (B, K) int64.
     """
-    cell = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
-    most = int(draws.max()) if len(cell) else 0
+    group = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
+    most = int(draws.max()) if len(group) else 0
     out = torch.zeros(len(draws), len(sizes), dtype=torch.int64, device=sizes.device)
     if not most:
         return out
-    drawn = cell[torch.randint(len(cell), (len(draws), most), generator=generator, device=sizes.device)]
+    drawn = group[torch.randint(len(group), (len(draws), most), generator=generator, device=sizes.device)]
     counts = torch.arange(most, device=sizes.device) < draws[:, None]
     return out.scatter_add_(1, drawn, counts.to(torch.int64))
 

@@ -1,11 +1,19 @@
-"""Where rounding ends and evidence begins: what lies below counts as zero, by one rule for all values."""
+"""Where rounding ends and evidence begins: what lies below counts as zero, by one rule for all values.
+
+Each tolerance is named by the numbers that it keeps together. Where a definition has one of its own, as COCO's matching
+and its precision, it stands there.
+"""
 
 import torch
 from torch import Tensor
 
-SAME = 1e-12  # APs of the same hits, added up in another order, differ by less
-SAME_OF_IMAGES = 1e-10  # mean APs over images: their envelopes are rounded as whole numbers up to 2 S
-_ULPS = 2
+# APs, their means and standard errors, of the same items in another order: sums of millions of numbers up to 1
+SAME_VALUE = 1e-12
+# APs of two of at most 3,000,000 listed rankings: sums of few terms, and two places of one hit differ by more
+SAME_LISTED_VALUE = 2e-14
+# a probability that is a sum of others reaches one that it equals on paper: the share of it that the sum may lack
+SAME_PROBABILITY = 1e-13
+_EPSILONS = 2  # each of two values is off by half an epsilon at most, and so is their difference, here twice over
 
 
 def rounding(*values: Tensor) -> float:
@@ -17,8 +25,8 @@ def rounding(*values: Tensor) -> float:
     Args:
         values: finite tensors of at least one value.
     """
-    shares = [_ULPS * torch.finfo(x.dtype).eps for x in values if x.is_floating_point()]
-    return max([SAME, *shares]) * max(float(x.detach().to("cpu", torch.float64).abs().max()) for x in values)
+    shares = [_EPSILONS * torch.finfo(x.dtype).eps for x in values if x.is_floating_point()]
+    return max([SAME_VALUE, *shares]) * max(float(x.detach().to("cpu", torch.float64).abs().max()) for x in values)
 
 
 def deviation(values: Tensor, noise: float) -> Tensor:

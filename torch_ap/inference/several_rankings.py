@@ -1,26 +1,28 @@
 """Several systems that rank the same items: every pair's AP, with p-values that allow for the number of pairs."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.inference.comparison import Method, compare_rankings
-from torch_ap.inference.multiple_comparisons import PairwiseComparison, holm, square
+from torch_ap.inference.multiple_comparisons import Correction, PairwiseComparison, holm, square
 from torch_ap.inference.rank_swap import average_precision_untied, random_ranks
 from torch_ap.inference.resampling import Resampling, generators, rows
-from torch_ap.inference.rounding import SAME
+from torch_ap.inference.rounding import SAME_VALUE
 from torch_ap.rules import checks, tensors
+from torch_ap.rules.messages import refuse
+from torch_ap.rules.options import Design, allowed
 
 
 def compare_several_rankings(
     preds: Tensor,
     target: Tensor,
     *,
-    method: Literal["holm", "tukey"] = "holm",
+    method: Correction = "holm",
     test: Method | None = None,
-    design: Literal["iid", "stratified"] = "iid",
+    design: Design = "iid",
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     batch: int | None = None,
@@ -30,9 +32,9 @@ def compare_several_rankings(
 
     - "holm": the p-values of :func:`torch_ap.inference.compare_rankings`, each times the number of those not smaller,
       made monotone (Holm 1979).
-    - "tukey": each item's ranks are dealt anew to the systems; a pair's p is the share of deals in which the best and
-      the worst system differ at least as much, (b + 1) / (B + 1). Ties, also those that a deal makes, are broken at
-      random. The p-values of single pairs are those of "holm".
+    - "tukey": each item's ranks are permuted among the systems; a pair's p is the share of permutations in which the
+      best and the worst system differ at least as much, (b + 1) / (B + 1). Ties, also those that a permutation makes,
+      are broken at random. The p-values of single pairs are those of "holm".
 
     The estimands are the differences of the limits that the APs tend to as items are added.
 
@@ -45,7 +47,7 @@ def compare_several_rankings(
         method: as above.
         test: of the single pairs, the ``method`` of ``compare_rankings``; None for its default.
         design: as there.
-        n_resamples: random deals, and resamples of the tests that resample; at least 2.
+        n_resamples: random permutations, and resamples of the tests that resample; at least 2.
         generator: what they are drawn with; None for one with seed 0, so that results repeat.
         batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
@@ -73,13 +75,13 @@ def compare_several_rankings(
         >>> bool((found.adjusted_p_value[2, :2] < 0.05).all()), bool(found.adjusted_p_value[0, 1] < 0.05)
         (True, False)
     """
-    checks.one_of("method", method, ("holm", "tukey"))
+    checks.one_of("method", method, allowed(Correction))
     how = Resampling(n_resamples, generator, batch, progress)
     tensors.scores("preds", preds)
     if preds.ndim != 2 or len(preds) < 2:
-        raise ValueError(f"`preds` must have shape (S, N), two systems at least, got {tuple(preds.shape)}")
+        refuse("preds", "must have shape (S, N), two systems at least", tuple(preds.shape))
     if isinstance(target, Tensor) and target.shape != preds.shape[1:]:
-        raise ValueError(f"`target` must have shape {tuple(preds.shape[1:])}, one per item, got {tuple(target.shape)}")
+        refuse("target", f"must have shape {tuple(preds.shape[1:])}, one per item", tuple(target.shape))
     bad = torch.isnan(preds).nonzero()
     if len(bad):
         raise ValueError(f"`preds` must not hold NaN; got nan at index {tuple(bad[0].tolist())}")
@@ -102,7 +104,7 @@ def compare_several_rankings(
 
 
 def _tukey(preds: Tensor, target: Tensor, first: Tensor, second: Tensor, resampling: Resampling) -> Tensor:
-    """How often a deal of each item's ranks tells its best and worst system apart by so much at least."""
+    """How often the best and the worst system of a permutation of each item's ranks differ by so much at least."""
     hit = (target == 1).cpu().numpy().astype(np.int64)
     if not hit.any():
         return torch.full((len(first),), torch.nan, dtype=torch.float64)
@@ -112,13 +114,13 @@ def _tukey(preds: Tensor, target: Tensor, first: Tensor, second: Tensor, resampl
     values = torch.tensor([average_precision_untied(column, hit, start) for column in table.T], dtype=torch.float64)
 
     def spread(rng: np.random.Generator) -> float:
-        dealt = rng.permuted(table, axis=1)
-        drawn = [average_precision_untied(np.ascontiguousarray(column), hit, rng) for column in dealt.T]
+        permuted = rng.permuted(table, axis=1)
+        drawn = [average_precision_untied(np.ascontiguousarray(column), hit, rng) for column in permuted.T]
         return max(drawn) - min(drawn)
 
     batches = resampling.batches(4 * table.size)
     found = [x for span in batches for x in rows(spread, generators(seed, span), table.size)]
     ordered = torch.tensor(found, dtype=torch.float64).sort().values
-    apart = (values[first] - values[second]).abs() - SAME
-    reached = len(ordered) - torch.searchsorted(ordered, apart)
+    least = (values[first] - values[second]).abs() - SAME_VALUE
+    reached = len(ordered) - torch.searchsorted(ordered, least)
     return (reached + 1) / torch.tensor(len(ordered) + 1.0, dtype=torch.float64)

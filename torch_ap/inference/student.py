@@ -5,6 +5,9 @@ from statistics import NormalDist
 import torch
 from torch import Tensor
 
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
+
 
 def normal_quantile(confidence_level: float) -> float:
     """The z with P(abs(Z) <= z) = confidence_level for a standard normal Z."""
@@ -33,3 +36,8 @@ def student_tail(t: float, df: float) -> float:
     from scipy.special import stdtr
 
     return float(2 * stdtr(df, -t))
+
+
+def degrees_of_freedom(curve: HitCurve) -> Tensor:
+    """Those of the interval of one ranking: its hits less one, or its misses where there are fewer: (S,) floating."""
+    return segments.as_float64(torch.minimum(curve.m, curve.n - curve.m)) - 1

@@ -143,7 +143,7 @@ class ClassificationInputs:
         return self._check_values(*batch[:3], ignored) if self.check_values else None
 
     def _missing(self, preds: Tensor, ignored: Tensor | None) -> Tensor | None:
-        """Which items, of labels which cells, have a NaN score that is to be left out; on CPU None where none has."""
+        """Which items, of labels which entries, have a NaN score that is to be left out; on CPU None where none has."""
         if self.nan_strategy == "error" or not preds.is_floating_point() or not preds.numel():
             return None
         on_cpu = preds.device.type == "cpu"

@@ -16,6 +16,7 @@ from torch_ap.geometry import masks
 from torch_ap.ranking import segments
 from torch_ap.rules import images as rules
 from torch_ap.rules import values as value_rules
+from torch_ap.rules.messages import Plain, refuse
 from torch_ap.runtime import memory
 
 Columns: TypeAlias = dict[str, Tensor]
@@ -104,7 +105,7 @@ class DetectionInputs:
             if wanted is None and not name.endswith(("mask_edges", "pair_ious")):
                 wanted = rows["detection" if name.startswith("detection") else "ground_truth"]
             if wanted not in (None, len(column)):
-                raise ValueError(f"`{name}` must have {wanted} entries, as the labels or images, got {len(column)}")
+                refuse(name, f"must have {wanted} entries, as the labels or images", len(column))
         for side, prefix in _SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
             rules.counts(side, counts.cpu(), rows[prefix])
@@ -113,7 +114,7 @@ class DetectionInputs:
         pairs = int((images * columns["ground_truths_per_image"]).sum())
         given = len(columns["pair_ious"]) if "precomputed" in self.geometry else pairs
         if given != pairs:
-            raise ValueError(f"`pair_ious` must have {pairs} entries, one a pair of an image, got {given}")
+            refuse("pair_ious", f"must have {pairs} entries, one per pair of an image", given)
         return self._broken(columns) if self.check_values else None
 
     def _rows(self, side: "_Side", further: tuple[str, ...]) -> Columns:
@@ -249,7 +250,7 @@ def _pair_ious(detections: _Side, truths: _Side) -> Tensor:
         filled = not isinstance(value, Tensor) or value.numel() or rows * columns
         if filled and (not isinstance(value, Tensor) or value.shape != (rows, columns)):
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise ValueError(f"`preds[{place}]['ious']` must have shape ({rows}, {columns}), got {got}")
+            refuse(f"preds[{place}]['ious']", f"must have shape ({rows}, {columns})", Plain(got))
     if not values:
         return torch.empty(0, dtype=torch.float64)
     return torch.cat([value.detach().reshape(-1).to(torch.float64) for value in values])

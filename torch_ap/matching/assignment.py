@@ -2,10 +2,10 @@
 
 Both take candidate pairs (detection, ground truth, IoU) and need nothing else of the geometry.
 
-COCO. In each *cell*, an (IoU threshold, area range), detections of a group choose in order of score, each the free
-ground truth of the highest IoU, the last of equals; a ground truth that the cell ignores is chosen only if no
-other is left, and a crowd is never used up. A cell is one bit of an int64 word, so one operation decides for 62 cells,
-and step s treats the s-th candidate detection of every group together.
+COCO. By each *criterion*, an (IoU threshold, area range), detections of a group choose in order of score, each the free
+ground truth of the highest IoU, the last of equals; a ground truth that the criterion ignores is chosen only if no
+other is left, and a crowd is never used up. A criterion is one bit of an int64 word, so one operation decides for 62
+criteria, and step s treats the s-th candidate detection of every group together.
 
 VOC. Each detection has one ground truth, that of its highest IoU, the first of equals; the first detection in order of
 score to reach it over the threshold gets it.
@@ -22,11 +22,12 @@ from torch_ap.matching.candidate_pairs import Pairs
 from torch_ap.ranking import segments
 
 _BITS = 62
+_HIGHEST = 1 - 1e-10  # COCO's bound of a threshold, so that an IoU of 1 but for its last bits reaches it
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """All (threshold, area range) cells as bits of words, those of the lowest threshold first.
+class Criteria:
+    """All (threshold, area range) criteria as bits of words, those of the lowest threshold first.
 
     Attributes:
         thresholds: (T,) float64, in any order.
@@ -38,8 +39,8 @@ class Cells:
 
     @cached_property
     def ascending(self) -> Tensor:
-        """(T,) the thresholds that an IoU must reach, in ascending order. None is above 1 - 1e-10, as in COCO."""
-        return self.thresholds.clamp(max=1 - 1e-10).sort(stable=True).values
+        """(T,) the thresholds that an IoU must reach, in ascending order, none above COCO's bound."""
+        return self.thresholds.clamp(max=_HIGHEST).sort(stable=True).values
 
     @cached_property
     def least(self) -> float:
@@ -48,20 +49,20 @@ class Cells:
 
     @property
     def words(self) -> int:
-        """How many words hold all cells."""
+        """How many words hold all criteria."""
         return -(-len(self.thresholds) * self.ranges // _BITS)
 
     def passed(self, iou: Tensor, word: int) -> Tensor:
-        """(P,) the cells of a word whose threshold each IoU reaches."""
-        cells = torch.searchsorted(self.ascending, iou, right=True).mul_(self.ranges)
-        return (1 << (cells - word * _BITS).clamp_(0, _BITS)) - 1
+        """(P,) the criteria of a word whose threshold each IoU reaches."""
+        criteria = torch.searchsorted(self.ascending, iou, right=True).mul_(self.ranges)
+        return (1 << (criteria - word * _BITS).clamp_(0, _BITS)) - 1
 
     def spread(self, flags: Tensor, word: int) -> Tensor:
-        """(X,) the cells of a word whose area range has its flag set; ``flags`` is (A, X) bool."""
-        cells = range(word * _BITS, min((word + 1) * _BITS, len(self.thresholds) * self.ranges))
+        """(X,) the criteria of a word whose area range has its flag set; ``flags`` is (A, X) bool."""
+        criteria = range(word * _BITS, min((word + 1) * _BITS, len(self.thresholds) * self.ranges))
         bits = [0] * self.ranges
-        for cell in cells:
-            bits[cell % self.ranges] |= 1 << (cell - word * _BITS)
+        for criterion in criteria:
+            bits[criterion % self.ranges] |= 1 << (criterion - word * _BITS)
         out = torch.zeros(flags.shape[1], dtype=torch.int64, device=flags.device)
         for area, mask in enumerate(bits):
             out |= flags[area] * mask
@@ -70,7 +71,7 @@ class Cells:
     @cached_property
     def rank(self) -> Tensor:
         """(T,) int64, the place of each threshold in ascending order."""
-        return self.thresholds.clamp(max=1 - 1e-10).argsort(stable=True).argsort()
+        return self.thresholds.clamp(max=_HIGHEST).argsort(stable=True).argsort()
 
     def pack(self, flags: Tensor) -> Tensor:
         """(W, P) words of (T, P) flags, where there is one area range."""
@@ -78,12 +79,12 @@ class Cells:
         return words.index_add_(0, self.rank // _BITS, flags.to(torch.int64) << (self.rank % _BITS)[:, None])
 
     def of_range(self, words: Tensor, area: int) -> Tensor:
-        """(T, P) bool, whether each threshold's cell of one area range is set; ``words`` is (W, P)."""
-        cell = self.rank * self.ranges + area
-        return (words[cell // _BITS] >> (cell % _BITS)[:, None] & 1).bool()
+        """(T, P) bool, whether each threshold's criterion of one area range is set; ``words`` is (W, P)."""
+        criterion = self.rank * self.ranges + area
+        return (words[criterion // _BITS] >> (criterion % _BITS)[:, None] & 1).bool()
 
 
-def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, cells: Cells) -> Tensor:
+def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, criteria: Criteria) -> Tensor:
     """COCO's matches.
 
     Args:
@@ -91,16 +92,16 @@ def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, cells: C
         group: (G,) int64, the group of each ground truth.
         ignored: (A, G) bool, which ground truths each area range ignores; crowds are ignored in all.
         crowd: (G,) bool.
-        cells: thresholds and area ranges.
+        criteria: thresholds and area ranges.
 
     Returns:
-        (W, P) int64: for each pair the cells in which the detection is matched to the ground truth.
+        (W, P) int64: for each pair the criteria in which the detection is matched to the ground truth.
     """
     plan = _Plan.of(pairs, group)
     truth, iou = pairs.truth[plan.pairs], pairs.iou[plan.pairs]
-    out = torch.empty((cells.words, len(truth)), dtype=torch.int64, device=truth.device)
-    for word in range(cells.words):
-        passed, skipped = cells.passed(iou, word), cells.spread(ignored, word)[truth]
+    out = torch.empty((criteria.words, len(truth)), dtype=torch.int64, device=truth.device)
+    for word in range(criteria.words):
+        passed, skipped = criteria.passed(iou, word), criteria.spread(ignored, word)[truth]
         used_up = torch.where(crowd, 0, -1)[truth]
         taken = torch.zeros(len(crowd), dtype=torch.int64, device=truth.device)
         matched = _assign(plan, truth, passed & ~skipped, passed & skipped, used_up, taken)
@@ -160,7 +161,7 @@ def _by_preference(pairs: Pairs, detection: Tensor, count: Tensor) -> Tensor:
 
 
 def _assign(plan: _Plan, truth: Any, valid: Any, other: Any, used_up: Any, taken: Any) -> Tensor:
-    """One word's matches. ``valid`` and ``other``: the cells of each pair where its ground truth counts, or is ignored.
+    """One word's matches. ``valid`` and ``other``: the criteria by which a pair's ground truth counts, or is ignored.
 
     The steps are short, so on CPU they run on NumPy's views of the same memory, which start faster.
     """
@@ -182,12 +183,12 @@ def _assign(plan: _Plan, truth: Any, valid: Any, other: Any, used_up: Any, taken
             continue
         chunks = [slice(low, high) for low, high in zip([first, *ends[:-1]], ends, strict=True)]
         need = ~nothing[: ends[0] - first]
-        for cells in (valid, other):
+        for criteria in (valid, other):
             for chunk in chunks:
                 g = truth[chunk]
                 before = taken[g]
                 open_ = need[: chunk.stop - chunk.start]
-                match = open_ & cells[chunk] & ~before
+                match = open_ & criteria[chunk] & ~before
                 taken[g] = before | (match & used_up[chunk])
                 open_ ^= match
                 matched[chunk] |= match

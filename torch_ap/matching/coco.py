@@ -30,7 +30,7 @@ def classes_of(columns: Columns) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def match(settings: CocoSettings, columns: Columns, iou_type: str, *, micro: bool = False) -> CocoNumbers:
-    """Match every detection, in all cells.
+    """Match every detection, in all criteria.
 
     Args:
         settings: thresholds, area ranges and limits.
@@ -38,7 +38,7 @@ def match(settings: CocoSettings, columns: Columns, iou_type: str, *, micro: boo
         iou_type: one of the settings' ``iou_types``.
         micro: whether all labels are one category.
     """
-    labels, ranked, candidates, categories = _lay_out(settings, columns, micro)
+    labels, ranked, candidates, categories = _prepare(settings, columns, micro)
     shapes = Shapes(settings, columns, iou_type)
     return CocoNumbers(settings, _matches(settings, ranked, candidates, shapes, categories), labels)
 
@@ -47,12 +47,12 @@ def all_pairs(
     settings: CocoSettings, columns: Columns, iou_type: str, *, micro: bool = False
 ) -> tuple[Candidates, Pairs, int]:
     """Every pair of one image and category with its IoU, whatever that is; and the number of categories."""
-    _, ranked, candidates, categories = _lay_out(settings, columns, micro)
+    _, ranked, candidates, categories = _prepare(settings, columns, micro)
     pair_iou = Shapes(settings, columns, iou_type).pair_iou(ranked.rows[candidates.ranked], candidates.truths)
     return candidates, candidate_pairs.overlapping(candidates, pair_iou, 0.0), categories
 
 
-def _lay_out(
+def _prepare(
     settings: CocoSettings, columns: Columns, micro: bool
 ) -> tuple[Tensor, candidate_pairs.Ranked, Candidates, int]:
     """Labels, ranked detections, those that share a group with ground truths, number of categories."""
@@ -79,15 +79,15 @@ def _matches(
 ) -> Matches:
     """Find the candidate pairs, match them, and keep the pairs that matched."""
     crowd = shapes.crowd[candidates.truths]
-    cells = settings.cells(crowd.device)
+    criteria = settings.criteria(crowd.device)
     pair_iou = shapes.pair_iou(ranked.rows[candidates.ranked], candidates.truths)
-    pairs = candidate_pairs.overlapping(candidates, pair_iou, cells.least)
+    pairs = candidate_pairs.overlapping(candidates, pair_iou, criteria.least)
     ignored = ~settings.inside(shapes.truth_area[candidates.truths]) | crowd
-    matched = assignment.greedy(pairs, candidates.group, ignored, crowd, cells)
+    matched = assignment.greedy(pairs, candidates.group, ignored, crowd, criteria)
     kept = (matched != 0).any(0).nonzero().squeeze(1)
     kept = kept[torch.argsort(candidates.ranked[pairs.detection[kept]])]
     truth, matched = pairs.truth[kept], matched[:, kept]
-    skipped = torch.stack([cells.spread(ignored, word)[truth] for word in range(cells.words)])
+    skipped = torch.stack([criteria.spread(ignored, word)[truth] for word in range(criteria.words)])
     return Matches(
         ranked=ranked,
         at=candidates.ranked[pairs.detection[kept]],
@@ -97,7 +97,7 @@ def _matches(
         truth_group=candidates.group,
         valid=~ignored,
         categories=categories,
-        cells=cells,
+        criteria=criteria,
     )
 
 

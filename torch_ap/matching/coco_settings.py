@@ -16,7 +16,7 @@ from torch_ap.inputs.detections import Columns, DetectionInputs, image_of
 from torch_ap.matching import assignment
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
-from torch_ap.rules.messages import shown
+from torch_ap.rules.messages import Plain, refuse, shown
 from torch_ap.rules.options import IoUType, allowed
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
@@ -74,10 +74,10 @@ class CocoSettings:
             areas_required=self.area_as_given,
         )
 
-    def cells(self, device: torch.device) -> assignment.Cells:
-        """The cells, on a device."""
+    def criteria(self, device: torch.device) -> assignment.Criteria:
+        """Thresholds and area ranges of matching, on a device."""
         thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(device))
-        return assignment.Cells(thresholds, len(self.areas))
+        return assignment.Criteria(thresholds, len(self.areas))
 
     def inside(self, area: Tensor) -> Tensor:
         """(A, X) bool, which areas lie in each range, its ends included."""
@@ -134,7 +134,7 @@ def settings_of(
     for kind in kinds:
         checks.one_of("iou_type", kind, allowed(IoUType))
     if not kinds or len(set(kinds)) < len(kinds):
-        raise ValueError(f"`iou_type` must name one kind or several different ones, got {shown(iou_type)}")
+        refuse("iou_type", "must name one kind or several different ones", iou_type)
     checks.one_of("average", average, ("macro", "micro"))
     checks.boolean("validate_args", validate_args)
     checks.boolean("area_as_given", area_as_given)
@@ -145,7 +145,7 @@ def settings_of(
             f"`iou` must be a function of boxes, with `iou_type='bbox'`, got {shown(iou)} and {shown(iou_type)}"
         )
     if iou is None and box_width != 4:
-        raise ValueError(f"`box_width` must be 4 without a function `iou`, got {box_width}")
+        refuse("box_width", "must be 4 without a function `iou`", box_width)
     limits = (1, 10, 100) if max_detection_thresholds is None else max_detection_thresholds
     checks.positive_ints("max_detection_thresholds", limits)
     own = iou is not None or "precomputed" in kinds
@@ -239,7 +239,7 @@ def _asked(own: OwnIoU, one: Tensor, two: Tensor, crowd: Tensor) -> boxes.PairIo
         value = own(one[d], two[g], crowd[g])
         if not isinstance(value, Tensor) or value.shape != d.shape:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise ValueError(f"`iou` must return a tensor of shape ({len(d)},) for {len(d)} pairs, got {got}")
+            refuse("iou", f"must return a tensor of shape ({len(d)},) for {len(d)} pairs", Plain(got))
         return _reaching(d, g, segments.as_float64(value), least)
 
     return overlapping

@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from torch_ap.matching.assignment import Cells
+from torch_ap.matching.assignment import Criteria
 from torch_ap.matching.candidate_pairs import Ranked
 from torch_ap.ranking import hit_curve, segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -18,18 +18,18 @@ from torch_ap.ranking.hit_curve import HitCurve
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """What matching found, for all cells.
+    """What matching found, for all criteria.
 
     Attributes:
         ranked: the detections, N of them.
         at: (E,) int64, non-decreasing: the detection of each matched pair.
-        matched: (W, E) int64, the cells in which the pair is matched.
+        matched: (W, E) int64, the criteria in which the pair is matched.
         true_positive: (W, E) int64, those of them in which the ground truth is not ignored.
         inside: (A, N) bool, whether each detection, if unmatched, counts in each area range.
         truth_group: (G,) int64, the group of each ground truth, as of ``ranked``.
         valid: (A, G) bool, whether each ground truth is not ignored.
         categories: K.
-        cells: thresholds and area ranges.
+        criteria: thresholds and area ranges.
     """
 
     ranked: Ranked
@@ -40,7 +40,7 @@ class Matches:
     truth_group: Tensor
     valid: Tensor
     categories: int
-    cells: Cells
+    criteria: Criteria
 
     @cached_property
     def relevant(self) -> Tensor:
@@ -62,7 +62,7 @@ class Matches:
 
     def hits(self, area: int) -> Tensor:
         """(T, K) int64, true positives in one area range."""
-        found = self.cells.of_range(self.true_positive, area)
+        found = self.criteria.of_range(self.true_positive, area)
         t, event = found.nonzero(as_tuple=True)
         size = len(found) * self.categories
         return segments.count(t * self.categories + self.ranked.category[self.at[event]], size).reshape(len(found), -1)
@@ -70,7 +70,7 @@ class Matches:
     def curve(self, area: int) -> HitCurve:
         """The hit curves of one area range: T * K rankings, those of the first threshold first."""
         counted = self.inside[area]
-        found, true_positive = (self.cells.of_range(words, area) for words in (self.matched, self.true_positive))
+        found, true_positive = (self.criteria.of_range(words, area) for words in (self.matched, self.true_positive))
         size, edges = self.categories, torch.arange(self.categories + 1, device=self.at.device)
         # detections that count, and matched ones of them, up to any place; both start anew with each category
         counts = segments.from_zero(counted.to(torch.int32))
@@ -114,7 +114,7 @@ class Matches:
     def _detections(self, words: Tensor, area: int, threshold: int) -> Tensor:
         """(N,) bool, the detections whose pairs have their bit of one threshold and area range set."""
         out = torch.zeros_like(self.inside[area])
-        out[self.at[self.cells.of_range(words, area)[threshold]]] = True
+        out[self.at[self.criteria.of_range(words, area)[threshold]]] = True
         return out
 
     def counts_at(self, area: int, threshold: int, score: float) -> tuple[Tensor, Tensor]:
@@ -122,7 +122,7 @@ class Matches:
         kept = self.ranked.score >= score
         event = kept[self.at]
         found, true_positive = (
-            self.cells.of_range(words, area)[threshold] & event for words in (self.matched, self.true_positive)
+            self.criteria.of_range(words, area)[threshold] & event for words in (self.matched, self.true_positive)
         )
         counted = kept & self.inside[area]
 

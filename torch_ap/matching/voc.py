@@ -78,17 +78,17 @@ class VocSettings:
         # a detection of a difficult ground truth is no item: matched, but no true positive
         found = (state == 1) | ((state == 0) & hard[truth])
         order = torch.argsort(candidates.ranked[detection])
-        cells = assignment.Cells(thresholds, 1)
+        criteria = assignment.Criteria(thresholds, 1)
         return Matches(
             ranked=ranked,
             at=candidates.ranked[detection[order]],
-            matched=cells.pack(found[:, order]),
-            true_positive=cells.pack((found & ~hard[truth])[:, order]),
+            matched=criteria.pack(found[:, order]),
+            true_positive=criteria.pack((found & ~hard[truth])[:, order]),
             inside=torch.ones((1, len(ranked.rows)), dtype=torch.bool, device=rows.device),
             truth_group=candidates.group,
             valid=~hard[None],
             categories=categories,
-            cells=cells,
+            criteria=criteria,
         )
 
     def average_precision(self, curve: HitCurve) -> Tensor:

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.functional.curve_record import Curve, curves_of
-from torch_ap.inference.images.from_detections import ranked_images
-from torch_ap.inference.images.resampled_rankings import InterpolationRule
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ranked_images
 from torch_ap.inputs.detections import Columns, DetectionInputs
 from torch_ap.matching.coco import ClassNames, check_names, names_of
 from torch_ap.matching.matched import Matches

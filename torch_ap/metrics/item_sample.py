@@ -85,19 +85,20 @@ class ItemSample(Sample):
     ) -> Comparison:
         """Of one ranking, or of an average."""
         mine, theirs = _paired(self.batch, other.batch)
+        curves = self.curve, other.curve
         if self.settings.inputs.width is not None:
             return compare_averages(
                 self.settings,
-                mine,
-                theirs,
+                (mine, theirs),
+                curves,
                 confidence_level=confidence_level,
                 method=method or "influence",
                 design=self.design,
             )
         kept = counted(mine.target)
         return compare_checked(
-            mine.scores[kept],
-            theirs.scores[kept],
+            curves,
+            (mine.scores[kept], theirs.scores[kept]),
             mine.target[kept] == 1,
             self.settings.convention,
             confidence_level=confidence_level,

@@ -10,7 +10,6 @@ from torch_ap.evaluation.queries import MeasureSettings
 from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs, judgements_by_query
 from torch_ap.inputs.query_rankings import Rankings, check_batch, rankings_of
 from torch_ap.metrics import representation
-from torch_ap.metrics.memoize import memoize
 from torch_ap.metrics.query_sample import QuerySample, UncertainQueries
 from torch_ap.metrics.representation import setting
 from torch_ap.metrics.states import Form
@@ -18,6 +17,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import tensors
 from torch_ap.rules.options import MissingQueries
 from torch_ap.runtime import memory
+from torch_ap.runtime.cached import memoize
 
 _FLAT, _ROWS = "query_indexes", "row_lengths"
 

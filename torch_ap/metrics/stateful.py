@@ -16,6 +16,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from torch_ap.metrics import representation, states
 from torch_ap.metrics.states import Form, Held
 from torch_ap.rules import tensors
+from torch_ap.rules.messages import Plain, refuse
 from torch_ap.runtime import memory
 from torch_ap.runtime.untraced import leave_methods_to_python
 
@@ -116,7 +117,7 @@ class StatefulMetric(Metric):
             ValueError: which says what is wrong with ``source``.
         """
         if not isinstance(given, Mapping):
-            raise ValueError(f"`{source}` must be a dict of states, got {type(given).__name__}")
+            refuse(source, "must be a dict of states", Plain(type(given).__name__))
         try:
             if "first_violation" not in given and any(name in given for name in self.peer_states):
                 given = self._from_peer(given)

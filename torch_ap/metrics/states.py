@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from torch_ap.rules.messages import Plain, refuse
 from torch_ap.rules.tensors import SCORES
 from torch_ap.runtime import memory
 
@@ -70,10 +71,10 @@ def tensors(name: str, value: Any) -> list[Tensor]:
     """
     parts = [value] if isinstance(value, Tensor) else value
     if not isinstance(parts, list | tuple):
-        raise ValueError(f"`{name}` must be a list of tensors, got {type(parts).__name__}")
+        refuse(name, "must be a list of tensors", Plain(type(parts).__name__))
     for part in parts:
         if not isinstance(part, Tensor):
-            raise ValueError(f"`{name}` must hold tensors, got {type(part).__name__}")
+            refuse(name, "must hold tensors", Plain(type(part).__name__))
     return list(parts)
 
 
@@ -85,7 +86,7 @@ def _check_form(name: str, value: Tensor, form: Form, rows: int | None = None) -
     if not fits:
         first = "N" if rows is None else str(rows)
         known = " or ".join(f"({', '.join([first, *map(str, tail)])})" for tail in form.tails)
-        raise ValueError(f"`{name}` must have shape {known}, got {tuple(value.shape)}")
+        refuse(name, f"must have shape {known}", tuple(value.shape))
 
 
 def joined(held: Held) -> dict[str, Tensor]:

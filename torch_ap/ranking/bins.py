@@ -70,17 +70,17 @@ def count(
         (C, T + 1, 2), highest bin first, misses then hits; int64, or float64 with weights. C is 1 for (N,) scores.
     """
     table = scores if scores.ndim == 2 else scores[:, None]
-    columns, cells = table.shape[1], len(thresholds) + 1
+    columns, width = table.shape[1], len(thresholds) + 1
     column = torch.arange(columns, device=scores.device)
     hit = relevant[:, None] == column if relevant.ndim == 1 and scores.ndim == 2 else relevant.reshape(table.shape) == 1
-    place = ((column * cells + bin_of(table, thresholds)) * 2 + hit).flatten()
+    place = ((column * width + bin_of(table, thresholds)) * 2 + hit).flatten()
     if weight is None and counted is None:
-        return segments.count(place, columns * cells * 2).reshape(columns, cells, 2)
+        return segments.count(place, columns * width * 2).reshape(columns, width, 2)
     amount = torch.ones_like(place) if weight is None else segments.as_float64(spread(weight, table).flatten())
     if counted is not None:
         amount = amount * spread(counted, table).flatten()
-    totals = amount.new_zeros(columns * cells * 2).index_add_(0, place, amount)
-    return totals.reshape(columns, cells, 2)
+    totals = amount.new_zeros(columns * width * 2).index_add_(0, place, amount)
+    return totals.reshape(columns, width, 2)
 
 
 def spread(values: Tensor, table: Tensor) -> Tensor:

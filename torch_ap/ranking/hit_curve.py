@@ -270,3 +270,21 @@ def from_bins(
         n=items.sum(1) if n is None else n,
         m=hits.sum(1) if m is None else m,
     )
+
+
+def of_rows(
+    hits: Tensor, items: Tensor, hits_above: Tensor, items_above: Tensor, offsets: Tensor, n: Tensor, m: Tensor
+) -> HitCurve:
+    """The curve of b rows of S rankings each, those of the first row first.
+
+    Args:
+        hits, items, hits_above, items_above: (b, E) as of :class:`HitCurve`, all rows laid out alike.
+        offsets: (S + 1,) where the entries of each ranking of a row begin and end.
+        n: (b, S) items ranked.
+        m: (b, S) relevant items.
+    """
+    rows, width = hits.shape
+    starts = torch.arange(rows, device=offsets.device)[:, None] * width + offsets[:-1]
+    offsets = torch.cat([starts.flatten(), offsets[:1] + rows * width])
+    hits, items, hits_above, items_above, n, m = (x.flatten() for x in (hits, items, hits_above, items_above, n, m))
+    return HitCurve(hits, items, hits_above, items_above, None, offsets, n, m)

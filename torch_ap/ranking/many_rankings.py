@@ -159,7 +159,7 @@ def _of_any_order(scores: Array, relevant: Array, ranking: Array, lengths: Array
     keys = ranking << _PACKED_BITS
     keys += of_items.packed
     threads = order.workers(len(keys))
-    offsets = np.append(0, lengths.cumsum())
+    offsets = segments.from_counts(lengths)
 
     def work(rankings: slice) -> tie_groups.Groups:
         first, last = rankings.start, rankings.stop
@@ -177,7 +177,7 @@ def _of_any_order(scores: Array, relevant: Array, ranking: Array, lengths: Array
 def _compared(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
     """:func:`_searched` for at most one wanted score per row."""
     above, cumulative = np.empty((2, len(wanted)), np.int64)
-    offsets = np.append(0, counts.cumsum())
+    offsets = segments.from_counts(counts)
 
     def work(rows: slice) -> None:
         entries = slice(offsets[rows.start], offsets[rows.stop])
@@ -198,7 +198,7 @@ def _searched(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]
         counts: (S,) how many of each row are wanted.
     """
     above, cumulative = np.empty((2, len(wanted)), np.int64)
-    offsets = np.append(0, counts.cumsum())
+    offsets = segments.from_counts(counts)
     width = table.shape[1]
     pitch = (1 << width.bit_length()) - 1  # one below a power of two, so that no step of a search leaves its row
     highest = np.inf if table.dtype.kind == "f" else np.iinfo(table.dtype).max

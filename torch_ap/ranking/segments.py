@@ -42,33 +42,29 @@ def from_zero(values: Values) -> Values:
     return out
 
 
-def first_reaching(running: Values, offsets: Values, counts: Values) -> Values:
+def first_reaching(values: Tensor, offsets: Tensor, counts: Tensor) -> Tensor:
     """The first entry of each segment by whose end so much has been counted, for many counts at once.
 
     Over all segments end to end a running sum never falls, so one search serves them all.
 
     Args:
-        running: (..., E + 1) whole numbers, :func:`from_zero` of what each entry counts.
+        values: (E,) int64, what each entry counts.
         offsets: (S + 1,) where the entries of each segment begin and end.
-        counts: (..., S, L) whole numbers; the first entry has any count of 0 and below.
+        counts: (S, L) int64; the first entry has any count of 0 and below.
 
     Returns:
-        (..., S, L) int64; E where a segment never counts so much.
+        (S, L) int64; E where a segment never counts so much.
     """
-    first, last = offsets[:-1, None], offsets[1:, None]
-    wanted = counts + running[..., offsets[:-1]][..., None]
-    if not isinstance(running, Tensor):
-        place = np.searchsorted(running[1:], wanted)
-        place = np.maximum(place, first)
-        return np.where(place < last, place, len(running) - 1)
-    flat = wanted.reshape(*running.shape[:-1], -1)
-    place = torch.searchsorted(running[..., 1:].contiguous(), flat).reshape(wanted.shape)
+    first, last, running = offsets[:-1, None], offsets[1:, None], from_zero(values)
+    place = torch.searchsorted(running[1:], counts + running[first])
     place = torch.maximum(place, first)
-    return torch.where(place < last, place, running.shape[-1] - 1)
+    return torch.where(place < last, place, len(values))
 
 
-def count(segment: Tensor, segments: int) -> Tensor:
+def count(segment: Values, segments: int) -> Values:
     """How many entries each segment has: (S,) int64, without a device sync (``bincount`` has one)."""
+    if not isinstance(segment, Tensor):
+        return np.bincount(segment, minlength=segments)
     if segment.device.type == "cpu":
         return torch.bincount(segment, minlength=segments)
     return torch.zeros(segments, dtype=torch.int64, device=segment.device).index_add_(
@@ -162,14 +158,14 @@ def total_product(weights: Values, values: Values, offsets: Values) -> Values:
 def cumulative(values: Tensor, offsets: Tensor) -> Tensor:
     """Running sum of each segment, inclusive: (E,), in the dtype of ``values``.
 
-    Whole numbers are summed through and the sum before each segment taken off, which is exact. Floats are summed by
-    doubling inside each segment (Hillis & Steele 1986): nothing of one segment ever enters another.
+    Whole numbers are summed over all segments and the sum before each segment taken off, which is exact. Floats are
+    summed by doubling inside each segment (Hillis & Steele 1986): nothing of one segment ever enters another.
     """
     if len(offsets) == 2:
         return values.cumsum(0)
     segment = ids(offsets)
     if not values.is_floating_point():
-        cumulative = torch.cat([values.new_zeros(1), values.cumsum(0)])
+        cumulative = from_zero(values)
         return cumulative[1:] - cumulative[offsets[:-1]][segment]
     place = torch.arange(len(values), device=values.device) - offsets[:-1][segment]
     longest = int(offsets.diff().max()) if len(values) else 0
@@ -198,13 +194,14 @@ def run_starts(values: Tensor) -> Tensor:
     return new.nonzero().squeeze(1)
 
 
-def maximum(values: Tensor, offsets: Tensor) -> Tensor:
-    """Largest value of each segment, none of which may be empty: (E,) to (S,)."""
-    if not len(values):
-        return values
-    if values.device.type == "cpu":
-        return torch.from_numpy(np.maximum.reduceat(values.numpy(), offsets[:-1].numpy()))
-    return torch.segment_reduce(values, "max", offsets=offsets)
+def maximum(values: Tensor, offsets: Tensor, *, least: float = -torch.inf) -> Tensor:
+    """Largest value of each segment, none of which lies below ``least``, that of an empty one: (E,) to (S,)."""
+    if not values.is_cpu:
+        return torch.segment_reduce(values, "max", offsets=offsets, initial=least)
+    starts, out = offsets.numpy()[:-1], np.full(len(offsets) - 1, least, values.numpy().dtype)
+    filled = starts < offsets.numpy()[1:]
+    out[filled] = np.maximum.reduceat(values.numpy(), starts[filled]) if len(values) else least
+    return torch.from_numpy(out)
 
 
 def maximum_from_right(values: Tensor, offsets: Tensor) -> Tensor:

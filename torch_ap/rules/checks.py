@@ -19,6 +19,9 @@ from torch import Tensor
 
 from torch_ap.rules.messages import refuse
 
+_SAME_SETTING = 1e-9  # 0.9 and COCO's 0.8999999999999999 are one; no two settings lie as close on purpose
+_BEYOND_BOUNDS = 1e-6  # share of the width by which float32 values, and sums of them, may leave their bounds
+
 
 def one_of(name: str, value: Any, allowed: Sequence[Any], *, or_else: str = "") -> None:
     """``value`` is one of the allowed options."""
@@ -34,7 +37,7 @@ def place_among(name: str, value: Any, allowed: Sequence[float]) -> int:
         ValueError: where it is none of them.
     """
     known = _is_number(value)
-    places = [place for place, one in enumerate(allowed) if known and math.isclose(one, value, abs_tol=1e-9)]
+    places = [place for place, one in enumerate(allowed) if known and math.isclose(one, value, abs_tol=_SAME_SETTING)]
     if not places:
         refuse(name, f"must be one of {', '.join(f'{x:g}' for x in allowed)}", value)
     return places[0]
@@ -201,7 +204,7 @@ def within_bounds(bounds: Any, **given: Tensor) -> None:
     pair = isinstance(bounds, tuple | list) and len(bounds) == 2 and all(isinstance(x, Real) for x in bounds)
     if not pair or not float(bounds[0]) < float(bounds[1]):
         refuse("bounds", "must be None or two ascending numbers", bounds)
-    slack = 1e-6 * (bounds[1] - bounds[0])
+    slack = _BEYOND_BOUNDS * (bounds[1] - bounds[0])
     for name, values in given.items():
         outside = values[(values < bounds[0] - slack) | (values > bounds[1] + slack)]
         if len(outside):

@@ -9,7 +9,8 @@ Thresholds: TypeAlias = int | list[float] | Tensor | None
 Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
 Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None
 Normalization: TypeAlias = Literal["none", "sigmoid", "softmax"] | None
-Denominator: TypeAlias = Literal["min", "relevant", "found"]
+DenominatorOfChance: TypeAlias = Literal["min", "relevant"]
+Denominator: TypeAlias = DenominatorOfChance | Literal["found"]
 _Named: TypeAlias = Literal["11-point", "11-point-arange", "101-point", "all-points", "trapezoid"]
 PointsInterpolation: TypeAlias = _Named | Tensor | None
 Interpolation: TypeAlias = _Named | Literal["11-point-trec9", "11-point-trec10"] | Tensor | None
@@ -26,7 +27,7 @@ Design: TypeAlias = Literal["iid", "stratified"]
 
 
 @functools.cache
-def allowed(option: Any) -> tuple[str | None, ...]:
+def allowed(option: Any) -> tuple[Any, ...]:
     """The names that an option of these types has, and None where that is one of them; tensors and the like are left
     out.
 

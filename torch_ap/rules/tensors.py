@@ -125,7 +125,7 @@ def rows(name: str, value: Tensor) -> None:
 def query_rows(preds: Tensor) -> None:
     """Without ``indexes``, ``preds`` is (Q, D)."""
     if preds.ndim != 2:
-        rule = "must be (Q, D) with one query a row where `indexes` are not given"
+        rule = "must be (Q, D) with one query per row where `indexes` are not given"
         refuse("preds", rule, Plain(f"shape {tuple(preds.shape)}"))
 
 

@@ -1,11 +1,17 @@
-"""Settings checked once: what is made of them is cached."""
+"""What is made once: of the same settings, and of the same tensors."""
 
 import functools
-from collections.abc import Callable
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+
+from torch import Tensor
 
 Made = TypeVar("Made")
 _MOST_CACHED = 256
+_KEPT = 4
+_latest: deque[tuple[list[tuple[weakref.ref[Tensor], int]], Callable[..., Any], Any]] = deque(maxlen=_KEPT)
 
 
 def settings_cache(make: Callable[..., Made]) -> Callable[..., Made]:
@@ -24,3 +30,35 @@ def settings_cache(make: Callable[..., Made]) -> Callable[..., Made]:
             return make(*settings)
 
     return made
+
+
+def memoize(make: Callable[[], Made], key: Callable[..., Any], tensors: Sequence[Tensor]) -> Made:
+    """``make()``, or what it gave the last time for the very same tensors, if nothing has been written to them since.
+
+    The metrics of a compute group hold one state, and need one sort between them. The last few results are kept as long
+    as their tensors live; none of inference tensors, for torch does not count what is written to them.
+
+    Args:
+        make: pure function of the tensors.
+        key: what is made, so that different things of the same tensors are kept apart.
+        tensors: what it is made of.
+    """
+    if any(x.is_inference() for x in tensors):
+        return make()
+    for entry in list(_latest):
+        held = [reference() for reference, _ in entry[0]]
+        if any(x is None for x in held):
+            del _latest[next(place for place, other in enumerate(_latest) if other is entry)]  # == compares tensors
+        elif entry[1] is key and _same(entry[0], tensors):
+            made: Made = entry[2]
+            return made
+    result = make()
+    if tensors:
+        _latest.append(([(weakref.ref(x), x._version) for x in tensors], key, result))
+    return result
+
+
+def _same(kept: Sequence[tuple[weakref.ref[Tensor], int]], tensors: Sequence[Tensor]) -> bool:
+    return len(kept) == len(tensors) and all(
+        reference() is x and version == x._version for (reference, version), x in zip(kept, tensors, strict=True)
+    )

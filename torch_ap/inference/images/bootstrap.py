@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference import bootstrap
-from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledAP, ResampledRankings
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.interval import Ends, Interval, logit
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.inference.student import normal_quantile
-from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
 __all__ = ["METHODS", "ResampledRankings", "image_interval", "image_replicates"]
@@ -34,16 +33,23 @@ def image_replicates(
         (B, X) float64; NaN for a resample in which nothing is relevant.
     """
     device, images = systems[0].image.device, systems[0].images
+
+    def means(weights: Tensor) -> Tensor:
+        return torch.stack([ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems], 1)
+
     if device.type == "cpu":
-        return _on_cpu(systems, resampling, interpolation)
+        equal, size = np.ones(images, np.int64), sum(size_of(ranked, interpolation) for ranked in systems)
+
+        def one(rng: np.random.Generator) -> Tensor:
+            return means(torch.from_numpy(multinomial(rng, equal, images))[None])
+
+        seed = resampling.seed()
+        return torch.cat([x for span in resampling.batches(size) for x in rows(one, generators(seed, span), size)])
     width = max(size_of(ranked, interpolation) for ranked in systems)
     generator, ones = resampling.on(device), torch.ones(images, dtype=torch.int64, device=device)
 
     def draw(count: int) -> tuple[Tensor]:
         return (multinomial_on_device(generator, ones, (ones * images)[:1].expand(count)),)
-
-    def means(weights: Tensor) -> Tensor:
-        return torch.stack([ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems], 1)
 
     return torch.cat([means(*weights) for weights in resampling.drawn_on_device(width, draw)])
 
@@ -52,23 +58,6 @@ def size_of(ranked: ResampledRankings, interpolation: InterpolationRule) -> int:
     """About how many numbers one replicate holds."""
     levels = len(interpolation) if isinstance(interpolation, Tensor) else 0
     return 2 * len(ranked.image) + 8 * len(ranked.event_item) + 4 * len(ranked.ranking_list) * levels
-
-
-def _on_cpu(systems: Sequence[ResampledRankings], resampling: Resampling, interpolation: InterpolationRule) -> Tensor:
-    plans, ones = [ResampledAP(ranked, interpolation) for ranked in systems], np.ones(systems[0].images, np.int64)
-
-    def one(rng: np.random.Generator) -> list[float]:
-        weights = multinomial(rng, ones, len(ones))
-        return [_mean_of_known(plan(weights)) for plan in plans]
-
-    seed, size = resampling.seed(), sum(len(ranked.image) + 8 * len(ranked.event_item) for ranked in systems)
-    drawn = [x for span in resampling.batches(size) for x in rows(one, generators(seed, span), size)]
-    return torch.tensor(drawn, dtype=torch.float64)
-
-
-def _mean_of_known(values: Array) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else np.nan
 
 
 def image_interval(

@@ -13,7 +13,7 @@ from torch_ap.inference.images.bootstrap import image_replicates
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import number
-from torch_ap.inference.rounding import SAME_OF_IMAGES
+from torch_ap.inference.rounding import SAME_VALUE
 from torch_ap.rules import checks
 
 METHODS = ("bootstrap-percentile", "bootstrap-normal")
@@ -57,7 +57,7 @@ def compare_images(
     systems = (first, second)
     every = torch.ones(1, first.images, dtype=torch.int64, device=first.image.device)
     a, b = (float(ranked.average_precision(every, interpolation).nanmean()) for ranked in systems)
-    b = a if abs(a - b) < SAME_OF_IMAGES else b
+    b = a if abs(a - b) < SAME_VALUE else b
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": "iid"}
     if math.isnan(a) or first.images < 2:
         reason = "nothing is relevant" if math.isnan(a) else "one image, which has no spread"
@@ -75,4 +75,4 @@ def compare_images(
 def _gaps(values: Tensor) -> Tensor:
     """Differences of (B, 2) replicates; what is rounding is none."""
     gaps = values[:, 0] - values[:, 1]
-    return torch.where(gaps.abs() < SAME_OF_IMAGES, 0, gaps)
+    return torch.where(gaps.abs() < SAME_VALUE, 0, gaps)

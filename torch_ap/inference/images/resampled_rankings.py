@@ -1,24 +1,53 @@
-"""Rankings of items that belong to images: detections, which belong to images.
+"""Rankings of detections, which belong to images that are resampled whole.
 
 Drawing images with repetition only changes how often each detection and each ground truth counts. The detections stay
-matched and sorted as they are, so a resample is a weight per image, and costs a few running sums.
+matched and sorted as they are, so a resample is a weight per image: its hit curves cost a few running sums, and their
+AP is that of any others.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.curve.interpolation import needed_hits
+from torch_ap.curve.convention import Convention
+from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
-from torch_ap.ranking.order import Array
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.runtime import arrays
 
-Values = TypeVar("Values", Tensor, Array)
 # recall levels of interpolated AP, the area under the interpolated curve, or the plain sum
 InterpolationRule: TypeAlias = Tensor | Literal["all-points"] | None
+
+
+class Hits(NamedTuple):
+    """The hits of all rankings.
+
+    (H,) the item of each, its image, its ranking and the first hit of that; (S + 1,) where those of each begin and end.
+    """
+
+    item: Any
+    image: Any
+    ranking: Any
+    first: Any
+    offsets: Any
+
+
+class Changes(NamedTuple):
+    """Items that a ranking leaves out, or takes in, other than its list says.
+
+    (X,) the item of each, its image, its ranking and what it adds, -1 or 1; (H,) how many there are up to each hit, of
+    all rankings, and (S + 1,) before each ranking.
+    """
+
+    item: Any
+    image: Any
+    ranking: Any
+    added: Any
+    before_hit: Any
+    offsets: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +83,40 @@ class ResampledRankings:
     relevant_list: Tensor
     images: int
 
+    @cached_property
+    def hits(self) -> Hits:
+        """Its events that are hits, native."""
+        place = self.event_hit.nonzero().squeeze(1)
+        offsets = segments.from_zero(self.event_hit.to(torch.int64))[self.event_offsets]
+        item, ranking = self.event_item[place], segments.ids(offsets)
+        return Hits(*map(arrays.native, (item, self.image[item], ranking, offsets[ranking], offsets)))
+
+    @cached_property
+    def changes(self) -> Changes:
+        """Its events that are changes, native."""
+        added = self.event_counts.to(torch.int64) - self.counted[self.event_item].to(torch.int64)
+        place, hit = added.nonzero().squeeze(1), self.event_hit.nonzero().squeeze(1)
+        before, offsets = torch.searchsorted(place, hit, right=True), torch.searchsorted(place, self.event_offsets)
+        item = self.event_item[place]
+        fields = (item, self.image[item], segments.ids(offsets), added[place], before, offsets)
+        return Changes(*map(arrays.native, fields))
+
+    @cached_property
+    def _columns(self) -> tuple[Any, ...]:
+        """Native: images and counts of items, ends of lists by ranking, and relevant images by list."""
+        order = torch.argsort(self.relevant_list, stable=True)
+        truths = segments.from_counts(segments.count(self.relevant_list, len(self.offsets) - 1))
+        ends = self.offsets[self.ranking_list], self.offsets[self.ranking_list + 1]
+        fields = (
+            self.image,
+            self.counted.to(torch.int64),
+            *ends,
+            self.ranking_list,
+            self.relevant_image[order],
+            truths,
+        )
+        return tuple(map(arrays.native, fields))
+
     def average_precision(self, weights: Tensor, interpolation: InterpolationRule = None) -> Tensor:
         """AP of each ranking when each image occurs so many times.
 
@@ -65,139 +128,72 @@ class ResampledRankings:
         Returns:
             (b, S) float64; NaN where nothing is relevant.
         """
-        hits, running, items = self._cumulative(weights)
-        m = self.relevant(weights)
-        start = running[:, self.event_offsets[:-1]]
-        cumulative = running[:, 1:] - start[:, segments.ids(self.event_offsets)]
-        precision = torch.where(cumulative > 0, cumulative.to(torch.float64) / items, 0)
-        if isinstance(interpolation, Tensor):
-            return self._at_levels(running, precision, m, interpolation)
-        height = precision if interpolation is None else envelope(precision, lift_of(self.event_offsets))
-        total = torch.stack([segments.total(row, self.event_offsets) for row in hits * height])
-        return torch.where(m > 0, total / m, torch.nan)
+        curve = self.curve(weights)
+        values = Convention(interpolation=interpolation)(curve)
+        return torch.where(arrays.tensor(curve.m) > 0, values, torch.nan).reshape(len(weights), -1)
 
-    def _cumulative(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(b, E) hits of each event; (b, E + 1) hits up to each one, of all rankings; (b, E) items through it."""
-        ranking = segments.ids(self.event_offsets)
-        items = segments.from_zero(weights[:, self.image] * self.counted)
-        start = items[:, self.offsets[self.ranking_list]][:, ranking]
-        times = weights[:, self.image[self.event_item]]
-        change = self.event_counts.to(torch.int64) - self.counted[self.event_item].to(torch.int64)
-        hits = times * self.event_hit
-        running, changed = (segments.from_zero(x) for x in (hits, times * change))
-        first = self.event_offsets[:-1][ranking]
-        items = items[:, self.event_item + 1] - start + (changed[:, 1:] - changed[:, first])
-        return hits, running, items
-
-    def relevant(self, weights: Tensor) -> Tensor:
-        """(b, S) int64 relevant things of each ranking."""
-        m = weights.new_zeros(len(weights), len(self.offsets) - 1)
-        return m.index_add_(1, self.relevant_list, weights[:, self.relevant_image])[:, self.ranking_list]
-
-    def _at_levels(self, running: Tensor, precision: Tensor, m: Tensor, levels: Tensor) -> Tensor:
-        """Mean over the levels of the highest precision at any recall of at least each: (b, S)."""
-        height = envelope(precision, lift_of(self.event_offsets))
-        height = torch.cat([height, height.new_zeros(len(height), 1)], 1)
-        place = segments.first_reaching(running, self.event_offsets, needed_hits(m, levels))
-        reached = height.gather(1, place.flatten(1)).reshape(place.shape)
-        return torch.where(m > 0, reached.mean(2), torch.nan)
-
-
-class ResampledAP:
-    """:meth:`ResampledRankings.average_precision` of one resample after another on CPU, by NumPy.
-
-    What does not depend on the weights is computed once. Only hits have places in the running sums; the few items that
-    drop out of a ranking, or come into it, have lists of their own.
-
-    Args:
-        ranked: the rankings, on CPU.
-        interpolation: as for :meth:`ResampledRankings.average_precision`.
-    """
-
-    def __init__(self, ranked: ResampledRankings, interpolation: InterpolationRule) -> None:
-        self._ranked = ranked
-        self._interpolated = interpolation is not None
-        self._levels: Array | None = interpolation.double().numpy() if isinstance(interpolation, Tensor) else None
-        self._image, self._counted = ranked.image.numpy(), ranked.counted.numpy()
-        self._all_count = bool(self._counted.all())
-        self._lists, self._list_edges = ranked.ranking_list.numpy(), ranked.offsets.numpy()[:-1]
-        self._rankings = len(self._lists)
-        self._lay_out_events()
-
-    def _lay_out_events(self) -> None:
-        ranked = self._ranked
-        item, hit = ranked.event_item.numpy(), ranked.event_hit.numpy()
-        offsets = ranked.event_offsets.numpy()
-        before = np.concatenate([np.zeros(1, np.int64), hit.cumsum()])
-        self._hit_item = item[hit]
-        self._hit_image = self._image[self._hit_item]
-        self._edges = before[offsets]
-        self._sizes = np.diff(self._edges)
-        delta = ranked.event_counts.numpy().astype(np.int64) - self._counted[item]
-        changed = np.flatnonzero(delta)
-        self._change_image, self._delta = self._image[item[changed]], delta[changed]
-        # how many changes there are up to each hit, and before each ranking
-        self._changes = np.searchsorted(changed, np.flatnonzero(hit), "right")
-        self._changes_before = np.searchsorted(changed, offsets[:-1])
-
-    @cached_property
-    def _lift(self) -> Array:
-        return lift_of(self._edges)
-
-    def __call__(self, weights: Array) -> Array:
-        """(S,) float64 AP of each ranking, NaN where nothing is relevant.
+    def curve(self, weights: Tensor) -> HitCurve:
+        """The hit curves of b * S rankings, those of the first row first; an entry is a hit, as often as it was drawn.
 
         Args:
-            weights: (U,) int64, how often each image occurs.
+            weights: (b, U) as above.
         """
-        ranked = self._ranked
-        m = np.bincount(
-            ranked.relevant_list.numpy(), weights[ranked.relevant_image.numpy()], minlength=len(self._list_edges)
-        ).astype(np.int64)[self._lists]
-        times = weights[self._hit_image]
-        running = segments.from_zero(times)
-        cumulative = running[1:] - np.repeat(running[self._edges[:-1]], self._sizes)
-        items = self._items(weights)
-        precision = np.divide(cumulative, items, out=np.zeros(len(items)), where=cumulative > 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            height = envelope(precision, self._lift) if self._interpolated else precision
-            if self._levels is None:
-                values = np.diff(segments.from_zero(times * height)[self._edges]) / m
-            else:
-                values = self._at_levels(running, height, needed_hits(m, self._levels))
-        return np.where(m > 0, values, np.nan)
-
-    def _items(self, weights: Array) -> Array:
-        """Items through each hit."""
-        each = weights[self._image]
-        running = segments.from_zero(each if self._all_count else each * self._counted)
-        items: Array = running[self._hit_item + 1]
-        start = running[self._list_edges[self._lists]]
-        if len(self._delta):
-            change = segments.from_zero(weights[self._change_image] * self._delta)
-            items += change[self._changes]
-            start = start + change[self._changes_before]
-        items -= np.repeat(start, self._sizes)
-        return items
-
-    def _at_levels(self, running: Array, height: Array, needed: Array) -> Array:
-        """Mean over the levels."""
-        place = segments.first_reaching(running, self._edges, needed)
-        values: Array = np.append(height, 0.0)[place].mean(1)
-        return values
+        image, counted, starts, ends, lists, truth_image, truths = self._columns
+        each, hits, changes = arrays.native(weights), self.hits, self.changes
+        drawn = arrays.take(each, hits.image)
+        flat = arrays.places(drawn.reshape(-1) > 0)
+        row = segments.ids(segments.from_counts((drawn > 0).sum(1)))
+        hit = flat - row * drawn.shape[1]
+        ranking = row * len(lists) + hits.ranking[hit]
+        offsets = segments.from_counts(segments.count(ranking, len(each) * len(lists)))
+        times = drawn.reshape(-1)[flat]
+        # the running count of items in their lists, and what the rankings change of it
+        items = segments.from_zero(arrays.take(each, image) * counted)
+        change = segments.from_zero(arrays.take(each, changes.image) * changes.added)
+        start = arrays.take(items, starts) + arrays.take(change, changes.offsets[:-1])
+        end = arrays.take(items, ends) + arrays.take(change, changes.offsets[1:])
+        cumulative = items.reshape(-1)[row * items.shape[1] + hits.item[hit] + 1] - start.reshape(-1)[ranking]
+        cumulative += change.reshape(-1)[row * change.shape[1] + changes.before_hit[hit]]
+        m = arrays.take(segments.from_zero(arrays.take(each, truth_image)), truths)
+        m = arrays.take(m[:, 1:] - m[:, :-1], lists)
+        found = segments.from_zero(times)
+        hits_above = found[:-1] - found[offsets[:-1]][ranking]
+        return HitCurve(
+            times, times, hits_above, cumulative - times, None, offsets, (end - start).reshape(-1), m.reshape(-1)
+        )
 
 
-def lift_of(offsets: Values) -> Values:
-    """(E,) float64, lifts the precisions of each ranking above those of the rankings to its right."""
-    return 2.0 * segments.as_float64(len(offsets) - 2 - segments.ids(offsets))
+def ranked_images(matches: Matches, images: int, area: int = 0) -> ResampledRankings:
+    """The T * K rankings of one area range, those of the first threshold first, over the K categories' detections.
 
+    A matched detection is a hit, or drops out where its ground truth is ignored; any other is a miss, or is no item
+    where it lies outside the area range.
 
-def envelope(precision: Values, lift: Values) -> Values:
-    """The highest precision from each entry to the end of its ranking: (..., E), rounded as :func:`lift_of` lifts it.
-
-    Not exact, as :func:`torch_ap.ranking.segments.maximum_from_right` is; it takes many rows at once, on any device.
+    Args:
+        matches: of COCO's or VOC's rule.
+        images: how many images there are, those without detections and ground truths included.
+        area: which area range.
     """
-    lifted = precision + lift
-    if isinstance(lifted, Tensor):
-        return lifted.flip(-1).cummax(-1).values.flip(-1) - lift
-    return np.maximum.accumulate(lifted[..., ::-1], -1)[..., ::-1] - lift
+    size, ranked = matches.categories, matches.ranked
+    counted = matches.inside[area]
+    found, true_positive = (
+        matches.criteria.of_range(words, area) for words in (matches.matched, matches.true_positive)
+    )
+    t, pair = found.nonzero(as_tuple=True)
+    item, hit = matches.at[pair], true_positive[t, pair]
+    valid = matches.truth_group[matches.valid[area]]
+    ranking = t * size + ranked.category[item]
+    lists = torch.arange(size, device=item.device)
+    return ResampledRankings(
+        image=ranked.group // size,
+        counted=counted,
+        offsets=segments.from_counts(segments.count(ranked.category, size)),
+        event_item=item,
+        event_hit=hit,
+        event_counts=hit,
+        event_offsets=segments.from_counts(segments.count(ranking, len(found) * size)),
+        ranking_list=lists.repeat(len(found)),
+        relevant_image=valid // size,
+        relevant_list=valid % size,
+        images=images,
+    )

@@ -1,7 +1,8 @@
-"""What papers propose, reproduced for comparison only: normal laws of a random ranking here, variances in
-:mod:`torch_ap.inference.published.variances`.
+"""What papers propose, reproduced for comparison only: intervals, and normal laws of a random ranking; their
+variances in :mod:`torch_ap.inference.published.variances`.
 """
 
+from torch_ap.inference.published.intervals import published_interval
 from torch_ap.inference.published.normal_laws import (
     NormalLaw,
     normal_average_precision,
@@ -9,4 +10,4 @@ from torch_ap.inference.published.normal_laws import (
     normal_recall,
 )
 
-__all__ = ["NormalLaw", "normal_average_precision", "normal_precision", "normal_recall"]
+__all__ = ["NormalLaw", "normal_average_precision", "normal_precision", "normal_recall", "published_interval"]
