@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from benchmarks.coverage import report
-from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap import functional
 
 _CASES = [(100, 0.3, 1.5), (300, 0.1, 1.5), (1000, 0.03, 2.0), (3000, 0.1, 1.5)]
 _WANTED: dict[str, dict[str, Any]] = {"best F1": {}, "precision 0.7": {"precision": 0.7}, "recall 0.8": {"recall": 0.8}}
 _REPLICATES = 500
+_METHODS = ("posterior", "bootstrap")
 _RATIOS = ("precision", "recall", "f_beta")
 
 
@@ -34,18 +34,15 @@ def chosen(
         target = (torch.rand(n, generator=generator) < share).long()
         scores = torch.randn(n, generator=generator, dtype=torch.float64) + distance * target
         curve = functional.curve(scores, target)
-        for level, method in itertools.product(LEVELS, ("posterior", "bootstrap")):
-            point = curve.operating_point(
-                **_WANTED[wanted], confidence_level=level, method=method,
-                n_resamples=_REPLICATES, generator=torch.Generator().manual_seed(0),
-            )  # fmt: skip
+        for method in _METHODS:
+            point = curve.operating_point(**_WANTED[wanted], method=method, n_resamples=_REPLICATES)
             if torch.isnan(point.threshold):
                 break
             for name, truth in zip(_RATIOS, truths(share, distance, float(point.threshold)), strict=True):
                 low, high = (float(getattr(point, name + end)) for end in ("_low", "_high"))
-                tally(found, (name, method, level), low <= truth <= high, high - low)
+                tally(found, (name, method), low <= truth <= high, high - low)
                 # the mean of what the sample promises beyond the truth, as a width
-                tally(found, (name, "optimism", level), True, float(getattr(point, name)) - truth)
+                tally(found, (name, "optimism"), True, float(getattr(point, name)) - truth)
     return found
 
 
@@ -56,19 +53,19 @@ def sections(options: Options) -> list[Section]:
 
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
-        f"\n## Operating points, `Curve.operating_point`: {options.resampled // 2} repetitions of each of "
+        f"\n## Operating points, `Curve.operating_point`, at 95%: {options.resampled // 2} repetitions of each of "
         f"{len(_CASES)} configurations\n",
         "The threshold is chosen on the same items, and coverage is of what it gives in the population. m random; (n, "
         f"pi, d') = {', '.join(f'({n}, {share}, {distance:g})' for n, share, distance in _CASES)}; {_REPLICATES} "
         "resamples. Optimism is what the sample gives more than the population, mean over repetitions.\n",
     ]
     columns = ("covers: least / median / greatest", "s.e. at most", "mean width", "optimism: least to greatest")
-    out += report.head("wanted", "what", "method", "level", *columns)
-    for wanted, name, method, level in itertools.product(_WANTED, _RATIOS, ("posterior", "bootstrap"), LEVELS):
+    out += report.head("wanted", "what", "method", *columns)
+    for wanted, name, method in itertools.product(_WANTED, _RATIOS, _METHODS):
         tallies = [shares for case, shares in found.items() if case[-1] == wanted]
-        shares = [one[name, method, level] for one in tallies]
-        gaps = [one.width / one.trials for one in (shares[name, "optimism", level] for shares in tallies)]
+        shares, gained = ([one[name, what] for one in tallies] for what in (method, "optimism"))
+        gaps = [one.width / one.trials for one in gained]
         cells = report.spread(shares), report.largest_error(shares), report.width(shares)
         label = "F1" if name == "f_beta" else name
-        out.append(report.row(wanted, label, method, f"{level:.0%}", *cells, f"{min(gaps):.3f} to {max(gaps):.3f}"))
+        out.append(report.row(wanted, label, method, *cells, f"{min(gaps):.3f} to {max(gaps):.3f}"))
     return out

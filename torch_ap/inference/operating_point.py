@@ -133,43 +133,30 @@ def operating_point(
     checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     assert curve.score is not None
-    hits, items, m = curve.cumulative_hits, curve.cumulative_items, curve.m
-    counts = _counts(hits, items, m)
-    place = int(wanted.place(counts, weighted=curve.weighted))
+    hits, items = curve.cumulative_hits, curve.cumulative_items
+    counts = _counts(hits, items, curve.m)
+    ratios, place = _ratios(counts, wanted.beta), int(wanted.place(counts, weighted=curve.weighted))
     settings: dict[str, Any] = {"beta": wanted.beta, "confidence_level": confidence_level, "method": method}
     if place < 0:
-        reason = wanted.unreached if bool(m > 0) else "no positives: everything is NaN"
-        nan = torch.full_like(counts.tp.sum(), torch.nan)
+        nan = ratios.new_full((), torch.nan)
         missing: dict[str, Any] = {field.name: nan for field in fields(OperatingPoint) if field.type is Tensor}
-        return OperatingPoint(**{**missing, "n": curve.n[0], **settings}, reason=reason)
-    ratios = _ratios(counts, wanted.beta)
-    at, reason = ratios[:, place], ""
+        reason = wanted.unreached if bool(curve.m > 0) else "no positives: everything is NaN"
+        return OperatingPoint(**{**missing, **settings, "n": curve.n[0]}, reason=reason)
+    at = ratios[:, place]
     if curve.weighted:
-        ends, reason = at.new_full((len(at), 2), torch.nan), "weights have no interval: its formulas count items"
+        ends, reason = at.new_full((3, 2), torch.nan), "weights have no interval: its formulas count items"
     elif method == "posterior":
-        ends = _posterior_ends(counts.map(lambda x: x[place]), at, wanted.beta, confidence_level)
+        ends, reason = _posterior_ends(counts.map(lambda x: x[place]), at, wanted.beta, confidence_level), ""
     else:
-        gaps = _optimism(curve, ratios, wanted, resampling)
-        tails = at.new_tensor([(1 + confidence_level) / 2, (1 - confidence_level) / 2])
-        ends = (at - torch.nanquantile(gaps, tails, dim=0)).t().clamp(0, 1)
-        lost = int(torch.isnan(gaps[:, 0]).sum())
-        reason = f"{lost} of {len(gaps)} resamples have no such threshold and are left out" if lost else ""
-    names = ("precision", "recall", "f_beta")
-    numbers: dict[str, Any] = {
-        f"{name}{end}": value
-        for name, row in zip(names, torch.column_stack([at, ends]), strict=True)
-        for end, value in zip(("", "_low", "_high"), row, strict=True)
-    }
-    return OperatingPoint(
-        threshold=curve.score[place],
-        tp=hits[place],
-        fp=items[place] - hits[place],
-        fn=m[0] - hits[place],
-        n=curve.n[0],
-        **numbers,
-        **settings,
-        reason=reason,
-    )
+        ends, reason = _bootstrap_ends(_optimism(curve, ratios, wanted, resampling), at, confidence_level)
+    found = _named(at, ends) | {"tp": hits[place], "fp": items[place] - hits[place], "fn": curve.m[0] - hits[place]}
+    return OperatingPoint(threshold=curve.score[place], n=curve.n[0], **found, **settings, reason=reason)
+
+
+def _named(estimate: Tensor, ends: Tensor) -> dict[str, Any]:
+    """The three ratios and the ends of their intervals, by the names of their fields."""
+    rows = zip(("precision", "recall", "f_beta"), torch.column_stack([estimate, ends]), strict=True)
+    return {f"{name}{end}": x for name, row in rows for end, x in zip(("", "_low", "_high"), row, strict=True)}
 
 
 def _counts(hits: Tensor, items: Tensor, m: Tensor) -> Counts:
@@ -193,6 +180,14 @@ def _posterior_ends(at: Counts, estimate: Tensor, beta: float, confidence_level:
     )
     low, high = torch.stack([torch.stack(law.interval(confidence_level)) for law in laws]).to(estimate).unbind(1)
     return torch.stack([torch.minimum(low, estimate), torch.maximum(high, estimate)], 1)
+
+
+def _bootstrap_ends(optimism: Tensor, estimate: Tensor, confidence_level: float) -> tuple[Tensor, str]:
+    """(3, 2) ends, from (B, 3) of :func:`_optimism`, and how many resamples have no part in them."""
+    tails = estimate.new_tensor([(1 + confidence_level) / 2, (1 - confidence_level) / 2])
+    ends = (estimate - torch.nanquantile(optimism, tails, dim=0)).t().clamp(0, 1)
+    lost = int(torch.isnan(optimism[:, 0]).sum())
+    return ends, f"{lost} of {len(optimism)} resamples have no such threshold and are left out" if lost else ""
 
 
 def _optimism(curve: HitCurve, ratios: Tensor, wanted: Wanted, how: Resampling) -> Tensor:
