@@ -23,7 +23,6 @@ from torch_ap.rules import checks
 
 MEASURES = ("precision", "recall", "f_beta", "accuracy")
 _MOST = 3_000_000
-_NUMBERS_A_SWAP = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,7 +205,7 @@ class _Swaps:
         """(b + 1) / (B + 1) of random swaps."""
         rng, count = np.random.Generator(np.random.SFC64([resampling.seed()])), resampling.n_resamples
         hits, misses = (rng.binomial(size, 0.5, count) for size in self.apart)
-        spans = (slice(span.start, span.stop) for span in resampling.batches(_NUMBERS_A_SWAP))
+        spans = (slice(span.start, span.stop) for span in resampling.batches(16))  # numbers that a swap takes
         return (sum(int(self.reaches(hits[x], misses[x], observed).sum()) for x in spans) + 1) / (count + 1)
 
 
