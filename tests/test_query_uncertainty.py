@@ -177,7 +177,7 @@ def test_what_has_no_meaning_is_refused_by_name():
         with pytest.raises(ValueError, match=name):
             without.chance_level()
         assert set(without.summary()) == KEYS - {"map_chance"}
-    with pytest.raises(ValueError, match="average precision .*`RetrievalMAP`"):
+    with pytest.raises(ValueError, match=r"average precision .*`RetrievalMAP`"):
         fed(RetrievalMRR(), *given).chance_level()
     with pytest.raises(ValueError, match="`confidence_level`"):
         plain.confidence_interval(1)
@@ -199,7 +199,7 @@ def test_only_its_like_is_compared():
     ):
         with pytest.raises(ValueError, match=match):
             metric.compare(fed(other, preds, target, indexes))
-    with pytest.raises(ValueError, match="`other` .*same queries"):
+    with pytest.raises(ValueError, match=r"`other` .*same queries"):
         metric.compare(fed(RetrievalFBeta(top_k=3), preds, target, indexes + 1))
 
 
