@@ -48,7 +48,7 @@ FUNCTIONS = {
 
 @cache
 def batches():
-    """Untied and tied, of every dtype and of many sizes; with no hit, one, some, and nothing else."""
+    """Untied and tied, of many sizes, and of every dtype; with no hit, one, some, and nothing else."""
     found, generator = [], torch.Generator().manual_seed(5)
     for size in (1, 2, 10, 40):
         for share in (0, 0.3, 1):
@@ -58,10 +58,10 @@ def batches():
             for preds in (untied, tied, untied * torch.inf if size == 2 else -untied):
                 preds = preds.nan_to_num(0, torch.inf, -torch.inf)
                 found.append((preds, target))
-            found.append((untied.double(), target.bool()))
-            found.append((tied.double() / 3, target.to(torch.uint8)))
-            found.append((untied.to(torch.int64), target.to(torch.int32)))
-            found.append((tied.to(torch.bfloat16), target))
+        found.append((untied.double(), target.bool()))
+        found.append((tied.double() / 3, (target * untied > 0).to(torch.uint8)))
+        found.append((untied.to(torch.int64), (target * untied > 0).to(torch.int32)))
+        found.append((tied.to(torch.bfloat16), (untied > 0).long()))
     found.append((torch.randint(0, 30, (300,), generator=generator) / 30, torch.arange(300) % 7 // 6))
     return found
 
