@@ -28,6 +28,7 @@ def _fresh_and_strict():
     with torch._dynamo.config.patch(strict):
         yield
     torch.compiler.reset()
+    torch.set_flush_denormal(False)  # which what the inductor of torch 2.4 builds turns on when it is loaded
 
 
 def compiled(function, backend="eager"):
