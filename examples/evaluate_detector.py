@@ -65,12 +65,9 @@ def picture(metric: MeanAveragePrecision, path: str) -> None:
     except ModuleNotFoundError:
         print("no picture: matplotlib is not installed")
         return
-    curve = metric.hit_curve(0.5)
     figure, axis = pyplot.subplots()
-    for place, name in enumerate(NAMES):
-        entries = slice(int(curve.offsets[place]), int(curve.offsets[place + 1]))
-        recall = curve.cumulative_hits[entries] / curve.m[place]
-        axis.plot(recall.numpy(), curve.precision[entries].numpy(), label=name)
+    for curve in metric.curve(0.5):
+        axis.plot(curve.recall.numpy(), curve.precision.numpy(), label=curve.name)
     axis.set(xlabel="recall", ylabel="precision", title="IoU 0.5")
     axis.legend()
     figure.savefig(path)

@@ -372,6 +372,11 @@ FUNCTIONS: dict[str, Row] = {
     "counts_at_k": Row(functional.counts_at_k, pair(cases.binary), {"k": 5}),
     "counts_at_threshold": Row(functional.counts_at_threshold, pair(cases.binary), {"threshold": 0.5}),
     "r_precision": Row(functional.r_precision, pair(cases.binary)),
+    "curve": Row(functional.curve, pair(cases.binary)),
+    "curve_weighted": Row(
+        functional.curve, pair(cases.binary, weights=weights), {"interpolation": "101-point", "name": "weighted"}
+    ),
+    "curve_optimistic": Row(functional.curve, pair(cases.binary), {"ties": "optimistic"}),
     "hit_curve": Row(functional.hit_curve, pair(cases.binary)),
     "hit_curve_at": Row(functional.hit_curve, curve_at, {"fraction": True, "ties": "optimistic"}),
     "precision_recall_curve": Row(functional.precision_recall_curve, pair(cases.binary)),
@@ -397,6 +402,8 @@ FUNCTIONS: dict[str, Row] = {
     "random_hit_curve": Row(functional.random_hit_curve, nothing, {"n": 9, "m": 4}),
     "retrieval_average_precision": Row(functional.retrieval_average_precision, flat),
     "retrieval_average_precision_rows": Row(functional.retrieval_average_precision, judged_rows, {"top_k": 3}),
+    "retrieval_curve": Row(functional.retrieval_curve, flat),
+    "retrieval_curve_rows": Row(functional.retrieval_curve, judged_rows, {"interpolation": "11-point-trec9"}),
     "retrieval_precision": Row(functional.retrieval_precision, flat, {"top_k": 3}),
     "retrieval_recall": Row(functional.retrieval_recall, masked_rows, {"top_k": 3}),
     "retrieval_f_beta": Row(functional.retrieval_f_beta, flat, {"top_k": 3}),

@@ -37,6 +37,10 @@ def close(found, expected):
         assert found == (pytest.approx(expected, nan_ok=True) if isinstance(expected, float) else expected)
 
 
+def listed(found):
+    return found if isinstance(found, list) else [found]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", METRICS)
 def test_metrics(name):
@@ -52,6 +56,13 @@ def test_metrics(name):
         torch.cuda.set_sync_debug_mode("default")
     for batch in batches:
         quiet(here.update, **batch)
+    if hasattr(here, "curve"):
+        found = there.curve()
+        close(found, here.curve())
+        assert all(
+            one._tensors() and {getattr(one, x).device.type for x in one._tensors()} == {"cuda"}
+            for one in listed(found)
+        )
     close(quiet(there, **on_device[0]), quiet(here, **batches[0]))
     close(quiet(there.compute), quiet(here.compute))
 
@@ -65,6 +76,23 @@ def test_functions(name):
     if name in RESAMPLED:
         found, expected = found.estimate, expected.estimate
     close(found, expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("goal", [{}, {"precision": 0.5}, {"recall": 0.5}])
+@pytest.mark.parametrize("name", ["curve", "curve_weighted", "curve_optimistic"])
+def test_what_curves_say(name, goal):
+    (drawn,) = FUNCTIONS[name].batches(1)
+    here, there = FUNCTIONS[name].value(drawn), FUNCTIONS[name].value(moved(drawn))
+    close(there.operating_point(**goal), here.operating_point(**goal))
+    for method in ("precision_recall", "interpolated", "hit_curve", "ideal_hit_curve", "random_hit_curve", "f_beta"):
+        close(getattr(there, method)(), getattr(here, method)())
+    if name != "curve_weighted":
+        close(there.band(n_resamples=20).estimate, here.band(n_resamples=20).estimate)
+        drawn_anew = there.operating_point(**goal, method="bootstrap", n_resamples=20)
+        close(drawn_anew.f_beta, here.operating_point(**goal).f_beta)
+        assert drawn_anew.f_beta_low.device.type == "cuda"
+    close(there.to("cpu"), here)
 
 
 def test_values_are_real_and_devices_do_not_mix():

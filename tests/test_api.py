@@ -142,7 +142,7 @@ def test_what_resamples_takes_the_same_four_by_keyword(name):
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_convention_beside_its_four_keywords(name):
     found = set(parameters(PUBLIC[name]))
-    if name.endswith("Convention"):
+    if name.endswith("Convention") or name in RECORDS:
         return
     assert not found >= CONVENTION or "convention" in found
     if "convention" in found:
@@ -255,7 +255,7 @@ def test_every_tuple_of_functional_is_on_the_page():
     rows = {name[0]: set(of) for name, of, _ in table("| tuple | of |")}
     assert rows == {name: {x for x, kind in RETURNED.items() if kind is TUPLES[name]} for name in TUPLES}
     others = {kind for x, kind in RETURNED.items() if x not in OF_TUPLES}
-    assert others == {Tensor, dict[str, Any], dict[str, Tensor]}
+    assert others == {Tensor, dict[str, Any], dict[str, Tensor], functional.Curve, functional.QueryCurve}
     assert not any(hasattr(x, "to_dict") for x in TUPLES.values())
     assert functional.Counts.__dataclass_params__.frozen
 
@@ -400,6 +400,27 @@ def test_methods_of_metrics_are_those_of_the_page(kind):
     assert not hasattr(kind, "baseline")
 
 
+@pytest.mark.parametrize("kind", sorted(METRIC_CLASSES - {torch_ap.AveragePrecision}, key=str))
+def test_curves_of_metrics_are_those_of_the_page(kind):
+    rows = {name[0]: (gives, takes) for name, gives, takes in table("| metric | `curve` gives |")}
+    assert hasattr(kind, "curve") == (kind.__name__ in rows)
+    if kind.__name__ in rows:
+        gives, takes = rows[kind.__name__]
+        assert list(parameters(kind.curve)) == ["self", *([] if takes == "-" else takes)]
+        text = str(inspect.signature(kind.curve).return_annotation)
+        assert gives[0] in text
+        record = functional.QueryCurve if gives[0] == "QueryCurve" else functional.Curve
+        assert record.__name__ in text
+
+
+def test_methods_of_curves_are_those_of_the_page():
+    found = {}
+    for names, _, takes in table("| method of `Curve` |"):
+        found |= {name: ["self", *([] if takes == "-" else takes)] for name in names}
+    own = {name: f for name, f in vars(functional.Curve).items() if inspect.isfunction(f) and name[0] != "_"}
+    assert found == {name: list(parameters(f)) for name, f in own.items()}
+
+
 # what has no summary, by what the message says of the argument
 NO_SUMMARY = {
     name: reason
@@ -446,6 +467,7 @@ def test_summaries_are_named_by_the_metric(which):
         return
     found = metric.summary(n_resamples=20)
     keys = {x.removeprefix(name) for x in found}
+    assert list(metric.summary(n_resamples=20, prefix="own")) == ["own" + x.removeprefix(name) for x in found]
     ends = {re.sub(r"^_\d+", "", key) for key in keys}
     assert ends - {"_chance"} == {"", "_low", "_high"}
     assert {x.ndim for x in found.values()} == {0}

@@ -6,12 +6,11 @@ import torch
 from torchmetrics import MetricCollection
 
 from tests.oracles_detection import packed, random_scene, to_voc
-from torch_ap.curve.average_precision import average_precision
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 from torch_ap.matching import candidate_pairs
 from torch_ap.matching.assignment import Cells
-from torch_ap.ranking import hit_curve, order, segments
+from torch_ap.ranking import builders, hit_curve, order, segments
 
 
 @pytest.mark.parametrize("bound", [1, 2, 7, 1 << 20, 1 << 62])
@@ -27,18 +26,15 @@ def test_maximum_of_segments():
     assert segments.maximum(values[:0], torch.tensor([0])).tolist() == []
 
 
-def test_between_is_a_slice_of_rankings():
+def test_entries_without_a_hit_change_nothing():
     r = np.random.default_rng(0)
     ranking, scores = torch.from_numpy(r.integers(0, 5, 80)), torch.from_numpy(r.integers(0, 9, 80) / 8)
-    relevant = torch.from_numpy(r.integers(0, 2, 80)).bool()
-    from torch_ap.ranking.builders import from_scores
-
-    curve = from_scores(scores, relevant, segment=ranking, segments_count=5)
-    for first in range(5):
-        for last in range(first, 6):
-            part = hit_curve.between(curve, first, last)
-            torch.testing.assert_close(average_precision(part), average_precision(curve)[first:last], equal_nan=True)
-            assert part.n.tolist() == curve.n[first:last].tolist()
+    relevant = torch.from_numpy(r.integers(0, 3, 80) == 0)
+    settings = {"segment": ranking, "segments_count": 6}
+    kept = hit_curve.of_hits(builders.from_scores(scores, relevant, **settings, keep_all_groups=True))
+    wanted = builders.from_scores(scores, relevant, **settings)
+    for name in ("hits", "items", "hits_above", "items_above", "score", "offsets", "n", "m"):
+        assert torch.equal(getattr(kept, name), getattr(wanted, name)), name
 
 
 @pytest.mark.parametrize(

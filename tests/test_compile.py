@@ -47,7 +47,16 @@ def test_functions(name):
     same(quiet(compiled(row.call), **drawn, **row.settings), quiet(row.value, drawn))
 
 
-SOME = ["binary", "hit_curve", "precision_at_k", "retrieval_average_precision", "coco", "match_voc", "chance_test"]
+SOME = [
+    "binary",
+    "hit_curve",
+    "curve",
+    "precision_at_k",
+    "retrieval_average_precision",
+    "coco",
+    "match_voc",
+    "chance_test",
+]
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -137,7 +146,8 @@ def test_what_metrics_say_beside_their_value():
             each.update(**METRICS[name].draw(60, generator.manual_seed(1)))
 
         def say(metric, other):
-            return metric.chance_level(), metric.confidence_interval(0.9), metric.compare(other), metric.summary()
+            said = metric.chance_level(), metric.confidence_interval(0.9), metric.compare(other), metric.summary()
+            return *said, metric.curve()
 
         same(quiet(compiled(say), metric, other), quiet(say, metric, other))
     queries = METRICS["query_map"].new()

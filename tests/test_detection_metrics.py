@@ -5,7 +5,6 @@ import torch
 from torchmetrics import MetricCollection
 
 from tests.oracles_detection import random_scene, to_voc
-from torch_ap.curve.convention import Convention
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 
@@ -95,31 +94,30 @@ def test_the_state_is_a_handful_of_tensors_and_ours():
     assert len(metric.metric_state) == 10
 
 
-def test_hit_curves_and_the_table_agree_with_the_numbers():
+def test_curves_and_the_table_agree_with_the_numbers():
     preds, target = random_scene(31, images=8, classes=3)
     metric = MeanAveragePrecision("xywh", class_metrics=True, class_names={0: "ant"})
     found = metric(preds, target)
-    curve = metric.hit_curve()
-    assert len(curve.m) == 10 * 3
     table = metric.per_class(iou_threshold=0.5)
-    one = metric.hit_curve(0.5)
-    assert table["name"] == ["ant", "1", "2"]
+    curves = metric.curve()
+    assert table["name"] == [one.name for one in curves] == ["ant", "1", "2"]
     torch.testing.assert_close(table["ap"], found["map_per_class"])
-    assert table["tp"].tolist() == one.hits_seen.tolist()
-    assert table["fp"].tolist() == (one.n - one.hits_seen).tolist()
-    assert table["ground_truths"].tolist() == one.m.tolist()
+    assert table["tp"].tolist() == [int(one.hits[-1]) for one in curves]
+    assert table["fp"].tolist() == [int(one.n - one.hits[-1]) for one in curves]
+    assert table["ground_truths"].tolist() == [int(one.m) for one in curves]
     labels = torch.cat([image["labels"] for image in preds])
     assert table["detections"].tolist() == torch.bincount(labels, minlength=3).tolist()
+    assert [float(one.average_precision.nan_to_num(-1)) for one in curves] == table["ap_50"].tolist()
     # 101-point precision of the curve is COCO's but for the 2^-52 that COCO adds to its denominator
-    ours = Convention(interpolation="101-point")(one)
-    torch.testing.assert_close(ours.nan_to_num(-1), table["ap_50"], rtol=0, atol=1e-12)
+    ours = [float(one.interpolated("101-point").precision.mean().nan_to_num(-1)) for one in curves]
+    assert ours == pytest.approx(table["ap_50"].tolist(), rel=0, abs=1e-12)
     cut = metric.per_class(score_threshold=0.5)
     high = [sum(int((image["scores"][image["labels"] == label] >= 0.5).sum()) for image in preds) for label in range(3)]
     assert all(tp + fp <= kept for tp, fp, kept in zip(cut["tp"].tolist(), cut["fp"].tolist(), high, strict=True))
     with pytest.raises(ValueError, match="`iou_threshold` must be one of"):
         metric.per_class(iou_threshold=0.51)
     with pytest.raises(ValueError, match="`area` must be one of"):
-        metric.hit_curve(area="huge")
+        metric.curve(area="huge")
 
 
 def test_true_and_false_positives_at_a_score():
@@ -138,9 +136,10 @@ def test_voc_curves():
     preds, target = to_voc(*random_scene(8, images=6, classes=2))
     metric = VOCMeanAveragePrecision(iou_threshold=[0.5, 0.3])
     found = metric(preds, target)
-    each = Convention(interpolation="all-points")(metric.hit_curve(0.3))
-    torch.testing.assert_close(each.nanmean(), found["map_per_threshold"][1])
-    assert len(metric.hit_curve().m) == 2 * len(each)
+    for place, threshold in enumerate([0.5, 0.3]):
+        each = torch.stack([one.average_precision for one in metric.curve(threshold)])
+        torch.testing.assert_close(each.nanmean(), found["map_per_threshold"][place])
+    assert metric.curve() == metric.curve(0.5)
 
 
 def test_a_voc_threshold_is_named_as_it_was_given():
@@ -246,13 +245,13 @@ def test_a_threshold_is_found_by_the_number_that_people_write():
     exact = metric.iou_thresholds[8]
     assert exact != 0.9
     assert metric.per_class(0.9)["tp"].tolist() == metric.per_class(exact)["tp"].tolist()
-    assert torch.equal(metric.hit_curve(0.9).hits, metric.hit_curve(exact).hits)
+    assert metric.curve(0.9) == metric.curve(exact)
     voc = VOCMeanAveragePrecision("xywh", iou_threshold=[0.5, 0.1 * 7])
     voc.update(preds, target)
-    assert torch.equal(voc.hit_curve(0.7).items, voc.hit_curve(0.1 * 7).items)
+    assert voc.curve(0.7) == voc.curve(0.1 * 7)
     for wrong in (0.91, True, "0.5", float("nan")):
         with pytest.raises(ValueError, match=r"`iou_threshold` .*0.5, 0.55, .*0.9, 0.95, got"):
-            metric.hit_curve(wrong)
+            metric.curve(wrong)
 
 
 def test_boxes_beside_given_ious_are_checked():

@@ -9,7 +9,7 @@ import torch_ap
 ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = (
     *("_version", "rules", "runtime", "ranking", "curve", "geometry", "inputs", "matching", "evaluation"),
-    *("functional", "inference", "files", "metrics"),
+    *("inference", "functional", "files", "metrics"),
     *("classification", "retrieval", "detection", "sklearn", "cli", ""),
 )
 

@@ -90,6 +90,33 @@ def test_functions(name, mode):
         same(quiet(ROWS[name].value, copies(drawn)), expected)
 
 
+@each_mode
+@pytest.mark.parametrize("name", [name for name, row in METRICS.items() if hasattr(row.call, "curve")])
+def test_curves_of_metrics(name, mode):
+    batches = METRICS[name].batches(2)
+    here, there = METRICS[name].new(), METRICS[name].new()
+    for batch in batches:
+        quiet(here.update, **batch)
+    with MODES[mode]():
+        for batch in copies(batches):
+            quiet(there.update, **batch)
+        same(there.curve(), here.curve())
+    same(there.curve(), here.curve())
+
+
+@each_mode
+def test_what_curves_say(mode):
+    curve = FUNCTIONS["curve"].value(FUNCTIONS["curve"].batches(1)[0])
+
+    def said():
+        points = [curve.operating_point(method=x, n_resamples=20) for x in ("posterior", "bootstrap")]
+        return [*points, curve.hit_curve(), curve.interpolated("11-point"), curve.band(n_resamples=20), curve.f_beta()]
+
+    expected = said()
+    with MODES[mode]():
+        same(said(), expected)
+
+
 def with_grad(x):
     return x.clone().requires_grad_() if x.is_floating_point() else x
 

@@ -1,7 +1,7 @@
 """Average precision of classifiers as metrics."""
 
+from torch_ap.metrics.by_task import AveragePrecision
 from torch_ap.metrics.classification import (
-    AveragePrecision,
     BinaryAveragePrecision,
     MulticlassAveragePrecision,
     MultilabelAveragePrecision,

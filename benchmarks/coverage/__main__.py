@@ -15,6 +15,7 @@ from benchmarks.coverage import (
     equals,
     few_misses,
     images,
+    operating_points,
     perfect,
     queries,
     rankings,
@@ -25,7 +26,8 @@ from benchmarks.coverage.tasks import Options, run_all
 
 _PARTS = {
     "rankings": rankings, "perfect": perfect, "few-misses": few_misses, "band": band, "at-rank": at_rank,
-    "thresholds": thresholds, "chance": chance, "systems": systems, "queries": queries, "images": images,
+    "thresholds": thresholds, "operating-points": operating_points,
+    "chance": chance, "systems": systems, "queries": queries, "images": images,
     "detectors": detectors, "equals": equals,
 }  # fmt: skip
 # what the report says in short; edit it by hand when the tables change: a test looks for its figures in them

@@ -76,25 +76,29 @@ class APSettings:
                 f"tied items, has no weight; got top_k={self.convention.top_k}, ties={self.convention.ties!r}"
             )
 
-    def curve(self, validated: Batch) -> HitCurve:
+    def curve(self, validated: Batch, *, keep_all_groups: bool = False) -> HitCurve:
         """The hit curves of validated items, one per column, or one of all of them for the micro average."""
         if self.average == "micro":
             validated = _flat(validated)
         if self.thresholds is not None:
             return self.curve_of_bins(self.bins(validated))
-        return classification.curve_of(validated, ignoring=self.inputs.ignoring)
+        return classification.curve_of(validated, ignoring=self.inputs.ignoring, keep_all_groups=keep_all_groups)
 
     def bins(self, validated: Batch) -> Tensor:
         """(C, T + 1, 2) misses and hits per bin."""
         assert self.thresholds is not None
         return classification.bins_of(validated, self.thresholds, ignoring=self.inputs.ignoring)
 
-    def curve_of_bins(self, counts: Tensor) -> HitCurve:
-        """The hit curves of counts per bin. What lies below every threshold is never retrieved."""
+    def curve_of_bins(self, counts: Tensor, *, keep_all_groups: bool = False) -> HitCurve:
+        """The hit curves of counts per bin. What lies below every threshold is never retrieved.
+
+        ``keep_all_groups`` keeps the bins without a hit as entries too, with their thresholds as scores.
+        """
         if self.average == "micro":
             counts = counts.sum(0, keepdim=True)
         items, hits = counts.sum(2), counts[:, :, 1]
-        return hit_curve.from_bins(hits[:, :-1], items[:, :-1], n=items.sum(1), m=hits.sum(1))
+        score = self.thresholds.flip(0) if keep_all_groups and self.thresholds is not None else None
+        return hit_curve.from_bins(hits[:, :-1], items[:, :-1], n=items.sum(1), m=hits.sum(1), score=score)
 
     def value(self, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """The AP under the convention, filled in and averaged: 0-d, or (C,) for no average."""

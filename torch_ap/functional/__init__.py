@@ -7,6 +7,8 @@ from torch_ap.functional.classification import (
     multiclass_average_precision,
     multilabel_average_precision,
 )
+from torch_ap.functional.curve_of_ranking import curve
+from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.curves import HitCurvePoints, hit_curve
 from torch_ap.functional.cuts import (
     counts_at_k,
@@ -42,6 +44,7 @@ from torch_ap.functional.precision_recall import (
     multiclass_precision_recall_curve,
     multilabel_precision_recall_curve,
 )
+from torch_ap.functional.query_curve import QueryCurve, retrieval_curve
 from torch_ap.functional.retrieval import retrieval_average_precision
 from torch_ap.functional.retrieval_at_k import (
     retrieval_f_beta,
@@ -54,12 +57,14 @@ from torch_ap.runtime import untraced
 
 __all__ = [
     "Counts",
+    "Curve",
     "HitCurveComparison",
     "HitCurveHull",
     "HitCurvePoints",
     "InterpolatedPrecision",
     "PrecisionAtRecall",
     "PrecisionRecallCurve",
+    "QueryCurve",
     "SurvivalPoints",
     "VOCMatch",
     "area_under_hit_curve",
@@ -73,6 +78,7 @@ __all__ = [
     "compare_hit_curves",
     "counts_at_k",
     "counts_at_threshold",
+    "curve",
     "f_beta_at_k",
     "hit_curve",
     "hit_curve_hull",
@@ -91,6 +97,7 @@ __all__ = [
     "random_hit_curve",
     "recall_at_k",
     "retrieval_average_precision",
+    "retrieval_curve",
     "retrieval_f_beta",
     "retrieval_fall_out",
     "retrieval_hit_rate",

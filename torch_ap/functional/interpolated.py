@@ -8,6 +8,7 @@ from torch import Tensor
 from torch_ap.curve import interpolation
 from torch_ap.evaluation.average_precision import curve_of_one, result_dtype
 from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
 
 _LEVELS = (None, "11-point", "101-point")
@@ -71,19 +72,23 @@ def interpolated_precision(
         >>> points.recall, points.precision
         (tensor([0.5000, 1.0000]), tensor([0.6667, 0.6667]))
     """
+    return interpolated_points(curve_of_one(preds, target), recall_levels, result_dtype(preds.dtype))
+
+
+def interpolated_points(
+    curve: HitCurve, recall_levels: str | Tensor | None, dtype: torch.dtype
+) -> InterpolatedPrecision:
+    """:func:`interpolated_precision` of the hit curve of one ranking, with an entry for each group that holds a hit."""
     levels: Any = recall_levels
     if isinstance(levels, Tensor):
         tensors.recall_levels("recall_levels", levels)
     else:
         checks.one_of("recall_levels", levels, _LEVELS, or_else="a 1-D tensor of recall levels")
-    curve = curve_of_one(preds, target)
-    dtype = result_dtype(preds.dtype)
     if levels is None:
         recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)
         return InterpolatedPrecision(recall.to(dtype), interpolation.envelope(curve).to(dtype))
-    levels = (
-        interpolation.levels_of(levels, preds.device) if isinstance(levels, str) else levels.detach().to(preds.device)
-    )
+    device = curve.m.device
+    levels = interpolation.levels_of(levels, device) if isinstance(levels, str) else levels.detach().to(device)
     return InterpolatedPrecision(levels.to(dtype), interpolation.at_levels(curve, levels)[0].to(dtype))
 
 

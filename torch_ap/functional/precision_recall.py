@@ -217,7 +217,7 @@ def _at_scores(curve: HitCurve, dtype: torch.dtype) -> list[tuple[Tensor, Tensor
     each = []
     for first, last in itertools.pairwise(curve.offsets.tolist()):
         p, r, score = (x[first:last].flip(0) for x in (curve.precision, recall, curve.score))
-        each.append((_ended(p.to(dtype), 1.0), _ended(r.to(dtype), 0.0), score))
+        each.append((ended(p.to(dtype), 1.0), ended(r.to(dtype), 0.0), score))
     return each
 
 
@@ -234,7 +234,7 @@ def _mean_of_curves(curve: HitCurve, dtype: torch.dtype) -> PrecisionRecallCurve
         for total, part in zip(sums, parts, strict=True):
             total += part
     precision, recall = sums[0] / sums[1], sums[2] / sums[3]
-    return PrecisionRecallCurve(_ended(precision.to(dtype), 1.0), _ended(recall.to(dtype), 0.0), thresholds)
+    return PrecisionRecallCurve(ended(precision.to(dtype), 1.0), ended(recall.to(dtype), 0.0), thresholds)
 
 
 def _at_thresholds(
@@ -249,9 +249,9 @@ def _at_thresholds(
         precision, recall = precision.nanmean(0), recall.nanmean(0)
     elif one:
         precision, recall = precision[0], recall[0]
-    return PrecisionRecallCurve(_ended(precision.to(dtype), 1.0), _ended(recall.to(dtype), 0.0), levels)
+    return PrecisionRecallCurve(ended(precision.to(dtype), 1.0), ended(recall.to(dtype), 0.0), levels)
 
 
-def _ended(values: Tensor, last: float) -> Tensor:
+def ended(values: Tensor, last: float) -> Tensor:
     """With a last point, which no threshold reaches."""
     return torch.cat([values, values.new_full((*values.shape[:-1], 1), last)], -1)

@@ -17,6 +17,7 @@ from torch_ap.inference.difference import Comparison
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import average_precision_interval
 from torch_ap.inference.multiple_comparisons import PairwiseComparison, compare_systems
+from torch_ap.inference.operating_point import OperatingPoint
 from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import mean_interval
 from torch_ap.inference.random_ranking import RandomAveragePrecision, random_average_precision
@@ -30,6 +31,7 @@ __all__ = [
     "Comparison",
     "DecisionComparison",
     "Interval",
+    "OperatingPoint",
     "PairwiseComparison",
     "QueryComparison",
     "RandomAveragePrecision",

@@ -9,6 +9,7 @@ from torch_ap.inference import bootstrap
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.methods import DESIGNS
 from torch_ap.inference.resampling import Resampling
+from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
 
 
@@ -61,12 +62,18 @@ def precision_band(
         >>> [round(float(x), 4) for x in band.estimate]
         [1.0, 0.8, 0.75]
     """
+    how = Resampling(n_resamples, generator, batch, progress)
+    return band_of_curve(curve_of_one(preds, target), recall_levels, confidence_level, design, how)
+
+
+def band_of_curve(
+    curve: HitCurve, recall_levels: Tensor | None, confidence_level: float, design: str, how: Resampling
+) -> Interval:
+    """:func:`precision_band` of the hit curve of one ranking, without weights."""
     checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
         tensors.recall_levels("recall_levels", recall_levels)
-    how = Resampling(n_resamples, generator, batch, progress)
-    curve = curve_of_one(preds, target)
     device = curve.m.device
     levels = interpolation.levels_of("101-point", device) if recall_levels is None else recall_levels.to(device)
     estimate = interpolation.at_levels(curve, levels)[0]

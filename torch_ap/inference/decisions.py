@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.counts import Counts
-from torch_ap.functional.cuts import counts_at_threshold
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import Result, number
 from torch_ap.inference.rounding import SAME
+from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
@@ -119,8 +119,7 @@ def compare_decisions(
     how = Resampling(n_resamples, generator, batch, progress)
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
         _check_decisions(name, preds, target)
-    values = [_measure(counts_at_threshold(preds, target), measure, beta) for preds in (preds_a, preds_b)]
-    value_a, value_b = (float(x) for x in values)
+    ClassificationInputs().validate_now(preds_a.to(torch.uint8), target)
     chosen_by = preds_a & preds_b, preds_a & ~preds_b, preds_b & ~preds_a
     both, only_a, only_b = (_hits_and_misses(x, target) for x in chosen_by)
     swaps = _Swaps(
@@ -130,6 +129,7 @@ def compare_decisions(
         measure=measure,
         beta=beta,
     )
+    value_a, value_b = swaps.value(*only_a), swaps.value(*only_b)
     chosen = _choose(method, swaps.apart)
     difference = value_a - value_b
     p, reason = math.nan, f"`{measure}` of a system is a ratio of nothing: it and p are NaN"
@@ -177,6 +177,10 @@ class _Swaps:
     measure: str
     beta: float
 
+    def value(self, hits: int, misses: int) -> float:
+        """The measure of a system that alone retrieves so many of the hits and misses apart."""
+        return float(_measure(self._counts(hits, misses), self.measure, self.beta))
+
     def reaches(self, hits: Array, misses: Array, observed: float) -> Array:
         """Whether the difference is so large where system A gets so many of the hits and misses apart."""
         of_a = _measure(self._counts(hits, misses), self.measure, self.beta)
@@ -184,7 +188,7 @@ class _Swaps:
         gap: Array = (of_a - of_b).abs().numpy()
         return ~(gap < observed - SAME)
 
-    def _counts(self, hits: Array, misses: Array) -> Counts:
+    def _counts(self, hits: Any, misses: Any) -> Counts:
         tp, fp = (torch.from_numpy(np.asarray(x + self.both[kind], float)) for kind, x in enumerate((hits, misses)))
         return Counts(tp=tp, fp=fp, fn=self.totals[0] - tp, tn=self.totals[1] - fp)
 

@@ -1,7 +1,7 @@
-"""What every result of a statement of uncertainty has in common: its numbers are tensors, and it prints and exports."""
+"""What every record of results has in common: its numbers are tensors, and it prints and exports."""
 
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -20,8 +20,11 @@ class Result:
     """Abstract: a frozen dataclass, ``@dataclass(frozen=True, eq=False, repr=False)``.
 
     Fields declared as ``Tensor`` hold float64 tensors (float32 on devices without float64; counts are int64), 0-d
-    where there is one number, and may be given as floats and ints; sizes and settings are plain Python.
+    where there is one number, and may be given as floats and ints; sizes and settings are plain Python. Those named in
+    ``_as_given``, such as scores, keep their dtype.
     """
+
+    _as_given: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -30,7 +33,8 @@ class Result:
         for name in self._tensors():
             value = getattr(self, name)
             value = value.detach() if isinstance(value, Tensor) else number(value)
-            value = segments.as_float64(value) if value.is_floating_point() else value.to(torch.int64)
+            if name not in self._as_given:
+                value = segments.as_float64(value) if value.is_floating_point() else value.to(torch.int64)
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -61,7 +65,8 @@ class Result:
 
     def __repr__(self) -> str:
         """Numbers to four digits; empty texts are left out."""
-        shown = {name: value for name, value in self.to_dict().items() if value != ""}
+        fields_ = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        shown = {name: value for name, value in fields_.items() if isinstance(value, Tensor) or value != ""}
         name = type(self).__name__
         line = f"{name}({', '.join(f'{x}={_text(value)}' for x, value in shown.items())})"
         if len(line) <= _WIDTH:
@@ -83,15 +88,17 @@ def _text(value: Any, column: int = 0) -> str:
     """A number to four digits, a list of them with its middle left out where it is long, or anything else's repr.
 
     Args:
-        value: a field in plain Python.
+        value: a field, or part of one.
         column: where the rows of a table begin, each on a line; 0 for one line.
     """
+    if isinstance(value, Tensor) and value.ndim == 0:
+        value = value.item()
     if isinstance(value, float):
         return f"{value:.{_DIGITS}g}"
-    if not isinstance(value, list):
+    if not isinstance(value, list | Tensor):
         return repr(value)
-    texts = [_text(x) for x in value]
-    if len(texts) > _SHOWN:
-        texts[_SHOWN // 2 : -_SHOWN // 2] = ["..."]
-    rows = column and any(isinstance(x, list) for x in value)
+    half = _SHOWN // 2
+    texts = [_text(x) for x in (value if len(value) <= _SHOWN else [*value[:half], *value[-half:]])]
+    texts[half:half] = ["..."] if len(value) > _SHOWN else []
+    rows = column and len(value) and isinstance(value[0], Tensor) and value[0].ndim
     return f"[{(',' + chr(10) + ' ' * column if rows else ', ').join(texts)}]"

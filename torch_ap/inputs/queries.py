@@ -80,7 +80,12 @@ class QueryInputs:
         """Check a batch and bring it into the layout of the state; the tensors given are never written to."""
         if mask is None is num_relevant and self._plain and isinstance(indexes, Tensor):
             small = few_items.valid_arrays(preds, target, graded=True)
-            if small is not None and (indexes.dtype, indexes.shape) == (torch.int64, preds.shape) and indexes.is_cpu:
+            if (
+                small is not None
+                and indexes.dtype is torch.int64
+                and indexes.shape == small[0].shape
+                and indexes.is_cpu
+            ):
                 return QueryBatch(torch.from_numpy(small[0].copy()), torch.from_numpy(small[1]), indexes.clone())
         tensors.scores("preds", preds)
         tensors.graded_target(target)

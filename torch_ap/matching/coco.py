@@ -116,18 +116,7 @@ class Report:
     class_names: ClassNames = None
 
     def __post_init__(self) -> None:
-        names = self.class_names
-        if names is None:
-            return
-        if isinstance(names, Mapping):
-            fits = all(map(is_whole, names)) and all(isinstance(name, str) for name in names.values())
-        else:
-            fits = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-        if not fits:
-            raise ValueError(
-                "`class_names` must be None, a list of names, that of label 0 first, or a dict of labels to names, got "
-                f"{shown(names)}"
-            )
+        check_names(self.class_names)
 
     def __call__(self, settings: CocoSettings, columns: Columns, dtype: torch.dtype) -> dict[str, Any]:
         """The dictionary that torchmetrics gives.
@@ -176,6 +165,21 @@ def zero_dimensional(found: dict[str, Any]) -> dict[str, Any]:
         name: value.squeeze() if isinstance(value, Tensor) and value.numel() == 1 else value
         for name, value in found.items()
     }
+
+
+def check_names(class_names: ClassNames) -> None:
+    """Refuse what are no names of labels."""
+    if class_names is None:
+        return
+    if isinstance(class_names, Mapping):
+        fits = all(map(is_whole, class_names)) and all(isinstance(name, str) for name in class_names.values())
+    else:
+        fits = isinstance(class_names, list | tuple) and all(isinstance(name, str) for name in class_names)
+    if not fits:
+        raise ValueError(
+            "`class_names` must be None, a list of names, that of label 0 first, or a dict of labels to names, got "
+            f"{shown(class_names)}"
+        )
 
 
 def names_of(labels: Tensor, class_names: ClassNames) -> list[str]:

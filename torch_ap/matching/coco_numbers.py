@@ -9,7 +9,7 @@ from torch_ap.curve import interpolation
 from torch_ap.matching.coco_settings import CocoSettings
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
-from torch_ap.ranking.hit_curve import HitCurve, between
+from torch_ap.ranking.hit_curve import HitCurve
 
 _SPACING = 2.0**-52  # COCO's numpy.spacing(1), which keeps 0 / 0 away and moves the very first precision by one bit
 
@@ -40,10 +40,9 @@ class CocoNumbers:
             self._curves[key] = self._until(limit).curve(area)
         return self._curves[key]
 
-    def curve_at(self, area: int, limit: int, threshold: float | None) -> HitCurve:
-        """The K rankings of one of the IoU thresholds, or all T * K for None."""
-        place, curve = None if threshold is None else self.threshold(threshold), self.curve(area, limit)
-        return curve if place is None else between(curve, place * self.shape[1], (place + 1) * self.shape[1])
+    def rankings(self, area: int, limit: int, threshold: int) -> HitCurve:
+        """The K rankings of one of the IoU thresholds, where every detection that counts is an entry."""
+        return self._until(limit).rankings(area, threshold)
 
     def _until(self, limit: int) -> Matches:
         limits = self.settings.limits
@@ -126,7 +125,12 @@ class CocoNumbers:
         absent = self.matches.relevant[0] == 0
         if place is None:
             return torch.full(absent.shape, -1.0, dtype=torch.float64, device=absent.device)
-        return torch.where(absent, -1, self.precision(0, len(self.settings.limits) - 1)[place].mean(0))
+        return torch.where(absent, -1, self.of_rankings(0, len(self.settings.limits) - 1, place))
+
+    def of_rankings(self, area: int, limit: int, threshold: int) -> Tensor:
+        """(K,) AP of each of :meth:`rankings`; NaN without ground truths."""
+        values = self.precision(area, limit)[threshold].mean(0)
+        return torch.where(self.matches.relevant[area] > 0, values, torch.nan)
 
 
 def mean_of_defined(values: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from torch_ap.matching.assignment import Cells
 from torch_ap.matching.candidate_pairs import Ranked
-from torch_ap.ranking import segments
+from torch_ap.ranking import hit_curve, segments
 from torch_ap.ranking.hit_curve import HitCurve
 
 
@@ -96,6 +96,26 @@ class Matches:
             n=(first.diff() - first_matched.diff(dim=1)).flatten() + hits,
             m=self.relevant[area].repeat(len(true_positive)),
         )
+
+    def rankings(self, area: int, threshold: int) -> HitCurve:
+        """The K rankings of one threshold and area range, where every detection that counts is an entry."""
+        hit, matched = (self._detections(words, area, threshold) for words in (self.true_positive, self.matched))
+        counted = (hit | (self.inside[area] & ~matched)).nonzero().squeeze(1)
+        edges = torch.arange(self.categories + 1, device=counted.device)
+        return hit_curve.from_ordered(
+            hit[counted],
+            torch.ones_like(hit[counted]),
+            torch.searchsorted(self.ranked.category[counted], edges),
+            score=self.ranked.score[counted],
+            m=self.relevant[area],
+            keep_all_groups=True,
+        )
+
+    def _detections(self, words: Tensor, area: int, threshold: int) -> Tensor:
+        """(N,) bool, the detections whose pairs have their bit of one threshold and area range set."""
+        out = torch.zeros_like(self.inside[area])
+        out[self.at[self.cells.of_range(words, area)[threshold]]] = True
+        return out
 
     def counts_at(self, area: int, threshold: int, score: float) -> tuple[Tensor, Tensor]:
         """(K,) true and (K,) false positives of at least a score, at one threshold in one area range."""

@@ -3,14 +3,13 @@
 Each class holds state; what it computes is the function of the same name in ``torch_ap.functional``.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
-
-from torchmetrics import Metric
 
 from torch_ap.curve.convention import Convention, convention_of
 from torch_ap.evaluation.average_precision import APSettings, inputs_and_thresholds
+from torch_ap.functional.curve_record import Curve
 from torch_ap.metrics.items import ClassificationAveragePrecision
-from torch_ap.rules import checks
 from torch_ap.rules.options import (
     Action,
     Average,
@@ -18,10 +17,8 @@ from torch_ap.rules.options import (
     Interpolation,
     NanStrategy,
     Normalization,
-    Task,
     Thresholds,
     Ties,
-    allowed,
 )
 
 
@@ -86,6 +83,26 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         meant = convention_of(convention, top_k, denominator, interpolation, ties)
         super().__init__(APSettings(inputs, meant, levels, empty_target_action=empty_target_action), **kwargs)
 
+    def curve(self) -> Curve:
+        """The curve of all items so far, of all ranks: counts at every distinct score, or at every threshold.
+
+        Returns:
+            :class:`torch_ap.functional.Curve`, its AP undefined (NaN) without positives, whatever
+            ``empty_target_action`` is.
+
+        Raises:
+            ValueError: as ``compute()``.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import BinaryAveragePrecision
+            >>> metric = BinaryAveragePrecision()
+            >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+            >>> metric.curve().operating_point(recall=0.9).threshold
+            tensor(0.7000)
+        """
+        return self._curves()[0]
+
 
 class MulticlassAveragePrecision(ClassificationAveragePrecision):
     """One-vs-rest AP of each class, averaged; see :func:`torch_ap.functional.multiclass_average_precision`.
@@ -141,6 +158,20 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         )
         meant = convention_of(convention, top_k, denominator, interpolation, ties)
         super().__init__(APSettings(inputs, meant, levels, average, empty_target_action), **kwargs)
+
+    def curve(self, class_names: Sequence[str] | None = None) -> list[Curve]:
+        """The curve of each class against the rest, of all items so far, of all ranks.
+
+        Args:
+            class_names: (C,) different names; None for 0 to C - 1.
+
+        Returns:
+            (C,) :class:`torch_ap.functional.Curve`, with the class as ``name``.
+
+        Raises:
+            ValueError: as ``compute()``, and for names that are not those of so many classes.
+        """
+        return self._curves(class_names)
 
     @property
     def num_classes(self) -> int:
@@ -198,71 +229,22 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         meant = convention_of(convention, top_k, denominator, interpolation, ties)
         super().__init__(APSettings(inputs, meant, levels, average, empty_target_action), **kwargs)
 
+    def curve(self, class_names: Sequence[str] | None = None) -> list[Curve] | Curve:
+        """The curve of each label, of all items so far, of all ranks; of all scores together for the micro average.
+
+        Args:
+            class_names: (L,) different names; None for 0 to L - 1.
+
+        Returns:
+            (L,) :class:`torch_ap.functional.Curve`, with the label as ``name``; one for ``average="micro"``.
+
+        Raises:
+            ValueError: as ``compute()``, and for names that are not those of so many labels.
+        """
+        found = self._curves(class_names)
+        return found[0] if self.average == "micro" else found
+
     @property
     def num_labels(self) -> int:
         """L."""
         return self._settings.inputs.width or 0
-
-
-class AveragePrecision(Metric):
-    """Makes the metric of a task given by name, as ``torchmetrics.AveragePrecision`` does; no class of its own.
-
-    Returns a :class:`BinaryAveragePrecision`, :class:`MulticlassAveragePrecision` or
-    :class:`MultilabelAveragePrecision`, with the arguments in the order of ``torchmetrics.AveragePrecision``.
-
-    Args:
-        task: "binary", "multiclass" or "multilabel".
-        thresholds, ignore_index, validate_args: of every task.
-        num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
-        num_labels: of multilabel, likewise.
-        average: of multiclass and multilabel; binary ignores it.
-        normalization, top_k, denominator, interpolation, ties, convention, empty_target_action, nan_strategy: as for
-            the class of the task.
-        kwargs: of ``torchmetrics.Metric``.
-
-    Raises:
-        ValueError: for an unknown task, or without the number of classes or labels that it needs.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap import AveragePrecision
-        >>> metric = AveragePrecision(task="binary", ties="expected")
-        >>> metric.update(torch.tensor([0.5, 0.5]), torch.tensor([1, 0]))
-        >>> metric.compute()
-        tensor(0.7500)
-    """
-
-    def __new__(  # type: ignore[misc]
-        cls,
-        task: Task,
-        thresholds: Thresholds = None,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        average: Average = "macro",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        *,
-        normalization: Normalization = None,
-        top_k: int | None = None,
-        denominator: Denominator = "min",
-        interpolation: Interpolation = None,
-        ties: Ties = "grouped",
-        convention: Convention | None = None,
-        empty_target_action: Action | None = None,
-        nan_strategy: NanStrategy = "error",
-        **kwargs: Any,
-    ) -> ClassificationAveragePrecision:
-        """Make the metric of the task."""
-        checks.one_of("task", task, allowed(Task))
-        settings: dict[str, Any] = {
-            "convention": convention_of(convention, top_k, denominator, interpolation, ties),
-            "empty_target_action": empty_target_action,
-            "nan_strategy": nan_strategy,
-            **kwargs,
-        }
-        shared: tuple[Any, ...] = (thresholds, ignore_index, validate_args, normalization)
-        if task == "binary":
-            return BinaryAveragePrecision(*shared, **settings)
-        if task == "multiclass":
-            return MulticlassAveragePrecision(num_classes, average, *shared, **settings)  # type: ignore[arg-type]
-        return MultilabelAveragePrecision(num_labels, average, *shared, **settings)  # type: ignore[arg-type]

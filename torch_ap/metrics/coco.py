@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
+from torch_ap.curve.convention import Convention
 from torch_ap.files import coco_conversion
+from torch_ap.functional.curve_record import Curve
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images
 from torch_ap.matching import coco
@@ -14,7 +16,6 @@ from torch_ap.matching.coco_settings import AreaRanges, CocoSettings, OwnIoU, de
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics import representation
 from torch_ap.metrics.images import DetectionMetric
-from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
 from torch_ap.rules.options import BoxFormat, IoUType
@@ -167,33 +168,55 @@ class MeanAveragePrecision(DetectionMetric):
                 self._numbers(self._columns(), iou_type), self._report.class_names, iou_threshold, score_threshold
             )
 
-    def hit_curve(
+    def curve(
         self,
-        iou_threshold: float | None = None,
+        iou_threshold: float = 0.5,
         area: str = "all",
         max_detections: int | None = None,
         iou_type: str | None = None,
-    ) -> HitCurve:
-        """The hit curve of each class, from which curves, intervals and every other measure of a ranking follow.
+        class_names: ClassNames = None,
+    ) -> list[Curve]:
+        """The curve of each class at one IoU threshold: what each score retrieves, and the AP there.
 
         Args:
-            iou_threshold: one of the IoU thresholds: K rankings, in the order of ``classes``. None: all T * K, those of
-                the first threshold first.
+            iou_threshold: one of the IoU thresholds.
             area: name of an area range.
             max_detections: one of the detection limits; default the last.
             iou_type: which one, where there are several; default the first.
+            class_names: names of the labels, as for the class, whose own are the default.
+
+        Returns:
+            (K,) :class:`torch_ap.functional.Curve`, in the order of ``classes``, whatever ``average`` is. Items are
+            detections, taken one by one as COCO takes them, and positives the ground truths, of which ``m`` counts
+            those never found too. AP is NaN without ground truths.
+
+        Raises:
+            ValueError: for a threshold, area or limit that the metric does not have, and for names that do not fit.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import MeanAveragePrecision
+            >>> metric = MeanAveragePrecision()
+            >>> box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
+            >>> for score, shift in ((0.9, 0), (0.8, 30), (0.7, 2)):
+            ...     found = {"boxes": box + shift, "scores": torch.tensor([score]), "labels": label}
+            ...     metric.update([found], [{"boxes": box, "labels": label}])
+            >>> metric.curve(0.75, class_names=["cat"])[0].recall
+            tensor([0.3333, 0.3333, 0.6667], dtype=torch.float64)
         """
-        areas, limits = list(self._settings.areas), self._settings.limits
+        settings, areas = self._settings, list(self._settings.areas)
         checks.one_of("area", area, areas)
-        limit = len(limits) - 1
+        limit = len(settings.limits) - 1
         if max_detections is not None:
-            limit = checks.place_among("max_detections", max_detections, limits)
-        if iou_threshold is not None:
-            thresholds = self._settings.thresholds
-            iou_threshold = thresholds[checks.place_among("iou_threshold", iou_threshold, thresholds)]
+            limit = checks.place_among("max_detections", max_detections, settings.limits)
+        place = checks.place_among("iou_threshold", iou_threshold, settings.thresholds)
+        names = self._report.class_names if class_names is None else class_names
         with self._all_ranks():
             numbers = self._numbers(self._columns(), iou_type)
-        return numbers.curve_at(areas.index(area), limit, iou_threshold)
+        cell = (areas.index(area), limit, place)
+        usual = settings.levels == default_settings(self.iou_type).levels
+        convention = Convention(interpolation="101-point" if usual else numbers.levels)
+        return self._curves(numbers.rankings(*cell), convention, numbers.labels, names, numbers.of_rankings(*cell))
 
     def coco_to_tm(
         self,

@@ -6,12 +6,16 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from torch_ap.curve.convention import Convention
+from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.inference.images.from_detections import ranked_images
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, DetectionInputs
+from torch_ap.matching.coco import ClassNames, check_names, names_of
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics.image_sample import ImageSample, UncertainImages
 from torch_ap.metrics.states import Form
+from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors, values
 from torch_ap.runtime import memory
 
@@ -38,7 +42,7 @@ class DetectionMetric(UncertainImages):
 
     def _add(self, columns: Columns, broken: Tensor | None) -> None:
         """Keep validated images."""
-        self._hold(columns)
+        self._hold([columns[name] for name in self._lists])
         self._note(broken)
 
     def _forms(self) -> dict[str, Form]:
@@ -66,6 +70,16 @@ class DetectionMetric(UncertainImages):
     def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
         """What matching finds in these images, and how AP is interpolated; for concrete classes."""
         raise NotImplementedError
+
+    def _curves(
+        self, rankings: HitCurve, convention: Convention, labels: Tensor, names: ClassNames, each: Tensor | None = None
+    ) -> list[Curve]:
+        """The curves of the classes that occur; ``each`` is their AP, where it is known."""
+        check_names(names)
+        named = names_of(labels, names)
+        if not named:
+            return []
+        return curves_of(rankings, convention, named, each)
 
     def _check_iou_type(self, iou_type: str | None) -> None:
         checks.one_of("iou_type", iou_type, (None, *self._inputs.geometry))

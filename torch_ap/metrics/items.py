@@ -1,5 +1,6 @@
 """The state that the average precisions of classifiers share: the items given, or counts of them per threshold."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.evaluation.average_precision import APSettings, warn_of_logits
+from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.inputs.classification import Batch, counted
 from torch_ap.metrics import representation
 from torch_ap.metrics.item_sample import ItemSample, UncertainItems
@@ -14,6 +16,7 @@ from torch_ap.metrics.representation import setting
 from torch_ap.metrics.states import Form
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import tensors
+from torch_ap.rules.messages import shown
 from torch_ap.rules.options import Design
 from torch_ap.rules.values import NAN_SCORE
 from torch_ap.runtime import memory
@@ -154,9 +157,29 @@ class ClassificationAveragePrecision(UncertainItems):
         if self.thresholds is None:
             batch = self._batch()
             return self._settings.curve(batch), batch, batch.scores.dtype
-        weighted = bool(self.weight_sums.any())
-        curve = self._settings.curve_of_bins(self.counts + self.weight_sums if weighted else self.counts)
-        return curve, None, torch.float32
+        return self._settings.curve_of_bins(self._binned()), None, torch.float32
+
+    def _binned(self) -> Tensor:
+        """(C, T + 1, 2) misses and hits per bin: counts, or sums of weights."""
+        return self.counts + self.weight_sums if bool(self.weight_sums.any()) else self.counts
+
+    def _curves(self, class_names: Sequence[str] | None = None) -> list[Curve]:
+        """The curve of each ranking, of all ranks."""
+        settings = self._settings
+        with self._all_ranks():
+            self._raise_broken()
+            if self.thresholds is None:
+                rankings, each = settings.curve(self._batch(), keep_all_groups=True), None
+            else:
+                rankings = settings.curve_of_bins(self._binned(), keep_all_groups=True)
+                each = settings.convention(settings.curve_of_bins(self._binned()))
+            if rankings.weighted:
+                settings.validate_weights()
+        one = settings.inputs.width is None or settings.average == "micro"
+        if one and class_names is not None:
+            raise ValueError(f"`class_names` must be None where there is one curve, got {shown(class_names)}")
+        names = [""] if one else representation.names_of_classes(class_names, len(rankings.m))
+        return curves_of(rankings, settings.convention, names, each)
 
     def _sample(self, design: Design = "iid") -> ItemSample:  # type: ignore[override]
         self._raise_broken()
@@ -177,10 +200,8 @@ class ClassificationAveragePrecision(UncertainItems):
         """Keep the batch, in memory of our own."""
         scores = memory.copied(batch.scores) if not self._settings.inputs.normalizes else batch.scores
         targets = batch.target if batch.target.dtype != target.dtype else memory.copied(batch.target)
-        columns = {"scores": scores, "targets": targets}
-        if batch.weights is not None:
-            columns["weights"] = memory.copied(batch.weights)
-        self._hold(columns)
+        weights = None if batch.weights is None else memory.copied(batch.weights)
+        self._hold((scores, targets, weights))
 
     def _contradiction(self, here: set[str], there: set[str]) -> str | None:
         return "`weights`" if "weights" in here ^ there else None

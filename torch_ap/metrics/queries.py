@@ -161,13 +161,14 @@ class QueryMetric(UncertainQueries):
             batch = self._judgements_alone(num_relevant)
         else:
             batch = self._settings.inputs.validate(preds, target, indexes, mask, num_relevant)  # type: ignore[arg-type]
-        check_batch(batch)
+        if batch.judged_counts is not None:
+            check_batch(batch)
         if batch.scores.device != self._device:
             self._check_device(batch.scores, "preds")
-        first = 0 if batch.indexes is not None or batch.lengths is not None else 2  # judgements alone: no items
-        columns = zip(self._lists[first:], batch[first:-1], strict=True)
-        self._hold({name: column for name, column in columns if column is not None})
-        self._note(batch.broken)
+        items = batch.indexes is not None or batch.lengths is not None  # or judgements alone
+        self._hold(batch[:-1] if items else (None, None, *batch[2:-1]))
+        if batch.broken is not None:
+            self._note(batch.broken)
 
     def compute(self) -> Tensor:
         """The measure of all queries so far, aggregated.

@@ -1,12 +1,14 @@
-"""How a metric presents itself: its settings in ``repr``, its class in messages."""
+"""How a metric presents itself: its settings in ``repr``, its class in messages, its classes in results."""
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from torch_ap.rules.messages import shown
 
 _LONG = 5
 
@@ -43,6 +45,34 @@ def _text(value: Any) -> str:
     if isinstance(values, list):
         return f"[{', '.join(f'{x:g}' if isinstance(x, float) else repr(x) for x in values)}]"
     return getattr(value, "__name__", repr(value)) if callable(value) else repr(value)
+
+
+def names_of_classes(class_names: Sequence[str] | None, count: int) -> list[str]:
+    """The names given, which must be so many different ones; the numbers from 0 on where none are."""
+    names = list(map(str, range(count))) if class_names is None else class_names
+    fits = isinstance(names, list | tuple) and len(names) == count and all(isinstance(one, str) for one in names)
+    if not fits or len(set(names)) != count:
+        raise ValueError(f"`class_names` must be a list of {count} different names, got {shown(class_names)}")
+    return list(names)
+
+
+def named_values(name: str, columns: Mapping[str, Tensor], class_names: Sequence[str] | None) -> dict[str, Tensor]:
+    """Values under the metric's name, or under that and each class's."""
+    value = columns[""]
+    if value.ndim == 0:
+        if class_names is not None:
+            raise ValueError(
+                f"`class_names` must be None where the value is one, and not one per class as with `average='none'`, "
+                f"got {shown(class_names)}"
+            )
+        return {f"{name}{end}": x for end, x in columns.items()}
+    names = names_of_classes(class_names, len(value))
+    found = {f"{name}_{one}{end}": x[place] for place, one in enumerate(names) for end, x in columns.items()}
+    taken = {f"{name}{end}" for end in columns}
+    if len(found) < len(names) * len(columns) or taken & found.keys():
+        ends = ", ".join(repr(end) for end in columns if end)
+        raise ValueError(f"`class_names` must give different keys with {ends} behind them, got {shown(class_names)}")
+    return found
 
 
 def check_class(metric: object, other: object, name: str) -> None:

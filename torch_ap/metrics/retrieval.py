@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch_ap.curve.convention import Convention, query_convention
+from torch_ap.functional.query_curve import QueryCurve, curve_of_queries
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.rules.options import Action, Denominator, Interpolation, Ties
 
@@ -79,6 +80,26 @@ class RetrievalMAP(QueryMetric):
         """Which average precision is computed: ``top_k``, ``denominator``, ``interpolation``, ``ties``."""
         assert isinstance(self._settings.measure, Convention)
         return self._settings.measure
+
+    def curve(self) -> QueryCurve:
+        """The means over the queries so far, of all ranks: precision and recall at each rank, interpolated precision.
+
+        Returns:
+            :class:`torch_ap.functional.QueryCurve`, of means whatever ``aggregation`` is.
+
+        Raises:
+            ValueError: as ``compute()``.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import RetrievalMAP
+            >>> metric = RetrievalMAP()
+            >>> metric.update(torch.tensor([[0.9, 0.8, 0.7], [0.9, 0.8, 0.7]]), torch.eye(3).long()[[0, 2]])
+            >>> metric.curve().interpolated_precision[0]
+            tensor(0.6667, dtype=torch.float64)
+        """
+        with self._all_ranks():
+            return curve_of_queries(self._ranked(), self._settings, self.convention, "")
 
     def _usual(self) -> dict[str, Any]:
         ties = query_convention(None, None, "min", self.convention.interpolation, None).ties

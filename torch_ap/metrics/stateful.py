@@ -47,21 +47,26 @@ class StatefulMetric(Metric):
         """The states of all updates before this one, by name; ``forward`` sets them aside for the time of its batch."""
         return self.__dict__ if self._aside is None else self._aside
 
-    def _hold(self, batch: dict[str, Tensor]) -> None:
-        """Append a checked batch to the list states that it has something for, unless it contradicts what is held."""
+    def _hold(self, batch: Sequence[Tensor | None]) -> None:
+        """Append a checked batch, unless it contradicts what is held.
+
+        Args:
+            batch: a column for each list state, in the order they were added; None for no such column.
+        """
         held, own = self._accumulated(), self.__dict__
-        for name in self._lists:
-            column = batch.get(name)
-            if parts := held[name]:
-                latest = parts[-1]  # of which an empty one says nothing of dtypes
-                if column is not None and latest.dtype is column.dtype and latest.numel():
+        for name, column in zip(self._lists, batch, strict=True):
+            parts = held[name]
+            if column is None:
+                if not parts:
                     continue
-            elif column is None:
+            elif parts and parts[-1].dtype is column.dtype and parts[-1].numel():  # an empty one says nothing of dtypes
                 continue
-            self._check_fit(held, {name: [column] for name, column in batch.items()})
+            given = zip(self._lists, batch, strict=True)
+            self._check_fit(held, {name: [column] for name, column in given if column is not None})
             break
-        for name, column in batch.items():
-            own[name].append(column)
+        for name, column in zip(self._lists, batch, strict=True):
+            if column is not None:
+                own[name].append(column)
 
     def _check_fit(self, held: Held, more: Held, where: str = "in every update or in none") -> None:
         """Refuse what contradicts what is held: the one rule across batches, merged metrics, checkpoints and ranks."""

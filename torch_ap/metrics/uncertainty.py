@@ -17,8 +17,8 @@ from torch_ap.inference.difference import Comparison
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
-from torch_ap.metrics.representation import check_class, check_settings
-from torch_ap.rules.messages import shown
+from torch_ap.metrics.representation import check_class, check_settings, named_values
+from torch_ap.rules import checks
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +203,7 @@ class UncertainMetric(RankingMetric):
         method: str | None = None,
         *,
         class_names: Sequence[str] | None = None,
+        prefix: str | None = None,
         n_resamples: int = 1000,
         generator: Generator | None = None,
         batch: int | None = None,
@@ -213,6 +214,7 @@ class UncertainMetric(RankingMetric):
         Args:
             confidence_level, method, n_resamples, generator, batch, progress: as for :meth:`confidence_interval`.
             class_names: (C,) different names, for ``average="none"``; None for 0 to C - 1.
+            prefix: what the names begin with; None for the metric's own name, which metrics of one log may share.
 
         Returns:
             0-d tensors in the dtype of ``compute()``: ``{"ap", "ap_low", "ap_high", "ap_chance"}``, or likewise of the
@@ -233,8 +235,11 @@ class UncertainMetric(RankingMetric):
             >>> metric.update(torch.arange(10.0, 0, -1), torch.tensor([1, 1, 0, 1, 0, 1, 0, 0, 0, 1]))
             >>> {name: round(float(value), 3) for name, value in metric.summary().items()}
             {'ap': 0.783, 'ap_low': 0.219, 'ap_high': 0.979, 'ap_chance': 0.607}
+            >>> list(metric.summary(prefix="valid/ap"))
+            ['valid/ap', 'valid/ap_low', 'valid/ap_high', 'valid/ap_chance']
         """
         resampling = Resampling(n_resamples, generator, batch, progress)
+        checks.text("prefix", prefix, optional=True)
         with self._all_ranks():
             sample = self._sample()
             value, low, high = sample.value_and_ends(confidence_level, method, resampling)
@@ -242,7 +247,7 @@ class UncertainMetric(RankingMetric):
             if sample.has_chance_level:
                 columns["_chance"] = sample.chance_level(resampling)
         columns = {end: x.to(self.device, sample.dtype) for end, x in columns.items()}
-        return _named(self.summary_name, columns, class_names)
+        return named_values(self.summary_name if prefix is None else prefix, columns, class_names)
 
     # -- what the methods of one kind share, with arguments of its own
 
@@ -275,25 +280,3 @@ class UncertainMetric(RankingMetric):
             raise ValueError(f"`other` must lie on the same device, {self.device}, got {other.device}")
         check_settings(self._settings_of_value(), other._settings_of_value())
         self._check_identity(other.first_violation, "other")
-
-
-def _named(name: str, columns: Mapping[str, Tensor], class_names: Sequence[str] | None) -> dict[str, Tensor]:
-    """Values under the metric's name, or under that and each class's."""
-    value = columns[""]
-    if value.ndim == 0:
-        if class_names is not None:
-            raise ValueError(
-                f"`class_names` must be None where the value is one, and not one per class as with `average='none'`, "
-                f"got {shown(class_names)}"
-            )
-        return {f"{name}{end}": x for end, x in columns.items()}
-    names = list(map(str, range(len(value)))) if class_names is None else class_names
-    fits = isinstance(names, list | tuple) and len(names) == len(value) and all(isinstance(one, str) for one in names)
-    if not fits or len(set(names)) != len(value):
-        raise ValueError(f"`class_names` must be a list of {len(value)} different names, got {shown(class_names)}")
-    found = {f"{name}_{one}{end}": x[place] for place, one in enumerate(names) for end, x in columns.items()}
-    taken = {f"{name}{end}" for end in columns}
-    if len(found) < len(names) * len(columns) or taken & found.keys():
-        ends = ", ".join(repr(end) for end in columns if end)
-        raise ValueError(f"`class_names` must give different keys with {ends} behind them, got {shown(class_names)}")
-    return found

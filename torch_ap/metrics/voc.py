@@ -5,13 +5,15 @@ from typing import Any
 
 from torch import Tensor
 
+from torch_ap.curve.convention import Convention
+from torch_ap.functional.curve_record import Curve
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images
+from torch_ap.matching.coco import ClassNames
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.images import DetectionMetric
-from torch_ap.ranking.hit_curve import HitCurve, between
 from torch_ap.rules import checks
 from torch_ap.rules.options import BoxFormat, VOCInterpolation
 
@@ -100,14 +102,24 @@ class VOCMeanAveragePrecision(DetectionMetric):
         self._check_iou_type(iou_type)
         return self._settings.match(columns)[1], self._settings.levels(columns["detection_scores"].device)
 
-    def hit_curve(self, iou_threshold: float | None = None) -> HitCurve:
-        """The hit curve of each class at one IoU threshold: K rankings; None: all T * K."""
-        thresholds, place = self._settings.thresholds, 0
+    def curve(self, iou_threshold: float | None = None, class_names: ClassNames = None) -> list[Curve]:
+        """The curve of each class at one IoU threshold: what each score retrieves, and the AP there.
+
+        Args:
+            iou_threshold: one of the IoU thresholds; default the first.
+            class_names: names of the labels, a dict, or a list that begins with the name of label 0.
+
+        Returns:
+            (K,) :class:`torch_ap.functional.Curve`, in the order of ``classes``. Items are detections, taken one by one
+            as the devkit takes them, without those of difficult objects, and positives the ground truths.
+
+        Raises:
+            ValueError: for a threshold that the metric does not have, and for names that do not fit.
+        """
+        settings, place = self._settings, 0
         if iou_threshold is not None:
-            place = checks.place_among("iou_threshold", iou_threshold, thresholds)
+            place = checks.place_among("iou_threshold", iou_threshold, settings.thresholds)
         with self._all_ranks():
-            curve = self._settings.curve(self._columns())[1]
-        if iou_threshold is None:
-            return curve
-        size = len(curve.m) // len(thresholds)
-        return between(curve, place * size, (place + 1) * size)
+            labels, matches = settings.match(self._columns())
+        convention = Convention(interpolation=settings.interpolation)
+        return self._curves(matches.rankings(0, place), convention, labels, class_names)

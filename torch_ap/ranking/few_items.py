@@ -35,15 +35,16 @@ def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, A
         return None
     if scores.dtype not in _USUAL_SCORES or target.dtype not in _USUAL_TARGETS or scores.requires_grad:
         return None
-    shape = scores.shape
-    if len(shape) != 1 or not 0 < shape[0] <= FEW_ITEMS or shape != target.shape:
+    values, given = scores.numpy(), target.numpy()
+    shape = values.shape  # that of a tensor takes four times as long
+    if len(shape) != 1 or not 0 < shape[0] <= FEW_ITEMS or shape != given.shape:
         return None
-    flags = given = target.numpy()
-    if target.dtype != torch.bool:
-        flags = given > 0 if graded else given == 1
-        if np.count_nonzero(flags) != np.count_nonzero(given):
+    flags = given
+    if target.dtype is not torch.bool:
+        flags = given.astype(bool)
+        if given[given.argmin()] < 0 or not (graded or given[given.argmax()] <= 1):  # in half the time of `min`, `max`
             return None
-    return scores.numpy(), flags
+    return values, flags
 
 
 def valid_arrays(
@@ -60,7 +61,7 @@ def valid_arrays(
         return None
     values, flags = found
     if unit_range:
-        if not (values.min() >= 0 and values.max() <= 1):  # so it is for NaN too
+        if not (values[values.argmin()] >= 0 and values[values.argmax()] <= 1):  # so it is for NaN too
             return None
     elif holds_nan(values):
         return None
@@ -68,8 +69,8 @@ def valid_arrays(
 
 
 def holds_nan(scores: Array) -> bool:
-    """Whether one of at least one score is NaN: the maximum then is NaN too."""
-    greatest = np.maximum.reduce(scores)
+    """Whether one of at least one score is NaN, which then counts as the greatest."""
+    greatest = scores[scores.argmax()]  # in a third of the time of `max`
     return bool(greatest != greatest)
 
 

@@ -136,28 +136,23 @@ def with_tensors(native: Any, score: Tensor | None) -> HitCurve:
     return curve
 
 
-def between(curve: HitCurve, first: int, last: int) -> HitCurve:
-    """The rankings ``first`` up to, not including, ``last``."""
-    begin, end = curve.offsets[first], curve.offsets[last]
-    hits, items, hits_above, items_above = (
-        x[begin:end] for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
-    )
-    return HitCurve(
-        hits=hits,
-        items=items,
-        hits_above=hits_above,
-        items_above=items_above,
-        score=None if curve.score is None else curve.score[begin:end],
-        offsets=curve.offsets[first : last + 1] - begin,
-        n=curve.n[first:last],
-        m=curve.m[first:last],
-    )
-
-
 def cut_off(curve: HitCurve, n: Tensor) -> HitCurve:
     """The rankings without the misses that stand last in them, beyond ``n`` items; (S,) int64."""
     end = segments.repeat(n, curve.offsets.diff())
     return replace(curve, items=torch.minimum(curve.items, end - curve.items_above), n=n)
+
+
+def of_hits(curve: HitCurve) -> HitCurve:
+    """The rankings without the entries that hold no hit, which change no measure."""
+    kept = curve.hits > 0
+    offsets = segments.from_zero(kept.to(torch.int64))[curve.offsets]
+    return replace(curve, **_picked(curve, kept.nonzero().squeeze(1)), offsets=offsets)
+
+
+def _picked(curve: HitCurve, entries: slice | Tensor) -> dict[str, Any]:
+    """The columns of some of the entries."""
+    columns = {name: getattr(curve, name)[entries] for name in ("hits", "items", "hits_above", "items_above")}
+    return {**columns, "score": None if curve.score is None else curve.score[entries]}
 
 
 def join(curves: Sequence[HitCurve]) -> HitCurve:
@@ -188,11 +183,7 @@ def split(curve: HitCurve) -> list[HitCurve]:
     def one(ranking: int) -> HitCurve:
         first, last = bounds[ranking], bounds[ranking + 1]
         return HitCurve(
-            hits=curve.hits[first:last],
-            items=curve.items[first:last],
-            hits_above=curve.hits_above[first:last],
-            items_above=curve.items_above[first:last],
-            score=None if curve.score is None else curve.score[first:last],
+            **_picked(curve, slice(first, last)),
             offsets=curve.offsets[ranking : ranking + 2] - first,
             n=curve.n[ranking : ranking + 1],
             m=curve.m[ranking : ranking + 1],
@@ -256,7 +247,9 @@ def _before(cumulative: Tensor, first: Tensor) -> Tensor:
     return above
 
 
-def from_bins(hits: Tensor, items: Tensor, *, n: Tensor | None = None, m: Tensor | None = None) -> HitCurve:
+def from_bins(
+    hits: Tensor, items: Tensor, *, n: Tensor | None = None, m: Tensor | None = None, score: Tensor | None = None
+) -> HitCurve:
     """The curve of counts per bin; a bin is a tie group.
 
     Args:
@@ -264,14 +257,15 @@ def from_bins(hits: Tensor, items: Tensor, *, n: Tensor | None = None, m: Tensor
         items: (S, B) items in each bin, hits included.
         n: (S,) items of each ranking, where some lie in no bin. Default: those in the bins.
         m: (S,) relevant items of each ranking, likewise.
+        score: (B,) for ``HitCurve.score``; all bins are then entries, those without a hit too.
     """
-    filled = hits > 0
+    filled = hits > 0 if score is None else torch.ones_like(hits, dtype=torch.bool)
     return HitCurve(
         hits=hits[filled],
         items=items[filled],
         hits_above=(hits.cumsum(1) - hits)[filled],
         items_above=(items.cumsum(1) - items)[filled],
-        score=None,
+        score=None if score is None else score.expand(hits.shape)[filled],
         offsets=segments.from_counts(filled.sum(1)),
         n=items.sum(1) if n is None else n,
         m=hits.sum(1) if m is None else m,

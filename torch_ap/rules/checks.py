@@ -60,6 +60,12 @@ def boolean(name: str, value: Any) -> None:
         refuse(name, "must be a bool", value)
 
 
+def text(name: str, value: Any, *, optional: bool = False) -> None:
+    """``value`` is a str (or None, where optional)."""
+    if not isinstance(value, str) and not (value is None and optional):
+        refuse(name, f"must be a str{' or None' if optional else ''}", value, TypeError)
+
+
 def not_negative(name: str, value: Any) -> None:
     """``value`` is a finite number of at least 0."""
     if not _is_number(value) or not 0 <= value < math.inf:

@@ -1,0 +1,214 @@
+"""The operating point of a ranking: the threshold of the best F_beta, or of a wanted precision or recall."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.curve.counts import Counts
+from torch_ap.inference import bootstrap, posteriors
+from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.result import Result
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+
+METHODS = ("posterior", "bootstrap")
+_ROUNDING = 1e-12  # of sums of weights: a ratio equal to the one wanted must reach it
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OperatingPoint(Result):
+    """What calling everything positive that scores at least a threshold gives, 0-d each.
+
+    Attributes:
+        threshold: the score: ``preds >= threshold`` are called positive; NaN where no threshold does what is wanted.
+        precision: tp / (tp + fp).
+        precision_low: lower end of its interval; NaN where none exists.
+        precision_high: upper end.
+        recall: tp / (tp + fn).
+        recall_low: lower end.
+        recall_high: upper end.
+        f_beta: F_beta.
+        f_beta_low: lower end.
+        f_beta_high: upper end.
+        tp: true positives; a sum of weights where items have them, as the others.
+        fp: false positives.
+        fn: positives that are not called so.
+        n: items.
+        beta: of F: recall counts beta times as much as precision.
+        confidence_level: nominal coverage of each interval.
+        method: how they were found.
+        reason: why numbers are NaN, or resamples were left out; "" otherwise.
+    """
+
+    threshold: Tensor
+    precision: Tensor
+    precision_low: Tensor
+    precision_high: Tensor
+    recall: Tensor
+    recall_low: Tensor
+    recall_high: Tensor
+    f_beta: Tensor
+    f_beta_low: Tensor
+    f_beta_high: Tensor
+    tp: Tensor
+    fp: Tensor
+    fn: Tensor
+    n: Tensor
+    beta: float
+    confidence_level: float
+    method: str
+    reason: str = ""
+
+    _as_given = ("threshold",)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the threshold is chosen for: the best F_beta, or the best of one ratio where the other is as wanted.
+
+    Attributes:
+        beta: of F.
+        precision: the least precision; of the thresholds that have it, the one of the highest recall is chosen.
+        recall: the least recall; likewise with the highest precision.
+    """
+
+    beta: float = 1.0
+    precision: float | None = None
+    recall: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive("beta", self.beta)
+        if self.precision is not None and self.recall is not None:
+            raise ValueError(
+                f"`precision` and `recall` cannot both be wanted, got {self.precision!r} and {self.recall!r}; give one"
+            )
+        for name in ("precision", "recall"):
+            if (value := getattr(self, name)) is not None:
+                checks.fraction(name, value)
+
+    def place(self, counts: Counts, *, weighted: bool) -> Tensor:
+        """Where along the last dimension, highest threshold first, the best one stands: (...,) int64, -1 for nowhere.
+
+        Of equally good ones it is the highest threshold for F and a wanted precision, the lowest for a wanted recall.
+        """
+        slack = 1 + (_ROUNDING if weighted else 0)
+        if self.precision is not None:
+            value, fits = counts.tp, counts.precision * slack >= self.precision
+        elif self.recall is not None:
+            value, fits = counts.precision, counts.recall * slack >= self.recall
+        else:
+            value, fits = counts.f_beta(self.beta), counts.tp > 0
+        value = torch.where(fits & (counts.tp > 0), value, -torch.inf)
+        if not value.shape[-1]:
+            return torch.full(value.shape[:-1], -1, dtype=torch.int64, device=value.device)
+        best = value.argmax(-1)
+        if self.recall is not None:
+            best = value.shape[-1] - 1 - value.flip(-1).argmax(-1)
+        return torch.where(value.amax(-1) > -torch.inf, best, -1)
+
+    @property
+    def unreached(self) -> str:
+        """Why there is no such threshold, where there are positives."""
+        for name in ("precision", "recall"):
+            if (value := getattr(self, name)) is not None:
+                return f"no threshold has a {name} of {value:g}: everything is NaN"
+        return "no threshold retrieves a positive: everything is NaN"
+
+
+def operating_point(
+    curve: HitCurve, wanted: Wanted, *, confidence_level: float, method: str, resampling: Resampling
+) -> OperatingPoint:
+    """The operating point of one ranking, with its intervals.
+
+    Args:
+        curve: one ranking with scores, a tie group for each, as only these can be told apart by a threshold.
+        wanted: what the threshold is chosen for.
+        confidence_level: nominal coverage.
+        method: "posterior" or "bootstrap".
+        resampling: of the bootstrap.
+    """
+    checks.open_fraction("confidence_level", confidence_level)
+    checks.one_of("method", method, METHODS)
+    assert curve.score is not None
+    hits, items, m = curve.cumulative_hits, curve.cumulative_items, curve.m
+    counts = _counts(hits, items, m)
+    place = int(wanted.place(counts, weighted=curve.weighted))
+    settings: dict[str, Any] = {"beta": wanted.beta, "confidence_level": confidence_level, "method": method}
+    if place < 0:
+        reason = wanted.unreached if bool(m > 0) else "no positives: everything is NaN"
+        nan = torch.full_like(counts.tp.sum(), torch.nan)
+        missing: dict[str, Any] = {field.name: nan for field in fields(OperatingPoint) if field.type is Tensor}
+        return OperatingPoint(**{**missing, "n": curve.n[0], **settings}, reason=reason)
+    ratios = _ratios(counts, wanted.beta)
+    at, reason = ratios[:, place], ""
+    if curve.weighted:
+        ends, reason = at.new_full((len(at), 2), torch.nan), "weights have no interval: its formulas count items"
+    elif method == "posterior":
+        ends = _posterior_ends(counts.map(lambda x: x[place]), at, wanted.beta, confidence_level)
+    else:
+        gaps = _optimism(curve, ratios, wanted, resampling)
+        tails = at.new_tensor([(1 + confidence_level) / 2, (1 - confidence_level) / 2])
+        ends = (at - torch.nanquantile(gaps, tails, dim=0)).t().clamp(0, 1)
+        lost = int(torch.isnan(gaps[:, 0]).sum())
+        reason = f"{lost} of {len(gaps)} resamples have no such threshold and are left out" if lost else ""
+    names = ("precision", "recall", "f_beta")
+    numbers: dict[str, Any] = {
+        f"{name}{end}": value
+        for name, row in zip(names, torch.column_stack([at, ends]), strict=True)
+        for end, value in zip(("", "_low", "_high"), row, strict=True)
+    }
+    return OperatingPoint(
+        threshold=curve.score[place],
+        tp=hits[place],
+        fp=items[place] - hits[place],
+        fn=m[0] - hits[place],
+        n=curve.n[0],
+        **numbers,
+        **settings,
+        reason=reason,
+    )
+
+
+def _counts(hits: Tensor, items: Tensor, m: Tensor) -> Counts:
+    """The counts at thresholds that retrieve so many hits and items; tn is not asked for."""
+    tp, retrieved, m = (segments.as_float64(x) for x in (hits, items, m))
+    return Counts(tp=tp, fp=retrieved - tp, fn=m - tp, tn=torch.zeros_like(tp))
+
+
+def _ratios(counts: Counts, beta: float) -> Tensor:
+    """(3, ...) precision, recall and F_beta."""
+    return torch.stack([counts.precision, counts.recall, counts.f_beta(beta)])
+
+
+def _posterior_ends(at: Counts, estimate: Tensor, beta: float, confidence_level: float) -> Tensor:
+    """(3, 2) central intervals of the posteriors, which reach an estimate of 0 or 1."""
+    tp, fp, fn = float(at.tp), float(at.fp), float(at.fn)
+    laws: tuple[posteriors.BetaPosterior | posteriors.FBetaPosterior, ...] = (
+        posteriors.precision_posterior(tp, fp),
+        posteriors.recall_posterior(tp, fn),
+        posteriors.f_beta_posterior(tp, fp, fn, beta=beta),
+    )
+    low, high = torch.stack([torch.stack(law.interval(confidence_level)) for law in laws]).to(estimate).unbind(1)
+    return torch.stack([torch.minimum(low, estimate), torch.maximum(high, estimate)], 1)
+
+
+def _optimism(curve: HitCurve, ratios: Tensor, wanted: Wanted, how: Resampling) -> Tensor:
+    """(B, 3): what each resample's own threshold gives there, minus what it gives in all items; NaN where none is fit.
+
+    It stands for what the threshold chosen from all items gives there, minus what it gives in the population: for the
+    spread of that, and for the optimism of the choice.
+    """
+
+    def gap(drawn: HitCurve) -> Tensor:
+        shape = (len(drawn.m), len(curve.hits))
+        hits, items = drawn.cumulative_hits.reshape(shape), drawn.cumulative_items.reshape(shape)
+        counts = _counts(hits, items, drawn.m[:, None])
+        place = wanted.place(counts, weighted=False)
+        at = place.clamp(min=0)
+        there = _ratios(counts.map(lambda x: x.gather(1, at[:, None])[:, 0]), wanted.beta)
+        return torch.where(place >= 0, there - ratios[:, at], torch.nan).t()
+
+    return bootstrap.replicates(curve, gap, "iid", how)
