@@ -90,8 +90,7 @@ def test_functions(name, mode):
         same(quiet(ROWS[name].value, copies(drawn)), expected)
 
 
-@each_mode
-@pytest.mark.parametrize("name", [name for name, row in METRICS.items() if hasattr(row.call, "curve")])
+@in_modes({name: row for name, row in METRICS.items() if hasattr(row.call, "curve")})
 def test_curves_of_metrics(name, mode):
     batches = METRICS[name].batches(2)
     here, there = METRICS[name].new(), METRICS[name].new()
@@ -104,7 +103,7 @@ def test_curves_of_metrics(name, mode):
     same(there.curve(), here.curve())
 
 
-@each_mode
+@pytest.mark.parametrize("mode", MODES)
 def test_what_curves_say(mode):
     curve = FUNCTIONS["curve"].value(FUNCTIONS["curve"].batches(1)[0])
 
