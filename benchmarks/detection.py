@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import io
 import multiprocessing
-import pathlib
 import tempfile
 import time
 import warnings
@@ -23,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.detection_scenes import Scenes, dense, like_coco
-from benchmarks.timing import by_turns, head, machine, once, parser, row
+from benchmarks.timing import by_turns, head, machine, once, parser, peak, row
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 
@@ -167,15 +166,7 @@ def _peak(name: str, images: int) -> float:
         if theirs is None:
             return 0.0
         run = epoch(theirs, scenes)
-    status, clear = pathlib.Path("/proc/self/status"), pathlib.Path("/proc/self/clear_refs")
-    clear.write_text("5")  # resets the high-water mark
-    before = _status(status, "VmRSS")
-    run()
-    return (_status(status, "VmHWM") - before) / 1024
-
-
-def _status(path: pathlib.Path, key: str) -> int:
-    return next(int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith(key))
+    return peak(run)
 
 
 def sync(images: int) -> None:

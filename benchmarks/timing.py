@@ -1,6 +1,8 @@
 """Timing by turns: every contender once, then again, so that a drifting machine slows all of them equally."""
 
 import argparse
+import contextlib
+import ctypes
 import gc
 import os
 import pathlib
@@ -35,6 +37,27 @@ def once(
 ) -> dict[str, float]:
     """Seconds of one run each, where repeating would take too long."""
     return by_turns(contenders, 0, clock)
+
+
+def peak(run: Callable[[], Any]) -> float:
+    """Highest resident memory of a run beyond that before it, in MB; NaN where the system does not tell it.
+
+    What a first run loads and keeps is not counted where the caller has run it once before.
+    """
+    status, clear = pathlib.Path("/proc/self/status"), pathlib.Path("/proc/self/clear_refs")
+    if not clear.exists():  # only Linux has it
+        return float("nan")
+    gc.collect()
+    with contextlib.suppress(AttributeError):  # only glibc has it
+        ctypes.CDLL(None).malloc_trim(0)  # gives back what earlier runs have freed, which a run would take unseen
+    clear.write_text("5")  # resets the high-water mark
+    before = _status(status, "VmRSS")
+    run()
+    return (_status(status, "VmHWM") - before) / 1024
+
+
+def _status(path: pathlib.Path, key: str) -> int:
+    return next(int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith(key))
 
 
 def row(what: str, seconds: Mapping[str, float], names: Sequence[str]) -> str:

@@ -1,10 +1,11 @@
-"""What each tuning constant buys: the time of a call without it, as a multiple of the time with it.
+"""What each tuning constant buys: the time and memory of a call without it, as multiples of those with it.
 
     python -m benchmarks.tuning [--rounds N] [--quick] [--only WORD]
 
 prints a Markdown table, a row per constant and kind of input. "Without" is the value that switches it off, or that of
 the simplest code. Both are timed by turns in one process; in seconds of the processor, or of the clock for constants of
-threads. A constant that buys less than 5% everywhere has no place in the code.
+threads and of an accelerator. Memory is the highest beyond that before the call. A constant that buys less than 5% of
+either everywhere has no place in the code.
 """
 
 import time
@@ -16,10 +17,11 @@ import torch
 from torch import Tensor
 
 import torch_ap.inference
-from benchmarks.timing import by_turns, in_ms, machine, parser
+from benchmarks.timing import by_turns, in_ms, machine, parser, peak
 from torch_ap import functional
-from torch_ap.curve import harmonic
-from torch_ap.inference import influence, resampling
+from torch_ap.curve import average_precision, first_hit, harmonic
+from torch_ap.geometry import masks
+from torch_ap.inference import influence, item_influence, resampling
 from torch_ap.inputs import classification, query_rankings
 from torch_ap.matching import candidate_pairs
 from torch_ap.ranking import builders, few_items, many_rankings, order, tie_groups
@@ -89,7 +91,7 @@ def copies(count: int) -> Callable[[], Any]:
     return lambda: memory.copied(preds)
 
 
-def detections(images: int) -> Callable[[], Any]:
+def detections(images: int, device: str = "cpu") -> Callable[[], Any]:
     """COCO's mAP of crowded images."""
 
     def boxes(count: int) -> Tensor:
@@ -100,13 +102,44 @@ def detections(images: int) -> Callable[[], Any]:
         {"boxes": boxes(100), "scores": torch.rand(100), "labels": torch.randint(0, 4, (100,))} for _ in range(images)
     ]
     target = [{"boxes": boxes(30), "labels": torch.randint(0, 4, (30,))} for _ in range(images)]
-    return lambda: functional.coco_mean_average_precision(preds, target)
+    preds, target = ([{key: x.to(device) for key, x in image.items()} for image in side] for side in (preds, target))
+    return lambda: functional.coco_mean_average_precision(preds, target)["map"].item()
 
 
-def interval(count: int, share: float, method: Any) -> Callable[[], Any]:
+def ragged_masks(images: int) -> Callable[[], Any]:
+    """COCO's mAP of masks with a hundred runs each, all of one class."""
+
+    def side(count: int) -> dict[str, Any]:
+        counts = torch.randint(1, 200, (count, 200)).tolist()
+        codes = [{"size": [200, 400], "counts": [*x, 80_000 - sum(x)]} for x in counts]
+        return {"masks": codes, "labels": torch.zeros(count, dtype=torch.int64)}
+
+    preds = [{**side(100), "scores": torch.rand(100)} for _ in range(images)]
+    target = [side(100) for _ in range(images)]
+    return lambda: functional.coco_mean_average_precision(preds, target, iou_type="segm")
+
+
+def tied_queries(count: int, length: int) -> Callable[[], Any]:
+    """Mean reciprocal rank of queries whose scores are all equal, a few items of each relevant."""
+    target = (torch.rand(count, length) < 4 / length).long()
+    return lambda: functional.retrieval_reciprocal_rank(torch.zeros(count, length), target, ties="expected")
+
+
+def interval(count: int, share: float, method: Any, **settings: Any) -> Callable[[], Any]:
     """A confidence interval of one AP."""
     preds, target = scores_of(count, share=share)
-    return lambda: torch_ap.inference.average_precision_interval(preds, target, method=method)
+    return lambda: torch_ap.inference.average_precision_interval(preds, target, method=method, **settings)
+
+
+def macro_interval(items: int, width: int) -> Callable[[], Any]:
+    """A confidence interval of the mean AP of labels."""
+    preds, target = (x.reshape(items, width) for x in scores_of(items * width, share=0.02))
+    return lambda: torch_ap.inference.average_precision_interval(preds, target, average="macro")
+
+
+def often(call: Callable[[], Any], times: int = 200) -> Callable[[], Any]:
+    """Many calls, where one is too short to be timed."""
+    return lambda: [call() for _ in range(times)]
 
 
 def rows(scale: int) -> list[Row]:
@@ -133,17 +166,41 @@ def rows(scale: int) -> list[Row]:
         Row(builders, "_LONG_COLUMN", NEVER, "500,000 x 4 labels", columns(500_000 // scale, 4, 0.01)),
         Row(builders, "_LONG_WIDE_COLUMN", ALWAYS, "500 x 2,000, float64", columns(500, 2000 // scale, 0.02, wide)),
         Row(builders, "_LONG_WIDE_COLUMN", NEVER, "20,000 x 50, float64", columns(20_000 // scale, 50, 0.5, wide)),
+        Row(builders, "ITEMS_A_BLOCK", NEVER, "20,000 x 5,000 labels", columns(20_000 // scale, 5000, 0.02)),
         Row(order, "_THREADING_PAYS", ALWAYS, "one ranking, 30,000 items", one(30_000, 0.05), True),
         Row(order, "_THREADING_PAYS", NEVER, "one ranking, 1,000,000 items", one(n, 0.05), True),
         Row(order, "COLUMNS_A_TASK", NEVER, "200,000 x 16 labels", columns(200_000 // scale, 16, 0.02), True),
+        Row(average_precision, "_FEW_GROUPS", ALWAYS, "expected AP, 3 items, 200 times", often(_tied(3))),
+        Row(average_precision, "_FEW_GROUPS", ALWAYS, "expected AP, 10 items, 200 times", often(_tied(10))),
         Row(harmonic, "_KEPT", ALWAYS, "expected AP, 1,000 items", _tied(1000)),
+        Row(first_hit, "_MOST_AT_ONCE", NEVER, "20,000 tied queries of 1,000", tied_queries(20_000 // scale, 1000)),
         Row(classification, "_FEW_IGNORED", NEVER, "labels, 2% ignored", ignoring(20_000 // scale, 50, 0.02)),
         Row(query_rankings, "_ITEMS_A_RUN", 1, "queries of 2 items", queries(even(n // 10, 2), 0.3)),
         Row(query_rankings, "_MOST_GAPS", ALWAYS, "shuffled", queries(even(1000, 100), 0.02, shuffle=True)),
         Row(memory, "_LARGE", NEVER, "a copy of 40 MB", copies(10**7 // scale)),
         Row(candidate_pairs, "_PAIRS_A_CHUNK", {"cpu": NEVER}, "300 crowded images", detections(300 // scale)),
+        Row(masks, "_EDGES_A_CHUNK", NEVER, "20 images of 100 masks", ragged_masks(20 // min(scale, 10))),
         Row(resampling, "_DRAWS_PER_GROUP", NEVER, "bootstrap, 20 hits", interval(20_000, 0.001, "bootstrap-bca")),
+        Row(resampling, "_NUMBERS_AT_ONCE", NEVER, "bootstrap, 2,000 hits", interval(n // 10, 0.02, "bootstrap-bca")),
         Row(influence, "_BLOCK", NEVER, "influence, half of 1,000,000 hits", interval(n, 0.5, "influence")),
+        Row(
+            influence, "_THREADED", NEVER, "influence, 5,000,000 hits", interval(10 * n, 0.5, "influence"), True
+        ),
+        Row(influence, "_THREADED", ALWAYS, "influence, 500,000 hits", interval(n, 0.5, "influence"), True),
+        Row(item_influence, "_COLUMNS", NEVER, "mean of 64 labels", macro_interval(100_000 // scale, 64), True),
+        Row(item_influence, "_COLUMNS", 1, "mean of 64 labels", macro_interval(100_000 // scale, 64), True),
+        *rows_of_accelerators(scale),
+    ]
+
+
+def rows_of_accelerators(scale: int) -> list[Row]:
+    """Those that only an accelerator can measure; none where there is none."""
+    if not torch.cuda.is_available():
+        return []
+    images = detections(3000 // scale, "cuda")
+    return [
+        Row(candidate_pairs, "_PAIRS_A_CHUNK_ON_DEVICE", 1 << 16, "3,000 crowded images on a GPU", images, True),
+        Row(candidate_pairs, "_PAIRS_A_CHUNK_ON_DEVICE", NEVER, "3,000 crowded images on a GPU", images, True),
     ]
 
 
@@ -156,16 +213,21 @@ def _tied(count: int) -> Callable[[], Any]:
     return lambda: functional.binary_average_precision(preds, target, ties="expected")
 
 
-def measured(row: Row, rounds: int) -> tuple[float, float]:
-    """Seconds with the constant, and without it."""
+def measured(row: Row, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Seconds, and MB of memory, with the constant and without it."""
 
     def without() -> None:
         with patch.object(row.module, row.name, row.without):
             row.call()
 
+    contenders = {"with": row.call, "without": without}
     clock = time.perf_counter if row.threads else time.process_time
-    found = by_turns({"with": row.call, "without": without}, rounds, clock)
-    return found["with"], found["without"]
+    return by_turns(contenders, rounds, clock), {name: peak(run) for name, run in contenders.items()}
+
+
+def ratio(found: dict[str, float], least: float) -> str:
+    """Without / with, where what is without is so much at least."""
+    return f"{found['without'] / max(found['with'], least):.2f}" if found["without"] >= least else ""
 
 
 def main() -> None:
@@ -175,13 +237,15 @@ def main() -> None:
     arguments = options.parse_args()
     torch.manual_seed(0)
     threads = torch.get_num_threads()
-    print(machine("torch", "numpy") + "\n\n| constant | input | with, ms | without / with |\n|---|---|---|---|")
+    head = "| constant | input | with, ms | without / with | with, MB | without / with |"
+    print(machine("torch", "numpy") + f"\n\n{head}\n|---|---|---|---|---|---|")
     for row in rows(20 if arguments.quick else 1):
         name = f"{row.module.__name__.removeprefix('torch_ap.')}.{row.name}"
         if arguments.only in name or arguments.only in row.inputs:
             torch.set_num_threads(threads if row.threads else 1)
-            kept, dropped = measured(row, arguments.rounds)
-            print(f"| `{name}` | {row.inputs} | {in_ms(kept)} | {dropped / kept:.2f} |", flush=True)
+            seconds, memory_used = measured(row, arguments.rounds)
+            cells = (in_ms(seconds["with"]), ratio(seconds, 0), f"{memory_used['with']:.0f}", ratio(memory_used, 1))
+            print(f"| `{name}` | {row.inputs} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

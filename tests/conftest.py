@@ -13,8 +13,9 @@ settings.register_profile("here", deadline=None, max_examples=60, derandomize=Tr
 settings.load_profile("here")
 
 
-WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-torch.set_num_threads(max(1, (os.cpu_count() or 1) // WORKERS))  # more would wait for one another
+# on a busy machine more threads spend ten times as long, waiting for one another; processes that tests start inherit it
+torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_generate_tests(metafunc):

@@ -456,3 +456,22 @@ INFERENCE: dict[str, Row] = {
     "recall_at_k_interval": Row(inference.recall_at_k_interval, pair(cases.binary), {"k": 5}),
     "recall_posterior": Row(posteriors.recall_posterior, nothing, {"tp": 3, "fn": 1}),
 }
+
+
+def one_each(rows: dict[str, Row]) -> list[str]:
+    """The name of the first row of each class or function."""
+    return list({row.call: name for name, row in reversed(rows.items())}.values())[::-1]
+
+
+def one_of_each_kind(rows: dict[str, Row]) -> list[str]:
+    """The name of the first row of each class or function, and of each kind of arguments that it takes."""
+
+    def kinds(value: Any) -> Any:
+        if isinstance(value, dict):
+            return tuple((str(key), kinds(x)) for key, x in value.items() if isinstance(key, str))
+        if isinstance(value, list) and value:
+            return kinds(value[0])
+        return type(value).__name__, getattr(value, "ndim", None)
+
+    found = {(row.call, kinds(row.batches(1)[0])): name for name, row in reversed(rows.items())}
+    return list(found.values())[::-1]

@@ -40,9 +40,9 @@ def difference(seeds, **settings):
 
 @pytest.mark.slow
 def test_arrays_equal_pycocotools_on_random_scenes():
-    """A hundred alone, for what only small data sets have, and many together, which takes a fraction of the time."""
-    assert max(difference([seed]) for seed in range(100)) == 0
-    assert max(difference(range(first, first + 20)) for first in range(100, 1200, 20)) == 0
+    """Some alone, for what only small data sets have, and many together, which takes a fraction of the time."""
+    assert max(difference([seed]) for seed in range(40)) == 0
+    assert max(difference(range(first, first + 20)) for first in range(100, 700, 20)) == 0
 
 
 @pytest.mark.slow
@@ -60,8 +60,8 @@ def test_arrays_equal_pycocotools_on_random_scenes():
     ],
 )
 def test_arrays_equal_pycocotools_with_own_settings(settings):
-    many = 2100 if len(settings.get("area_ranges", ())) < 10 else 2040  # each range costs pycocotools as much again
-    assert max(difference([seed], **settings) for seed in range(2000, 2010)) == 0
+    many = 2055 if len(settings.get("area_ranges", ())) < 10 else 2025  # each range costs pycocotools as much again
+    assert max(difference([seed], **settings) for seed in range(2000, 2006)) == 0
     assert max(difference(range(first, first + 15), **settings) for first in range(2010, many, 15)) == 0
 
 

@@ -40,7 +40,7 @@ def test_bad_batches_leave_no_trace(make, function, prepare):
     metric.update(preds, target)
     broken = [dict(image) for image in target]
     broken[2] = {**broken[2], "boxes": broken[2]["boxes"] * torch.nan} if len(broken[2]["boxes"]) else {}
-    with pytest.raises(ValueError, match=r"target\[2\]"):
+    with pytest.raises(ValueError, match=r"`target\[2\]"):
         metric.update(preds, broken)
     assert metric.update_count == 1
     same(metric.compute(), function(preds, target))
@@ -233,7 +233,7 @@ def test_metrics_that_check_otherwise_share_no_state():
         assert len(together.compute_groups) == 2
     mixed = MetricCollection({"sizes": MeanAveragePrecision("xywh"), "corners": MeanAveragePrecision("xyxy")})
     mixed.update([{**fine[0], "scores": torch.tensor([0.5])}], fine)
-    with pytest.raises(ValueError, match="x1 <= x2"):
+    with pytest.raises(ValueError, match=r"`target\[0\]\['boxes'\]` .*x1 <= x2 .*got \["):
         mixed.update(preds, target)
 
 
@@ -260,7 +260,7 @@ def test_boxes_beside_given_ious_are_checked():
     ]
     preds[0]["area"] = torch.ones(1)
     target = [{"boxes": torch.tensor([[9.0, 5, 4, 8]]), "labels": torch.tensor([0]), "area": torch.ones(1)}]
-    with pytest.raises(ValueError, match="x1 <= x2"):
+    with pytest.raises(ValueError, match=r"`target\[0\]\['boxes'\]` .*x1 <= x2 .*got \[9"):
         MeanAveragePrecision(iou_type=("bbox", "precomputed")).update(preds, target)
     MeanAveragePrecision(iou_type="precomputed").update(preds, target)
 

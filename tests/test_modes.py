@@ -1,6 +1,7 @@
 """Every metric and function gives the same bits in every mode that PyTorch has."""
 
 import contextlib
+import functools
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from torch.utils._pytree import tree_map_only
 from torchmetrics import MetricCollection
 
 import torch_ap
-from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
+from tests.every_metric import FUNCTIONS, INFERENCE, METRICS, one_each
 from tests.modes import life, quiet, same
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.runtime.cached import memoize
@@ -32,10 +33,34 @@ MODES = {
     "default_float64": lambda: default_dtype(torch.float64),
     "default_bfloat16": lambda: default_dtype(torch.bfloat16),
 }
+WEAKER = {"no_grad", "default_float64"}  # than another mode: one row of each class or function will do
+ROWS = FUNCTIONS | INFERENCE
 pytestmark = pytest.mark.no_cover  # the same lines as in the plain mode
-each_mode = pytest.mark.parametrize("mode", MODES)
-each_metric = pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
-each_function = pytest.mark.parametrize("row", [*FUNCTIONS.values(), *INFERENCE.values()], ids=[*FUNCTIONS, *INFERENCE])
+
+
+def in_modes(rows):
+    """Names of rows, with each mode that they are run in."""
+    first = one_each(rows)
+    pairs = [(name, mode) for name in rows for mode in MODES if name in first or mode not in WEAKER]
+    return pytest.mark.parametrize(("name", "mode"), pairs, ids=map("-".join, pairs))
+
+
+@functools.cache
+def plain(name):
+    """Batches of a metric, what its life gives in no mode, and what it gives of more than those."""
+    row = METRICS[name]
+    batches = row.batches(2)
+    fresh = row.new()
+    for batch in [*batches, batches[0]]:
+        quiet(fresh.update, **batch)
+    return batches, life(row.new(), batches), quiet(fresh.compute)
+
+
+@functools.cache
+def value(name):
+    """What a function is given, and what it gives in no mode."""
+    (drawn,) = ROWS[name].batches(1)
+    return drawn, quiet(ROWS[name].value, drawn)
 
 
 def copies(drawn, change=torch.clone):
@@ -47,33 +72,25 @@ def same_in(mode, value, expected):
     same(value, expected, dtype=not mode.startswith("default"))
 
 
-@each_mode
-@each_metric
-def test_metrics(row, mode):
-    batches = row.batches(2)
-    expected = life(row.new(), batches)
+@in_modes(METRICS)
+def test_metrics(name, mode):
+    row, (batches, expected, after) = METRICS[name], plain(name)
     outside = row.new()  # as of a module that is trained and validated in turn
     with MODES[mode]():
         same_in(mode, life(row.new(), copies(batches)), expected)
         same_in(mode, life(outside, copies(batches)), expected)
-    again = life(outside, batches)
-    fresh = row.new()
-    for batch in [*batches, batches[0]]:
-        quiet(fresh.update, **batch)
-    same(again[0], quiet(fresh.compute))
+    quiet(outside.update, **batches[0])
+    same(quiet(outside.compute), after)
 
 
-@each_mode
-@each_function
-def test_functions(row, mode):
-    (drawn,) = row.batches(1)
-    expected = quiet(row.value, drawn)
+@in_modes(ROWS)
+def test_functions(name, mode):
+    drawn, expected = value(name)
     with MODES[mode]():
-        same(quiet(row.value, copies(drawn)), expected)
+        same(quiet(ROWS[name].value, copies(drawn)), expected)
 
 
-@each_mode
-@pytest.mark.parametrize("name", [name for name, row in METRICS.items() if hasattr(row.call, "curve")])
+@in_modes({name: row for name, row in METRICS.items() if hasattr(row.call, "curve")})
 def test_curves_of_metrics(name, mode):
     batches = METRICS[name].batches(2)
     here, there = METRICS[name].new(), METRICS[name].new()
@@ -86,7 +103,7 @@ def test_curves_of_metrics(name, mode):
     same(there.curve(), here.curve())
 
 
-@each_mode
+@pytest.mark.parametrize("mode", MODES)
 def test_what_curves_say(mode):
     curve = FUNCTIONS["curve"].value(FUNCTIONS["curve"].batches(1)[0])
 
@@ -103,19 +120,19 @@ def with_grad(x):
     return x.clone().requires_grad_() if x.is_floating_point() else x
 
 
-@each_metric
-def test_metrics_of_tensors_that_require_grad(row):
-    batches = row.batches(2)
-    metric = row.new()
-    same(life(metric, copies(batches, with_grad)), life(row.new(), batches))
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics_of_tensors_that_require_grad(name):
+    batches, expected, _ = plain(name)
+    metric = METRICS[name].new()
+    same(life(metric, copies(batches, with_grad)), expected)
     states = [x for state in metric.metric_state.values() for x in (state if isinstance(state, list) else [state])]
     assert not any(x.requires_grad for x in states)
 
 
-@each_function
-def test_functions_of_tensors_that_require_grad(row):
-    (drawn,) = row.batches(1)
-    same(quiet(row.value, copies(drawn, with_grad)), quiet(row.value, drawn))
+@pytest.mark.parametrize("name", ROWS)
+def test_functions_of_tensors_that_require_grad(name):
+    drawn, expected = value(name)
+    same(quiet(ROWS[name].value, copies(drawn, with_grad)), expected)
 
 
 class Written:

@@ -277,9 +277,9 @@ def test_all_but_p_is_the_same_by_every_method():
 
 def test_bad_arguments_are_refused_by_name():
     a, b = two(5)
-    with pytest.raises(ValueError, match="must have one length"):
+    with pytest.raises(ValueError, match=r"`values_a` and `values_b` .*length.* 5 .* 3 "):
         compare_queries(a, b[:3])
-    with pytest.raises(ValueError, match="one query at least"):
+    with pytest.raises(ValueError, match=r"`values_a` .*one query.* \(0,\)"):
         compare_queries(a[:0], b[:0])
     with pytest.raises(ValueError, match="`values_b` must be finite"):
         compare_queries(a, b.index_fill(0, torch.tensor([1]), torch.nan))

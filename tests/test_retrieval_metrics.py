@@ -240,7 +240,7 @@ def test_merge_refuses_other_layouts():
     flat.update(*data())
     with pytest.raises(ValueError, match=r"`indexes` .*`incoming_state`"):
         flat.merge_state(rows)
-    with pytest.raises(ValueError, match="same settings"):
+    with pytest.raises(ValueError, match=r"`incoming_state` .*same settings .*`relevance_level`"):
         flat.merge_state(RetrievalMAP(relevance_level=2))
 
 

@@ -5,7 +5,7 @@ import torch
 from lightning.pytorch import LightningModule
 from torchmetrics import MetricCollection
 
-from tests.every_metric import METRICS
+from tests.every_metric import METRICS, one_each
 from tests.modes import life, same
 
 pytestmark = [
@@ -17,7 +17,7 @@ pytestmark = [
         "ignore:.*Metric.updated_called:DeprecationWarning"
     ),  # torchmetrics' own class warns too
 ]
-each_class = pytest.mark.parametrize("name", {row.call: name for name, row in reversed(METRICS.items())}.values())
+each_class = pytest.mark.parametrize("name", one_each(METRICS))
 
 
 class Model(LightningModule):

@@ -90,7 +90,7 @@ def test_bad_systems():
         with pytest.raises(ValueError, match=r"`preds` must have shape \(S, N\)"):
             compare_several_rankings(bad, target)
     for name in ("method", "test", "design"):
-        with pytest.raises(ValueError, match="must be one of"):
+        with pytest.raises(ValueError, match=f"`{name}` .*one of .*got 'x'"):
             compare_several_rankings(preds, target, **{name: "x"})
     with pytest.raises(ValueError, match="`target` must have shape"):
         compare_several_rankings(preds, target[:5])

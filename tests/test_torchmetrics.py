@@ -244,7 +244,7 @@ class TestBase:
     def test_unvalidated_update_looks_at_no_value(self):
         metric = torch_ap.BinaryAveragePrecision(validate_args=False)
         metric.update(torch.tensor([0.5, 0.1]), torch.tensor([7, 0]))
-        with pytest.raises(ValueError, match="same shape"):
+        with pytest.raises(ValueError, match=r"`preds` and `target` .*shape, got \(2,\) and \(3,\)"):
             metric.update(torch.rand(2), torch.rand(3).long())
 
     def test_loading_a_state_counts_as_an_update(self, batches):
@@ -258,7 +258,7 @@ class TestBase:
         assert other.compute() == metric.compute()
 
     def test_unknown_keyword(self):
-        with pytest.raises(ValueError, match="Unexpected keyword"):
+        with pytest.raises(ValueError, match="`threshold`"):
             torch_ap.BinaryAveragePrecision(threshold=3)
 
     def test_plot(self, generator):
@@ -302,5 +302,5 @@ class TestAccelerator:
             metric.update(*batches[0])
         bad._note(torch.arange(len(values.VALUE_RULES)) == 0)
         good.merge_state(bad)
-        with pytest.raises(ValueError, match="NaN"):
+        with pytest.raises(ValueError, match=r"`preds` .*NaN"):
             good.compute()

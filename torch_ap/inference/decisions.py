@@ -26,7 +26,6 @@ from torch_ap.rules.options import allowed
 
 Measure: TypeAlias = Literal["precision", "recall", "f_beta", "accuracy"]
 Method: TypeAlias = Literal["auto", "exact", "randomization"]
-_NUMBERS_A_SWAP = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,7 +212,7 @@ class _Swaps:
         """(b + 1) / (B + 1) of random swaps."""
         rng, count = np.random.Generator(np.random.SFC64([resampling.seed()])), resampling.n_resamples
         hits, misses = (rng.binomial(size, 0.5, count) for size in self.discordant)
-        spans = (slice(span.start, span.stop) for span in resampling.batches(_NUMBERS_A_SWAP))
+        spans = (slice(span.start, span.stop) for span in resampling.batches(16))  # numbers that a swap takes
         return (sum(int(self.reaches(hits[x], misses[x], observed).sum()) for x in spans) + 1) / (count + 1)
 
 
