@@ -4,8 +4,13 @@ Accelerate repeats items until all processes have equally many full batches. `ga
 `gather_for_metrics` leaves them out. Either gives every process all items, so the metric is told not to gather them
 once more: counted once for each process, they would make the interval too narrow.
 
-Run: accelerate launch --cpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no \
-examples/accelerate_gather.py  (needs the extra `neighbours`)
+Run: torchrun --nproc_per_node 2 examples/accelerate_gather.py  (needs the extra `neighbours`)
+
+It prints:
+
+    gather_for_metrics  301 items, AP 0.6152, 95% interval 0.4792 to 0.7353
+    gather              320 items, AP 0.6040, 95% interval 0.4737 to 0.7210
+    scikit-learn        301 items, AP 0.6152
 """
 
 import torch

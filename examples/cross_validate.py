@@ -4,6 +4,12 @@ The splits share training data, so their values are no independent sample: `comp
 paired t test over splits finds differences that are not there.
 
 Run: python examples/cross_validate.py
+
+It prints:
+
+    logistic regression  mean AP 0.9944; at most 1e-16 from scikit-learn's scorer
+    naive Bayes          mean AP 0.9837; at most 2e-16 from scikit-learn's scorer
+    difference 0.0107, 95% interval 0.0027 to 0.0188, p = 0.0110
 """
 
 import torch
@@ -38,7 +44,8 @@ def main() -> None:
         far = abs(found["test_ours"] - found["test_theirs"]).max()
         print(f"{name:20} mean AP {values[name].mean():.4f}; at most {far:.0e} from scikit-learn's scorer")
     n_test = len(malignant) / FOLDS
-    gap = compare_splits(*values.values(), n_train=len(malignant) - n_test, n_test=n_test, bounds=(0, 1))
+    first, second = values.values()
+    gap = compare_splits(first, second, n_train=len(malignant) - n_test, n_test=n_test, bounds=(0, 1))
     print(f"difference {gap.difference:.4f}, 95% interval {gap.low:.4f} to {gap.high:.4f}, p = {gap.p_value:.4f}")
 
 

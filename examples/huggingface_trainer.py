@@ -4,6 +4,15 @@ The Trainer gathers all processes' predictions before it calls `compute_metrics`
 not to gather them once more. The model is a linear one; any that returns logits will do.
 
 Run: python examples/huggingface_trainer.py  (needs the extra `neighbours`)
+
+It prints:
+
+    epoch 1: AP 0.534, 95% interval 0.431 to 0.634; chance gives 0.131
+    epoch 2: AP 0.670, 95% interval 0.574 to 0.754; chance gives 0.131
+    epoch 3: AP 0.676, 95% interval 0.579 to 0.760; chance gives 0.131
+    epoch 4: AP 0.682, 95% interval 0.586 to 0.765; chance gives 0.131
+    best epoch's AP 0.682418
+    scikit-learn's  0.682418
 """
 
 import tempfile
@@ -11,7 +20,7 @@ import tempfile
 import torch
 from sklearn.metrics import average_precision_score
 from torch import Tensor, nn
-from transformers import EvalPrediction, PrinterCallback, Trainer, TrainingArguments
+from transformers import EvalPrediction, PrinterCallback, Trainer, TrainingArguments, set_seed
 
 from torch_ap import BinaryAveragePrecision
 
@@ -46,6 +55,7 @@ def data(generator: torch.Generator) -> tuple[Items, Items]:
 
 
 def main() -> None:
+    set_seed(0)
     train, valid = data(torch.Generator().manual_seed(0))
     with tempfile.TemporaryDirectory() as folder:
         settings = TrainingArguments(
@@ -53,7 +63,7 @@ def main() -> None:
             num_train_epochs=4,
             per_device_train_batch_size=50,
             per_device_eval_batch_size=100,
-            learning_rate=0.02,
+            learning_rate=0.05,
             eval_strategy="epoch",
             save_strategy="epoch",
             load_best_model_at_end=True,
@@ -62,7 +72,6 @@ def main() -> None:
             report_to="none",
             disable_tqdm=True,
             logging_strategy="no",
-            seed=0,
         )
         trainer = Trainer(
             Classifier(), settings, train_dataset=train, eval_dataset=valid, compute_metrics=compute_metrics

@@ -1,6 +1,13 @@
-"""Log average precision and its interval from a LightningModule, and find them in CSV, in TensorBoard and in the trainer.
+"""Log average precision with its interval from a LightningModule; find it in the trainer, in CSV and in TensorBoard.
 
 Run: python examples/lightning_logging.py  (needs the extra `neighbours`)
+
+It prints:
+
+    CSV          AP 0.9630, 95% interval 0.9188 to 0.9836; chance gives 0.3866
+    TensorBoard  AP 0.9630, 95% interval 0.9188 to 0.9836; chance gives 0.3866
+    Trainer      AP 0.9630, 95% interval 0.9188 to 0.9836; chance gives 0.3866
+    scikit-learn AP 0.9630
 """
 
 import csv
@@ -65,10 +72,10 @@ def data() -> tuple[TensorDataset, TensorDataset]:
 
 def logged(csv_folder: str, tensorboard_folder: str) -> dict[str, dict[str, float]]:
     """The last values of both logs, by name."""
-    rows = csv.DictReader((pathlib.Path(csv_folder) / "metrics.csv").open())
+    *_, last = csv.DictReader((pathlib.Path(csv_folder) / "metrics.csv").read_text().splitlines())
     events = EventAccumulator(tensorboard_folder).Reload()
     scalars = {name: events.Scalars(name)[-1].value for name in events.Tags()["scalars"]}
-    return {"CSV": {name: float(text) for name, text in list(rows)[-1].items()}, "TensorBoard": scalars}
+    return {"CSV": {name: float(text) for name, text in last.items()}, "TensorBoard": scalars}
 
 
 def main() -> None:
@@ -83,6 +90,7 @@ def main() -> None:
             accelerator="cpu",
             max_epochs=3,
             logger=loggers,
+            log_every_n_steps=10,
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,

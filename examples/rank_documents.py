@@ -4,6 +4,19 @@ Texts are generated: each document draws words from a few topics, and a query is
 with that topic's synonyms, so that words alone do not match. The relevant documents of a query are those of its topic.
 
 Run: python examples/rank_documents.py
+
+It prints:
+
+    epoch 0: MAP 0.0617  MAP@10 0.0202  P@5 0.0476
+    epoch 1: MAP 0.1713  MAP@10 0.1103  P@5 0.1424
+    epoch 2: MAP 0.3763  MAP@10 0.3617  P@5 0.3996
+    epoch 3: MAP 0.7441  MAP@10 0.7737  P@5 0.8008
+    epoch 4: MAP 0.9039  MAP@10 0.8976  P@5 0.9140
+    epoch 5: MAP 0.9617  MAP@10 0.9618  P@5 0.9656
+    epoch 6: MAP 0.9680  MAP@10 0.9678  P@5 0.9700
+    epoch 7: MAP 0.9747  MAP@10 0.9743  P@5 0.9768
+    epoch 8: MAP 0.9775  MAP@10 0.9769  P@5 0.9784
+    worst queries: 250 (AP 0.0249), 91 (AP 0.0340), 89 (AP 0.0411), 128 (AP 0.0461), 125 (AP 0.0719)
 """
 
 import torch
