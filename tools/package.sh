@@ -30,11 +30,12 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$python" -m venv "$work/tools"
-"$work/tools/bin/pip" install --quiet build twine
+"$python" -c 'import build, twine' 2>/dev/null || "$python" -m pip install --quiet build twine
+isolated=(--no-isolation) # with the setuptools that is here
+[ -z "$full" ] || isolated=()
 rm -rf dist
-"$work/tools/bin/python" -m build >"$work/build.log" 2>&1 || { cat "$work/build.log" && exit 1; }
-"$work/tools/bin/twine" check --strict dist/*
+"$python" -m build "${isolated[@]}" >"$work/build.log" 2>&1 || { cat "$work/build.log" && exit 1; }
+"$python" -m twine check --strict dist/*
 sdist=dist/torch_ap-$version.tar.gz wheel=dist/torch_ap-$version-py3-none-any.whl
 
 # the sdist: what git tracks, and what setuptools adds; the wheel: the package, and what is said of it
@@ -47,22 +48,21 @@ diff <(git ls-files torch_ap | LC_ALL=C sort) \
 
 "$python" -m venv "$work/clean"
 . "$work/clean/bin/activate"
-rm -r "$work/source/torch_ap"
+wheel=$PWD/$wheel
 cd "$work/source"
+rm -r torch_ap
 if [ -n "$full" ]; then
-    pip install --quiet -c constraints.txt "$OLDPWD/$wheel[test]"
+    pip install --quiet -c constraints.txt "$wheel[test]"
     tests=(-n 2 tests)
-else
-    pip install --quiet -c constraints.txt "$OLDPWD/$wheel"
-    python -c 'import torch_ap; print(torch_ap.__file__)'
-    torch-ap --version
-    pip install --quiet -c constraints.txt pytest hypothesis
-    tests=(tests/test_api.py)
+else # what the wheel asks for, and no more, but for what runs the tests
+    pip install --quiet --no-compile -c constraints.txt "$wheel" hypothesis pytest pytest-xdist
+    tests=(-q tests/test_average_precision.py tests/test_layers.py tests/test_package.py)
 fi
 pip check
+torch-ap --version | grep -x "torch-ap $version"
 case $(python -c 'import torch_ap; print(torch_ap.__file__)') in
 "$work"/clean/*) ;;
 *) echo "What is tested is not the wheel" >&2 && exit 1 ;;
 esac
 pytest "${tests[@]}"
-pytest --pyargs torch_ap -q
+[ -z "$full" ] || pytest -q --pyargs torch_ap
