@@ -9,6 +9,7 @@
 # PYTHON names the interpreter, by default python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+unset PYTEST_ADDOPTS PYTHONPATH
 
 python=${PYTHON:-python3} full= tag=
 while [ $# -gt 0 ]; do
