@@ -31,8 +31,8 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$python" -c 'import build, twine' 2>/dev/null || "$python" -m pip install --quiet build twine
-isolated=(--no-isolation) # with the setuptools that is here
+"$python" -m pip install --quiet build 'setuptools>=77' twine
+isolated=(--no-isolation) # with that setuptools, not another one just like it
 [ -z "$full" ] || isolated=()
 rm -rf dist
 "$python" -m build "${isolated[@]}" >"$work/build.log" 2>&1 || { cat "$work/build.log" && exit 1; }
