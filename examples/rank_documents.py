@@ -1,9 +1,22 @@
 """Train a small dense retriever and watch its ranking, epoch by epoch, with MAP, MAP@10 and P@5.
 
-    python -m examples.rank_documents
-
 Texts are generated: each document draws words from a few topics, and a query is a short draw from one topic, worded
 with that topic's synonyms, so that words alone do not match. The relevant documents of a query are those of its topic.
+
+Run: python examples/rank_documents.py
+
+It prints:
+
+    epoch 0: MAP 0.0617  MAP@10 0.0202  P@5 0.0476
+    epoch 1: MAP 0.1713  MAP@10 0.1103  P@5 0.1424
+    epoch 2: MAP 0.3763  MAP@10 0.3617  P@5 0.3996
+    epoch 3: MAP 0.7441  MAP@10 0.7737  P@5 0.8008
+    epoch 4: MAP 0.9039  MAP@10 0.8976  P@5 0.9140
+    epoch 5: MAP 0.9617  MAP@10 0.9618  P@5 0.9656
+    epoch 6: MAP 0.9680  MAP@10 0.9678  P@5 0.9700
+    epoch 7: MAP 0.9747  MAP@10 0.9743  P@5 0.9768
+    epoch 8: MAP 0.9775  MAP@10 0.9769  P@5 0.9784
+    worst queries: 250 (AP 0.0249), 91 (AP 0.0340), 89 (AP 0.0411), 128 (AP 0.0461), 125 (AP 0.0719)
 """
 
 import torch
@@ -72,8 +85,8 @@ def validate(model: Retriever, metrics: MetricCollection, data: tuple[Tensor, ..
     return values
 
 
-def main() -> float:
-    """Train, print the measures of each epoch and the worst queries of the last; return the last MAP."""
+def main() -> None:
+    """Train, print the measures of each epoch and the worst queries of the last."""
     generator = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
     documents, document_topics, queries, query_topics = texts(generator)
@@ -93,7 +106,6 @@ def main() -> float:
             values = validate(model, metrics, validation)
     numbers, each = metrics["MAP"].per_query()  # type: ignore[operator]
     print("worst queries: " + ", ".join(f"{numbers[i]} (AP {each[i]:.4f})" for i in each.argsort()[:5].tolist()))
-    return float(values["MAP"])
 
 
 if __name__ == "__main__":
