@@ -145,7 +145,7 @@ def compare_checked(
     resampling: Resampling,
 ) -> Comparison:
     """:func:`compare_rankings` of validated items; of plain AP only."""
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
     curves = [builders.from_scores(scores, relevant) for scores in (a, b)]
