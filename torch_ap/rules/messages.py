@@ -4,6 +4,8 @@ import reprlib
 import sys
 import unicodedata
 import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import NoReturn
 
 LONGEST = 80
@@ -43,6 +45,19 @@ def shown(value: object) -> str:
 def refuse(argument: str, rule: str, value: object, kind: type[Exception] = ValueError) -> NoReturn:
     """Raise for an argument that breaks a rule: it, the rule, and the value, cut short."""
     raise kind(f"`{argument}` {rule}, got {value if isinstance(value, Plain) else shown(value)}")
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """ "; did you mean 'x'?" for the name that is most like the one given, "" where none is.
+
+    Example:
+        >>> from torch_ap.rules.messages import nearest
+        >>> nearest("scroe", ["id", "score"])
+        "; did you mean 'score'?"
+    """
+    plain = {name.casefold(): name for name in known}
+    found = get_close_matches(given[:LONGEST].casefold(), list(plain), n=1)
+    return f"; did you mean {shown(plain[found[0]])}?" if found else ""
 
 
 def printable(line: str) -> str:
