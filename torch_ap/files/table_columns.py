@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from torch_ap.rules.messages import nearest, shown
 
 _TRUE, _FALSE = ("1", "1.0", "true"), ("0", "0.0", "false")
 _WIDER = {"u2": np.int32, "u4": np.int64, "u8": np.float64}  # for unsigned numbers, most of which torch cannot sort
+
+
+Rule: TypeAlias = Callable[[Any], int | str]  # of a value in a file: what it stands for, or what it must be
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,8 @@ class Table:
         """All rows."""
         parts = list(self.batches(progress))
         listed: dict[str, Any] = {one.name: [getattr(part, one.name) for part in parts] for one in fields(Columns)}
-        return Columns(**{name: None if found[0] is None else torch.cat(found) for name, found in listed.items()})
+        whole: dict[str, Any] = {name: found[0] if found[0] is None else torch.cat(found) for name, found in listed.items()}
+        return Columns(**whole)
 
     def _columns(self, batch: Any, row: int) -> Columns:
         preds = _side_by_side([self._numbers(batch, name, row) for name in self.preds])
@@ -100,7 +104,7 @@ class Table:
         target = _side_by_side([self._mapped(batch, name, row, rule) for name in self.target])
         return Columns(preds, target, baseline, weights, group)
 
-    def _rule(self, preds: Tensor) -> Callable[[Any], int]:
+    def _rule(self, preds: Tensor) -> Rule:
         """What a target says, which depends on what is ranked: classes, the items of a group, or all items."""
         if preds.ndim == 2 and len(self.target) == 1:
             names = self.preds if len(self.preds) > 1 else ()
@@ -111,13 +115,13 @@ class Table:
     def _group_of(self, value: Any) -> int:
         return self.groups.setdefault(str(value), len(self.groups))
 
-    def _relevance_of(self, value: Any) -> int:
+    def _relevance_of(self, value: Any) -> int | str:
         text = str(value)
         self.labels.add(text)
         if self.pos_label is not None:
             return int(_same(text, self.pos_label))
         if text.lower() not in _TRUE + _FALSE:
-            raise ValueError(f"must be 0 or 1 (or give --pos-label), got {shown(value)}")
+            return "must be 0 or 1 (or --pos-label must say which value is positive)"
         return int(text.lower() in _TRUE)
 
     def _numbers(self, batch: Any, name: str, row: int) -> Tensor:
@@ -144,18 +148,17 @@ class Table:
             raise ValueError(f"{self.path}, row {row + int(missing.argmax())}: column {shown(name)} must not hold NaN")
         return torch.from_numpy(values)
 
-    def _mapped(self, batch: Any, name: str, row: int, rule: Callable[[Any], int]) -> Tensor:
+    def _mapped(self, batch: Any, name: str, row: int, rule: Rule) -> Tensor:
         """(N,) int64: what a rule makes of the values of a column; it sees each different one once."""
         column = self._complete(batch, name, row)
         encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
         at, values = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
         made = np.zeros(len(values), np.int64)
         for place in np.unique(at).tolist():  # a dictionary may hold what no row has
-            try:
-                made[place] = rule(values[place])
-            except ValueError as reason:
+            if isinstance(found := rule(values[place]), str):
                 where = row + int((at == place).argmax())
-                raise ValueError(f"{self.path}, row {where}: column {shown(name)} {reason}") from None
+                raise ValueError(f"{self.path}, row {where}: column {shown(name)} {found}, got {shown(values[place])}")
+            made[place] = found
         return torch.from_numpy(made[at])
 
     def _complete(self, batch: Any, name: str, row: int) -> Any:
@@ -191,19 +194,19 @@ def _number_of(value: Any) -> int | None:
     return int(value) if isinstance(value, bool) else _whole(str(value))
 
 
-def _grade_of(value: Any) -> int:
+def _grade_of(value: Any) -> int | str:
     found = _number_of(value)
     if found is None or found < 0:
-        raise ValueError(f"must be a whole number of at least 0, relevant from 1 on, got {shown(value)}")
+        return "must be a whole number of at least 0"
     return found
 
 
-def _class_of(value: Any, places: Mapping[str, int], classes: int) -> int:
+def _class_of(value: Any, places: Mapping[str, int], classes: int) -> int | str:
     """The column of a class, by its name; or by its number, unless columns have numbers for names."""
     if str(value) in places:
         return places[str(value)]
     found = None if any(_whole(name) is not None for name in places) else _number_of(value)
     if found is None or not 0 <= found < classes:
         told = f"one of the columns {', '.join(map(repr, places))}, or its number, " if places else ""
-        raise ValueError(f"must be {told}0 to {classes - 1}, got {shown(value)}{nearest(str(value), places)}")
+        return f"must be {told}0 to {classes - 1}{nearest(str(value), places)}"
     return found

@@ -48,7 +48,7 @@ def refuse(argument: str, rule: str, value: object, kind: type[Exception] = Valu
 
 
 def nearest(given: str, known: Iterable[str]) -> str:
-    """ "; did you mean 'x'?" for the name that is most like the one given, "" where none is.
+    """What a message adds where a name is not known: the one that is most like it; "" where none is.
 
     Example:
         >>> from torch_ap.rules.messages import nearest
