@@ -80,8 +80,11 @@ def test_grouped_values_may_lie_above_all_orders_without_ties():
     scores, target = torch.tensor([3.0, 2, 1, 1]), torch.tensor([0, 0, 1, 1])
     curve = binned(scores, target, 2, batch=4)
     value = binary_average_precision(scores, target).double()
-    untied = bounds(Convention(ties="optimistic"), hit_curve.from_bins(torch.tensor([[0, 2]]), torch.tensor([[2, 2]])),
-                    torch.tensor([True]))
+    untied = bounds(
+        Convention(ties="optimistic"),
+        hit_curve.from_bins(torch.tensor([[0, 2]]), torch.tensor([[2, 2]])),
+        torch.tensor([True]),
+    )
     assert value > untied.high
     assert value <= bounds(Convention(ties="grouped"), curve.curve(), torch.tensor([True])).high
 
@@ -126,8 +129,13 @@ def test_few_bins_are_enough_in_any_order(order, dtype, generator):
 def test_what_has_no_bounds_is_refused():
     curve = hit_curve.from_bins(torch.tensor([[1.0]]), torch.tensor([[2.0]]))
     mixed = torch.tensor([True])
-    for measure in (AtRank("precision", 1), Convention(2), Convention(interpolation="11-point"), Convention(2, "found")):
-        with pytest.raises(ValueError, match="weights have a meaning|bins bound"):
+    for measure in (
+        AtRank("precision", 1),
+        Convention(2),
+        Convention(interpolation="11-point"),
+        Convention(2, "found"),
+    ):
+        with pytest.raises(ValueError, match=r"weights have a meaning|bins bound"):
             bounds(measure, curve, mixed)
     with pytest.raises(ValueError, match="`bins` must be an int of at least 2, got 1"):
         ScoreBins(1)

@@ -92,7 +92,9 @@ class Table:
         """All rows."""
         parts = list(self.batches(progress))
         listed: dict[str, Any] = {one.name: [getattr(part, one.name) for part in parts] for one in fields(Columns)}
-        whole: dict[str, Any] = {name: found[0] if found[0] is None else torch.cat(found) for name, found in listed.items()}
+        whole: dict[str, Any] = {
+            name: found[0] if found[0] is None else torch.cat(found) for name, found in listed.items()
+        }
         return Columns(**whole)
 
     def _columns(self, batch: Any, row: int) -> Columns:

@@ -33,8 +33,10 @@ class ScoreBins:
 
     def __init__(self, most: int) -> None:
         self.most = checks.positive_int("bins", most, least=2)
-        self.low = self.high = np.empty(0, np.float32)
-        self.items = self.hits = np.empty(0, np.int64)
+        self.low: Array = np.empty(0, np.float32)
+        self.high: Array = np.empty(0, np.float32)
+        self.items: Array = np.empty(0, np.int64)
+        self.hits: Array = np.empty(0, np.int64)
 
     def add(self, scores: Tensor, relevant: Tensor, weights: Tensor | None = None) -> None:
         """Count items.
