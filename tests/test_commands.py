@@ -22,13 +22,24 @@ from torch_ap.files.trec import read_run
 from torch_ap.files.voc import read_voc
 from torch_ap.rules.messages import shown
 
-HEAVY = ("torch", "numpy", "torchmetrics", "scipy")
+HEAVY = ("torch", "numpy", "torchmetrics", "scipy", "pyarrow", "tqdm")
 PROGRAM = [sys.executable, "-m", "torch_ap.cli.main"]
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--version"], ["--help"], ["trec", "--help"], ["coco", "-h"], ["voc", "-h"], ["trec"], ["voc", "--x"], []],
+    [
+        ["--version"],
+        ["--help"],
+        ["trec", "--help"],
+        ["coco", "-h"],
+        ["voc", "-h"],
+        ["score", "-h"],
+        ["trec"],
+        ["score", "x"],
+        ["voc", "--x"],
+        [],
+    ],
 )
 def test_help_and_complaints_import_nothing_heavy(arguments):
     code = (
@@ -456,6 +467,6 @@ def test_a_class_without_truths_is_a_dash_in_tables_and_as_peers_have_it_in_json
             file.write(f"{line} 10 10 30 30\n")
     folders = [str(tmp_path / name) for name in ("truth", "found")]
     assert main.main(["voc", *folders]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split() == ["dog", "-"]
+    assert capsys.readouterr().out.splitlines()[3].split() == ["dog", "-"]
     assert main.main(["voc", *folders, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["per_class"] == {"cat": 1, "dog": None}

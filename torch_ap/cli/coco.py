@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     interval, compared = _stated(args, annotations, data)
     summary = {name: value.item() for name, value in numbers.summary().items()}
     said = images.stated(args, args.results, interval, compared)
-    classes: list[Part] = [_title(numbers), _rows(columns)] if columns is not None else []
+    classes: list[Part] = [_rows(columns, _title(numbers))] if columns is not None else []
     Report(
         parts=lambda: [*_lines(numbers), *said, *classes],
         records=lambda: [
@@ -143,10 +143,10 @@ def _title(numbers: CocoNumbers) -> str:
     )
 
 
-def _rows(columns: Mapping[str, Any]) -> Table:
+def _rows(columns: Mapping[str, Any], title: str) -> Table:
     """The table of classes: "-" where a class has no ground truths, pycocotools' -1, which JSON keeps."""
     rows = [(name, *(_cell(columns[column][row]) for column in _COLUMNS)) for row, name in enumerate(columns["name"])]
-    return Table([("class", *_COLUMNS), *rows])
+    return Table([("class", *_COLUMNS), *rows], title=title)
 
 
 def _cell(value: float) -> str:

@@ -30,12 +30,14 @@ class Measure:
     formula: Formula
 
 
-def measures_of(names: Iterable[str], *, ties: str, denominator: str, grouped: bool, classes: bool) -> list[Measure]:
+def measures_of(
+    names: Iterable[str], *, ties: str | None, denominator: str, grouped: bool, classes: bool
+) -> list[Measure]:
     """The measures of these names, each once.
 
     Args:
         names: as given; "map" is "ap".
-        ties: the rule for tied scores.
+        ties: the rule for tied scores; None for "grouped", or "expected" over groups, but not for interpolated AP.
         denominator: of AP@k.
         grouped: whether there is a ranking per group.
         classes: whether there is one per class or label, of which only AP is averaged.
@@ -52,7 +54,8 @@ def measures_of(names: Iterable[str], *, ties: str, denominator: str, grouped: b
             raise ValueError(
                 f"measure {shown(name)} is of one ranking: of classes there are ap, ap@k, {', '.join(INTERPOLATED)}"
             )
-        formula = _formula(kind, k, ties, denominator)
+        usual = "expected" if grouped and kind not in INTERPOLATED else "grouped"
+        formula = _formula(kind, k, ties or usual, denominator)
         called = "map" if kind == "ap" and (grouped or classes) else kind
         shown_as = called if k is None else f"{called}@{k}"
         out[shown_as] = Measure(shown_as, kind, k, formula)

@@ -59,8 +59,8 @@ def add_score(subparsers: Subparsers) -> None:
         "score",
         help="average precision of the columns of a table",
         description="Average precision of scores and targets that are columns of a table: one ranking of all rows; "
-        "with --group one per group, and the mean over groups (MAP); with several columns of scores one per class, and the "
-        "mean over classes. Tables need pyarrow (extra `files`).",
+        "with --group one per group, and the mean over groups (MAP); with several columns of scores one per class, and "
+        "the mean over classes. Tables need pyarrow (extra `files`).",
         formatter_class=HelpFormatter,
         epilog=f"Measures: ap, ap@k; {', '.join(INTERPOLATED)} (interpolated); P@k, R@k, F@k, Rprec; with --group also "
         "recip_rank, recip_rank@k, success@k. map is ap.\n\n"

@@ -13,6 +13,7 @@ from torch_ap.cli.measures import Measure, measures_of
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.statements import Asked, Statement, statement_of
 from torch_ap.cli.tables import Part, Report, Table, number
+from torch_ap.curve.convention import Convention
 from torch_ap.files import table_columns
 from torch_ap.files.table_columns import Columns
 from torch_ap.files.tables import STANDARD_INPUT
@@ -38,7 +39,12 @@ def run(args: argparse.Namespace) -> int:
         measures = _measures(args, classes)
     baseline = _baseline(args, table, columns)
     asked = Asked(
-        args.interval, args.confidence_level, _names(args, table, columns), args.relevance_level, args.normalization
+        interval=args.interval,
+        confidence_level=args.confidence_level,
+        n_resamples=args.n_resamples,
+        each=_names(args, table, columns),
+        relevance_level=args.relevance_level,
+        normalization=args.normalization,
     )
     found = {one.name: statement_of(one, columns, baseline, asked) for one in measures}
     _report(args, found, _said(args, table, columns), columns).write(args.form)
@@ -47,16 +53,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _measures(args: argparse.Namespace, classes: bool) -> list[Measure]:
     grouped = args.group is not None
-    ties = args.ties or ("expected" if grouped else "grouped")
     names = args.measures or ["ap"]
-    found = measures_of(names, ties=ties, denominator=args.denominator, grouped=grouped, classes=classes)
-    if args.ties is None:  # which has no closed form of interpolated precision
-        found = [
-            replace(one, formula=replace(one.formula, ties="grouped"))
-            if getattr(one.formula, "interpolation", 0)
-            else one
-            for one in found
-        ]
+    found = measures_of(names, ties=args.ties, denominator=args.denominator, grouped=grouped, classes=classes)
+    for one in found if args.weights is not None else ():
+        if not isinstance(one.formula, Convention) or not one.formula.takes_weights:
+            raise ValueError(f"--weights have a meaning for ap alone, with --ties grouped: {one.name} counts ranks")
     return found
 
 
@@ -176,11 +177,11 @@ def _report(args: argparse.Namespace, found: dict[str, Statement], said: dict[st
 
 def _parts(args: argparse.Namespace, found: dict[str, Statement], said: dict[str, Any], of: str) -> Iterator[Part]:
     counts = ", ".join(f"{value:,} {name}" for name, value in said.items() if name != "file")
-    yield f"{args.file}: {counts}; {_convention(args, of)}"
     level = f"{100 * args.confidence_level:.10g}%"
     head = [f"{level} low", f"{level} high", "chance"] if args.interval else []
     rows = [(name, number(one.value), *map(number, one.interval.values())) for name, one in found.items()]
-    yield Table([("measure", "value", *head), *rows])
+    title = f"{args.file}: {counts}; {_convention(args)}"
+    yield Table([("measure", "value", *head), *rows], title=title)
     if args.baseline is not None:
         yield _comparison(args, found, level)
     each = next(iter(found.values())).each
@@ -190,7 +191,7 @@ def _parts(args: argparse.Namespace, found: dict[str, Statement], said: dict[str
         yield from (f"{name}: {reason}" for reason in one.reasons)
 
 
-def _convention(args: argparse.Namespace, of: str) -> str:
+def _convention(args: argparse.Namespace) -> str:
     """What the numbers mean, in words."""
     ties = args.ties or ("expected" if args.group is not None else "grouped")
     words = {
@@ -199,7 +200,7 @@ def _convention(args: argparse.Namespace, of: str) -> str:
         "optimistic": "of equal scores hits come first",
         "pessimistic": "of equal scores hits come last",
     }
-    mean = {"group": "values are means over the groups; "}.get(of, "") if args.group is not None else ""
+    mean = "means over the groups; " if args.group is not None else ""
     return f"{mean}{words[ties]}"
 
 

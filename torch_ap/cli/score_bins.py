@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, table: TableFile, measures: Sequence[Measure])
     exact = "each score has a bin of its own" if not mixed.any() else "at least and at most: any order inside the bins"
     title = f"{args.file}: {rows:,} items, {positive:,} positive, {len(found.low):,} bins; {exact}"
     Report(
-        parts=lambda: [title, _table(numbers, args.confidence_level)],
+        parts=lambda: [_table(numbers, args.confidence_level, title)],
         records=lambda: [
             ("measure", *next(iter(numbers.values()))),
             *((name, *x.values()) for name, x in numbers.items()),
@@ -51,14 +51,14 @@ def run(args: argparse.Namespace, table: TableFile, measures: Sequence[Measure])
     return 0
 
 
-def _table(numbers: dict[str, dict[str, float]], level: float) -> Table:
+def _table(numbers: dict[str, dict[str, float]], level: float, title: str) -> Table:
     heads = {"low": "at least", "high": "at most"}
     heads |= {f"interval_{end}": f"{100 * level:.10g}% {end}" for end in ("low", "high")}
     columns = list(next(iter(numbers.values())))
     rows = [
         (name, *(number(x[key], ".3g" if key == "width" else ".6f") for key in columns)) for name, x in numbers.items()
     ]
-    return Table([("measure", *(heads.get(key, key) for key in columns)), *rows])
+    return Table([("measure", *(heads.get(key, key) for key in columns)), *rows], title=title)
 
 
 def _numbers(limits: Bounds, chance: float) -> dict[str, float]:

@@ -71,7 +71,8 @@ def statement_of(measure: Measure, columns: Columns, baseline: Columns | None, a
     if asked.interval:
         _add_interval(found, measure, metric, columns, asked)
     if baseline is not None:
-        _add_comparison(found, metric, metric_of(measure, baseline, asked), asked)
+        single = columns.group is None and isinstance(metric, QueryMetric)
+        _add_comparison(found, metric, metric_of(measure, baseline, asked), asked, single)
     if asked.each:
         found.each = _each(measure, metric, columns, asked)
     return found
@@ -102,7 +103,7 @@ def metric_of(measure: Measure, columns: Columns, asked: Asked, average: str = "
 
 def _add_interval(found: Statement, measure: Measure, metric: UncertainMetric, columns: Columns, asked: Asked) -> None:
     """What has no mathematics is NaN, and the reason says so."""
-    level, low, high, reason, chance = asked.confidence_level, NAN, NAN, "", NAN
+    level, low, high, reason, chance, unknown = asked.confidence_level, NAN, NAN, "", NAN, ""
     try:
         if columns.group is None and measure.kind in ("P", "R"):
             of = precision_at_k_interval if measure.kind == "P" else recall_at_k_interval
@@ -116,10 +117,13 @@ def _add_interval(found: Statement, measure: Measure, metric: UncertainMetric, c
         try:
             chance = float(metric.chance_level())
         except ValueError as error:
-            found.reasons.append(f"no chance level: {error}")
+            unknown = str(error)
     found.interval = {"low": low, "high": high, "chance": chance}
+    if unknown and unknown != reason:
+        found.reasons.append(f"no chance level: {unknown}")
     if reason:
-        found.reasons.append(f"{'no interval' if math.isnan(low) else 'interval'}: {reason}")
+        what = "no interval" if math.isnan(low) else "interval"
+        found.reasons.append(f"{what}{' and no chance level' if unknown == reason else ''}: {reason}")
 
 
 def _method(measure: Measure, columns: Columns) -> str | None:
@@ -132,7 +136,9 @@ def _how(asked: Asked) -> dict[str, Any]:
     return {"n_resamples": asked.n_resamples, "progress": of_resamples()}
 
 
-def _add_comparison(found: Statement, metric: UncertainMetric, other: UncertainMetric, asked: Asked) -> None:
+def _add_comparison(
+    found: Statement, metric: UncertainMetric, other: UncertainMetric, asked: Asked, single: bool
+) -> None:
     numbers = dict.fromkeys(("difference", "low", "high", "p_value"), NAN)
     try:
         compared = metric.compare(other, confidence_level=asked.confidence_level).to_dict()
@@ -140,6 +146,8 @@ def _add_comparison(found: Statement, metric: UncertainMetric, other: UncertainM
         reason = compared["reason"]
     except ValueError as error:
         reason = str(error)
+    if single:
+        reason = "of one ranking there is one by ap alone"
     found.compared = {"baseline": float(other.compute())} | numbers
     if math.isnan(numbers["difference"]):
         found.compared["difference"] = found.value - found.compared["baseline"]

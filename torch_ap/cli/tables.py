@@ -19,21 +19,24 @@ class Table:
     Attributes:
         rows: texts, those of the head first.
         names: how many columns from the left are names; the others are numbers.
+        title: a line above it, or "".
     """
 
     rows: Sequence[Sequence[str]]
     names: int = 1
+    title: str = ""
 
     def lines(self) -> list[str]:
         """Aligned columns: names to the left, numbers to the right."""
         widths = [max(map(len, column)) for column in zip(*self.rows, strict=True)]
-        return ["  ".join(self._padded(row, widths)).rstrip() for row in self.rows]
+        rows = ["  ".join(self._padded(row, widths)).rstrip() for row in self.rows]
+        return [self.title, *rows] if self.title else rows
 
     def markdown(self) -> list[str]:
         """The same as Markdown has it."""
         head, *rows = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in self.rows]
         rule = "".join("|---" if place < self.names else "|---:" for place in range(len(self.rows[0])))
-        return [head, f"{rule}|", *rows]
+        return [*([self.title, ""] if self.title else []), head, f"{rule}|", *rows]
 
     def _padded(self, row: Sequence[str], widths: Sequence[int]) -> list[str]:
         cells = enumerate(zip(row, widths, strict=True))

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     values = dict(zip(each["name"], each["ap"], strict=True))
     table = {"name": each["name"], "ap": each["ap"]} if not args.per_class else each
     Report(
-        parts=lambda: [_title(args), _rows(each, mean, args.per_class), *said],
+        parts=lambda: [_rows(each, mean, args), *said],
         records=lambda: [
             ("measure", "class", "value"),
             ("map", "all", mean),
@@ -101,14 +101,14 @@ def _title(args: argparse.Namespace) -> str:
     return f"AP at IoU {rule} {args.iou_threshold:g}, interpolation {args.interpolation}{counts}"
 
 
-def _rows(each: dict[str, list[Any]], mean: float, all_columns: bool) -> Table:
+def _rows(each: dict[str, list[Any]], mean: float, args: argparse.Namespace) -> Table:
     """The classes and the mean; "-" where a class has no ground truths that count."""
-    counts = [name for name in each if name not in ("name", "ap")] if all_columns else []
+    counts = [name for name in each if name not in ("name", "ap")] if args.per_class else []
     rows = [
         (name, number(ap), *(str(each[count][place]) for count in counts))
         for place, (name, ap) in enumerate(zip(each["name"], each["ap"], strict=True))
     ]
-    return Table([("class", "ap", *counts), *rows, ("mean", number(mean), *("" for _ in counts))])
+    return Table([("class", "ap", *counts), *rows, ("mean", number(mean), *("" for _ in counts))], title=_title(args))
 
 
 def _read(args: argparse.Namespace, detections: str) -> VocData:

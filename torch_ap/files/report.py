@@ -126,8 +126,8 @@ def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
     if kind == "iprec" and rest.replace(".", "", 1).isdecimal() and float(rest) <= 1:
         return kind, float(rest)
     raise ValueError(
-        f"unknown measure {shown(given or name)}{_meant(name)}; known are {', '.join(KNOWN)} with k of at least 1 and l "
-        "in [0, 1], and trec_eval's names for them"
+        f"unknown measure {shown(given or name)}{_meant(name)}; known are {', '.join(KNOWN)} with k of at least 1 and "
+        "l in [0, 1], and trec_eval's names for them"
     )
 
 

@@ -159,7 +159,9 @@ class Table:
         for place in np.unique(at).tolist():  # a dictionary may hold what no row has
             if isinstance(found := rule(values[place]), str):
                 where = row + int((at == place).argmax())
-                raise ValueError(f"{self.path}, row {where}: column {shown(name)} {found}, got {shown(values[place])}")
+                meant = nearest(str(values[place]), self.preds) if len(self.preds) > 1 else ""
+                got = f"{shown(values[place])}{meant}"
+                raise ValueError(f"{self.path}, row {where}: column {shown(name)} {found}, got {got}")
             made[place] = found
         return torch.from_numpy(made[at])
 
@@ -175,7 +177,9 @@ class Table:
 
 
 def _side_by_side(columns: Sequence[Tensor]) -> Tensor:
-    return columns[0] if len(columns) == 1 else torch.stack([x.to(torch.float64) for x in columns], 1)
+    if len({x.dtype for x in columns}) > 1:
+        columns = [x.to(torch.float64) for x in columns]
+    return columns[0] if len(columns) == 1 else torch.stack(list(columns), 1)
 
 
 def _same(label: str, wanted: str) -> bool:
@@ -210,5 +214,5 @@ def _class_of(value: Any, places: Mapping[str, int], classes: int) -> int | str:
     found = None if any(_whole(name) is not None for name in places) else _number_of(value)
     if found is None or not 0 <= found < classes:
         told = f"one of the columns {', '.join(map(repr, places))}, or its number, " if places else ""
-        return f"must be {told}0 to {classes - 1}{nearest(str(value), places)}"
+        return f"must be {told}0 to {classes - 1}"
     return found
