@@ -144,7 +144,7 @@ def test_interval_chance_and_comparison_are_the_librarys(paths, tensors, score):
     at = inference.precision_at_k_interval(preds, target, 9, confidence_level=0.8)
     assert [found["P@9"][key] for key in ("low", "high")] == pytest.approx([float(at.low), float(at.high)])
     assert found["P@9"]["compared"]["low"] is None
-    assert "comparison: of one ranking" in found["P@9"]["reasons"][0]
+    assert found["P@9"]["reasons"] == ["no comparison: of one ranking, or of classes, there is one of ap alone"]
 
 
 def test_groups_are_queries(paths, tensors, columns, score):

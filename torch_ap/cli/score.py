@@ -187,8 +187,8 @@ def _parts(args: argparse.Namespace, found: dict[str, Statement], said: dict[str
     each = next(iter(found.values())).each
     if each:
         yield Table([(of, *_heads(found, level)), *((name, *_cells(found, name)) for name in each)])
-    for name, one in found.items():
-        yield from (f"{name}: {reason}" for reason in one.reasons)
+    for reason in dict.fromkeys(x for one in found.values() for x in one.reasons):
+        yield f"{', '.join(name for name, one in found.items() if reason in one.reasons)}: {reason}"
 
 
 def _convention(args: argparse.Namespace) -> str:

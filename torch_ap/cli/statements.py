@@ -22,6 +22,7 @@ from torch_ap.metrics.queries import QueryMetric
 from torch_ap.metrics.uncertainty import UncertainMetric
 
 NAN = math.nan
+_AP_ALONE = "of one ranking, or of classes, there is one of ap alone"
 
 
 @dataclass
@@ -71,8 +72,9 @@ def statement_of(measure: Measure, columns: Columns, baseline: Columns | None, a
     if asked.interval:
         _add_interval(found, measure, metric, columns, asked)
     if baseline is not None:
-        single = columns.group is None and isinstance(metric, QueryMetric)
-        _add_comparison(found, metric, metric_of(measure, baseline, asked), asked, single)
+        plain = measure.kind == "ap" and measure.k is None
+        other = metric_of(measure, baseline, asked)
+        _add_comparison(found, metric, other, asked, none="" if plain or columns.group is not None else _AP_ALONE)
     if asked.each:
         found.each = _each(measure, metric, columns, asked)
     return found
@@ -136,23 +138,19 @@ def _how(asked: Asked) -> dict[str, Any]:
     return {"n_resamples": asked.n_resamples, "progress": of_resamples()}
 
 
-def _add_comparison(
-    found: Statement, metric: UncertainMetric, other: UncertainMetric, asked: Asked, single: bool
-) -> None:
-    numbers = dict.fromkeys(("difference", "low", "high", "p_value"), NAN)
+def _add_comparison(found: Statement, metric: UncertainMetric, other: UncertainMetric, asked: Asked, none: str) -> None:
+    """The difference of the values, and what is said of it; nothing for the reason ``none``."""
+    numbers, reason = dict.fromkeys(("low", "high", "p_value"), NAN), none
     try:
-        compared = metric.compare(other, confidence_level=asked.confidence_level).to_dict()
-        numbers = {name: compared[name] for name in numbers}
-        reason = compared["reason"]
+        compared = {} if none else metric.compare(other, confidence_level=asked.confidence_level).to_dict()
+        numbers = {name: compared.get(name, NAN) for name in numbers}
+        reason = reason or compared["reason"]
     except ValueError as error:
         reason = str(error)
-    if single:
-        reason = "of one ranking there is one by ap alone"
-    found.compared = {"baseline": float(other.compute())} | numbers
-    if math.isnan(numbers["difference"]):
-        found.compared["difference"] = found.value - found.compared["baseline"]
+    baseline = float(other.compute())
+    found.compared = {"baseline": baseline, "difference": found.value - baseline} | numbers
     if reason:
-        found.reasons.append(f"comparison: {reason}")
+        found.reasons.append(f"{'no comparison' if math.isnan(numbers['p_value']) else 'comparison'}: {reason}")
 
 
 def _each(measure: Measure, metric: Any, columns: Columns, asked: Asked) -> dict[str, dict[str, float]]:

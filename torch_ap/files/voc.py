@@ -149,6 +149,9 @@ def _named(words: list[str], numbers: int, where: str) -> tuple[str, list[float]
     if len(words) <= numbers:
         also = " (as ground truths do: are the folders swapped?)" if numbers == len(words) == _OF_DETECTIONS else ""
         raise ValueError(f"{where}: must hold a name and {numbers} numbers, got {shown(' '.join(words))}{also}")
+    if numbers == _OF_DETECTIONS and words[-numbers].isalpha():
+        got = f"{shown(words[-numbers])}; ground truths have none: are the folders swapped?"
+        raise ValueError(f"{where}: the score must be a finite number, got {got}")
     score = text.numbers(words[-numbers:-4], where, "score")
     if len(words) > numbers + 1 and _FRACTION.fullmatch(words[-numbers - 1]):
         also = "" if numbers == _OF_DETECTIONS else " (as detections have: are the folders swapped?)"

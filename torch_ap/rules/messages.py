@@ -17,6 +17,7 @@ class Plain(str):
     __slots__ = ()
 
 
+_ALIKE = 0.65  # of difflib; its own 0.6 finds "map_cut_k" for "ndcg_cut_k"
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Hindi, and of emojis
 _NOBODYS = ("torch_ap", "torch", "torchmetrics", "contextlib", "numpy")  # packages whose lines are not the caller's
 _REPR = reprlib.Repr()
@@ -56,7 +57,7 @@ def nearest(given: str, known: Iterable[str]) -> str:
         "; did you mean 'score'?"
     """
     plain = {name.casefold(): name for name in known}
-    found = get_close_matches(given[:LONGEST].casefold(), list(plain), n=1)
+    found = get_close_matches(given[:LONGEST].casefold(), list(plain), 1, _ALIKE)
     return f"; did you mean {shown(plain[found[0]])}?" if found else ""
 
 
