@@ -38,7 +38,7 @@ _BASELINE = (
 )
 _BINS = (
     "read any length in bounded memory: counts in at most N bins of scores, and the bounds that they leave for any "
-    "order inside the bins. Exact while there are at most N different scores; 65536 leave about 0.0001"
+    "order inside the bins. Exact while there are at most N different scores; 65536 leave about 0.0002"
 )
 
 

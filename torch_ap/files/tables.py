@@ -35,7 +35,7 @@ from torch_ap.files.text import MARK
 from torch_ap.rules.messages import nearest, shown
 
 STANDARD_INPUT = "-"
-_BLOCK = 1 << 23
+_BLOCK = 1 << 21
 _ROWS = 1 << 18
 _LONGEST_LINE = 1 << 20
 _CONVERSION = re.compile(
