@@ -277,7 +277,7 @@ def test_no_standard_input(score, monkeypatch):
 def test_a_file_of_many_batches(tmp_path, monkeypatch, score):
     """Rows are counted over all of them."""
     monkeypatch.setattr("torch_ap.files.tables._ROWS", 64)
-    monkeypatch.setattr("torch_ap.files.tables._BLOCK", 512)
+    monkeypatch.setattr("torch_ap.files.table_text._BLOCK", 512)
     rows = [(f"{i * 7 % 1000}", int(i % 7 == 0), f"q{i % 50}") for i in range(1000)]
     columns = {"s": [float(x) for x, _, _ in rows], "y": [y for _, y, _ in rows], "q": [q for *_, q in rows]}
     found = {

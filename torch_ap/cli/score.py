@@ -16,7 +16,7 @@ from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.curve.convention import Convention
 from torch_ap.files import table_columns
 from torch_ap.files.table_columns import Columns
-from torch_ap.files.tables import STANDARD_INPUT
+from torch_ap.files.table_streams import STANDARD_INPUT
 from torch_ap.rules.messages import shown
 
 _ALL = "all"

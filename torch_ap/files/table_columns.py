@@ -11,6 +11,7 @@ from torch import Tensor
 
 from torch_ap.files import tables
 from torch_ap.files.columns import Progress
+from torch_ap.files.table_streams import lengths_of_lists, pyarrow
 from torch_ap.rules.messages import nearest, shown
 
 _TRUE, _FALSE = ("1", "1.0", "true"), ("0", "0.0", "false")
@@ -128,10 +129,10 @@ class Table:
 
     def _numbers(self, batch: Any, name: str, row: int) -> Tensor:
         """A column of numbers, or of lists of as many numbers each; none is NaN."""
-        types = tables.pyarrow().types
+        types = pyarrow().types
         column, width = self._complete(batch, name, row), None
         if types.is_list(column.type) or types.is_fixed_size_list(column.type):
-            lengths = np.unique(tables.lengths_of_lists(column))
+            lengths = np.unique(lengths_of_lists(column))
             column, width = column.flatten(), int(lengths[0])
             if len(lengths) > 1 or not width:
                 raise ValueError(
