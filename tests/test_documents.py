@@ -3,10 +3,12 @@
 import inspect
 import pathlib
 import re
+import shlex
 
 import pytest
 
 import torch_ap.inference
+from torch_ap.cli import main
 from torch_ap.inference import (
     average_precision_interval,
     compare_decisions,
@@ -44,12 +46,19 @@ def printed(block):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_pages_print_what_they_say(page, capsys):
-    """The blocks of a page run in order, each with the names of those before it."""
+def test_pages_print_what_they_say(page, capsys, tmp_path, monkeypatch):
+    """The blocks of a page run in order, each with the names of those before it; those for a terminal as commands."""
+    monkeypatch.chdir(tmp_path)
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
-        exec(block, names)
-        assert capsys.readouterr().out.splitlines() == printed(block)
+    for kind, block in re.findall(r"```(python|console)\n(.*?)```", page.read_text(), re.DOTALL):
+        if kind == "python":
+            exec(block, names)
+            assert capsys.readouterr().out.splitlines() == printed(block)
+        else:
+            command, *lines = block.splitlines()
+            main.main(shlex.split(command.removeprefix("$ torch-ap ")))
+            said = capsys.readouterr()
+            assert (said.err + said.out).splitlines() == lines
 
 
 def test_what_a_block_prints_is_read_behind_calls_and_below_loops():

@@ -54,7 +54,7 @@ class Convention:
     ties: str | None = None
 
     def __post_init__(self) -> None:
-        checks.positive_int("top_k", self.top_k, optional=True)
+        object.__setattr__(self, "top_k", checks.positive_int("top_k", self.top_k, optional=True))
         checks.one_of("denominator", self.denominator, DENOMINATORS)
         checks.one_of("ties", self.ties, (*TIES, None))
         if isinstance(self.interpolation, Tensor):

@@ -130,7 +130,7 @@ def operating_point(
         method: "posterior" or "bootstrap".
         resampling: of the bootstrap.
     """
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     assert curve.score is not None
     hits, items = curve.cumulative_hits, curve.cumulative_items
