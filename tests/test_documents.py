@@ -8,6 +8,7 @@ import runpy
 
 import pytest
 import torch
+from matplotlib import pyplot
 
 import torch_ap.inference
 from torch_ap.inference import (
@@ -51,6 +52,7 @@ def test_pages_print_what_they_say(page, capsys):
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         exec(block, names)
         assert capsys.readouterr().out.splitlines() == printed(block)
+    pyplot.close("all")
 
 
 def test_what_a_block_prints_is_read_behind_calls_and_below_loops():
