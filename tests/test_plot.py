@@ -411,7 +411,7 @@ def test_operating_points(wanted, ax):
 
 def test_an_operating_point_that_does_not_exist_is_not_marked(ax):
     plot.precision_recall(functional.curve(torch.tensor([2.0, 1]), torch.tensor([0, 1])), ax=ax, precision=0.9)
-    assert legend(ax) == ["0.500", "0.500  chance level"]
+    assert legend(ax) == ["0.500", "0.500  chance level of precision"]
 
 
 def test_chance_levels(ax):

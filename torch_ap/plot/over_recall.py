@@ -154,9 +154,10 @@ def _chance(ax: "Axes", curves: Sequence[Curve | QueryCurve], looks: Sequence[St
         return []
     if max(level for level, _ in levels) - min(level for level, _ in levels) < _SAME:
         line = ax.axhline(levels[0][0], color=GREY, linestyle=(0, (1, 2)), linewidth=1.4, zorder=1)
-        return [(line, style.entry(levels[0][0], "chance level"))]
-    marks = [ax.plot(_RIGHT, level, marker=5, color=look.color, clip_on=False)[0] for level, look in levels]
-    return [(marks[0], "chance levels, at the right")]
+        return [(line, style.entry(levels[0][0], "chance level of precision"))]
+    mark: dict[str, Any] = {"linestyle": "none", "marker": 5, "clip_on": False}  # a triangle that points to the right
+    marks = [ax.plot(_RIGHT, level, color=look.color, **mark)[0] for level, look in levels]
+    return [(marks[0], "chance levels of precision, at the right")]
 
 
 def _iso_lines(ax: "Axes", values: Sequence[float], beta: float) -> None:
