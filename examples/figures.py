@@ -248,7 +248,7 @@ def geese_interpolated() -> Figure:
     figure, axes = canvas(14, 4.2, 3)
     interpolations: tuple[Interpolation, ...] = (None, "all-points", "11-point")
     for ax, interpolation in zip(axes, interpolations, strict=True):
-        plot.average_precision_rectangles(ranked("0110100110010011100000100001", interpolation=interpolation), ax=ax)
+        plot.average_precision_rectangles(ranked("011010011000001100000001000010", interpolation=interpolation), ax=ax)
     return figure
 
 
@@ -266,7 +266,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, make in FIGURES.items():
         figure = make()
-        figure.savefig(FOLDER / f"{name}.png", dpi=120)
+        figure.savefig(FOLDER / f"{name}.png", dpi=100)
         plt.close(figure)
         said = [text.get_text() for ax in figure.axes if (box := ax.get_legend()) for text in box.get_texts()]
         said = [x for x in said if x[:1].isdigit()] or [x for ax in figure.axes if (x := ax.get_title())]
