@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from sklearn.metrics import PrecisionRecallDisplay
 
 import torch_ap
 from tests.every_metric import METRICS
@@ -167,6 +168,18 @@ def test_weights_widen_the_steps(ax):
     curve = functional.curve(scores, target, weights=torch.rand(30, generator=torch.Generator().manual_seed(1)))
     plot.precision_recall(curve, ax=ax)
     assert area(ax.lines[0]) == pytest.approx(float(curve.average_precision))
+
+
+def test_the_step_is_scikit_learns(ax):
+    scores, target = ranking(200, levels=4)
+    plot.precision_recall(functional.curve(scores, target), ax=ax, chance_level=False)
+    theirs = PrecisionRecallDisplay.from_predictions(target, scores, ax=ax).line_
+    assert theirs.get_drawstyle() == "steps-post"  # over descending recall
+    recall, precision = (x[::-1] for x in theirs.get_data())
+    x, y = ax.lines[0].get_data()
+    right = np.unique(recall[recall > 0])
+    between = right - np.diff(right, prepend=0) / 2
+    assert y[np.searchsorted(x, between)].tolist() == precision[np.searchsorted(recall, between)].tolist()
 
 
 def test_a_detector_that_misses_objects_falls_to_0(ax):

@@ -60,7 +60,8 @@ def precision_recall(
         ModuleNotFoundError: without matplotlib (extra: ``plot``).
         TypeError, ValueError: for an argument that breaks one of these rules.
 
-    Equals, for plain AP, the picture of ``sklearn.metrics.PrecisionRecallDisplay``.
+    Equals, for plain AP, the steps of ``sklearn.metrics.PrecisionRecallDisplay``, without its strokes down where recall
+    stays as it is.
 
     Source: Davis & Goadrich (2006) on why the step is not a straight line; van Rijsbergen (1979) for F.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import nn
 
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.plot import style
@@ -84,7 +85,8 @@ def query_differences(
 
 def _two(runs: Any) -> list[tuple[str, QueryMetric]]:
     """The two metrics with their names."""
-    pairs = list(runs.items()) if isinstance(runs, Mapping) else list(zip(("run", "baseline"), runs, strict=False))
+    named = isinstance(runs, Mapping | nn.ModuleDict)
+    pairs = list(runs.items()) if named else list(zip(("run", "baseline"), runs, strict=False))
     if len(runs) != 2 or not all(isinstance(metric, QueryMetric) for _, metric in pairs):
         raise TypeError(f"`runs` must be two metrics over queries, the run and the baseline, got {shown(runs)}")
     return pairs
