@@ -148,7 +148,7 @@ def _chance(ax: "Axes", curves: Sequence[Curve | QueryCurve], looks: Sequence[St
     levels = [
         (float(curve.chance_level), look)
         for curve, look in zip(curves, looks, strict=True)
-        if look.named and isinstance(curve, Curve)
+        if look.named and isinstance(curve, Curve) and float(curve.m) > 0
     ]
     levels = [(level, look) for level, look in levels if not np.isnan(level)]
     if not levels:
