@@ -314,6 +314,26 @@ def test_bars_of_systems_stand_side_by_side(ax):
     assert legend(ax) == sorted(legend(ax), reverse=True)
 
 
+def test_one_system_by_name(ax):
+    plot.per_class({"one": labels(3)}, ax=ax)
+    assert len(ax.patches) == 3
+
+
+def test_bars_have_names_of_their_own(ax):
+    curves = [functional.curve(*ranking(60, shift), ties="expected") for shift in (1, 3)]
+    plot.per_class(curves, ax=ax)
+    assert [x.get_text()[0] for x in ax.get_yticklabels()] == ["1", "0"]
+    assert any(hasattr(x, "has_xerr") for x in ax.containers), "without ties the interval is that of grouped ones"
+    with pytest.raises(ValueError, match="`curves` must have different names, got 'a' twice"):
+        plot.per_class([functional.curve(*ranking(60, shift), name="a") for shift in (1, 3)])
+
+
+def test_curves_of_detectors_have_no_interval(ax):
+    plot.per_class(detector().curve(0.75), ax=ax)
+    assert len(ax.patches) == 3
+    assert not [x for x in ax.containers if getattr(x, "has_xerr", False) and x.lines[2][0].get_segments()]
+
+
 def test_curves_by_name_are_bars_of_one_system(ax):
     plot.per_class({x: functional.curve(*ranking(60, shift)) for x, shift in (("a", 1), ("b", 3))}, ax=ax)
     assert [x.get_text()[0] for x in ax.get_yticklabels()] == ["b", "a"]

@@ -1,5 +1,6 @@
 """AP of each class as bars with intervals, the highest first."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, curves_of, with_kind
 from torch_ap.plot.style import COLORS, DASHES, FAINT, GREY, number, text_of
 from torch_ap.rules import checks
+from torch_ap.rules.messages import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +98,7 @@ def per_class(
         entries = [(handles[i], style.entry(means[i], list(systems)[i])) for i in order]
         style.legend(ax, entries, "mean", widen=own)
         return ax
-    bars = systems[""]
+    (bars,) = systems.values()
     _write_names(ax, names, [f"{text_of(x)}  {number(bars[x].value)}" for x in names])
     if not np.isnan(means[0]):
         line = ax.axvline(means[0], color=GREY, linestyle=(0, (4, 2)), linewidth=1.2, zorder=1)
@@ -119,19 +121,28 @@ def _bars(given: Curves, class_names: ClassNames, level: float | None) -> dict[s
     if isinstance(given, MeanAveragePrecision):
         table = given.per_class()
         names = table["name"] if class_names is None else names_of(table["class"], class_names)
-        names = [with_kind(given, name) for name in names]
-        return {name: Bar(ap if ap >= 0 else np.nan) for name, ap in zip(names, table["ap"].tolist(), strict=True)}
-    return {x.name: _bar(x, level) for x in curves_of(given, class_names)}
+        values = [Bar(ap if ap >= 0 else np.nan) for ap in table["ap"].tolist()]
+        bars = list(zip((with_kind(given, name) for name in names), values, strict=True))
+    else:
+        curves = curves_of(given, class_names)
+        several = len(curves) > 1
+        bars = [(x.name or f"{place}" * several, _bar(x, level)) for place, x in enumerate(curves)]
+    twice = [name for name, count in Counter(name for name, _ in bars).items() if count > 1]
+    if twice:
+        raise ValueError(f"`curves` must have different names, got {shown(twice[0])} twice")
+    return dict(bars)
 
 
 def _bar(curve: Curve, level: float | None) -> Bar:
     """With its interval, where that is a matter of the curve alone."""
     value, chance = float(curve.average_precision), float(curve.chance_level)
-    convention = (curve.interpolation, curve.top_k, curve.ties)
-    if level is None or curve.hits.is_floating_point() or convention != (None, None, "grouped"):
+    ranking = vertices.ranking_of(curve)
+    tied = curve.ties != "grouped" and bool((ranking.items > 1).any())
+    interpolated = curve.interpolation is not None or curve.top_k is not None
+    if level is None or ranking.weighted or interpolated or tied:
         return Bar(value, chance=chance)
     found = curve_interval(
-        vertices.ranking_of(curve),
+        ranking,
         PLAIN,
         confidence_level=level,
         method="influence",

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from torch_ap.functional import Curve
 from torch_ap.matching.coco import ClassNames
 from torch_ap.plot import style
@@ -90,7 +92,7 @@ def _points(found: Any) -> list[Array]:
 def _reference(ax: "Axes", name: str, curves: Sequence[tuple[Curve, Style]], fraction: bool) -> list[tuple[Any, str]]:
     """The ideal or the random curve: a grey one where all are the same, else one for each in its colour."""
     lines = [(_points(getattr(curve, f"{name}_hit_curve")(fraction=fraction)), look) for curve, look in curves]
-    shared = all(str(points) == str(lines[0][0]) for points, _ in lines)
+    shared = all(np.array_equal(points, lines[0][0]) for points, _ in lines)
     handles = [
         ax.plot(*points, color=GREY if shared else look.color, linestyle=_DASHES[name], linewidth=1.2, zorder=2)[0]
         for points, look in (lines[:1] if shared else lines)

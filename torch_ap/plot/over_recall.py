@@ -150,7 +150,6 @@ def _chance(ax: "Axes", curves: Sequence[Curve | QueryCurve], looks: Sequence[St
         for curve, look in zip(curves, looks, strict=True)
         if look.named and isinstance(curve, Curve) and float(curve.m) > 0
     ]
-    levels = [(level, look) for level, look in levels if not np.isnan(level)]
     if not levels:
         return []
     if max(level for level, _ in levels) - min(level for level, _ in levels) < _SAME:

@@ -24,7 +24,7 @@ _COLUMNS = 4096  # at least as many as a picture has pixels across
 
 
 class Style(NamedTuple):
-    """How one of several lines looks; ``color`` alone in no legend."""
+    """How one of several lines looks, and whether the legend names it."""
 
     color: str
     linestyle: Any
