@@ -6,6 +6,7 @@ import re
 import shlex
 
 import pytest
+from matplotlib import pyplot
 
 import torch_ap.inference
 from torch_ap.cli import main
@@ -59,6 +60,7 @@ def test_pages_print_what_they_say(page, capsys, tmp_path, monkeypatch):
             main.main(shlex.split(command.removeprefix("$ torch-ap ")))
             said = capsys.readouterr()
             assert (said.err + said.out).splitlines() == lines
+    pyplot.close("all")
 
 
 def test_what_a_block_prints_is_read_behind_calls_and_below_loops():

@@ -73,7 +73,8 @@ def _chance(measure: Measure, items: int, positive: int, weighted: bool) -> floa
     denominator = measure.formula.denominator
     if denominator == "found":
         return float("nan")
-    return float(random_average_precision(items, positive, measure.k, denominator=denominator).mean)
+    found = random_average_precision(items, positive, measure.k, denominator=denominator)  # type: ignore[arg-type]
+    return float(found.mean)
 
 
 def _interval(measure: Measure, curve: HitCurve, level: float) -> dict[str, float]:
