@@ -41,6 +41,7 @@ def drawn() -> Figure:
 
 
 def main() -> None:
+    """Draw all of them."""
     mpl.use("agg")
     for page in sorted((ROOT / "docs").glob("*.md")):
         names: dict[str, object] = {}
