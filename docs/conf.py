@@ -6,6 +6,7 @@ repository's host, and nothing has to be written twice. What the site's menu lis
 
 import re
 import runpy
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from sphinx.environment import BuildEnvironment
 ROOT = Path(__file__).parent.parent
 
 project = "torch_ap"
-author = "the authors of torch_ap"
 release = runpy.run_path(str(ROOT / "torch_ap" / "_version.py"))["__version__"]
 extensions = [
     "myst_parser",
@@ -51,9 +51,10 @@ python_maximum_signature_line_length = 80
 
 html_theme = "furo"
 html_title = f"torch_ap {release}"
-html_static_path = ["static"]
+html_static_path = ["static", str(files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf")]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_copyright = False
 html_additional_pages = {"index": "redirect.html"}  # the root of the site leads to docs/index.html
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5cad", "color-brand-content": "#0b5cad"},
@@ -112,6 +113,17 @@ def find_public(
     return None
 
 
+def link_names(app: Sphinx, page: nodes.document, name: str) -> None:
+    """Make a link of a public name that stands as code in a text: `functional.hit_curve(preds, target)`."""
+    objects = app.env.domains.python_domain.objects
+    for code in list(page.findall(nodes.literal)):
+        said = code.astext().partition("(")[0]
+        found = next((objects[x] for x in (f"{project}.{said}", said) if x in objects), None)
+        if found and not isinstance(code.parent, nodes.reference):
+            address = f"{app.builder.get_relative_uri(name, found.docname)}#{found.node_id}"
+            code.replace_self(nodes.reference("", "", code.deepcopy(), refuri=address, internal=True))
+
+
 def open_only_here(_: Sphinx, __: str, ___: str, context: dict[str, Any], ____: Any) -> None:
     """List a module's functions in the menu of its own pages alone: in all menus they would take most of the build."""
     if whole := context.get("toctree"):
@@ -119,9 +131,11 @@ def open_only_here(_: Sphinx, __: str, ___: str, context: dict[str, Any], ____: 
 
 
 def as_mathml(writer: Any, node: nodes.math | nodes.math_block) -> None:
-    """Browsers draw MathML themselves: no script and no font is fetched."""
-    display = "block" if isinstance(node, nodes.math_block) else "inline"
-    writer.body.append(convert(node.astext(), display=display))
+    """Browsers draw MathML themselves, with a font that the site brings along."""
+    formula, display = node.astext(), "block" if isinstance(node, nodes.math_block) else "inline"
+    if "&" in formula:  # lines, which the converter knows by this name only
+        formula = rf"\begin{{align*}}{re.sub(r'.(begin|end){aligned}', '', formula)}\end{{align*}}"
+    writer.body.append(convert(formula, display=display))
     raise nodes.SkipNode
 
 
@@ -132,6 +146,7 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", show_picture)
     app.connect("autodoc-skip-member", is_not_ours)
     app.connect("missing-reference", find_public)
+    app.connect("doctree-resolved", link_names)
     app.connect("html-page-context", open_only_here, priority=400)
     app.add_html_math_renderer("mathml", (as_mathml, None), (as_mathml, None))
     app.config.html_math_renderer = "mathml"
