@@ -72,16 +72,10 @@ def add_menu(_: Sphinx, page: str, source: list[str]) -> None:
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {part.splitlines()[0]}\n\n{lines}\n```\n"
 
 
-def picture_of(name: str) -> str:
-    """Where the picture of a public function lies, if it has one."""
-    found = sorted((ROOT / "docs" / "pictures").glob(f"{name.removeprefix('torch_ap.')}.*"))
-    return found[0].relative_to(ROOT).as_posix() if found else ""
-
-
 def show_picture(_: Sphinx, __: str, name: str, ___: Any, ____: Any, lines: list[str]) -> None:
-    """Show it at the end of what the docstring says."""
-    if path := picture_of(name):
-        lines += ["", f".. image:: /{path}", f"   :alt: what {name} draws", ""]
+    """Show, below a function's docstring, the picture in docs/pictures that has its name."""
+    for path in (ROOT / "docs" / "pictures").glob(f"{name.rpartition('.')[2]}.*"):
+        lines += ["", f".. image:: /{path.relative_to(ROOT).as_posix()}", f"   :alt: what `{name}` gives", ""]
 
 
 def whole_sentence(_: Sphinx, __: str, ___: str, ____: Any, _____: Any, lines: list[str]) -> None:
