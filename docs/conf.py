@@ -76,6 +76,7 @@ def show_picture(_: Sphinx, __: str, name: str, ___: Any, ____: Any, lines: list
     """Show, below a function's docstring, the picture in docs/pictures that has its name."""
     for path in (ROOT / "docs" / "pictures").glob(f"{name.rpartition('.')[2]}.*"):
         lines += ["", f".. image:: /{path.relative_to(ROOT).as_posix()}", f"   :alt: what `{name}` gives", ""]
+        lines += [":doc:`/docs/plots` has the code that drew it, and more.", ""]
 
 
 def whole_sentence(_: Sphinx, __: str, ___: str, ____: Any, _____: Any, lines: list[str]) -> None:

@@ -4,12 +4,14 @@ import ast
 import graphlib
 import pathlib
 
+import pytest
+
 import torch_ap
 
 ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = (
     *("_version", "rules", "runtime", "ranking", "curve", "geometry", "inputs", "matching", "evaluation"),
-    *("inference", "functional", "files", "metrics"),
+    *("inference", "functional", "files", "metrics", "plot"),
     *("classification", "retrieval", "detection", "sklearn", "cli", ""),
 )
 
@@ -56,13 +58,14 @@ def test_no_cycles():
     assert len(list(graphlib.TopologicalSorter(graph).static_order())) >= len(graph)
 
 
-def test_scipy_is_imported_where_it_is_used():
-    """It takes longer to import than most calls take to run."""
+@pytest.mark.parametrize("library", ["scipy", "matplotlib"])
+def test_libraries_are_imported_where_they_are_used(library):
+    """They take longer to import than most calls take to run; and one of them need not be there."""
     at_the_top = [
         module
         for module, path in modules().items()
         for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.Import | ast.ImportFrom) and "scipy" in ast.unparse(node)
+        if isinstance(node, ast.Import | ast.ImportFrom) and library in ast.unparse(node)
     ]
     assert not at_the_top
 

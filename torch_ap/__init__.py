@@ -80,7 +80,7 @@ __all__ = [
     "retrieval",
 ]
 
-_MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "retrieval")
+_MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "plot", "retrieval")
 _HOMES = ("curve.convention", "classification", "retrieval", "detection")  # of the names that are no modules
 
 
