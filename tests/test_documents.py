@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import runpy
+import shlex
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from matplotlib import pyplot
 
 import torch_ap.inference
 from tools.pictures import blocks
+from torch_ap.cli import main
 from torch_ap.inference import (
     average_precision_interval,
     compare_decisions,
@@ -52,12 +54,19 @@ SLOW = ("lightning", "switching")  # other packages, one of which compiles its f
 @pytest.mark.parametrize(
     "page", [pytest.param(x, id=x.stem, marks=[pytest.mark.slow] * (x.stem in SLOW)) for x in PAGES]
 )
-def test_pages_print_what_they_say_and_draw_what_they_show(page, capsys):
-    """The blocks of a page run in order, each with the names of those before it."""
+def test_pages_print_what_they_say_and_draw_what_they_show(page, capsys, tmp_path, monkeypatch):
+    """The blocks of a page run in order, each with the names of those before it; those for a terminal as commands."""
+    monkeypatch.chdir(tmp_path)
     names = {}
-    for block, picture in blocks(page):
-        exec(block, names)
-        assert capsys.readouterr().out.splitlines() == printed(block)
+    for kind, block, picture in blocks(page):
+        if kind == "python":
+            exec(block, names)
+            assert capsys.readouterr().out.splitlines() == printed(block)
+        else:
+            command, *lines = block.splitlines()
+            main.main(shlex.split(command.removeprefix("$ torch-ap ")))
+            said = capsys.readouterr()
+            assert (said.err + said.out).splitlines() == lines
         assert len(pyplot.get_fignums()) == (picture is not None)
         pyplot.close("all")
 
@@ -68,8 +77,9 @@ def test_what_a_block_prints_is_read_behind_calls_and_below_loops():
 
 def test_the_picture_of_a_block_is_the_next_one_before_another_block(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("```python\n1\n```\n```python\n2\n```\ntext\n\n![x](pictures/x.svg)\n```python\n3\n```\n")
-    assert list(blocks(page)) == [("1\n", None), ("2\n", tmp_path / "pictures" / "x.svg"), ("3\n", None)]
+    page.write_text("```python\n1\n```\n```python\n2\n```\ntext\n\n![x](pictures/x.svg)\n```console\n3\n```\n")
+    drawn = tmp_path / "pictures" / "x.svg"
+    assert list(blocks(page)) == [("python", "1\n", None), ("python", "2\n", drawn), ("console", "3\n", None)]
 
 
 FIGURES = re.compile(r"(?<![\w.])\d*\.\d{2,}(?![\w.])")

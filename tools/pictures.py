@@ -24,14 +24,13 @@ STYLE = {
 }
 
 
-def blocks(page: Path) -> Iterator[tuple[str, Path | None]]:
-    """Each block of Python of a page, and where its picture lies if one follows it before the next block."""
-    pattern = r"^```python\n(.*?)^```|^!\[[^]]*\]\((pictures/\S+)\)"
+def blocks(page: Path) -> Iterator[tuple[str, str, Path | None]]:
+    """The blocks of a page that run: "python" or "console", the code, and the picture below it if there is one."""
+    pattern = r"^```(python|console)\n(.*?)^```|^!\[[^]]*\]\((pictures/\S+)\)"
     found = re.findall(pattern, page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    for place, (code, _) in enumerate(found):
-        if code:
-            after = found[place + 1][1] if place + 1 < len(found) else ""
-            yield code, page.parent / after if after else None
+    for (kind, code, _), (_, _, picture) in zip(found, [*found[1:], ("", "", "")], strict=True):
+        if kind:
+            yield kind, code, page.parent / picture if picture else None
 
 
 def drawn() -> Figure:
@@ -46,10 +45,10 @@ def main() -> None:
     for page in sorted((ROOT / "docs").glob("*.md")):
         names: dict[str, object] = {}
         steps = list(blocks(page))
-        if not any(path for _, path in steps):
+        if not any(path for _, _, path in steps):
             continue
         with mpl.rc_context(STYLE):
-            for code, path in steps:
+            for _, code, path in steps:
                 exec(code, names)
                 if path:
                     drawn().savefig(path, metadata={"Date": None})
