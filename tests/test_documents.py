@@ -80,6 +80,8 @@ def test_the_picture_of_a_block_is_the_next_one_before_another_block(tmp_path):
     page.write_text("```python\n1\n```\n```python\n2\n```\ntext\n\n![x](pictures/x.svg)\n```console\n3\n```\n")
     drawn = tmp_path / "pictures" / "x.svg"
     assert list(blocks(page)) == [("python", "1\n", None), ("python", "2\n", drawn), ("console", "3\n", None)]
+    page.write_text("no blocks")
+    assert not list(blocks(page))
 
 
 FIGURES = re.compile(r"(?<![\w.])\d*\.\d{2,}(?![\w.])")
@@ -97,6 +99,14 @@ def test_figures_in_the_text_are_printed_by_a_block(name):
     shown = FIGURES.findall("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
     said = FIGURES.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     assert not [x for x in said if not any(same(x, y) for y in shown)]
+
+
+def test_the_picture_of_speed_shows_its_table():
+    page, names = ROOT / "docs" / "speed.md", {}
+    rows = [line.split("|")[3:6] for line in page.read_text().splitlines() if "N = 10" in line][:3]
+    exec(next(blocks(page))[1], names)
+    pyplot.close("all")
+    assert [[float(x) for x in peer] for peer in zip(*rows, strict=True)] == [*names["times"].values()]
 
 
 def links(page):

@@ -28,7 +28,7 @@ def blocks(page: Path) -> Iterator[tuple[str, str, Path | None]]:
     """The blocks of a page that run: "python" or "console", the code, and the picture below it if there is one."""
     pattern = r"^```(python|console)\n(.*?)^```|^!\[[^]]*\]\((pictures/\S+)\)"
     found = re.findall(pattern, page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    for (kind, code, _), (_, _, picture) in zip(found, [*found[1:], ("", "", "")], strict=True):
+    for (kind, code, _), (_, _, picture) in zip(found, [*found[1:], ("", "", "")], strict=False):
         if kind:
             yield kind, code, page.parent / picture if picture else None
 
