@@ -12,6 +12,7 @@ import torch_ap.inference
 from tools.pictures import blocks
 from torch_ap.cli import main
 from torch_ap.inference import (
+    OperatingPoint,
     average_precision_interval,
     compare_decisions,
     compare_rankings,
@@ -229,6 +230,15 @@ def test_means_over_queries_are_covered_as_their_docstring_says(method):
         for queries in ("10", "30", "100"):
             covered += [as_said(row[4]) for row in measured("Mean over queries", law, queries, method)]
     assert [" / ".join(covered) for covered in found.values()] == said(mean_interval, method)
+
+
+def test_operating_points_are_covered_as_their_docstring_says():
+    table = [x.strip() for x in OperatingPoint.__doc__.splitlines() if re.match(" +(best|precision|recall) ?[.F]", x)]
+    assert len(table) == 9
+    for wanted, what, *covers in (re.split(r"\s{2,}", line) for line in table):
+        rows = measured("Operating points", re.sub(r" \.", " 0.", wanted), what)
+        assert [row[2] for row in rows] == ["posterior", "bootstrap"]
+        assert [as_said(row[3]) for row in rows] == covers
 
 
 def test_intervals_of_detectors_cover_what_their_docstring_says():
