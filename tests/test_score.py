@@ -376,6 +376,7 @@ ARGUMENTS = {
     "ranks of weights": (("--weights", "weight", "-m", "P@3"), "--weights have a meaning for ap alone"),
     "neither column nor file": (("--baseline", "oher"), "has no column 'oher'; did you mean 'other'?"),
     "an unknown label": (("--pos-label", "2"), "no target is '2' (--pos-label); they are '0', '1'"),
+    "classes of one": (("--normalization", "sigmoid"), "--normalization is for the scores of classes"),
     "two inputs": (("--baseline", "-"), "standard input"),
 }
 

@@ -37,6 +37,10 @@ def run(args: argparse.Namespace) -> int:
         classes = True
         _check_classes(args)
         measures = _measures(args, classes)
+    if not classes and args.normalization is not None:
+        raise ValueError(
+            "--normalization is for the scores of classes, not for one column, whose order it would not change"
+        )
     baseline = _baseline(args, table, columns)
     asked = Asked(
         interval=args.interval,
@@ -118,11 +122,10 @@ def _baseline(args: argparse.Namespace, table: table_columns.Table, columns: Col
     if columns.group is None:
         _check_same(args, columns, found)
     elif found.group is not None:
-        here, there = set(columns.group.tolist()), set(found.group.tolist())
-        if here != there:
-            names = list(table.groups)
-            one = names[min(here ^ there)]
-            raise ValueError(f"{args.baseline}: must have the groups of {args.file}, but {shown(one)} is in one alone")
+        here, there = (torch.bincount(x, minlength=len(table.groups)) > 0 for x in (columns.group, found.group))
+        if not torch.equal(here, there):
+            one = shown(list(table.groups)[int((here != there).nonzero()[0])])
+            raise ValueError(f"{args.baseline}: must have the groups of {args.file}, but {one} is in one alone")
     return found
 
 

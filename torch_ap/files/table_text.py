@@ -44,7 +44,7 @@ def _csv_names(source: Any, path: str | Path, delimiter: str) -> list[str]:
 
 
 def separated(delimiter: str) -> Callable[..., Iterator[Any]]:
-    """The reader of lines of values below a line of names: numbers as float64, other columns as text."""
+    """The reader of lines of values, the first of which names the columns; numbers as float64, others as text."""
 
     def read(
         stream: io.BufferedReader, path: str | Path, columns: Sequence[str], numbers: Collection[str]
