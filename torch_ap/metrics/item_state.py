@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.evaluation.average_precision import APSettings
-from torch_ap.inputs import sketches
+from torch_ap.inputs import samples, sketches
 from torch_ap.inputs.classification import Batch, counted
 from torch_ap.metrics.item_sample import UncertainItems
 from torch_ap.metrics.states import Form
@@ -37,6 +37,7 @@ class ItemState(UncertainItems):
     scores: list[Tensor]
     targets: list[Tensor]
     weights: list[Tensor]
+    sample_ids: list[Tensor]
     counts: Tensor
     weight_sums: Tensor
     sketch: Tensor
@@ -50,7 +51,7 @@ class ItemState(UncertainItems):
         self._settings = settings if self.device.type == "meta" else settings.to(self.device)
         self._rows_unseen = inputs.classes and inputs.normalization is None
         if bins is None or settings.adaptive:
-            for name in ("scores", "targets", "weights"):
+            for name in ("scores", "targets", "weights") + (samples.STATE,) * (bins is None):
                 self.add_state(name, [], dist_reduce_fx="cat")
         if bins is None:
             return
@@ -109,15 +110,16 @@ class ItemState(UncertainItems):
         warned = {NAN_SCORE: inputs.warn_of_nan} if inputs.nan_strategy == "warn" else {}
         self._raise_noted(warned, **inputs.words)
 
-    def _append(self, batch: Batch, target: Tensor) -> None:
+    def _append(self, batch: Batch, target: Tensor, sample_ids: Tensor | None) -> None:
         """Keep the batch, in memory of our own."""
         scores = memory.copied(batch.scores) if not self._settings.inputs.normalizes else batch.scores
         targets = batch.target if batch.target.dtype != target.dtype else memory.copied(batch.target)
         weights = None if batch.weights is None else memory.copied(batch.weights)
-        self._hold((scores, targets, weights))
+        ids = (samples.checked(sample_ids, torch.Size([len(scores)]), scores.device, "item"),)
+        self._hold((scores, targets, weights) + ids * (self._settings.bins is None))
 
     def _contradiction(self, here: set[str], there: set[str]) -> str | None:
-        return "`weights`" if "weights" in here ^ there else None
+        return next((f"`{name}`" for name in ("weights", samples.STATE) if name in here ^ there), None)
 
     def _batch(self) -> Batch:
         """All items of the state as one batch."""
@@ -125,8 +127,11 @@ class ItemState(UncertainItems):
             return self._settings.inputs.no_items(self.device)
         scores, target = memory.joined(self.scores), memory.joined(self.targets)
         batch = Batch(scores, target, memory.joined(self.weights) if self.weights else None)
-        if not self._settings.adaptive:
-            return batch
+        if self._settings.bins is None:
+            if not (ids := self._listed(samples.STATE)):
+                return batch
+            kept = samples.first_copies(memory.joined(ids), target)
+            return batch if kept is None else Batch(*(x if x is None else x[kept] for x in batch))  # type: ignore[arg-type]
         device = self.sketch.device  # with `compute_on_cpu` not that of the lists
         weights = None if batch.weights is None else batch.weights.to(device)
         return Batch(scores.to(device), target.to(device), weights)
@@ -139,6 +144,7 @@ class ItemState(UncertainItems):
             "scores": Form(tensors.SCORES, [columns]),
             "targets": Form([empty.target.dtype], [tuple(empty.target.shape[1:])]),
             "weights": Form(tensors.SCORES, of_weights),
+            samples.STATE: Form([torch.int64]),
         }
 
     def _check_held(self, state: dict[str, Any]) -> None:
@@ -151,9 +157,10 @@ class ItemState(UncertainItems):
         if not self._lists:
             return
         lengths = {name: len(state[name]) for name in ("scores", "targets")}
-        lengths |= {"weights": len(state["weights"])} if isinstance(state["weights"], Tensor) else {}
+        further = {name: state[name] for name in ("weights", samples.STATE) if isinstance(state.get(name), Tensor)}
+        lengths |= {name: len(x) for name, x in further.items()}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"`scores`, `targets` and `weights` must be of as many items, got {lengths}")
+            raise ValueError(f"{', '.join(f'`{name}`' for name in lengths)} must be of as many items, got {lengths}")
         if isinstance(state["scores"], Tensor):
             weights = state["weights"] if isinstance(state["weights"], Tensor) else None
             inputs.raise_broken(inputs.look_at(Batch(state["scores"], state["targets"], weights)))

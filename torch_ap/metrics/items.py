@@ -77,7 +77,13 @@ class ClassificationAveragePrecision(ItemState):
         table = torch.stack([counts.sum(1) - reached, reached], -1)
         return table if self._settings.inputs.width is not None else table[:, 0]
 
-    def update(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> None:
+    def update(
+        self,
+        preds: Tensor,
+        target: Tensor,
+        weights: Tensor | None = None,
+        sample_ids: Tensor | None = None,
+    ) -> None:
         """Add a batch.
 
         Args:
@@ -89,20 +95,26 @@ class ClassificationAveragePrecision(ItemState):
             weights: weight of each item, from 0 to 1e288, (N, ...); for multilabel also of each score, and updates may
                 differ in that. In every update or in none; with thresholds, an update without them weighs 1. AP loses
                 digits where the weights of a ranking sum to less than 1e-292, near the least number of float64.
+            sample_ids: (N,) integers, for (N,) or (N, C) scores; in every update or in none. An id counts once, over
+                all updates and ranks, so that a sampler may pad: of several copies the first counts, in the order of
+                ranks, then of updates, whatever the scores of the others; their targets must be the same. Not with
+                ``thresholds`` or ``bins``, which keep no items.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
                 the values is raised by ``compute`` when the tensors lie on an accelerator.
         """
+        if sample_ids is not None and self._settings.bins is not None:
+            raise ValueError("`sample_ids` must be None with `thresholds` and `bins`: counts do not tell items apart")
         batch = self._settings.validate(preds, target, weights)
         if batch.scores.device != self._device:
             self._check_device(batch.scores, "preds")
         if self._rows_unseen and batch.scores.device.type == "cpu":
             self._look_at_rows(batch)
         if self._settings.bins is None:
-            self._append(batch, target)
+            self._append(batch, target, sample_ids)
         elif self._settings.adaptive:
-            self._append(batch, target)
+            self._append(batch, target, None)
             if self._aside is None:
                 self._count_full_lists()
         elif weights is None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from torch_ap.inputs import samples
 from torch_ap.metrics import payload, representation, states
 from torch_ap.metrics.states import Form, Held
 from torch_ap.rules import tensors
@@ -168,6 +169,8 @@ class StatefulMetric(Metric):
         try:
             if "first_violation" not in given and any(name in given for name in self.peer_states):
                 given = self._from_peer(given)
+            if samples.STATE in self._lists:  # of a checkpoint from before there were any
+                given = {samples.STATE: [], **given}
             self._check_identity(given.get("first_violation"), source)
             state = states.checked(given, self._defaults, self._forms(), self.device)
             self._check_held({**state, **states.joined({name: state[name] for name in self._list_states()})})
