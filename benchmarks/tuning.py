@@ -183,9 +183,7 @@ def rows(scale: int) -> list[Row]:
         Row(resampling, "_DRAWS_PER_GROUP", NEVER, "bootstrap, 20 hits", interval(20_000, 0.001, "bootstrap-bca")),
         Row(resampling, "_NUMBERS_AT_ONCE", NEVER, "bootstrap, 2,000 hits", interval(n // 10, 0.02, "bootstrap-bca")),
         Row(influence, "_BLOCK", NEVER, "influence, half of 1,000,000 hits", interval(n, 0.5, "influence")),
-        Row(
-            influence, "_THREADED", NEVER, "influence, 5,000,000 hits", interval(10 * n, 0.5, "influence"), True
-        ),
+        Row(influence, "_THREADED", NEVER, "influence, 5,000,000 hits", interval(10 * n, 0.5, "influence"), True),
         Row(influence, "_THREADED", ALWAYS, "influence, 500,000 hits", interval(n, 0.5, "influence"), True),
         Row(item_influence, "_COLUMNS", NEVER, "mean of 64 labels", macro_interval(100_000 // scale, 64), True),
         Row(item_influence, "_COLUMNS", 1, "mean of 64 labels", macro_interval(100_000 // scale, 64), True),

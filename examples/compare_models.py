@@ -23,8 +23,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 from torch import Tensor
 
-from torch_ap import BinaryAveragePrecision
-from torch_ap.inference import chance_test, precision_band
+from torch_ap import BinaryAveragePrecision, plot
+from torch_ap.inference import chance_test
 
 PICTURE = "compare_models.png"
 
@@ -44,8 +44,6 @@ def scores() -> tuple[dict[str, Tensor], Tensor]:
 def main() -> None:
     preds, target = scores()
     metrics = {name: BinaryAveragePrecision() for name in preds}
-    figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    recall = torch.linspace(0, 1, 101)
     for name, metric in metrics.items():
         metric.update(preds[name], target)
         found, test = metric.confidence_interval(), chance_test(preds[name], target)
@@ -53,9 +51,6 @@ def main() -> None:
             f"{name:20} AP {found.estimate:.4f}, 95% interval {found.low:.4f} to {found.high:.4f}; "
             f"{test.lift:.1f} times chance, p {'<=' if test.reason else '='} {test.p_value:.3g}"
         )
-        band = precision_band(preds[name], target, recall)
-        (line,) = axis.plot(recall, band.estimate, label=f"{name}: AP {found.estimate:.3f}")
-        axis.fill_between(recall, band.low, band.high, alpha=0.2, color=line.get_color(), linewidth=0)
 
     first, second = metrics.values()
     chance = float(first.chance_level())
@@ -64,9 +59,8 @@ def main() -> None:
     print(f"{len(target)} images, {int(target.sum())} of them an 8; chance gives {chance:.4f}")
     print(f"{said} (logits); by swapping ranks p = {first.compare(second, method='permutation').p_value:.2g}")
 
-    axis.axhline(chance, color="grey", linestyle=":", label=f"chance: {chance:.3f}")
-    axis.set(xlabel="recall", ylabel="interpolated precision", ylim=(0, 1.02), title=said)
-    axis.legend(loc="lower left")
+    figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    plot.precision_recall(metrics, ax=ax, band=True).set_title(said, fontsize="medium")
     figure.savefig(PICTURE, dpi=120)
     print(f"picture: {PICTURE}")
 

@@ -22,6 +22,7 @@ It prints:
 import torch
 from torch import Tensor, nn
 
+from torch_ap import plot
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 
 NAMES = ["cat", "dog", "bird"]
@@ -71,17 +72,15 @@ class Detector(nn.Module):
 
 
 def picture(metric: MeanAveragePrecision, path: str) -> None:
-    """Precision over recall of each class at IoU 0.5."""
+    """Precision over recall of each class at IoU 0.5, and AP over IoU thresholds and areas."""
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError:
         print("no picture: matplotlib is not installed")
         return
-    figure, axis = pyplot.subplots()
-    for curve in metric.curve(0.5):
-        axis.plot(curve.recall.numpy(), curve.precision.numpy(), label=curve.name)
-    axis.set(xlabel="recall", ylabel="precision", title="IoU 0.5")
-    axis.legend()
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    plot.precision_recall(metric, ax=left).set_title("IoU 0.5")
+    plot.coco(metric, ax=right)
     figure.savefig(path)
     print(f"the curves are in {path}")
 

@@ -485,7 +485,7 @@ def test_no_public_name_is_of_the_words_that_went():
     assert not hasattr(inference, "Resampling")
 
 
-@pytest.mark.parametrize("command", ["trec", "coco", "voc"])
+@pytest.mark.parametrize("command", ["score", "trec", "coco", "voc"])
 def test_commands_take_the_words_of_the_functions(command, capsys):
     with pytest.raises(SystemExit):
         main.main([command, "--help"])

@@ -17,19 +17,31 @@ import torch_ap
 from tests.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.diagnosis import Evidence, causes
+from torch_ap.cli.tables import Report, Table
 from torch_ap.curve.convention import TIES
 from torch_ap.files import entries, trec_names
 from torch_ap.files.trec import read_run
 from torch_ap.files.voc import read_voc
 from torch_ap.rules.messages import shown
 
-HEAVY = ("torch", "numpy", "torchmetrics", "scipy")
+HEAVY = ("torch", "numpy", "torchmetrics", "scipy", "pyarrow", "tqdm")
 PROGRAM = [sys.executable, "-m", "torch_ap.cli.main"]
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--version"], ["--help"], ["trec", "--help"], ["coco", "-h"], ["voc", "-h"], ["trec"], ["voc", "--x"], []],
+    [
+        ["--version"],
+        ["--help"],
+        ["trec", "--help"],
+        ["coco", "-h"],
+        ["voc", "-h"],
+        ["score", "-h"],
+        ["trec"],
+        ["score", "x"],
+        ["voc", "--x"],
+        [],
+    ],
 )
 def test_help_and_complaints_import_nothing_heavy(arguments):
     code = (
@@ -457,6 +469,111 @@ def test_a_class_without_truths_is_a_dash_in_tables_and_as_peers_have_it_in_json
             file.write(f"{line} 10 10 30 30\n")
     folders = [str(tmp_path / name) for name in ("truth", "found")]
     assert main.main(["voc", *folders]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split() == ["dog", "-"]
+    assert capsys.readouterr().out.splitlines()[3].split() == ["dog", "-"]
     assert main.main(["voc", *folders, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["per_class"] == {"cat": 1, "dog": None}
+
+
+def test_every_help_has_examples_that_are_understood(capsys, monkeypatch):
+    for command in ("score", "trec", "coco", "voc"):
+        with pytest.raises(SystemExit):
+            main.main([command, "--help"])
+        lines = capsys.readouterr().out.split("\nExamples:\n")[1].splitlines()
+        examples = [line.split("torch-ap ", 1)[1].split(" >")[0].split() for line in lines]
+        assert len(examples) >= 4
+        monkeypatch.setattr(f"torch_ap.cli.{command}.run", lambda _: 0)
+        assert [main.main(example) for example in examples] == [0] * len(examples)
+
+
+@pytest.mark.parametrize("command", [["coco", "a", "b"], ["voc", "a", "b"], ["trec", "a", "b"]])
+@pytest.mark.parametrize("option", ["--confidence-level", "--n-resamples"])
+def test_options_of_what_is_not_asked_for_are_refused(command, option, capsys):
+    assert main.main([*command, option, {"--n-resamples": "9"}.get(option, "0.9")]) == 2
+    needed = "--compare" if command[0] == "trec" else "--interval or --compare"
+    assert capsys.readouterr().err == f"torch-ap: {option} has no meaning without {needed}\n"
+
+
+def test_detection_in_every_form(coco, voc, tmp_path, capsys):
+    folder = voc()
+    (tmp_path / "other").mkdir()
+    for path in (folder / "found").iterdir():
+        (tmp_path / "other" / path.name).write_text("".join(path.read_text().splitlines(True)[:2]))
+    of = {
+        "coco": lambda *more: coco(lambda x: {**x, "bbox": xywh(x["corners"])}, *more),
+        "voc": lambda *more: main.main(["voc", str(folder / "text"), str(folder / "found"), *more]),
+    }
+    baseline = {"coco": str(tmp_path / "found.json"), "voc": str(tmp_path / "other")}
+    for name, run in of.items():
+        more = ("--per-class", "--interval", "--compare", baseline[name], "--n-resamples", "20")
+        said = {}
+        for form in ("--json", "--csv", "--markdown", ""):
+            assert run(*more, *([form] if form else [])) == 0
+            said[form] = capsys.readouterr().out
+        document = json.loads(said["--json"])
+        rows = {tuple(line.split(",")[:2]): line.split(",")[2] for line in said["--csv"].splitlines()}
+        assert float(rows["map", "all"]) == document["map"]
+        assert float(rows["compared.difference", "all"]) == document["compared"]["difference"]
+        classes = document["per_class"]
+        for place, one in enumerate(classes["name"]):
+            assert float(rows["ap", one] or "nan") == pytest.approx(classes["ap"][place], nan_ok=True)
+            assert int(rows["tp", one]) == classes["tp"][place]
+        assert said["--markdown"].count("|---") > 3
+        assert "IoU" in said[""].replace("IoU=", "")
+        assert f" - {baseline[name]}: difference of the mean" in said[""]
+    assert document["compared"]["difference"] > 0
+
+
+def test_names_with_bars_do_not_break_a_table(capsys):
+    Report(lambda: [Table([("name", "x"), ("a|b", "1")])], list, dict).write("markdown")
+    assert capsys.readouterr().out.splitlines() == ["| name | x |", "|---|---:|", "| a\\|b | 1 |"]
+
+
+def test_why_there_is_no_interval(tmp_path, capsys):
+    for folder, line in (("truth", "cat difficult"), ("found", "cat 0.9")):
+        (tmp_path / folder).mkdir()
+        name, *more = line.split()
+        (tmp_path / folder / "1.txt").write_text(f"{name} {' '.join(more * (folder == 'found'))} 10 10 30 30")
+    with (tmp_path / "truth" / "1.txt").open("a") as file:
+        file.write(" difficult\n")
+    assert main.main(["voc", str(tmp_path / "truth"), str(tmp_path / "found"), "--interval"]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith("95% interval of the mean - to -; chance, the scores shuffled, - (")
+
+
+def test_swapped_files_are_told(coco, voc, tmp_path, capsys):
+    folder = voc()
+    assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}) == 0
+    truth, found = str(tmp_path / "truth.json"), str(tmp_path / "found.json")
+    (tmp_path / "qrels").write_text("q 0 d 1\n")
+    (tmp_path / "run").write_text("q Q0 d 1 2.5 t\n")
+    capsys.readouterr()
+    for command in (
+        ["coco", found, truth],
+        ["coco", truth, truth],
+        ["voc", folder / "found", folder / "text"],
+        ["voc", folder / "text", folder / "text"],
+        ["voc", folder / "found", folder / "xml"],
+        ["voc", folder / "xml", folder / "xml"],
+        ["trec", tmp_path / "run", tmp_path / "qrels"],
+        ["trec", tmp_path / "qrels", tmp_path / "qrels"],
+    ):
+        assert main.main([str(word) for word in command]) == 2
+        assert "swapped?" in capsys.readouterr().err
+
+
+def test_hints_for_ids_from_0_and_for_yolos_files(coco, tmp_path, capsys):
+    assert coco(lambda x: {**x, "bbox": xywh(x["corners"]), "category_id": x["category_id"] - 1}) == 2
+    assert "unknown category_id 0; these count from 0, as places in a list do" in capsys.readouterr().err
+    for name, line in (("truth", "0 0.5 0.5 0.2 0.2"), ("found", "0 0.5 0.5 0.2 0.2 0.9")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.txt").write_text(line)
+    assert main.main(["voc", str(tmp_path / "truth"), str(tmp_path / "found")]) == 2
+    assert "in [0, 1], as in YOLO's files: --format yolo" in capsys.readouterr().err
+
+
+def test_unknown_measures_of_trec_have_a_hint(capsys):
+    for given, meant in (("mpa", "map"), ("Pp@5", "P@k"), ("ndcg_cut_10", ""), ("recal_100", "recall_k")):
+        assert main.main(["trec", "a", "b", "-m", given]) == 2
+        assert (
+            f"{given!r}; did you mean {meant!r}?; known" if meant else f"{given!r}; known"
+        ) in capsys.readouterr().err

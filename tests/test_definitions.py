@@ -84,4 +84,4 @@ def test_the_index_has_everything_that_is_public_and_nothing_else():
     classes = {name for row in index for name in re.findall(r"`([A-Z]\w+)`", row[1])}
     assert classes == {name for name in torch_ap.__all__ if inspect.isclass(getattr(torch_ap, name))} - {"Convention"}
     commands = {name for row in index for name in re.findall(r"`torch-ap (\w+)`", row[1])}
-    assert commands == {"trec", "coco", "voc"}
+    assert commands == {"score", "trec", "coco", "voc"}

@@ -3,11 +3,16 @@
 import inspect
 import pathlib
 import re
+import shlex
 
 import pytest
+from matplotlib import pyplot
 
 import torch_ap.inference
+from tools.pictures import blocks
+from torch_ap.cli import main
 from torch_ap.inference import (
+    OperatingPoint,
     average_precision_interval,
     compare_decisions,
     compare_rankings,
@@ -43,28 +48,86 @@ def printed(block):
     return [match[1] for match in found if match]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_pages_print_what_they_say(page, capsys):
-    """The blocks of a page run in order, each with the names of those before it."""
+SLOW = ("lightning", "switching")  # other packages, one of which compiles its functions
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(x, id=x.stem, marks=[pytest.mark.slow] * (x.stem in SLOW)) for x in PAGES]
+)
+def test_pages_print_what_they_say_and_draw_what_they_show(page, capsys, tmp_path, monkeypatch):
+    """The blocks of a page run in order, each with the names of those before it; those for a terminal as commands."""
+    monkeypatch.chdir(tmp_path)
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
-        exec(block, names)
-        assert capsys.readouterr().out.splitlines() == printed(block)
+    for kind, block, picture in blocks(page):
+        if kind == "python":
+            exec(block, names)
+            assert capsys.readouterr().out.splitlines() == printed(block)
+        else:
+            command, *lines = block.splitlines()
+            main.main(shlex.split(command.removeprefix("$ torch-ap ")))
+            said = capsys.readouterr()
+            assert (said.err + said.out).splitlines() == lines
+        assert len(pyplot.get_fignums()) == (picture is not None)
+        pyplot.close("all")
 
 
 def test_what_a_block_prints_is_read_behind_calls_and_below_loops():
     assert printed("x = 1  # one\nprint(x)  # 1\nfor y in (1,):\n    print(y)\n# 1\n") == ["1", "1"]
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.stem)
+def test_the_picture_of_a_block_is_the_next_one_before_another_block(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\n1\n```\n```python\n2\n```\ntext\n\n![x](pictures/x.svg)\n```console\n3\n```\n")
+    drawn = tmp_path / "pictures" / "x.svg"
+    assert list(blocks(page)) == [("python", "1\n", None), ("python", "2\n", drawn), ("console", "3\n", None)]
+    page.write_text("no blocks")
+    assert not list(blocks(page))
+
+
+FIGURES = re.compile(r"(?<![\w.])\d*\.\d{2,}(?![\w.])")
+
+
+@pytest.mark.parametrize("name", ["which", "switching", "training", "large", "comparing", "retrieval", "detection"])
+def test_figures_in_the_text_are_printed_by_a_block(name):
+    """To as many digits as the text has."""
+
+    def same(said, shown):
+        digits = len(said.split(".")[1])
+        return f"{float(said):.{digits}f}" == f"{float(shown):.{digits}f}"
+
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    shown = FIGURES.findall("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
+    said = FIGURES.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    assert not [x for x in said if not any(same(x, y) for y in shown)]
+
+
+def test_the_picture_of_speed_shows_its_table():
+    page, names = ROOT / "docs" / "speed.md", {}
+    rows = [line.split("|")[3:6] for line in page.read_text().splitlines() if "N = 10" in line][:3]
+    exec(next(blocks(page))[1], names)
+    pyplot.close("all")
+    assert [[float(x) for x in peer] for peer in zip(*rows, strict=True)] == [*names["times"].values()]
+
+
+def links(page):
+    """What a page links to and shows, of this repository."""
+    pairs = re.findall(r"\]\(([^)#:\s]+)\)|src=\"([^\"]+)\"", page.read_text())
+    return [page.parent / target for pair in pairs for target in pair if target]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=lambda path: path.stem)
 def test_links_lead_somewhere(page):
-    """To files of this repository."""
-    targets = re.findall(r"\]\(([^)#:\s]+)\)|src=\"([^\"]+)\"", page.read_text())
-    assert not [target for pair in targets for target in pair if target and not (page.parent / target).exists()]
+    assert not [target for target in links(page) if not target.exists()]
 
 
 def test_every_page_is_reached_from_the_readme():
-    assert not [page.name for page in PAGES[1:] if f"(docs/{page.name})" not in README]
+    reached, ahead = set(), [PAGES[0]]
+    while ahead:
+        page = ahead.pop().resolve()
+        if page not in reached:
+            reached.add(page)
+            ahead += [x for x in links(page) if x.suffix == ".md"]
+    assert not {*PAGES} - reached
 
 
 def statements():
@@ -167,6 +230,15 @@ def test_means_over_queries_are_covered_as_their_docstring_says(method):
         for queries in ("10", "30", "100"):
             covered += [as_said(row[4]) for row in measured("Mean over queries", law, queries, method)]
     assert [" / ".join(covered) for covered in found.values()] == said(mean_interval, method)
+
+
+def test_operating_points_are_covered_as_their_docstring_says():
+    table = [x.strip() for x in OperatingPoint.__doc__.splitlines() if re.match(" +(best|precision|recall) ?[.F]", x)]
+    assert len(table) == 9
+    for wanted, what, *covers in (re.split(r"\s{2,}", line) for line in table):
+        rows = measured("Operating points", re.sub(r" \.", " 0.", wanted), what)
+        assert [row[2] for row in rows] == ["posterior", "bootstrap"]
+        assert [as_said(row[3]) for row in rows] == covers
 
 
 def test_intervals_of_detectors_cover_what_their_docstring_says():

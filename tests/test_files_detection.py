@@ -93,8 +93,10 @@ def test_the_command_prints_coco_s_lines(capsys):
     published = (pathlib.Path(FOLDER) / "coco_val2014_100" / "val2014_fake_eval_res.txt").read_text()
     wanted = published[published.index("type=bbox") :].splitlines()[3:15]
     assert [line.replace(" ", "") for line in lines[:12]] == [line.replace(" ", "") for line in wanted]
-    assert lines[12].split() == ["class", "ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp"]
-    assert lines[13].split()[0] == "person"
+    assert lines[12] == ""
+    assert lines[13].startswith("Each class: ap and ar over IoU 0.50:0.95, ")
+    assert lines[14].split() == ["class", "ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp"]
+    assert lines[15].split()[0] == "person"
     assert main.main(["coco", str(truth), str(found), "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out).values()) == BOXES
 
@@ -125,8 +127,10 @@ def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path):
     assert main.main(command) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[12:] == [
-        "90% interval of the mean 0.0000 to 0.0000; chance, the scores shuffled, 0.0000",
-        f"{nothing} - {nothing}: difference of the mean +0.0000, 90% interval +0.0000 to +0.0000, p = 1",
+        "90% interval of the mean 0.0000 to 0.0000; chance, the scores shuffled, 0.0000 (all resamples have the same "
+        "value, which says nothing of its spread)",
+        f"{nothing} - {nothing}: difference of the mean +0.0000, 90% interval +0.0000 to +0.0000, p = 1 "
+        "(no item tells the systems apart: p = 1 by definition)",
     ]
 
 
@@ -264,16 +268,20 @@ def test_voc_folders(voc, truths, detections, capsys):
     assert data.target["difficult"].tolist() == [0, 1]
     assert float(voc_mean_average_precision(data.preds, data.target)["map"]) == 0.5
     assert main.main(["voc", str(voc / truths), str(voc / detections)]) == 0
-    assert capsys.readouterr().out.split() == ["cat", "0.5000", "mean", "0.5000"]
+    assert capsys.readouterr().out.splitlines() == [
+        "AP at IoU of at least 0.5, interpolation all-points",
+        *("class      ap", "cat    0.5000", "mean   0.5000"),
+    ]
     assert main.main(["voc", str(voc / truths), str(voc / detections), "--json", "--interpolation", "11-point"]) == 0
     assert json.loads(capsys.readouterr().out)["map"] == pytest.approx(0.5)
     assert main.main(["voc", str(voc / truths), str(voc / detections), "--interval"]) == 0
     lines = capsys.readouterr().out.splitlines()
     # a class with one object, and two detections in random order: (1 + 1/2) / 2
-    assert lines[2] == "95% interval of the mean 0.5000 to 0.5000; chance, the scores shuffled, 0.7500"
+    none = "all resamples have the same value, which says nothing of its spread"
+    assert lines[5] == f"95% interval of the mean 0.5000 to 0.5000; chance, the scores shuffled, 0.7500 ({none})"
     assert main.main(["voc", str(voc / truths), str(voc / detections), "--interval", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
-        "map": 0.5, "map_low": 0.5, "map_high": 0.5, "map_chance": 0.75, "per_class": {"cat": 0.5},
+        "map": 0.5, "map_low": 0.5, "map_high": 0.5, "map_chance": 0.75, "reason": none, "per_class": {"cat": 0.5},
     }  # fmt: skip
 
 

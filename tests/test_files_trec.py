@@ -347,7 +347,7 @@ def two_runs(tmp_path):
 def test_two_runs_are_two_columns(two_runs, capsys):
     assert main.main(["trec", *two_runs, "-m", "map", "-m", "P@1", "--per-query"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["measure", "query", "A", two_runs[2]],
+        ["measure", "query", *two_runs[1:]],
         ["map", "1", "0.5000", "1.0000"],
         ["map", "2", "0.5000", "-"],
         ["map", "all", "0.5000", "1.0000"],
@@ -408,7 +408,7 @@ def test_measures_in_one_name_as_trec_eval_takes_them(two_runs, capsys):
     assert said == ["P_5", "P_1", "map_cut_10", "iprec_at_recall_0.5", "iprec_at_recall_1"]
     for wrong in ("P.5,", "P.", "P.0", "P.5, 10", "map.5", "iprec_at_recall.2"):
         assert main.main(["trec", *two_runs[:2], "-m", wrong, "-m", "map"]) == 2
-        assert capsys.readouterr().err.startswith(f"torch-ap: unknown measure {wrong!r}; known are")
+        assert capsys.readouterr().err.startswith(f"torch-ap: unknown measure {wrong!r}; did you mean '")
 
 
 def test_a_level_that_no_grade_reaches_is_noted(two_runs, capsys):
@@ -489,7 +489,10 @@ def test_default_measures(two_runs, capsys):
     [
         (["nowhere", "run"], "torch-ap: nowhere: No such file or directory\n"),
         (["QRELS", "QRELS"], "torch-ap: QRELS, line 1: must have at least 6 columns, query Q0 document "),
-        (["RUN", "QRELS"], "torch-ap: RUN, line 1: must have 4 columns, query iteration document relevance, got 6\n"),
+        (
+            ["RUN", "QRELS"],
+            "torch-ap: RUN, line 1: must have 4 columns, query iteration document relevance, got 6, as runs have: are ",
+        ),
         (["QRELS", "RUN", "-m", "ndcg"], "torch-ap: unknown measure 'ndcg'; known are"),
         (["QRELS", "RUN", "-l", "0"], "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"),
         (["RUN2", "RUN"], "torch-ap: RUN: no query of the run has judgements in RUN2\n"),

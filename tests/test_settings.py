@@ -3,7 +3,9 @@
 import inspect
 import math
 import warnings
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,7 +13,7 @@ import torch_ap
 from tests import cases
 from tests.every_metric import flat, graded_rows, images, inner_product, judged_queries, pair, voc_images
 from tests.modes import same
-from torch_ap import Convention
+from torch_ap import Convention, functional, inference
 from torch_ap.curve.convention import DENOMINATORS
 
 BINARY, CLASSES, LABELS = pair(cases.binary), pair(cases.multiclass), pair(cases.multilabel)
@@ -244,3 +246,48 @@ def test_denominators_without_a_cut_are_one_and_said_to_be(name):
     values = [told(name, {"denominator": x}, BINARY if name.startswith("B") else flat) for x in DENOMINATORS]
     same(values[1:], values[:1] * 2)
     assert "Of no effect without ``top_k``" in " ".join(getattr(torch_ap, name).__doc__.split())
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in ROWS} - {"AveragePrecision"}))
+def test_what_python_says_of_arguments_names_no_internal_class(name):
+    kind = getattr(torch_ap, name)
+    methods = [x for x, f in inspect.getmembers(kind, inspect.isfunction) if f.__module__.startswith("torch_ap")]
+    for method in [x for x in methods if not x.startswith("_")]:
+        assert getattr(kind, method).__qualname__ == method
+
+
+@pytest.mark.parametrize("value", [np.int64(7), np.uint8(7), torch.tensor(7)])
+def test_integers_of_arrays_are_ints(value):
+    preds, target = torch.arange(20.0), torch.arange(20) % 3 == 0
+    a, b = torch.rand(2, 9, generator=torch.Generator().manual_seed(1))
+    calls = {
+        "top_k": lambda x: functional.binary_average_precision(preds, target, top_k=x, ties="expected"),
+        "convention": lambda x: Convention(top_k=x),
+        "reciprocal rank": lambda x: functional.retrieval_reciprocal_rank(preds, target, top_k=x),
+        "k": lambda x: functional.precision_at_k(preds, target, x),
+        "rank": lambda x: inference.recall_at_k_interval(preds, target, x),
+        "n_resamples": lambda x: inference.compare_queries(a, b, method="randomization", n_resamples=x),
+        "n, m, k": lambda x: inference.random_average_precision(x, x - 3, x),
+        "successes": lambda x: inference.proportion_interval(x, x),
+    }
+    for name, call in calls.items():
+        assert repr(call(value)) == repr(call(7)), name
+
+
+def test_a_fraction_is_a_confidence_level():
+    preds, target = torch.arange(20.0), torch.arange(20) % 3 == 0
+    a, b = torch.rand(2, 9, generator=torch.Generator().manual_seed(1))
+    for call in (
+        lambda x: inference.average_precision_interval(preds, target, confidence_level=x),
+        lambda x: inference.average_precision_interval(preds, target, method="bootstrap-bca", confidence_level=x),
+        lambda x: inference.compare_queries(a, b, confidence_level=x),
+        lambda x: inference.mean_interval(a, confidence_level=x),
+        lambda x: inference.recall_at_k_interval(preds, target, 5, confidence_level=x),
+        lambda x: inference.precision_band(preds, target, confidence_level=x),
+    ):
+        assert call(Fraction(3, 4)) == call(0.75)
+
+
+def test_a_rank_beyond_the_limit_is_told_the_limit():
+    with pytest.raises(ValueError, match=r"`top_k` must be an int of at least 1 and below 2\^62 or None, got 4611686"):
+        Convention(top_k=2**62)

@@ -141,6 +141,11 @@ def test_repeated_splits_compare_by_the_corrected_t(data):
 def test_bad_labels():
     with pytest.raises(ValueError, match="`pos_label` must be given"):
         average_precision_score(["a", "a"], [0.1, 0.2])
+    for labels, unknown in ((["a", "b"], "c"), ([0, 1], 2), ([-1, 1], "1")):
+        with pytest.raises(ValueError, match=r"`pos_label` must be one of the labels .* got "):
+            average_precision_score(labels, [0.1, 0.2], pos_label=unknown)
+    with pytest.warns(UserWarning, match="No positive"):  # as of a fold that lacks them
+        assert average_precision_score(["a", "a"], [0.1, 0.2], pos_label="b") == 0
     with pytest.raises(ValueError, match="`preds` must not hold NaN"):
         average_precision_score([0, 1], [0.1, np.nan])
 

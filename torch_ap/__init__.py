@@ -25,7 +25,8 @@ functional                     the same, and more, as functions of tensors
 inference                      chance level, intervals, comparisons
 =============================  =====================================================================
 
-Beside them: ``torch_ap.files`` (TREC, COCO, VOC, YOLO), ``torch_ap.sklearn`` (a scorer) and the command ``torch-ap``.
+Beside them: ``torch_ap.plot`` (pictures), ``torch_ap.files`` (TREC, COCO, VOC, YOLO), ``torch_ap.sklearn`` (a scorer)
+and the command ``torch-ap``.
 
 Everything here is imported when it is first asked for, so that ``torch-ap --help`` need not wait for torch.
 """
@@ -80,7 +81,7 @@ __all__ = [
     "retrieval",
 ]
 
-_MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "retrieval")
+_MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "plot", "retrieval")
 _HOMES = ("curve.convention", "classification", "retrieval", "detection")  # of the names that are no modules
 
 

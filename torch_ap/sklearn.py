@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.functional import average_precision
-from torch_ap.rules.messages import refuse
+from torch_ap.rules.messages import refuse, shown
 from torch_ap.rules.options import Action, Denominator, Interpolation, Normalization, Task, Ties
 
 try:
@@ -73,7 +73,7 @@ def average_precision_score(
     elif task == "multiclass":
         target = _class_ids(truth, labels, scores.shape[1])
     else:
-        target = torch.from_numpy(np.asarray(truth == (_positive(truth) if pos_label is None else pos_label)))
+        target = torch.from_numpy(np.asarray(truth == _positive(truth, pos_label)))
     value = average_precision(
         scores,
         target,
@@ -115,9 +115,13 @@ def _tensor(values: Any) -> Tensor:
     return torch.tensor(array.astype(np.float64) if array.dtype == np.longdouble else array)
 
 
-def _positive(truth: Any) -> Any:
-    """The positive label of two."""
+def _positive(truth: Any, given: Any) -> Any:
+    """The positive label of two: the one that is given, or else the default."""
     found = np.unique(truth)
+    if given is not None:
+        if len(found) == 2 and given not in found.tolist():  # where there is one, it may be the other
+            raise ValueError(f"`pos_label` must be one of the labels in `y_true`, {found.tolist()}, got {shown(given)}")
+        return given
     if found.dtype.kind in "biuf" and any(np.isin(found, pair).all() for pair in ([0, 1], [-1, 1])):
         return 1
     if len(found) != 2:

@@ -8,7 +8,8 @@ import torch
 
 from torch_ap.cli import diagnosis, images
 from torch_ap.cli.encodings import PLAIN, Encoding
-from torch_ap.cli.notes import emit, emit_json, note
+from torch_ap.cli.notes import note
+from torch_ap.cli.tables import Part, Report, Table
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
 from torch_ap.functional.detection import validated
@@ -19,6 +20,7 @@ from torch_ap.matching.coco_settings import settings_of
 
 _ENCODING = Encoding(PLAIN["xywh"])
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
+_COUNTED_AT = 0.5  # the IoU of true and false positives
 _COLUMNS = ("ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp")
 
 
@@ -38,23 +40,27 @@ def run(args: argparse.Namespace) -> int:
         area_as_given=True,
     )
     numbers = coco.match(settings, validated(settings.inputs, data.preds, data.target), args.iou_type)
-    table = per_class(numbers, data.class_names, 0.5, float("-inf")) if args.per_class else None
+    table = per_class(numbers, data.class_names, _COUNTED_AT, float("-inf")) if args.per_class else None
+    columns = table and {name: x.tolist() if isinstance(x, torch.Tensor) else x for name, x in table.items()}
     interval, compared = _stated(args, annotations, data)
-    if args.json:
-        summary: dict[str, Any] = {name: value.item() for name, value in numbers.summary().items()}
-        summary |= images.plain(interval) | (
-            {"compared": {"baseline": args.compare} | images.plain(compared)} if compared else {}
-        )
-        if table is not None:
-            summary["per_class"] = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in table.items()}
-        emit_json(summary)
-        return 0
-    lines = _lines(numbers)
-    if interval:
-        lines.append(images.interval_line(interval, args.confidence_level))
-    if compared:
-        lines.append(images.compared_line(args.results, args.compare, compared, args.confidence_level))
-    emit(lines + (_rows(table) if table is not None else []))
+    summary = {name: value.item() for name, value in numbers.summary().items()}
+    said = images.stated(args, args.results, interval, compared)
+    classes: list[Part] = [_rows(columns, _title(numbers))] if columns is not None else []
+    Report(
+        parts=lambda: [*_lines(numbers), *said, *classes],
+        records=lambda: [
+            ("measure", "class", "value"),
+            *((name, "all", value) for name, value in summary.items()),
+            *images.records(columns, interval, compared),
+        ],
+        document=lambda: (
+            summary
+            | images.plain(interval)
+            | ({"compared": {"baseline": args.compare} | images.plain(compared)} if compared else {})
+            | ({"per_class": columns} if columns is not None else {})
+        ),
+        markdown=lambda: [_summary(numbers), *said, *classes],
+    ).write(args.form)
     return 0
 
 
@@ -99,10 +105,10 @@ def _metric(data: CocoData, iou_type: Literal["bbox", "segm"]) -> MeanAveragePre
     return metric
 
 
-def _lines(numbers: CocoNumbers) -> list[str]:
-    """COCO's twelve lines in its own form."""
+def _numbers(numbers: CocoNumbers) -> list[tuple[str, str, str, str, int, float]]:
+    """COCO's twelve: what it is, its sign, IoU, area, most detections, value."""
     areas, limits = list(numbers.settings.areas), numbers.settings.limits
-    last, every = limits[-1], f"{numbers.settings.thresholds[0]:0.2f}:{numbers.settings.thresholds[-1]:0.2f}"
+    last, every = limits[-1], _thresholds(numbers)
     precision, recall = ("Average Precision", "(AP)"), ("Average Recall", "(AR)")
     rows = [
         (*precision, every, areas[0], last, numbers.mean_precision()),
@@ -112,24 +118,36 @@ def _lines(numbers: CocoNumbers) -> list[str]:
         *((*recall, every, areas[0], most, numbers.mean_recall(0, limit)) for limit, most in enumerate(limits)),
         *((*recall, every, name, last, numbers.mean_recall(a)) for a, name in enumerate(areas) if a),
     ]
-    return [_LINE.format(*row[:-1], float(row[-1])) for row in rows]
+    return [(*row[:-1], float(row[-1])) for row in rows]
 
 
-def _rows(table: dict[str, Any]) -> list[str]:
-    """The table, aligned; true and false positives are at IoU 0.5, of any score.
-
-    "-" where a class has no ground truths: pycocotools' -1, which JSON keeps.
-    """
-    cells = [[name, *(_cell(table[column][row]) for column in _COLUMNS)] for row, name in enumerate(table["name"])]
-    lines = [["class", *_COLUMNS], *cells]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS) + 1)]
-    return [
-        "  ".join([line[0].ljust(widths[0]), *(x.rjust(w) for x, w in zip(line[1:], widths[1:], strict=True))])
-        for line in lines
-    ]
+def _thresholds(numbers: CocoNumbers) -> str:
+    found = numbers.settings.thresholds
+    return f"{found[0]:0.2f}:{found[-1]:0.2f}"
 
 
-def _cell(value: torch.Tensor) -> str:
-    if value.is_floating_point():
-        return "-" if value < 0 else f"{float(value):.3f}"
-    return str(int(value))
+def _lines(numbers: CocoNumbers) -> list[str]:
+    """COCO's twelve lines in its own form."""
+    return [_LINE.format(*row) for row in _numbers(numbers)]
+
+
+def _summary(numbers: CocoNumbers) -> Table:
+    rows = [(what, iou, area, str(most), f"{value:.3f}") for what, _, iou, area, most, value in _numbers(numbers)]
+    return Table([("", "IoU", "area", "maxDets", "value"), *rows], names=3)
+
+
+def _title(numbers: CocoNumbers) -> str:
+    return (
+        f"Each class: ap and ar over IoU {_thresholds(numbers)}, ap_50 and ap_75 at 0.50 and 0.75; "
+        f"tp and fp at {_COUNTED_AT:0.2f}, of any score"
+    )
+
+
+def _rows(columns: Mapping[str, Any], title: str) -> Table:
+    """The table of classes: "-" where a class has no ground truths, pycocotools' -1, which JSON keeps."""
+    rows = [(name, *(_cell(columns[column][row]) for column in _COLUMNS)) for row, name in enumerate(columns["name"])]
+    return Table([("class", *_COLUMNS), *rows], title=title)
+
+
+def _cell(value: float) -> str:
+    return str(value) if isinstance(value, int) else "-" if value < 0 else f"{value:.3f}"

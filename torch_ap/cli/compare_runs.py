@@ -1,11 +1,12 @@
 """Runs against a baseline, the first run, query by query: difference or ratio of geometric means, with p-values."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 
+from torch_ap.cli.tables import number
 from torch_ap.evaluation.queries import GM_FLOOR, floored_logs
 from torch_ap.files.report import Result
 from torch_ap.inference.queries import Method, QueryComparison, compare_queries
@@ -99,23 +100,19 @@ def tables(found: Comparisons, baseline: str, settings: Settings) -> list[list[t
     return [rows for rows in both if len(rows) > 1]
 
 
-def notes(found: Comparisons) -> str:
-    """What the "-" in tables of these numbers stands for, one line; "" where there is none."""
+def notes(found: Comparisons) -> list[str]:
+    """What the "-" in tables of these numbers stands for, one line; none where there is none."""
     every = (x for measures in found.values() for one in measures.values() for x in one.numbers.values())
-    return f"{_UNDEFINED}\n" if any(map(math.isnan, every)) else ""
+    return [_UNDEFINED] if any(map(math.isnan, every)) else []
 
 
 def _row(name: str, run: str, numbers: Mapping[str, float], names: tuple[str, ...]) -> tuple[str, ...]:
     _, *ends, _, _, p_t, p_randomization = names
     form = "+.4f" if names == DIFFERENCES else ".4g"
-    cells = (*_texts(numbers, ends, form), *_texts(numbers, (p_t, p_randomization), ".4g"))
+    cells = [number(numbers.get(x), form) for x in ends] + [
+        number(numbers.get(x), ".4g") for x in (p_t, p_randomization)
+    ]
     return (name, run, str(numbers["queries"]), *cells)
-
-
-def _texts(numbers: Mapping[str, float], names: Iterable[str], form: str) -> list[str]:
-    """The numbers as text; "-" for those that are missing or NaN."""
-    values = [numbers.get(name, math.nan) for name in names]
-    return ["-" if math.isnan(value) else format(value, form) for value in values]
 
 
 def _numbers(by_test: Mapping[str, QueryComparison], geometric: bool) -> Compared:

@@ -1,25 +1,35 @@
-"""What the detection commands say of their number beside it: interval, chance, difference to a baseline."""
+"""What the detection commands have in common: what they say of their number, and their tables."""
 
 import argparse
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from torch_ap.cli.progress import of_resamples
+from torch_ap.cli.tables import number
 from torch_ap.metrics.image_sample import UncertainImages
 
-_COMPARED = ("difference", "low", "high", "standard_error", "p_value")
+_COMPARED = ("difference", "low", "high", "standard_error", "p_value", "reason")
 
-Numbers = dict[str, float]
+Numbers = dict[str, Any]
 
 
 def interval(metric: UncertainImages, args: argparse.Namespace) -> Numbers:
-    """``map_low``, ``map_high`` and ``map_chance``."""
-    summary = metric.summary(args.confidence_level, n_resamples=args.n_resamples)
-    return {name: summary[name].item() for name in ("map_low", "map_high", "map_chance")}
+    """``map_low``, ``map_high`` and ``map_chance``; and ``reason``, why there are none."""
+    how = {"n_resamples": args.n_resamples, "progress": of_resamples()}
+    found = metric.confidence_interval(args.confidence_level, **how)
+    chance = metric.chance_level(**how).item()
+    return {
+        "map_low": found.low.item(),
+        "map_high": found.high.item(),
+        "map_chance": chance,
+        "reason": found.reason,
+    }
 
 
 def compared(metric: UncertainImages, baseline: UncertainImages, args: argparse.Namespace) -> Numbers:
     """This mean minus the baseline's."""
-    found = metric.compare(baseline, confidence_level=args.confidence_level, n_resamples=args.n_resamples).to_dict()
+    how = {"confidence_level": args.confidence_level, "n_resamples": args.n_resamples, "progress": of_resamples()}
+    found = metric.compare(baseline, **how).to_dict()
     return {name: found[name] for name in _COMPARED}
 
 
@@ -29,22 +39,38 @@ def refuse_empty(detections: int, path: str, allowed: bool) -> None:
         raise ValueError(f"{path}: holds no detections (--allow-empty lets it pass)")
 
 
-def interval_line(found: Mapping[str, float], level: float) -> str:
-    """The interval and the chance level, as a line."""
-    return (
-        f"{100 * level:.10g}% interval of the mean {found['map_low']:.4f} to {found['map_high']:.4f}; "
-        f"chance, the scores shuffled, {found['map_chance']:.4f}"
-    )
+def stated(args: argparse.Namespace, run: str, interval: Numbers, compared: Numbers) -> list[str]:
+    """A line for each of the two that there is."""
+    level = f"{100 * args.confidence_level:.10g}%"
+    lines = []
+    if interval:
+        low, high, chance = (number(interval[name]) for name in ("map_low", "map_high", "map_chance"))
+        lines.append(f"{level} interval of the mean {low} to {high}; chance, the scores shuffled, {chance}")
+    if compared:
+        difference, low, high = (number(compared[name], "+.4f") for name in ("difference", "low", "high"))
+        p_value = number(compared["p_value"], ".4g")
+        lines.append(
+            f"{run} - {args.compare}: difference of the mean {difference}, {level} interval {low} to {high}, "
+            f"p = {p_value}"
+        )
+    return [line + because(found) for line, found in zip(lines, [x for x in (interval, compared) if x], strict=True)]
 
 
-def compared_line(run: str, baseline: str, found: Mapping[str, float], level: float) -> str:
-    """The difference, as a line."""
-    return (
-        f"{run} - {baseline}: difference of the mean {found['difference']:+.4f}, {100 * level:.10g}% interval "
-        f"{found['low']:+.4f} to {found['high']:+.4f}, p = {found['p_value']:.4g}"
-    )
+def because(found: Mapping[str, Any]) -> str:
+    """Why numbers are missing, or were found by another rule, behind them."""
+    return f" ({found['reason']})" if found["reason"] else ""
 
 
-def plain(found: Numbers) -> dict[str, float | None]:
-    """The same for JSON, which has no NaN: null."""
-    return {name: None if math.isnan(value) else value for name, value in found.items()}
+def plain(found: Numbers) -> Numbers:
+    """For programs: a reason only where there is one."""
+    return {name: value for name, value in found.items() if value != ""}
+
+
+def records(table: Mapping[str, Any] | None, interval: Numbers, compared: Numbers) -> list[Sequence[Any]]:
+    """Rows of measure, class and value: those of each class, then what is said of the mean."""
+    rows: list[Sequence[Any]] = []
+    for measure, column in (table or {}).items():
+        if measure not in ("class", "name"):
+            rows += zip([measure] * len(column), (table or {})["name"], column, strict=True)
+    further = plain(interval) | {f"compared.{name}": value for name, value in plain(compared).items()}
+    return [*rows, *((name, "all", value) for name, value in further.items())]

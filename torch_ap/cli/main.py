@@ -17,10 +17,18 @@ from typing import NoReturn
 
 from torch_ap._version import __version__
 from torch_ap.cli.notes import OUTPUT, emit, note
-from torch_ap.cli.options import add_coco, add_trec, add_voc
+from torch_ap.cli.options import HelpFormatter, add_coco, add_score, add_trec, add_voc, filled_in
 from torch_ap.rules.messages import LONGEST, shown
 
-_ADD = (add_trec, add_coco, add_voc)
+_ADD = (add_score, add_trec, add_coco, add_voc)
+_EXAMPLES = (
+    "Examples:\n"
+    "  torch-ap score predictions.csv --preds score --target label --interval\n"
+    "  torch-ap trec qrels.txt run.txt -m map -m P@10\n"
+    "  torch-ap coco annotations.json results.json --per-class\n"
+    "  torch-ap voc annotations detections\n\n"
+    "Each COMMAND has its --help. Results are text, or --json, --csv or --markdown."
+)
 _PIPE_CLOSED, _INTERRUPTED = 141, 130
 
 
@@ -61,12 +69,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser = _Parser(prog="torch-ap", description="Average precision of files.")
+    parser = _Parser(
+        prog="torch-ap", description="Average precision of files.", epilog=_EXAMPLES, formatter_class=HelpFormatter
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in _ADD:
         add(subparsers)
-    given = parser.parse_args(arguments)
+    given = filled_in(parser.parse_args(arguments))
     if sys.stdout is None:
         raise ValueError(f"{OUTPUT} is closed")
     with warnings.catch_warnings():

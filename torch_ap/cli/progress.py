@@ -1,5 +1,6 @@
-"""How far a long file has been read, on one line of standard error."""
+"""How far long work has come, on one line of standard error, where that is a terminal."""
 
+import importlib.util
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +29,16 @@ class Bar:
     def __call__(self, done: int, size: int) -> None:
         """Show how many of how many bytes are done."""
         percent = 100 * done // max(size, 1)
-        if size >= _WORTH_TELLING and percent > self._shown and sys.stderr is not None and sys.stderr.isatty():
+        if size >= _WORTH_TELLING and percent > self._shown and _watched():
             self._shown = percent
             sys.stderr.write(f"\r{self._name} {percent:3d} %")
             sys.stderr.flush()
+
+
+def of_resamples() -> bool:
+    """Whether resampling shows its bar: to somebody who watches, where tqdm is installed (extra: ``inference``)."""
+    return _watched() and importlib.util.find_spec("tqdm") is not None
+
+
+def _watched() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()

@@ -1,9 +1,6 @@
-"""``torch-ap trec``: measures of TREC runs against judgements, as a table, JSON or CSV."""
+"""``torch-ap trec``: measures of TREC runs against judgements."""
 
 import argparse
-import csv
-import io
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,9 +8,10 @@ import torch
 
 from torch_ap.cli import compare_runs
 from torch_ap.cli.compare_runs import Comparisons, Settings
-from torch_ap.cli.notes import emit, emit_json, note
+from torch_ap.cli.notes import note
 from torch_ap.cli.options import DEFAULT_MEASURES
 from torch_ap.cli.progress import Bar
+from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.files import report
 from torch_ap.files.judged import Judged, judge, why_none
 from torch_ap.files.report import Result
@@ -37,27 +35,24 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{_STANDARD_INPUT} can be given once, since standard input can be read once")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
-    results: Results = {}
-    blind = []
+    found, blind = [], []
     for path in args.runs:
         tag, judged = _judged(args, qrels, path)
         if int(judged.curve.n.sum()) and int(judged.curve.m.sum()) and not int(judged.curve.hits_seen.sum()):
             blind.append(path)
-        results[_column(tag, path, results)] = report.evaluate(judged, names)
+        found.append((tag, path, report.evaluate(judged, names)))
+    results = dict(zip(_columns([(tag, path) for tag, path, _ in found]), [x for *_, x in found], strict=True))
     for said in _notes(args, qrels, results, blind):
         note(said)
     settings = Settings(args.confidence_level, args.n_resamples)
     comparisons = compare_runs.comparisons(results, settings) if args.compare else {}
     if comparisons and args.form and _differ(results):
         note(f"{_OTHER_QUERIES} (see -c).")
-    if args.form == "json":
-        emit_json(_json(results, args.per_query, comparisons))
-        return 0
-    if args.form == "csv":
-        text = _csv(results, args.per_query, comparisons)
-    else:
-        text = _table(results, args.per_query, comparisons, settings)
-    emit(text.removesuffix("\n").split("\n"))
+    Report(
+        parts=lambda: _parts(results, args.per_query, comparisons, settings),
+        records=lambda: _records(results, args.per_query, comparisons),
+        document=lambda: _document(results, args.per_query, comparisons),
+    ).write(args.form)
     return 0
 
 
@@ -103,11 +98,16 @@ def _notes(args: argparse.Namespace, qrels: Qrels, results: Results, blind: list
         yield f"{len(judged - ranked)} of {len(judged)} judged queries have no documents and are left out (see -c)"
 
 
-def _column(tag: str, path: str, taken: Results) -> str:
-    """A run's tag; its path, where the tag is empty or another run has it; numbered, where that is taken too."""
-    path = printable(path)
-    names = [tag, path, *(f"{path} ({number})" for number in range(2, len(taken) + 3))]
-    return next(name for name in names if name and name not in taken)
+def _columns(runs: Sequence[tuple[str, str]]) -> list[str]:
+    """Names of runs of a tag and a path: their tags, or the paths of those whose tag is empty or another's too;
+    numbered, where that is taken.
+    """
+    tags, taken = [tag for tag, _ in runs], []
+    for tag, path in runs:
+        name = printable(path)
+        names = [*([tag] if tags.count(tag) == 1 else []), name, *(f"{name} ({n})" for n in range(2, len(runs) + 2))]
+        taken.append(next(x for x in names if x and x not in taken))
+    return taken
 
 
 def _differ(results: Results) -> bool:
@@ -128,68 +128,41 @@ def _lines(results: Results, per_query: bool) -> list[tuple[str, str, list[float
     return lines
 
 
-def _table(results: Results, per_query: bool, comparisons: Comparisons, settings: Settings) -> str:
-    """Columns of text, four digits as trec_eval prints them; then the comparisons, and what to know of them."""
+def _parts(results: Results, per_query: bool, comparisons: Comparisons, settings: Settings) -> Iterator[Part]:
+    """A table with four digits, as trec_eval prints them; then the comparisons, and what to know of them."""
     lines = _lines(results, per_query)
-    rows = [["measure", "query", *results]]
-    rows += [[name, query, *("-" if v is None else f"{v:.4f}" for v in values)] for name, query, values in lines]
-    compared = compare_runs.tables(comparisons, next(iter(results)), settings)
-    text = "\n".join([_aligned(rows), *(_aligned(table) for table in compared)])
-    notes = compare_runs.notes(comparisons)
+    head = ("measure", "query", *results)
+    yield Table([head, *((name, query, *map(number, values)) for name, query, values in lines)], names=2)
+    yield from (Table(rows, names=2) for rows in compare_runs.tables(comparisons, next(iter(results)), settings))
     if comparisons and _differ(results):
-        notes = f"{_OTHER_QUERIES}, the values above over all that a run has (see -c).\n{notes}"
-    return f"{text}\n{notes}" if notes else text
+        yield f"{_OTHER_QUERIES}, the values above over all that a run has (see -c)."
+    yield from compare_runs.notes(comparisons)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "".join(_padded(row, widths) + "\n" for row in rows)
-
-
-def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Names to the left, numbers to the right."""
-    cells = [
-        cell.ljust(w) if place < 2 else cell.rjust(w) for place, (cell, w) in enumerate(zip(row, widths, strict=True))
-    ]
-    return "  ".join(cells).rstrip()
-
-
-def _csv(results: Results, per_query: bool, comparisons: Comparisons) -> str:
+def _records(results: Results, per_query: bool, comparisons: Comparisons) -> Iterator[Sequence[Any]]:
     """A row a measure and query; those of a comparison have its number's name for a query, and none of the baseline.
 
     Names have "compared." before them, and come after all queries. A number that does not exist is left empty.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["measure", "query", *results])
+    yield ("measure", "query", *results)
     for name, query, values in _lines(results, per_query):
-        writer.writerow([name, query, *("" if value is None else repr(value) for value in values)])
+        yield (name, query, *values)
     for name in next(iter(comparisons.values()), {}):
-        for number in next(iter(comparisons.values()))[name].names:
-            found = [measures[name].numbers.get(number, math.nan) for measures in comparisons.values()]
-            cells = ["" if math.isnan(value) else repr(value) for value in found]
-            writer.writerow([name, f"compared.{number}", "", *cells])
-    return out.getvalue()
+        for one in next(iter(comparisons.values()))[name].names:
+            yield (name, f"compared.{one}", None, *(x[name].numbers.get(one) for x in comparisons.values()))
 
 
-def _json(results: Results, per_query: bool, comparisons: Comparisons) -> dict[str, Any]:
+def _document(results: Results, per_query: bool, comparisons: Comparisons) -> dict[str, Any]:
     """{run: {measure: {"all": aggregate, "queries": {query: value}, "compared": {name: number}}}}.
 
     What is compared has the name of the first run as its "baseline".
-    A number that is not finite is null: of a comparison, or an aggregate over no queries.
     """
     out: dict[str, dict[str, dict[str, Any]]] = {}
     baseline = next(iter(results))
     for column, measures in results.items():
-        out[column] = {name: {_ALL: _plain(result.aggregate)} for name, result in measures.items()}
+        out[column] = {name: {_ALL: result.aggregate} for name, result in measures.items()}
         for name, result in measures.items() if per_query else ():
             out[column][name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
         for name, found in comparisons.get(column, {}).items():
-            numbers = found.numbers.items()
-            out[column][name]["compared"] = {"baseline": baseline} | {x: _plain(value) for x, value in numbers}
+            out[column][name]["compared"] = {"baseline": baseline} | found.numbers
     return out
-
-
-def _plain(value: float) -> float | None:
-    """For JSON, which has finite numbers only."""
-    return value if math.isfinite(value) else None

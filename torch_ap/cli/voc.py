@@ -1,52 +1,117 @@
 """``torch-ap voc``: PASCAL VOC's average precision of folders of ground truths and detections."""
 
 import argparse
-import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from torch_ap.cli import diagnosis, images
 from torch_ap.cli.encodings import CORNERS, PLAIN, Encoding
-from torch_ap.cli.notes import emit, emit_json, note
+from torch_ap.cli.notes import note
+from torch_ap.cli.tables import Report, Table, number
 from torch_ap.detection import VOCMeanAveragePrecision
 from torch_ap.files.box_rows import VocData
 from torch_ap.files.voc import read_voc
 from torch_ap.files.yolo import DETECTED as YOLO_FORM
 from torch_ap.files.yolo import read_yolo
+from torch_ap.functional.detection import validated
+from torch_ap.matching.voc import voc_settings_of
+from torch_ap.ranking import segments
 
 _YOLO = Encoding(PLAIN["cxcywh"], unit="fractions", score="last")
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
-    data = _read(args)
+    data = _read(args, args.detections)
+    each = _per_class(args, data)
+    mean = float(torch.tensor(each["ap"], dtype=torch.float64).nanmean())
+    interval, compared = _stated(args, data)
+    said = images.stated(args, args.detections, interval, compared)
+    values = dict(zip(each["name"], each["ap"], strict=True))
+    table = {"name": each["name"], "ap": each["ap"]} if not args.per_class else each
+    Report(
+        parts=lambda: [_rows(each, mean, args), *said],
+        records=lambda: [
+            ("measure", "class", "value"),
+            ("map", "all", mean),
+            *images.records(table, interval, compared),
+        ],
+        # a class without ground truths that count is null
+        document=lambda: (
+            {"map": mean}
+            | images.plain(interval)
+            | ({"compared": {"baseline": args.compare} | images.plain(compared)} if compared else {})
+            | {"per_class": each if args.per_class else values}
+        ),
+    ).write(args.form)
+    return 0
+
+
+def _per_class(args: argparse.Namespace, data: VocData) -> dict[str, list[Any]]:
+    """A row per class, as a dictionary of columns; ``ap`` is NaN where no ground truth counts."""
+    settings = voc_settings_of(
+        box_format="xyxy",
+        iou_threshold=args.iou_threshold,
+        interpolation=args.interpolation,
+        inclusive_pixels=not args.exclusive_pixels,
+        strict=args.strict,
+    )
+    labels, matches = settings.match(validated(settings.inputs, data.preds, data.target))
+    tp, fp = matches.counts_at(0, 0, float("-inf"))
+    columns = {
+        "ap": settings.average_precision(matches.curve(0))[0],
+        "ground_truths": matches.relevant[0],
+        "detections": segments.count(matches.ranked.category, matches.categories),
+        "tp": tp,
+        "fp": fp,
+    }
+    names = [data.class_names[label] for label in labels.tolist()]
+    return {"name": names} | {name: column[: len(labels)].tolist() for name, column in columns.items()}
+
+
+def _stated(args: argparse.Namespace, data: VocData) -> tuple[images.Numbers, images.Numbers]:
+    """Interval and comparison, as far as they are asked for."""
+    if not args.interval and args.compare is None:
+        return {}, {}
+    metric = _metric(args, data)
+    interval = images.interval(metric, args) if args.interval else {}
+    if args.compare is None:
+        return interval, {}
+    return interval, images.compared(metric, _metric(args, _read(args, args.compare)), args)
+
+
+def _metric(args: argparse.Namespace, data: VocData) -> VOCMeanAveragePrecision:
     metric = VOCMeanAveragePrecision(
         "xyxy",
         args.iou_threshold,
         interpolation=args.interpolation,
         inclusive_pixels=not args.exclusive_pixels,
         strict=args.strict,
-        class_metrics=True,
     )
     metric.update(data.preds, data.target)
-    found, interval = metric.compute(), images.interval(metric, args) if args.interval else {}
-    # torchmetrics makes one class a single number
-    labels, values = (found[name].reshape(-1).tolist() for name in ("classes", "map_per_class"))
-    each = {data.class_names[label]: value for label, value in zip(labels, values, strict=True)}
-    if args.json:
-        # a class without ground truths that count is null
-        mean = images.plain({"map": found["map"].item()} | interval)
-        emit_json(mean | {"per_class": images.plain(each)})
-        return 0
-    width = max(map(len, (*each, "mean")))
-    rows = (*each.items(), ("mean", found["map"].item()))
-    emit([f"{name.ljust(width)}  {'-' if math.isnan(value) else f'{value:.4f}'}" for name, value in rows])
-    if interval:
-        emit([images.interval_line(interval, args.confidence_level)])
-    return 0
+    return metric
 
 
-def _read(args: argparse.Namespace) -> VocData:
+def _title(args: argparse.Namespace) -> str:
+    rule = "above" if args.strict else "of at least"
+    counts = "; tp and fp of any score" if args.per_class else ""
+    return f"AP at IoU {rule} {args.iou_threshold:g}, interpolation {args.interpolation}{counts}"
+
+
+def _rows(each: dict[str, list[Any]], mean: float, args: argparse.Namespace) -> Table:
+    """The classes and the mean; "-" where a class has no ground truths that count."""
+    counts = [name for name in each if name not in ("name", "ap")] if args.per_class else []
+    rows = [
+        (name, number(ap), *(str(each[count][place]) for count in counts))
+        for place, (name, ap) in enumerate(zip(each["name"], each["ap"], strict=True))
+    ]
+    return Table([("class", "ap", *counts), *rows, ("mean", number(mean), *("" for _ in counts))], title=_title(args))
+
+
+def _read(args: argparse.Namespace, detections: str) -> VocData:
     """The content of the folders, with a note on what is likely wrong with it."""
     yolo = args.format == "yolo"
     for option in ("box_format",) if yolo else ("images", "names"):
@@ -54,10 +119,10 @@ def _read(args: argparse.Namespace) -> VocData:
             raise ValueError(f"--{option.replace('_', '-')} has no meaning with --format {args.format}")
     given = args.box_format or "xyxy"
     if yolo:
-        data = read_yolo(args.ground_truths, args.detections, args.images, args.names, allow_empty=args.allow_empty)
+        data = read_yolo(args.ground_truths, detections, args.images, args.names, allow_empty=args.allow_empty)
     else:
-        data = read_voc(args.ground_truths, args.detections, given, allow_empty=args.allow_empty)
-    images.refuse_empty(len(data.preds["labels"]), args.detections, args.allow_empty)
+        data = read_voc(args.ground_truths, detections, given, allow_empty=args.allow_empty)
+    images.refuse_empty(len(data.preds["labels"]), detections, args.allow_empty)
     truths = data.target["boxes"]
     if len(truths) and float(truths.abs().max()) <= 1.1 and not args.exclusive_pixels:
         raise ValueError(
@@ -73,5 +138,5 @@ def _read(args: argparse.Namespace) -> VocData:
         option="--box-format" if xml else "",
     )
     for cause in diagnosis.causes(evidence):
-        note(f"{args.detections}: {cause}")
+        note(f"{detections}: {cause}")
     return data

@@ -17,6 +17,7 @@ from torch_ap.runtime import cached
 TIES = allowed(Ties)
 DENOMINATORS = allowed(Denominator)
 INTERPOLATIONS = allowed(Interpolation)
+_AREAS = {"all-points": interpolation.over_all_points, "trapezoid": interpolation.trapezoid}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class Convention:
     ties: str | None = None
 
     def __post_init__(self) -> None:
-        checks.positive_int("top_k", self.top_k, optional=True)
+        object.__setattr__(self, "top_k", checks.positive_int("top_k", self.top_k, optional=True))
         checks.one_of("denominator", self.denominator, DENOMINATORS)
         checks.one_of("ties", self.ties, (*TIES, None))
         if isinstance(self.interpolation, Tensor):
@@ -108,17 +109,26 @@ class Convention:
         curve = curve if isinstance(curve.m, Tensor) else hit_curve.with_tensors(curve, None)
         if ties != "grouped":
             curve = interpolation.untied(curve, ties)
+        if isinstance(self.interpolation, str) and self.interpolation in _AREAS:
+            return _AREAS[self.interpolation](curve)
+        return self.at_levels(curve)[1].mean(1)
+
+    def at_levels(self, curve: HitCurve) -> tuple[Tensor, Tensor]:
+        """(L,) the recall levels over which this AP is a mean, and (S, L) the precision of each ranking there.
+
+        Args:
+            curve: S rankings, whose ties are resolved.
+        """
+        device = curve.m.device
         if isinstance(self.interpolation, Tensor):
-            return interpolation.over_levels(curve, self.interpolation.to(curve.m.device))
-        if self.interpolation == "all-points":
-            return interpolation.over_all_points(curve)
-        if self.interpolation == "trapezoid":
-            return interpolation.trapezoid(curve)
+            levels = self.interpolation.to(device)
+            return levels, interpolation.at_levels(curve, levels)
+        assert self.interpolation is not None
         name, _, trec_version = self.interpolation.partition("-trec")
-        levels = interpolation.levels_of(name, curve.m.device)
+        levels = interpolation.levels_of(name, device)
         if trec_version:
-            return interpolation.at_hits(curve, interpolation.trec_cuts(curve.m, levels, int(trec_version))).mean(1)
-        return interpolation.over_levels(curve, levels)
+            return levels, interpolation.at_hits(curve, interpolation.trec_cuts(curve.m, levels, int(trec_version)))
+        return levels, interpolation.at_levels(curve, levels)
 
 
 PLAIN = Convention(ties="grouped")

@@ -121,11 +121,6 @@ def trec_cuts(m: Tensor, levels: Tensor, version: int) -> Tensor:
     return (whole + (wanted - whole >= 0.5)).to(torch.int64)
 
 
-def over_levels(curve: HitCurve, levels: Tensor) -> Tensor:
-    """Mean of the interpolated precision over the levels: (S,) float64."""
-    return at_levels(curve, levels).mean(1)
-
-
 def over_all_points(curve: HitCurve) -> Tensor:
     """Area under the interpolated precision-recall curve: (S,) float64.
 

@@ -42,7 +42,7 @@ class AtRank:
     ties: str = "grouped"
 
     def __post_init__(self) -> None:
-        checks.positive_int("top_k", self.top_k, optional=True)
+        object.__setattr__(self, "top_k", checks.positive_int("top_k", self.top_k, optional=True))
         checks.boolean("adaptive_k", self.adaptive_k)
         checks.not_negative("beta", self.beta)
         checks.one_of("ties", self.ties, TIES)
@@ -116,7 +116,7 @@ class FirstHit:
     ties: str = "grouped"
 
     def __post_init__(self) -> None:
-        checks.positive_int("top_k", self.top_k, optional=True)
+        object.__setattr__(self, "top_k", checks.positive_int("top_k", self.top_k, optional=True))
         checks.one_of("ties", self.ties, TIES)
 
     def __call__(self, curve: HitCurve) -> Tensor:

@@ -179,7 +179,7 @@ def inputs_and_thresholds(
     """
     checks.thresholds(thresholds)
     if name is not None:
-        checks.positive_int(name, width, least=2)
+        width = checks.positive_int(name, width, least=2)
     classes, unit_range = name == "num_classes", isinstance(thresholds, int)
     inputs = _inputs(width, classes, ignore_index, normalization, unit_range, validate_args, nan_strategy)
     return inputs, None if thresholds is None else bins.thresholds_from(thresholds)

@@ -48,6 +48,8 @@ def text_files(folder: str | Path, allow_empty: bool) -> list[Path]:
     """The text files of a folder of detections, at least one unless ``allow_empty``."""
     if not Path(folder).is_dir() or not (allow_empty or any(Path(folder).glob("*.txt"))):
         also = " (--allow-empty lets it pass)" if Path(folder).is_dir() else ""
+        if any(Path(folder).glob("*.xml")):
+            also = "; it has .xml files, as ground truths do: are the folders swapped?"
         raise ValueError(f"{folder}: must be a folder with .txt files of detections{also}")
     return sorted(Path(folder).glob("*.txt"))
 

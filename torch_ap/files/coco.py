@@ -101,7 +101,8 @@ def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotation
         raise ValueError(f"`iou_type` must be one of 'bbox', 'segm', got {iou_type!r}")
     truth = entries.load(path)
     if not isinstance(truth, dict) or not all(isinstance(truth.get(key), list) for key in _PARTS):
-        raise ValueError(f"{path}: must be a JSON object with the lists {', '.join(map(repr, _PARTS))}")
+        swapped = ", got a list, as results are: are the two files swapped?" if isinstance(truth, list) else ""
+        raise ValueError(f"{path}: must be a JSON object with the lists {', '.join(map(repr, _PARTS))}{swapped}")
     images, truths, categories = (Entries.of(truth[key], f"{path}: {key}") for key in _PARTS)
     class_names = dict(zip(categories.unique("id"), categories.each("name", entries.text), strict=True))
     ids = images.unique("id")
@@ -123,7 +124,9 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     """Read the results of a detector on a data set; returns and errors are those of :func:`read_coco`."""
     found = entries.load(results)
     if not isinstance(found, list):
-        raise ValueError(f"{results}: must be a JSON list of detections, got {type(found).__name__}")
+        annotated = isinstance(found, dict) and "annotations" in found
+        also = ", as annotations are: are the two files swapped?" if annotated else ""
+        raise ValueError(f"{results}: must be a JSON list of detections, got {type(found).__name__}{also}")
     detections, counts = _by_image(Entries.of(found, str(results)), data.images, data.class_names)
     preds = _labels(detections) | {"scores": detections.numbers("score", entries.finite)}
     sizes = _extents(data.entries)

@@ -27,6 +27,10 @@ _LONGEST_LINE = 1 << 20
 _PADDING = 4096
 _EXACT_POWERS = 10.0 ** np.arange(23)
 _LONGEST_DECIMAL = 17
+_OTHER_FILE = {  # by the columns that TREC's files must have, and have
+    (4, 6): ", as runs have: are the files swapped?",
+    (6, 4): ", as judgements have: are the files swapped?",
+}
 
 
 class Block(NamedTuple):
@@ -186,7 +190,8 @@ def _block(data: bytes, newlines: Array, path: Path, first: int, form: str, more
     if wrong.any():
         place = int(wrong.argmax())
         wanted = f"at least {columns}" if more else str(columns)
-        raise ValueError(f"{path}, line {lines[place]}: must have {wanted} columns, {form}, got {counts[place]}")
+        got = f"{counts[place]}{_OTHER_FILE.get((columns, int(counts[place])), '')}"
+        raise ValueError(f"{path}, line {lines[place]}: must have {wanted} columns, {form}, got {got}")
     fields = opening[:, None] + np.arange(columns)
     return Block(text, starts[fields], ends[fields], lines, path)
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,8 +175,15 @@ class Entries:
         values = self.integers(key)
         for place, value in zip(self.places, values, strict=True):
             if value not in allowed:
-                raise ValueError(f"{self.where}[{place}]: unknown {key} {value}")
+                raise ValueError(f"{self.where}[{place}]: unknown {key} {value}{_as_places(values, allowed)}")
         return [allowed[value] for value in values]
+
+
+def _as_places(values: Sequence[int], allowed: Collection[int]) -> str:
+    """What to say of ids that run from 0, where those allowed do not."""
+    if 0 in allowed or 0 not in values or min(values) < 0 or max(values) >= len(allowed):
+        return ""
+    return "; these count from 0, as places in a list do, and the ids that are known do not"
 
 
 def integer(value: Any) -> int:

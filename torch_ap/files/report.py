@@ -14,6 +14,7 @@
 | set_P, set_recall, set_F | the same | precision, recall and F1 of all that was retrieved |
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ from torch_ap.files.judged import Judged
 from torch_ap.files.trec_names import AT_RANK, KNOWN, PLAIN, TREC_NAMES
 from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules.messages import shown
+from torch_ap.rules.messages import nearest, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +126,12 @@ def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
     if kind == "iprec" and rest.replace(".", "", 1).isdecimal() and float(rest) <= 1:
         return kind, float(rest)
     raise ValueError(
-        f"unknown measure {shown(given or name)}; known are {', '.join(KNOWN)} with k of at least 1 and l in [0, 1], "
-        "and trec_eval's names for them"
+        f"unknown measure {shown(given or name)}{_meant(name)}; known are {', '.join(KNOWN)} with k of at least 1 and "
+        "l in [0, 1], and trec_eval's names for them"
     )
+
+
+def _meant(name: str) -> str:
+    """The known name, ours or trec_eval's, that is most like one that is not."""
+    kind = re.sub(r"[0-9.]+$", "k", name)
+    return nearest(kind, [*KNOWN, *(f"{theirs}_k" for theirs in TREC_NAMES)])

@@ -22,6 +22,7 @@ from torch_ap.rules import checks
 from torch_ap.rules.messages import shown
 
 _FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
+_MOST_OF_YOLO, _OF_DETECTIONS = 1.1, 5
 _DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
 
 
@@ -97,9 +98,9 @@ def _of_text(path: Path, box_format: str) -> list[Row]:
         name, box = _named(words[:-1] if hard else words, 4, where)
         sizes = (box[2] - box[0], box[3] - box[1]) if box_format == "xyxy" else box[2:]
         if min(sizes) < 0:
-            raise ValueError(
-                f"{where}: must have no negative size as {box_format}, got {shown(box)} (see --box-format)"
-            )
+            yolo = name.isdecimal() and max(box) <= _MOST_OF_YOLO
+            also = "in [0, 1], as in YOLO's files: --format yolo (`read_yolo`)" if yolo else "see --box-format"
+            raise ValueError(f"{where}: must have no negative size as {box_format}, got {shown(box)} ({also})")
         rows.append(Row(path.stem, name, box, float(hard)))
     return rows
 
@@ -122,7 +123,7 @@ def _detections(path: Path, images: set[str], class_of_file: str | None) -> list
     """The detections of one file, of an image or of a class."""
     rows = []
     for where, words in text.lines(path):
-        first, numbers = _named(words, 5, where)
+        first, numbers = _named(words, _OF_DETECTIONS, where)
         image, name = (path.stem, first) if class_of_file is None else (first, class_of_file)
         if image not in images:
             raise ValueError(
@@ -146,10 +147,16 @@ def _class_in(stem: str, classes: Iterable[str]) -> str:
 def _named(words: list[str], numbers: int, where: str) -> tuple[str, list[float]]:
     """A name, which may hold spaces, and ``numbers`` numbers, the last four of which are a box."""
     if len(words) <= numbers:
-        raise ValueError(f"{where}: must hold a name and {numbers} numbers, got {shown(' '.join(words))}")
+        also = " (as ground truths do: are the folders swapped?)" if numbers == len(words) == _OF_DETECTIONS else ""
+        raise ValueError(f"{where}: must hold a name and {numbers} numbers, got {shown(' '.join(words))}{also}")
+    if numbers == _OF_DETECTIONS and words[-numbers].isalpha():
+        got = f"{shown(words[-numbers])}; ground truths have none: are the folders swapped?"
+        raise ValueError(f"{where}: the score must be a finite number, got {got}")
     score = text.numbers(words[-numbers:-4], where, "score")
     if len(words) > numbers + 1 and _FRACTION.fullmatch(words[-numbers - 1]):
-        raise ValueError(f"{where}: must hold a name and {numbers} numbers, but has one more: {shown(' '.join(words))}")
+        also = "" if numbers == _OF_DETECTIONS else " (as detections have: are the folders swapped?)"
+        one_more = f"but has one more: {shown(' '.join(words))}{also}"
+        raise ValueError(f"{where}: must hold a name and {numbers} numbers, {one_more}")
     return " ".join(words[:-numbers]), score + box_rows.box(words[-4:], where, "box")
 
 
@@ -173,7 +180,7 @@ def _refuse_further_column(unknown: set[str], classes: set[str], folder: str | P
 
 def _refuse_yolo(rows: list[Row], folder: str | Path) -> None:
     """Refuse class ids with nothing but fractions, which are YOLO's: the box would be read as score and numbers."""
-    if rows and all(row.name.isdecimal() and min(row.box) >= -0.1 and max(row.box) <= 1.1 for row in rows):
+    if rows and all(row.name.isdecimal() and min(row.box) >= -0.1 and max(row.box) <= _MOST_OF_YOLO for row in rows):
         raise ValueError(
             f"{folder}: its classes are numbers and its boxes lie in [0, 1], as in YOLO's files: read them with "
             "--format yolo (`read_yolo`)"

@@ -201,9 +201,10 @@ def _rows(
 
 def _why(columns: int, detected: bool) -> str:
     if detected:
-        return " (detections need their confidence: save_conf=True)" if columns == 5 else ""
+        hint = " (detections need their confidence: save_conf=True; or are the folders swapped?)"
+        return hint if columns == 5 else ""
     if columns == 6:
-        return " (are these detections?)"
+        return " (are these detections, and the folders swapped?)"
     return " (polygons are not boxes)" if columns > 6 and columns % 2 else ""
 
 

@@ -52,8 +52,9 @@ def average_precision(
         num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
         num_labels: of multilabel, likewise.
         average: of multiclass and multilabel; binary ignores it.
-        thresholds, ignore_index, validate_args, weights, normalization, top_k, denominator, interpolation, ties,
-            convention, empty_target_action, nan_strategy, dtype: as for the function of the task.
+        thresholds, ignore_index, validate_args, weights, normalization: as for the function of the task.
+        top_k, denominator, interpolation, ties, convention: likewise.
+        empty_target_action, nan_strategy, dtype: likewise.
 
     Returns:
         What the function of the task returns.

@@ -180,15 +180,16 @@ class Curve(Result):
             method: "posterior": central intervals of the posteriors of :mod:`torch_ap.inference.posteriors`, which take
                 the threshold as fixed in advance; for one chosen on the same data they are too narrow and too high.
                 "bootstrap": each resample chooses its own threshold, and what that promises there beyond what it gives
-                in all items is taken off: the intervals are of what the chosen threshold gives in the population.
+                in all items is taken off: the intervals are of what the chosen threshold gives in the population. Both
+                take items for independent, which detections in one image are not.
             n_resamples: of the bootstrap, at least 2.
             generator: its source of randomness; None for a fresh one with seed 0, so that results repeat.
             batch: how many resamples are computed at once; None for as many as fit the bound on memory.
             progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
         Returns:
-            :class:`torch_ap.inference.OperatingPoint`; NaN, with a reason, where no threshold does what is wanted, and
-            ends of NaN for weights.
+            :class:`torch_ap.inference.OperatingPoint`, which has each method's measured coverage; NaN, with a reason,
+            where no threshold does what is wanted, and ends of NaN for weights.
 
         Raises:
             TypeError, ValueError: for an argument that breaks one of these rules.

@@ -139,7 +139,7 @@ def counts_at_k(
         >>> at.specificity
         tensor(1., dtype=torch.float64)
     """
-    checks.positive_int("k", k)
+    k = checks.positive_int("k", k)
     curve, returned = curve_of_rows(preds, target, ties, predicted)
     if returned is None:
         at = counts.counts_at_rank(curve, k, ties=ties)

@@ -214,10 +214,7 @@ def hit_curve_hull(preds: Tensor, target: Tensor, *, fraction: bool = False) -> 
 
 def _depths(n: int, m: int, t: Tensor | None, fraction: bool) -> Tensor:
     """The depths in ranks, float64."""
-    checks.positive_int("n", n)
-    checks.positive_int("m", m, least=0)
-    if m > n:
-        raise ValueError(f"`m` must be at most `n`, the number of items, got m={m}, n={n}")
+    n, m = checks.ranking_size(n, m)
     if t is None:
         return torch.arange(1, n + 1, dtype=torch.float64)
     tensors.depths("t", t, 1.0 if fraction else float(n))

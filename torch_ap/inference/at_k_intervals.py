@@ -210,10 +210,10 @@ def window(n: int, k: int) -> tuple[float, float]:
 
 def _checked(preds: Tensor, target: Tensor, k: int, confidence_level: float, design: str) -> tuple[Cut, str]:
     """One ranking cut at rank k, and why its recall has no interval."""
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     curve = curve_of_one(preds, target)
-    checks.rank("k", k, int(curve.n))
+    k = checks.rank("k", k, int(curve.n))
     n, m, (low, high) = int(curve.n), segments.as_float64(curve.m)[0], window(int(curve.n), k)
     hits, below, above = hits_at(curve, m.new_tensor([k, low, high]))
     reason = f"no {'misses' if m else 'hits'}: the ends are NaN" if m in (0, n) else ""
@@ -264,11 +264,11 @@ def proportion_interval(
         >>> round(float(found.low), 4), round(float(found.high), 4)
         (0.4695, 0.7888)
     """
-    checks.positive_int("trials", trials, least=0)
-    checks.positive_int("successes", successes, least=0)
+    trials = checks.positive_int("trials", trials, least=0)
+    successes = checks.positive_int("successes", successes, least=0)
     if successes > trials:
         raise ValueError(f"`successes` must be at most `trials`, got {successes} of {trials}")
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, allowed(Method))
     count = torch.tensor(float(trials), dtype=torch.float64)
     share = successes / count

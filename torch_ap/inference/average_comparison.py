@@ -37,7 +37,7 @@ def compare_averages(
     Raises:
         ValueError: for another method, no average, or a convention other than plain AP.
     """
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     checks.one_of("method", method, ("influence",))
     if settings.average in ("none", None):

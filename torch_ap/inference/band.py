@@ -70,7 +70,7 @@ def band_of_curve(
     curve: HitCurve, recall_levels: Tensor | None, confidence_level: float, design: str, how: Resampling
 ) -> Interval:
     """:func:`precision_band` of the hit curve of one ranking, without weights."""
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
         tensors.recall_levels("recall_levels", recall_levels)

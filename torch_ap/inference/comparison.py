@@ -148,7 +148,7 @@ def compare_checked(
     resampling: Resampling,
 ) -> Comparison:
     """:func:`compare_rankings` of validated items and their curves; of plain AP only."""
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
     for curve in curves:

@@ -83,9 +83,8 @@ def exact_distribution(n: int, m: int, k: int | None = None, *, norm: int | None
         >>> [round(float(x), 4) for x in law.values], law.counts.tolist(), law.total
         ([0.5833, 0.8333, 1.0], [1, 1, 1], 3)
     """
-    checks.ranking_size(n, m)
-    checks.positive_int("k", k, optional=True)
-    checks.positive_int("norm", norm, optional=True)
+    n, m = checks.ranking_size(n, m)
+    k, norm = (checks.positive_int(name, value, optional=True) for name, value in (("k", k), ("norm", norm)))
     if not is_feasible(n, m):
         raise ValueError(
             f"the distribution of AP is listed only for `m` of at least 1 and up to {MOST_LISTED:,} rankings, "

@@ -124,7 +124,7 @@ class RandomHits(Result):
 
     def interval(self, confidence_level: float = 0.95) -> tuple[int, int]:
         """The hits that chance finds with probability of at least ``confidence_level``, equal tails cut off."""
-        checks.open_fraction("confidence_level", confidence_level)
+        confidence_level = checks.open_fraction("confidence_level", confidence_level)
         return self.quantile((1 - confidence_level) / 2), self.quantile((1 + confidence_level) / 2)
 
     @property
@@ -187,9 +187,8 @@ def rank_probability(n: int, m: int, hit: int, rank: int) -> Tensor:
         >>> round(float(rank_probability(8, 3, 1, 1)), 6)
         0.375
     """
-    checks.ranking_size(n, m)
-    checks.rank("hit", hit, m)
-    checks.rank("rank", rank, n)
+    n, m = checks.ranking_size(n, m)
+    hit, rank = checks.rank("hit", hit, m), checks.rank("rank", rank, n)
     return hit / rank * RandomHits(n, m, rank).probability(hit)
 
 

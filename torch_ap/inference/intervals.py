@@ -155,7 +155,7 @@ def interval_of_curve(
         confidence_level, method, design: as for :func:`average_precision_interval`.
         resampling: of the bootstraps.
     """
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
     how: dict[str, Any] = {

@@ -60,7 +60,7 @@ class BetaPosterior(Result):
 
     def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         """The central interval of probability ``confidence_level``."""
-        checks.open_fraction("confidence_level", confidence_level)
+        confidence_level = checks.open_fraction("confidence_level", confidence_level)
         return self.quantile((1 - confidence_level) / 2), self.quantile((1 + confidence_level) / 2)
 
 
@@ -118,7 +118,7 @@ class FBetaPosterior(Result):
 
     def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         """The central interval of probability ``confidence_level``."""
-        checks.open_fraction("confidence_level", confidence_level)
+        confidence_level = checks.open_fraction("confidence_level", confidence_level)
         return self.quantile((1 - confidence_level) / 2), self.quantile((1 + confidence_level) / 2)
 
     def _integral(self, value: Callable[[float], float]) -> float:

@@ -100,7 +100,7 @@ def compare_queries(
     tensors.paired(values_a=values_a, values_b=values_b)
     for name, values in (("values_a", values_a), ("values_b", values_b)):
         value_rules.of_each_query(name, values)
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     checks.within_bounds(bounds, values_a=values_a, values_b=values_b)
     how = Resampling(n_resamples, generator, batch, progress)

@@ -85,7 +85,7 @@ def mean_interval(
         (0.2563, 0.7643)
     """
     value_rules.of_each_query("values", values)
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     how = Resampling(n_resamples, generator, batch, progress)
     return _interval(values.detach().to("cpu", torch.float64), rounding(values), confidence_level, method, how).to(

@@ -141,8 +141,8 @@ def random_average_precision(
         >>> round(float(chance.mean), 10), round(float(chance.standard_deviation), 10)
         (0.0839889109, 0.0056134508)
     """
-    checks.ranking_size(n, m)
-    checks.positive_int("k", k, optional=True)
+    n, m = checks.ranking_size(n, m)
+    k = checks.positive_int("k", k, optional=True)
     checks.one_of("denominator", denominator, allowed(DenominatorOfChance))
     cut = n if k is None else min(k, n)
     norm = m if k is None or denominator == "relevant" else min(k, m)

@@ -60,8 +60,8 @@ def reported_average_precision_interval(
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
     checks.fraction("average_precision", value)
-    checks.positive_int("m", m)
-    checks.open_fraction("confidence_level", confidence_level)
+    m = checks.positive_int("m", m)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, allowed(Method))
     ap = torch.tensor(float(value), dtype=torch.float64)
     nan, error = torch.full_like(ap, torch.nan), torch.sqrt(ap * (1 - ap) / m)

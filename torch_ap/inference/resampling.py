@@ -45,10 +45,10 @@ class Resampling:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        checks.positive_int("n_resamples", self.n_resamples, least=2)
+        object.__setattr__(self, "n_resamples", checks.positive_int("n_resamples", self.n_resamples, least=2))
         if self.generator is not None and not isinstance(self.generator, torch.Generator):
             refuse("generator", "must be a torch.Generator or None", Plain(type(self.generator).__name__), TypeError)
-        checks.positive_int("batch", self.batch, optional=True)
+        object.__setattr__(self, "batch", checks.positive_int("batch", self.batch, optional=True))
         checks.boolean("progress", self.progress)
 
     def seed(self) -> int:

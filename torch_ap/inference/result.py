@@ -1,6 +1,7 @@
 """What every record of results has in common: its numbers are tensors, and it prints and exports."""
 
 from dataclasses import fields, replace
+from fractions import Fraction
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -30,6 +31,8 @@ class Result:
         for field in fields(self):  # type: ignore[arg-type]
             if isinstance(value := getattr(self, field.name), np.generic):
                 object.__setattr__(self, field.name, value.item())
+            elif isinstance(value, Fraction):
+                object.__setattr__(self, field.name, float(value))
         for name in self._tensors():
             value = getattr(self, name)
             value = value.detach() if isinstance(value, Tensor) else number(value)

@@ -85,7 +85,7 @@ def compare_splits(
         raise ValueError(f"`values_a` and `values_b` must hold two splits at least, got {len(values_a)}")
     checks.positive("n_train", n_train)
     checks.positive("n_test", n_test)
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.within_bounds(bounds, values_a=values_a, values_b=values_b)
     pairs = pairs_of(values_a, values_b)
     gap, splits = pairs.gap, len(pairs.gap)

@@ -65,7 +65,7 @@ class ClassificationInputs:
     nan_strategy: str = "error"
 
     def __post_init__(self) -> None:
-        checks.integer("ignore_index", self.ignore_index)
+        object.__setattr__(self, "ignore_index", checks.integer("ignore_index", self.ignore_index))
         checks.boolean("validate_args", self.check_values)
         normalizations = [x for x in NORMALIZATIONS if x != "softmax" or self.classes]  # over the classes
         checks.one_of("normalization", self.normalization, normalizations)

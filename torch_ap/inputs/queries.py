@@ -61,7 +61,7 @@ class QueryInputs:
     single: bool = False
 
     def __post_init__(self) -> None:
-        checks.integer("ignore_index", self.ignore_index)
+        object.__setattr__(self, "ignore_index", checks.integer("ignore_index", self.ignore_index))
         checks.finite("relevance_level", self.relevance_level)
 
     @cached_property

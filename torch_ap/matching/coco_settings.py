@@ -139,7 +139,7 @@ def settings_of(
     checks.boolean("validate_args", validate_args)
     checks.boolean("area_as_given", area_as_given)
     checks.one_of("box_format", box_format, boxes.FORMATS)
-    checks.positive_int("box_width", box_width)
+    box_width = checks.positive_int("box_width", box_width)
     if iou is not None and (kinds != ("bbox",) or not callable(iou)):
         raise ValueError(
             f"`iou` must be a function of boxes, with `iou_type='bbox'`, got {shown(iou)} and {shown(iou_type)}"
@@ -147,7 +147,7 @@ def settings_of(
     if iou is None and box_width != 4:
         refuse("box_width", "must be 4 without a function `iou`", box_width)
     limits = (1, 10, 100) if max_detection_thresholds is None else max_detection_thresholds
-    checks.positive_ints("max_detection_thresholds", limits)
+    limits = checks.positive_ints("max_detection_thresholds", limits)
     own = iou is not None or "precomputed" in kinds
     # areas of unknown geometry, volumes perhaps, have no bounds
     whole = (-float("inf"), float("inf")) if own else COCO_AREAS["all"]

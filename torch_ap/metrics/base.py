@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
+from torch_ap.metrics import plotted
 from torch_ap.metrics.stateful import StatefulMetric
 from torch_ap.rules import values
 from torch_ap.runtime.untraced import leave_methods_to_python, untraced
@@ -213,10 +214,13 @@ class RankingMetric(StatefulMetric):
             self.unsync(should_unsync=self._is_synced and should_unsync)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot one value or several, as torchmetrics does (extra: ``plot``).
+        """Plot one value or several, as torchmetrics does (extra: ``plot``). Pictures of curves: ``torch_ap.plot``.
+
+        Of a dict of results each single measure is a series of its name; labels, arrays, values of single classes and
+        numbers that do not exist (-1) are left out.
 
         Args:
-            val: a result of ``compute`` or ``forward``, or a list of them; None for ``compute()``.
+            val: a result of ``compute`` or ``forward``, or a list of them, one per step; None for ``compute()``.
             ax: the matplotlib axis to draw on.
 
         Returns:
@@ -225,7 +229,10 @@ class RankingMetric(StatefulMetric):
         Raises:
             ModuleNotFoundError: without matplotlib.
         """
-        return self._plot(val, ax)
+        ax = plotted.axes_of(ax)
+        self._plot(plotted.measures(self.compute() if val is None else val), ax)
+        plotted.move_long_legend(ax)
+        return ax.figure, ax
 
 
 for _kind in (StatefulMetric, RankingMetric):

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
+import torch
+from torch import Tensor
+
 from torch_ap.curve.convention import Convention
 from torch_ap.files import coco_conversion
 from torch_ap.functional.curve_record import Curve
@@ -167,6 +170,26 @@ class MeanAveragePrecision(DetectionMetric):
             return per_class(
                 self._numbers(self._columns(), iou_type), self._report.class_names, iou_threshold, score_threshold
             )
+
+    def per_threshold(self, iou_type: str | None = None) -> dict[str, Tensor]:
+        """A table with one row per IoU threshold: AP in each area range, at the last detection limit.
+
+        Args:
+            iou_type: which one, where there are several; default the first.
+
+        Returns:
+            Columns of one length: ``iou_threshold``, and one by the name of each area range, "all" first: float64, the
+            mean over classes, -1 without ground truths. Their means are ``map``, ``map_small`` and so on of
+            ``compute()``.
+        """
+        thresholds = self._settings.thresholds
+        with self._all_ranks():
+            numbers = self._numbers(self._columns(), iou_type, micro=self.average == "micro")
+        columns = {
+            name: torch.stack([numbers.mean_precision(area, threshold) for threshold in thresholds])
+            for area, name in enumerate(self._settings.areas)
+        }
+        return {"iou_threshold": torch.tensor(thresholds, dtype=torch.float64), **columns}
 
     def curve(
         self,

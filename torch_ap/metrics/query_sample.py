@@ -48,7 +48,7 @@ class QuerySample(Sample):
         """Of the mean over queries; NaN where it is undefined."""
         self._check_mean("a confidence interval", "mean_interval(..., method='t')")
         name: Any = method or "dirichlet"
-        checks.open_fraction("confidence_level", confidence_level)
+        confidence_level = checks.open_fraction("confidence_level", confidence_level)
         checks.one_of("method", name, METHODS)
         values = self.values()[1]
         if len(values) and not bool(torch.isnan(values).any()):

@@ -21,6 +21,7 @@ from torch_ap.rules.messages import refuse
 
 _SAME_SETTING = 1e-9  # 0.9 and COCO's 0.8999999999999999 are one; no two settings lie as close on purpose
 _BEYOND_BOUNDS = 1e-6  # share of the width by which float32 values, and sums of them, may leave their bounds
+_TOO_MANY = 1 << 62
 
 
 def one_of(name: str, value: Any, allowed: Sequence[Any], *, or_else: str = "") -> None:
@@ -43,18 +44,23 @@ def place_among(name: str, value: Any, allowed: Sequence[float]) -> int:
     return places[0]
 
 
-def positive_int(name: str, value: Any, *, least: int = 1, optional: bool = False) -> None:
-    """``value`` is an int of at least ``least`` (or None, where optional); a bool is not an int here."""
+def positive_int(name: str, value: Any, *, least: int = 1, optional: bool = False) -> Any:
+    """``value`` as an int, which must be at least ``least`` (or None, where optional); a bool is not an int here."""
     if value is None and optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 62:
-        refuse(name, f"must be an int of at least {least}{' or None' if optional else ''}", value)
+        return None
+    found = _index(value)
+    if found is None or not least <= found < _TOO_MANY:
+        most = "" if found is None or found < _TOO_MANY else " and below 2^62"
+        refuse(name, f"must be an int of at least {least}{most}{' or None' if optional else ''}", value)
+    return found
 
 
-def integer(name: str, value: Any) -> None:
-    """``value`` is an int or None."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+def integer(name: str, value: Any) -> Any:
+    """``value`` as an int, or None; a bool is not an int here."""
+    found = None if value is None else _index(value)
+    if found is None and value is not None:
         refuse(name, "must be an int or None", value)
+    return found
 
 
 def boolean(name: str, value: Any) -> None:
@@ -87,10 +93,11 @@ def fraction(name: str, value: Any) -> None:
         refuse(name, "must be a number in [0, 1]", value)
 
 
-def open_fraction(name: str, value: Any) -> None:
-    """``value`` is a number between 0 and 1, as a confidence level."""
-    if not _is_number(value) or not 0 < value < 1:
+def open_fraction(name: str, value: Any) -> float:
+    """``value`` as a float, which must lie between 0 and 1, as a confidence level."""
+    if not _is_number(value) or not 0 < float(value) < 1:
         refuse(name, "must be a number between 0 and 1, ends excluded", value)
+    return float(value)
 
 
 def finite(name: str, value: Any) -> None:
@@ -113,11 +120,12 @@ def numbers_in(name: str, value: Any, *, low: float, high: float) -> None:
         refuse(name, f"must be None or a list of numbers in [{low:g}, {high:g}]", value)
 
 
-def positive_ints(name: str, value: Any) -> None:
-    """A list (or tuple) of ints of at least 1, one at least."""
-    fits = isinstance(value, list | tuple) and value
-    if not fits or not all(isinstance(x, int) and not isinstance(x, bool) and x >= 1 for x in value):
+def positive_ints(name: str, value: Any) -> list[Any]:
+    """A list (or tuple) of ints of at least 1, one at least, as ints."""
+    found = list(map(_index, value)) if isinstance(value, list | tuple) else []
+    if not found or any(x is None or x < 1 for x in found):
         refuse(name, "must be None or a list of ints of at least 1", value)
+    return found
 
 
 def ranges(name: str, value: Any) -> None:
@@ -169,11 +177,8 @@ def count(name: str, value: Any, of: str) -> int:
 
 def whole(value: Any) -> int | None:
     """What can index a list, as an int, if int64 holds it; else, and for a bool, None."""
-    try:
-        found = operator.index(value)
-    except TypeError:
-        return None
-    return found if not isinstance(value, bool) and -(1 << 63) <= found < 1 << 63 else None
+    found = _index(value)
+    return found if found is not None and -(1 << 63) <= found < 1 << 63 else None
 
 
 def any_int(name: str, value: Any) -> None:
@@ -182,19 +187,20 @@ def any_int(name: str, value: Any) -> None:
         refuse(name, "must be an int", value)
 
 
-def ranking_size(n: Any, m: Any) -> None:
-    """``n`` items, at least one, and ``m`` of them relevant, from 0 to n."""
-    positive_int("n", n)
-    positive_int("m", m, least=0)
+def ranking_size(n: Any, m: Any) -> tuple[int, int]:
+    """``n`` items, at least one, and ``m`` of them relevant, from 0 to n; as ints."""
+    n, m = positive_int("n", n), positive_int("m", m, least=0)
     if m > n:
         raise ValueError(f"`m` must be at most `n`, the number of items, got m={m}, n={n}")
+    return n, m
 
 
-def rank(name: str, value: Any, n: int) -> None:
-    """A rank from 1 to n."""
-    positive_int(name, value)
-    if value > n:
+def rank(name: str, value: Any, n: int) -> int:
+    """A rank from 1 to n, as an int."""
+    found: int = positive_int(name, value)
+    if found > n:
         refuse(name, f"must be at most the number of items, {n}", value)
+    return found
 
 
 def within_bounds(bounds: Any, **given: Tensor) -> None:
@@ -209,6 +215,14 @@ def within_bounds(bounds: Any, **given: Tensor) -> None:
         outside = values[(values < bounds[0] - slack) | (values > bounds[1] + slack)]
         if len(outside):
             refuse(name, f"must lie within `bounds`, {bounds!r}", outside[0].item())
+
+
+def _index(value: Any) -> int | None:
+    """What can index a list, as an int; else, and for a bool, None."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 def _is_number(value: Any) -> bool:

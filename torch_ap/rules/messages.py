@@ -4,6 +4,8 @@ import reprlib
 import sys
 import unicodedata
 import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import NoReturn
 
 LONGEST = 80
@@ -15,6 +17,7 @@ class Plain(str):
     __slots__ = ()
 
 
+_ALIKE = 0.65  # of difflib; its own 0.6 finds "map_cut_k" for "ndcg_cut_k"
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Hindi, and of emojis
 _NOBODYS = ("torch_ap", "torch", "torchmetrics", "contextlib", "numpy")  # packages whose lines are not the caller's
 _REPR = reprlib.Repr()
@@ -43,6 +46,19 @@ def shown(value: object) -> str:
 def refuse(argument: str, rule: str, value: object, kind: type[Exception] = ValueError) -> NoReturn:
     """Raise for an argument that breaks a rule: it, the rule, and the value, cut short."""
     raise kind(f"`{argument}` {rule}, got {value if isinstance(value, Plain) else shown(value)}")
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """What a message adds where a name is not known: the one that is most like it; "" where none is.
+
+    Example:
+        >>> from torch_ap.rules.messages import nearest
+        >>> nearest("scroe", ["id", "score"])
+        "; did you mean 'score'?"
+    """
+    plain = {name.casefold(): name for name in known}
+    found = get_close_matches(given[:LONGEST].casefold(), list(plain), 1, _ALIKE)
+    return f"; did you mean {shown(plain[found[0]])}?" if found else ""
 
 
 def printable(line: str) -> str:

@@ -89,7 +89,9 @@ def untraced_package(package: str) -> None:
 def leave_methods_to_python(cls: type, but: Collection[str] = ()) -> None:
     """Make a class's public methods untraced, except those in ``but``, and its properties unused by ``torch.jit``."""
     for name, method in vars(cls).copy().items():
-        if inspect.isfunction(method) and not name.startswith("_") and name not in but:
-            setattr(cls, name, untraced(method))
+        if inspect.isfunction(method) and not name.startswith("_"):
+            method.__qualname__ = name  # which a TypeError says, and the class may be one that no caller knows
+            if name not in but:
+                setattr(cls, name, untraced(method))
     properties = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, property)}
     cls.__jit_unused_properties__ = sorted(properties)  # type: ignore[attr-defined]

@@ -116,7 +116,7 @@ def image_interval(
         >>> round(float(image_interval(ranked).estimate), 4)
         0.8056
     """
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     how = resampling or Resampling()
     checks.one_of("method", method, METHODS)
     every = torch.ones(1, ranked.images, dtype=torch.int64, device=ranked.image.device)

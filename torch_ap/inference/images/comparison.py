@@ -51,7 +51,7 @@ def compare_images(
 
     Source: Efron & Tibshirani (1993), chapter 16; images are drawn with all that they hold.
     """
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     how = resampling or Resampling()
     checks.one_of("method", method, METHODS)
     systems = (first, second)

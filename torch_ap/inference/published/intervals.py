@@ -69,7 +69,7 @@ def published_interval(
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.211, 0.917, 1.622]
     """
-    checks.open_fraction("confidence_level", confidence_level)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     return interval.of_first(curve_interval(curve_of_one(preds, target), confidence_level, method))
 

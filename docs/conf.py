@@ -1,0 +1,147 @@
+"""How Sphinx builds the site (`tools/docs.sh`).
+
+The source folder is the repository itself: pages link to one another, to examples and to measurements as they do on the
+repository's host, and nothing has to be written twice. What the site's menu lists is what docs/index.md lists.
+"""
+
+import re
+import runpy
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
+ROOT = Path(__file__).parent.parent
+
+project = "torch_ap"
+release = runpy.run_path(str(ROOT / "torch_ap" / "_version.py"))["__version__"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+
+root_doc = "docs/index"
+include_patterns = ["docs/**.md", "docs/**.rst", "benchmarks/coverage.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+exclude_patterns = [".*", "build", "docs/templates"]
+nitpicky = True  # a role that leads nowhere is a warning, and tools/docs.sh makes warnings errors
+nitpick_ignore_regex = [("py:.*", r"(torch|torchmetrics|numpy|collections|pathlib)\..*|Tensor|TorchMetricsUserError")]
+
+myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]
+myst_heading_anchors = 3
+
+templates_path = [
+    str(ROOT / "docs" / "templates")
+]  # Sphinx looks from the source folder for some, from here for others
+autosummary_ignore_module_all = False
+autodoc_typehints = "none"  # the docstrings say type, shape and range
+autodoc_member_order = "bysource"
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+python_maximum_signature_line_length = 80
+
+html_theme = "furo"
+html_title = f"torch_ap {release}"
+html_static_path = ["static", str(files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf")]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_copyright = False
+html_additional_pages = {"index": "redirect.html"}  # the root of the site leads to docs/index.html
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b5cad", "color-brand-content": "#0b5cad"},
+    "dark_css_variables": {"color-brand-primary": "#7cb8ff", "color-brand-content": "#7cb8ff"},
+}
+
+
+def add_menu(_: Sphinx, page: str, source: list[str]) -> None:
+    """Make the menu of what docs/index.md links to: a part for each of its headings."""
+    if page != root_doc:
+        return
+    for part in source[0].split("\n## ")[1:]:
+        pages = re.findall(r"\]\(([\w./-]+)\.(?:md|rst)\)", part)
+        lines = "\n".join(f"/{(Path('docs') / target).as_posix()}" for target in pages).replace("/docs/../", "/")
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {part.splitlines()[0]}\n\n{lines}\n```\n"
+
+
+def show_picture(_: Sphinx, __: str, name: str, ___: Any, ____: Any, lines: list[str]) -> None:
+    """Show, below a function's docstring, the picture in docs/pictures that has its name."""
+    for path in (ROOT / "docs" / "pictures").glob(f"{name.rpartition('.')[2]}.*"):
+        lines += ["", f".. image:: /{path.relative_to(ROOT).as_posix()}", f"   :alt: what `{name}` gives", ""]
+        lines += [":doc:`/docs/plots` has the code that drew it, and more.", ""]
+
+
+def whole_sentence(_: Sphinx, __: str, ___: str, ____: Any, _____: Any, lines: list[str]) -> None:
+    """Put back what stands before the first colon of a property's docstring: Napoleon takes it for a type."""
+    for place, line in enumerate(lines):
+        if line.startswith(":type: "):
+            lines[0] = f"{line.removeprefix(':type: ')}: {lines[0]}"
+            del lines[place]
+            return
+
+
+def is_not_ours(_: Sphinx, __: str, ___: str, thing: Any, skip: bool, ____: Any) -> bool:
+    """Of a class, leave out what it has from torchmetrics and torch."""
+    inner = getattr(thing, "fget", None) or getattr(thing, "func", None) or thing
+    return skip or not str(getattr(inner, "__module__", "")).startswith(project)
+
+
+def find_public(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.TextElement
+) -> nodes.Element | None:
+    """Docstrings name things by the module that has them; their pages are those of the module that exports them."""
+    python, target = env.domains.python_domain, node["reftarget"]
+    for tail in (target, target.rpartition(".")[2]):
+        found = [name for name in python.objects if name.endswith(f".{tail}")]
+        if len(found) == 1:
+            return python.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, text)
+    if node["reftype"] == "mod" and target.startswith("torch_ap.") and find_spec(target):
+        return text  # a module behind the public ones
+    return None
+
+
+def link_names(app: Sphinx, page: nodes.document, name: str) -> None:
+    """Make a link of a public name that stands as code in a text: `functional.hit_curve(preds, target)`."""
+    objects = app.env.domains.python_domain.objects
+    for code in list(page.findall(nodes.literal)):
+        said = code.astext().partition("(")[0]
+        found = next((objects[x] for x in (f"{project}.{said}", said) if x in objects), None)
+        if found and not isinstance(code.parent, nodes.reference):
+            address = f"{app.builder.get_relative_uri(name, found.docname)}#{found.node_id}"
+            code.replace_self(nodes.reference("", "", code.deepcopy(), refuri=address, internal=True))
+
+
+def open_only_here(_: Sphinx, __: str, ___: str, context: dict[str, Any], ____: Any) -> None:
+    """List a module's functions in the menu of its own pages alone: in all menus they would take most of the build."""
+    if whole := context.get("toctree"):
+        context["toctree"] = lambda **settings: whole(**{**settings, "collapse": True})
+
+
+def as_mathml(writer: Any, node: nodes.math | nodes.math_block) -> None:
+    """Browsers draw MathML themselves, with a font that the site brings along."""
+    formula, display = node.astext(), "block" if isinstance(node, nodes.math_block) else "inline"
+    if "&" in formula:  # lines, which the converter knows by this name only
+        formula = rf"\begin{{align*}}{re.sub(r'.(begin|end){aligned}', '', formula)}\end{{align*}}"
+    writer.body.append(convert(formula, display=display))
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", add_menu)
+    app.connect("autodoc-process-docstring", whole_sentence, priority=600)
+    app.connect("autodoc-process-docstring", show_picture)
+    app.connect("autodoc-skip-member", is_not_ours)
+    app.connect("missing-reference", find_public)
+    app.connect("doctree-resolved", link_names)
+    app.connect("html-page-context", open_only_here, priority=400)
+    app.add_html_math_renderer("mathml", (as_mathml, None), (as_mathml, None))
+    app.config.html_math_renderer = "mathml"

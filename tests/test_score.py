@@ -1,0 +1,425 @@
+"""``torch-ap score``: every format, every kind of ranking and every form against the functions; and what is refused."""
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from torch_ap import MulticlassAveragePrecision, MultilabelAveragePrecision, RetrievalMAP, functional, inference
+from torch_ap.cli import main
+from torch_ap.files import table_names
+from torch_ap.rules.options import Interpolation, allowed
+
+pa = pytest.importorskip("pyarrow")
+FILES = ("csv", "tsv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "arrow", "feather", "npz")
+
+
+def write(table, path):
+    """A pyarrow table as a file of that suffix; .feather is a stream."""
+    from pyarrow import csv as text
+    from pyarrow import parquet
+
+    suffix = path.name.split(".", 1)[1]
+    if suffix.startswith(("csv", "tsv")):
+        out = io.BytesIO()
+        text.write_csv(table, out, text.WriteOptions(delimiter="\t" if suffix == "tsv" else ","))
+        path.write_bytes(gzip.compress(out.getvalue()) if suffix.endswith("gz") else out.getvalue())
+    elif suffix.startswith("jsonl"):
+        lines = "".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode()
+        path.write_bytes(gzip.compress(lines) if suffix.endswith("gz") else lines)
+    elif suffix == "parquet":
+        parquet.write_table(table, path, row_group_size=100)
+    elif suffix == "npz":
+        np.savez(path, **{name: np.array(table[name].to_pylist()) for name in table.column_names})
+    else:
+        kind = pa.ipc.new_file if suffix == "arrow" else pa.ipc.new_stream
+        with path.open("wb") as file, kind(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=100)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def columns():
+    draw = np.random.default_rng(3)
+    hit = draw.random(400) < 0.3
+    scores = (draw.normal(size=(400, 3)) + hit[:, None]).round(2)  # with ties
+    return {
+        "score": scores[:, 0],
+        "other": scores[:, 1],
+        "third": scores[:, 2],
+        "label": hit.astype(np.int64),
+        "inverse": 1 - hit.astype(np.int64),
+        "word": np.where(hit, "spam", "ham"),
+        "query": [f"q{number}" for number in draw.integers(0, 20, 400)],
+        "weight": draw.random(400).round(3),
+        "class": draw.integers(0, 3, 400),
+    }
+
+
+@pytest.fixture(scope="module")
+def tensors(columns):
+    return {name: torch.tensor(column) for name, column in columns.items() if name not in ("word", "query")}
+
+
+@pytest.fixture(scope="module")
+def paths(columns, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    return {suffix: write(pa.table(columns), folder / f"data.{suffix}") for suffix in FILES}
+
+
+@pytest.fixture
+def score(capsys):
+    def run(*arguments, status=0):
+        assert main.main(["score", *map(str, arguments)]) == status
+        return capsys.readouterr()
+
+    return run
+
+
+BINARY = ("--preds", "score", "--target", "label")
+
+
+def measures(said):
+    return json.loads(said.out)["measures"]
+
+
+@pytest.mark.parametrize("suffix", FILES)
+def test_every_format_says_the_same(suffix, paths, tensors, score):
+    found = measures(score(paths[suffix], "--preds", "score", "--target", "word", "--pos-label", "spam", "--json"))
+    value = functional.binary_average_precision(tensors["score"], tensors["label"])
+    assert found == {"ap": {"value": float(value)}}
+    grouped = (*BINARY, "--group", "query", "--json")
+    assert measures(score(paths[suffix], *grouped)) == measures(score(paths["csv"], *grouped))
+
+
+def test_every_measure_of_one_ranking(paths, tensors, score):
+    preds, target = tensors["score"], tensors["label"]
+    names = ["ap", "ap@7", *table_names.INTERPOLATED, "P@7", "R@7", "F@7", "Rprec"]
+    asked = [word for name in names for word in ("-m", name)]
+    found = {name: one["value"] for name, one in measures(score(paths["csv"], *BINARY, *asked, "--json")).items()}
+    ap = functional.binary_average_precision
+    assert found == {
+        "ap": pytest.approx(float(ap(preds, target))),
+        "ap@7": pytest.approx(float(ap(preds, target, top_k=7))),
+        **{name: pytest.approx(float(ap(preds, target, interpolation=name))) for name in table_names.INTERPOLATED},
+        "P@7": pytest.approx(float(functional.precision_at_k(preds, target, 7))),
+        "R@7": pytest.approx(float(functional.recall_at_k(preds, target, 7))),
+        "F@7": pytest.approx(float(functional.f_beta_at_k(preds, target, 7))),
+        "Rprec": pytest.approx(float(functional.r_precision(preds, target))),
+    }
+    for option, keywords in (
+        (("--ties", "pessimistic"), {"ties": "pessimistic"}),
+        (("--denominator", "relevant"), {"top_k": 3, "denominator": "relevant"}),
+    ):
+        said = score(paths["csv"], *BINARY, "-m", "ap@3" if "top_k" in keywords else "ap", *option, "--json")
+        assert next(iter(measures(said).values()))["value"] == float(ap(preds, target, **keywords))
+    weighted = measures(score(paths["csv"], *BINARY, "--weights", "weight", "--json"))["ap"]["value"]
+    assert weighted == pytest.approx(float(ap(preds, target, weights=tensors["weight"])))
+
+
+def test_names_of_measures_are_those_of_the_library():
+    assert set(table_names.INTERPOLATED) == {x for x in allowed(Interpolation) if x and "trec" not in x}
+
+
+def test_interval_chance_and_comparison_are_the_librarys(paths, tensors, score):
+    arguments = (*BINARY, "-m", "ap", "-m", "P@9", "--interval", "--confidence-level", "0.8", "--baseline", "other")
+    found = measures(score(paths["parquet"], *arguments, "--json"))
+    preds, target = tensors["score"], tensors["label"]
+    interval = inference.average_precision_interval(preds, target, confidence_level=0.8)
+    compared = inference.compare_rankings(preds, tensors["other"], target, confidence_level=0.8, method="logit")
+    assert [found["ap"][key] for key in ("low", "high")] == pytest.approx([float(interval.low), float(interval.high)])
+    assert found["ap"]["chance"] == pytest.approx(float(inference.chance_level(preds, target)))
+    assert found["ap"]["compared"] == {
+        "baseline": "other",
+        "value": pytest.approx(float(compared.value_b)),
+        **{key: pytest.approx(float(getattr(compared, key))) for key in ("difference", "low", "high", "p_value")},
+    }
+    at = inference.precision_at_k_interval(preds, target, 9, confidence_level=0.8)
+    assert [found["P@9"][key] for key in ("low", "high")] == pytest.approx([float(at.low), float(at.high)])
+    assert found["P@9"]["compared"]["low"] is None
+    assert found["P@9"]["reasons"] == ["no comparison: of one ranking, or of classes, there is one of ap alone"]
+
+
+def test_groups_are_queries(paths, tensors, columns, score):
+    metric, other = RetrievalMAP(), RetrievalMAP()
+    names = list(dict.fromkeys(columns["query"]))
+    indexes = torch.tensor([names.index(query) for query in columns["query"]])
+    metric.update(tensors["score"], tensors["label"], indexes)
+    other.update(tensors["other"], tensors["label"], indexes)
+    arguments = (paths["jsonl"], *BINARY, "--group", "query", "--interval", "--baseline", "other")
+    found = measures(score(*arguments, "--per-group", "-m", "map", "-m", "recip_rank@3", "--json"))
+    summary, compared = metric.summary(), metric.compare(other)
+    for key, name in (("value", "map"), ("low", "map_low"), ("high", "map_high"), ("chance", "map_chance")):
+        assert found["map"][key] == pytest.approx(float(summary[name]))
+    assert found["map"]["groups"] == pytest.approx(dict(zip(names, metric.per_query()[1].tolist(), strict=True)))
+    assert found["map"]["compared"]["p_value"] == pytest.approx(float(compared.p_value))
+    first = functional.retrieval_reciprocal_rank(tensors["score"], tensors["label"], indexes=indexes, top_k=3)
+    assert found["recip_rank@3"]["value"] == pytest.approx(float(first.mean()))
+
+
+def test_grades_of_groups(tmp_path, score):
+    path = tmp_path / "graded.csv"
+    path.write_text("s,grade,q\n3,0,a\n2,1,a\n1,2,a\n2,2,b\n1,0,b\n")
+    arguments = (path, "--preds", "s", "--target", "grade", "--group", "q", "--json")
+    assert measures(score(*arguments))["map"]["value"] == pytest.approx(((1 / 2 + 2 / 3) / 2 + 1) / 2)
+    assert measures(score(*arguments, "-l", 2))["map"]["value"] == pytest.approx((1 / 3 + 1) / 2)
+
+
+def test_classes_and_labels(paths, tensors, score, tmp_path):
+    preds = torch.stack([tensors[name] for name in ("score", "other", "third")], 1)
+    of = ("--preds", "score", "other", "third")
+    metric = MulticlassAveragePrecision(3, "none", normalization="softmax").set_dtype(torch.float64)
+    metric.update(preds, tensors["class"])
+    arguments = (paths["arrow"], *of, "--target", "class", "--normalization", "softmax", "--interval", "--per-class")
+    found = measures(score(*arguments, "--json"))["map"]
+    assert found["value"] == pytest.approx(float(metric.compute().mean()))
+    assert [one["value"] for one in found["classes"].values()] == pytest.approx(metric.compute().tolist())
+    assert found["classes"]["third"]["low"] == pytest.approx(float(metric.confidence_interval().low[2]))
+    named = tmp_path / "named.parquet"
+    word = np.array(["score", "other", "third"])[tensors["class"].numpy()]
+    whole = pa.FixedSizeListArray.from_arrays(preds.numpy().ravel(), 3)
+    columns = {name: tensors[name].numpy() for name in ("score", "other", "third", "class")}
+    write(pa.table({**columns, "word": word, "all": whole, "list": whole.cast(pa.list_(pa.float64()))}), named)
+    for scores, target in (((of[1:]), "word"), (("all",), "class"), (("list",), "class")):
+        said = score(named, "--preds", *scores, "--target", target, "--normalization", "softmax", "--json")
+        assert measures(said)["map"]["value"] == pytest.approx(found["value"])
+    metric = MultilabelAveragePrecision(2).set_dtype(torch.float64)
+    metric.update(preds[:, :2], torch.stack([tensors["label"], tensors["inverse"]], 1))
+    said = score(paths["npz"], "--preds", "score", "other", "--target", "label", "inverse", "--json")
+    assert measures(said)["map"]["value"] == pytest.approx(float(metric.compute()))
+    assert json.loads(said.out)["labels"] == 2
+
+
+@pytest.mark.parametrize("further", [(), ("--group", "query"), ("--weights", "weight")])
+def test_a_baseline_in_another_file(further, columns, score, tmp_path):
+    order = np.random.default_rng(0).permutation(400) if further[:1] == ("--group",) else np.arange(400)
+    swapped = {**columns, "score": columns["other"]}
+    shuffled = {name: np.asarray(column)[order] for name, column in swapped.items()}
+    mine, theirs = write(pa.table(columns), tmp_path / "a.csv"), write(pa.table(shuffled), tmp_path / "b.parquet")
+    beside = measures(score(mine, *BINARY, *further, "--baseline", "other", "--json"))
+    apart = measures(score(mine, *BINARY, *further, "--baseline", theirs, "--json"))
+    for one in (*beside.values(), *apart.values()):
+        assert one["compared"].pop("baseline")
+    assert apart == beside
+
+
+@pytest.mark.parametrize("further", [(), ("-m", "ap@9", "-m", "P@9", "-m", "R@9"), ("--weights", "weight")])
+@pytest.mark.parametrize("most", [8, 32, 4096])
+def test_bins_bound_the_value(further, most, paths, score):
+    value = measures(score(paths["csv"], *BINARY, *further, "--json"))
+    bounded = json.loads(score(paths["csv"], *BINARY, *further, "--bins", most, "--json").out)
+    assert bounded["bins"] <= most
+    for name, one in value.items():
+        found = bounded["measures"][name]
+        assert found["low"] - 1e-12 <= one["value"] <= found["high"] + 1e-12
+        assert found["width"] == pytest.approx(found["high"] - found["low"])
+        if most == 4096:  # more than there are different scores
+            assert found["low"] == found["high"] == pytest.approx(one["value"])
+
+
+def test_bins_with_interval(paths, score):
+    exact = measures(score(paths["csv"], *BINARY, "--interval", "--json"))["ap"]
+    found = measures(score(paths["csv"], *BINARY, "--interval", "--bins", 4096, "--json"))["ap"]
+    assert [found["interval_low"], found["interval_high"]] == pytest.approx([exact["low"], exact["high"]])
+    untied = float(
+        inference.random_average_precision(
+            400, int(json.loads(score(paths["csv"], *BINARY, "--json").out)["positive"])
+        ).mean
+    )
+    assert found["chance"] == pytest.approx(untied)
+    said = score(paths["csv"], *BINARY, "--interval", "--bins", 16).out
+    head = "measure estimate at least at most width chance 95% low 95% high"
+    assert " ".join(said.splitlines()[1].split()) == head
+    assert "any order inside the bins" in said
+
+
+def test_forms_agree(paths, score):
+    arguments = (paths["csv"], *BINARY, "-m", "ap", "-m", "P@5", "--group", "query", "--per-group", "--interval")
+    document = measures(score(*arguments, "--json"))
+    rows = list(csv.DictReader(io.StringIO(score(*arguments, "--csv").out)))
+    assert len(rows) == 2 * (1 + 20)
+    for row in rows:
+        one = document[row["measure"]]
+        assert float(row["value"]) == (one["value"] if row["group"] == "all" else one["groups"][row["group"]])
+        assert (row["low"] == "") == (row["group"] != "all")
+    text, table = score(*arguments).out, score(*arguments, "--markdown").out
+    assert f"{document['map']['value']:.4f}" in text
+    cells = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    aligned = [line.split() for line in text.splitlines() if line.startswith(("map", "P@5", "q"))]
+    assert [row for row in cells if row[0] not in ("measure", "group")] == aligned
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "arrow", "parquet", "npz"])
+def test_standard_input(form, paths, score, monkeypatch):
+    """A file, and a pipe, in which nothing can be read twice."""
+    source = Path(paths["feather" if form == "arrow" else form])
+    wanted = score(source, *BINARY, "--csv").out
+    with source.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert score("-", "--format", form, *BINARY, "--csv").out == wanted
+    with subprocess.Popen(["cat", source], stdout=subprocess.PIPE) as piped:
+        monkeypatch.setattr(sys, "stdin", piped.stdout)
+        assert score("-", "--format", form, *BINARY, "--csv").out == wanted
+
+
+def test_no_standard_input(score, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "-: standard input cannot be read" in score("-", "--format", "csv", *BINARY, status=2).err
+
+
+def test_a_file_of_many_batches(tmp_path, monkeypatch, score):
+    """Rows are counted over all of them."""
+    monkeypatch.setattr("torch_ap.files.tables._ROWS", 64)
+    monkeypatch.setattr("torch_ap.files.table_text._BLOCK", 512)
+    rows = [(f"{i * 7 % 1000}", int(i % 7 == 0), f"q{i % 50}") for i in range(1000)]
+    columns = {"s": [float(x) for x, _, _ in rows], "y": [y for _, y, _ in rows], "q": [q for *_, q in rows]}
+    found = {
+        suffix: score(
+            write(pa.table(columns), tmp_path / f"x.{suffix}"),
+            "--preds",
+            "s",
+            "--target",
+            "y",
+            "--group",
+            "q",
+            "--json",
+        ).out
+        for suffix in ("csv", "jsonl", "parquet", "npz", "arrow")
+    }
+    assert len({x.split("\n", 2)[2] for x in found.values()}) == 1
+    for suffix, wrong in (("csv", "930,1,q\nx,0,q\n"), ("jsonl", '{"s": "x", "y": 1, "q": "q"}\n')):
+        path = tmp_path / f"x.{suffix}"
+        path.write_text(path.read_text() + wrong)
+        said = score(path, "--preds", "s", "--target", "y", status=2).err
+        assert f"{path}, row {1002 if suffix == 'csv' else 1001}: column 's' must " in said
+        assert said.endswith("got 'x'\n")
+
+
+FAULTS = {
+    "no such column": ("s,y\n1,1\n", ("scores", "y"), "x.csv: has no column 'scores'; its columns are s, y"),
+    "a column like it": ("score,y\n1,1\n", ("socre", "y"), "x.csv: has no column 'socre'; did you mean 'score'?;"),
+    "other case": ("Score,y\n1,1\n", ("score", "y"), "did you mean 'Score'?"),
+    "two columns": ("s,s,y\n1,1,1\n", ("s", "y"), "x.csv: must have one column 's', got 2"),
+    "no number": ("s,y\n1,1\nx,0\n", ("s", "y"), "x.csv, row 2: column 's' must hold numbers, got 'x'"),
+    "no value": ("s,y\n1,1\n,0\n", ("s", "y"), "x.csv, row 2: column 's' must have a value, got none"),
+    "NaN": ("s,y\nnan,1\n1,0\n", ("s", "y"), "x.csv, row 1: column 's' must have a value, got none (empty, NA"),
+    "a fraction": ("s,y\n1,1\n2,0.5\n", ("s", "y"), "x.csv, row 2: column 'y' must be 0 or 1 (or --pos-label"),
+    "words": (
+        "s,y\n1,yes\n",
+        ("s", "y"),
+        "column 'y' must be 0 or 1 (or --pos-label must say which value is positive), got 'yes'",
+    ),
+    "ragged": (
+        "s,y\n1,1\n2\n",
+        ("s", "y"),
+        "x.csv: broken csv file (CSV parse error: Row #2: Expected 2 columns, got 1",
+    ),
+    "no rows": ("s,y\n", ("s", "y"), "x.csv: must hold rows, but has none"),
+    "nothing": ("", ("s", "y"), "x.csv: must begin with a line of the columns' names, but is empty"),
+    "Latin-1": (b"s,\xfc\n1,1\n", ("s", "y"), "x.csv, line 1: must be UTF-8 text"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_wrong_with_a_file_is_said_by_row_and_column(fault, tmp_path, score):
+    text, (preds, target), message = FAULTS[fault]
+    path = tmp_path / "x.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    for bins in ((), ("--bins", "8")):
+        said = score(path, "--preds", preds, "--target", target, *bins, status=2)
+        assert said.err.startswith("torch-ap: ")
+        assert said.err.count("\n") == 1
+        assert message in said.err
+        assert said.out == ""
+
+
+def test_binary_faults(tmp_path, score):
+    arrays = {"s": np.array([1.0, np.nan]), "y": np.array([1, 0]), "long": np.zeros(3), "o": np.array([None, 1])}
+    np.savez(tmp_path / "x.npz", **arrays, deep=np.zeros((2, 2, 2)), text=np.array(["a", "b"]))
+    for preds, message in (
+        ("s", "x.npz, row 2: column 's' must not hold NaN"),
+        ("long", "x.npz: its arrays 'long', 'y' must be of equal length"),
+        ("o", "x.npz: 'o' must hold numbers or text of shape (N,), or (N, C) by rows, got object"),
+        ("deep", "got float64 of shape (2, 2, 2)"),
+        ("text", "x.npz: column 'text' must hold numbers, got string"),
+    ):
+        assert message in score(tmp_path / "x.npz", "--preds", preds, "--target", "y", status=2).err
+    for form in ("parquet", "npz", "arrow"):
+        (tmp_path / "x.csv").write_text("s,y\n1,1\n" * 99)
+        said = score(tmp_path / "x.csv", "--format", form, "--preds", "s", "--target", "y", status=2).err
+        assert f"x.csv: broken {form} file (" in said
+    ragged = pa.table({"s": pa.array([[1.0], [1.0, 2.0]]), "y": [0, 1]})
+    said = score(write(ragged, tmp_path / "r.parquet"), "--preds", "s", "--target", "y", status=2).err
+    assert "column 's' must hold lists of one length, got [1, 2]" in said
+
+
+ARGUMENTS = {
+    "a measure": (("-m", "apk@5"), "unknown measure 'apk@5'; did you mean 'ap@k'?; known are ap, "),
+    "rank 0": (("-m", "P@0"), "unknown measure 'P@0'; did you mean 'P@k'?"),
+    "of groups": (("-m", "success@5"), "measure 'success@5' needs --group"),
+    "level alone": (
+        ("--confidence-level", "0.9"),
+        "--confidence-level has no meaning without --interval or --baseline",
+    ),
+    "resamples alone": (("--n-resamples", "9"), "--n-resamples has no meaning without --interval or --baseline"),
+    "groups of bins": (("--bins", "9", "--group", "query"), "--group has no meaning with --bins"),
+    "each group": (("--per-group",), "--per-group has no meaning without --group"),
+    "each class": (("--per-class",), "--per-class needs several columns of scores, or one of lists"),
+    "weights of groups": (("--weights", "weight", "--group", "query"), "--weights has no meaning with --group"),
+    "ranks of weights": (("--weights", "weight", "-m", "P@3"), "--weights have a meaning for ap alone"),
+    "neither column nor file": (("--baseline", "oher"), "has no column 'oher'; did you mean 'other'?"),
+    "an unknown label": (("--pos-label", "2"), "no target is '2' (--pos-label); they are '0', '1'"),
+    "classes of one": (("--normalization", "sigmoid"), "--normalization is for the scores of classes"),
+    "two inputs": (("--baseline", "-"), "standard input"),
+}
+
+
+@pytest.mark.parametrize("fault", ARGUMENTS)
+def test_options_that_say_nothing_are_refused(fault, paths, score):
+    options, message = ARGUMENTS[fault]
+    said = score(paths["csv"], *BINARY, *options, status=2)
+    assert message in said.err
+    assert said.out == ""
+
+
+def test_a_baseline_of_other_rows_is_refused(tmp_path, score):
+    mine, theirs = tmp_path / "a.csv", tmp_path / "b.csv"
+    mine.write_text("s,y,q\n3,1,a\n2,0,b\n")
+    arguments = (mine, "--preds", "s", "--target", "y", "--baseline", theirs)
+    for text, further, message in (
+        ("s,y,q\n3,1,a\n2,1,b\n", (), "b.csv, row 2: 'y' must be as in "),
+        ("s,y,q\n3,1,a\n", (), "b.csv: must have as many rows and scores as "),
+        ("s,y,q\n3,1,a\n2,0,c\n", ("--group", "q"), "but 'b' is in one alone"),
+    ):
+        theirs.write_text(text)
+        assert message in score(*arguments, *further, status=2).err
+
+
+def test_classes_that_are_none(tmp_path, score):
+    path = tmp_path / "x.csv"
+    path.write_text("cat,dog,y\n.5,.5,cat\n.4,.6,dgo\n")
+    said = score(path, "--preds", "cat", "dog", "--target", "y", status=2).err
+    message = "row 2: column 'y' must be one of the columns 'cat', 'dog', or its number, 0 to 1, got 'dgo'"
+    assert f"{message}; did you mean 'dog'?" in said
+    said = score(path, "--preds", "cat", "dog", "--target", "y", "-m", "P@1", status=2).err
+    assert "measure 'P@1' is of one ranking" in said
+
+
+def test_without_pyarrow_the_error_names_the_extra(monkeypatch, paths, score):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install pyarrow (extra `files`)" in score(paths["csv"], *BINARY, status=2).err
+
+
+def test_no_positive_is_noted(tmp_path, score):
+    path = tmp_path / "x.csv"
+    path.write_text("s,y\n1,0\n2,0\n")
+    said = score(path, "--preds", "s", "--target", "y", "--interval")
+    assert "No positive target counts" in said.err
+    assert said.out.splitlines()[2].split()[:2] == ["ap", "0.0000"]

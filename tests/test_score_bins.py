@@ -1,0 +1,142 @@
+"""Bins that are learnt in one pass: what they count, and that no order inside them leaves the bounds."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torch_ap.curve.average_precision import average_precision
+from torch_ap.curve.bounds import bounds
+from torch_ap.curve.convention import TIES, Convention
+from torch_ap.curve.measures import AtRank, RPrecision
+from torch_ap.functional import binary_average_precision
+from torch_ap.ranking import builders, hit_curve
+from torch_ap.ranking.score_bins import ScoreBins
+
+SLACK = 1e-12  # sums in another order
+
+
+def binned(scores, target, most, batch=7, weights=None):
+    found = ScoreBins(most)
+    for first in range(0, len(scores), batch):
+        part = slice(first, first + batch)
+        found.add(scores[part], target[part], None if weights is None else weights[part])
+    return found
+
+
+def measures(ties):
+    for k, denominator in ((None, "min"), (3, "min"), (3, "relevant"), (30, "min")):
+        yield Convention(k, denominator, None, ties)
+    for k in (1, 4, 30):
+        yield AtRank("precision", k, ties=ties)
+        yield AtRank("recall", k, ties=ties)
+        yield AtRank("f_beta", k, ties=ties)
+    yield RPrecision(ties)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), min_size=1, max_size=40), st.integers(2, 16))
+def test_every_measure_lies_within_its_bounds(items, most):
+    """Of scores that tie in part; with as many bins as scores nothing is lost."""
+    scores = torch.tensor([score for score, _ in items], dtype=torch.float32)
+    target = torch.tensor([hit for _, hit in items], dtype=torch.int64)
+    found = binned(scores, target, most)
+    assert len(found.low) <= most
+    assert (found.items.sum(), found.hits.sum()) == (len(target), target.sum())
+    assert (found.high[:-1] < found.low[1:]).all()
+    if not target.any():
+        return
+    exact = len(scores.unique()) <= most
+    for ties in TIES:
+        curve = builders.from_scores(scores, target.bool())
+        for measure in measures(ties):
+            value, limits = measure(curve)[0], bounds(measure, found.curve(), found.mixed())
+            assert limits.low - SLACK <= value <= limits.high + SLACK
+            assert limits.low - SLACK <= limits.estimate <= limits.high + SLACK
+            if exact:
+                assert limits.low == limits.estimate == limits.high == pytest.approx(float(value), abs=SLACK)
+
+
+def test_bounds_are_sharp_without_ties():
+    """The least and the most over all orders inside two bins."""
+    hits, items = torch.tensor([[2, 1]]), torch.tensor([[4, 3]])
+    curve = hit_curve.from_bins(hits, items)
+    inside = [set(itertools.permutations([1] * h + [0] * (g - h))) for h, g in zip(hits[0], items[0], strict=True)]
+    for convention in (Convention(ties="expected"), Convention(5, ties="expected")):
+        values = [
+            convention(builders.from_scores(torch.arange(7.0, 0, -1), torch.tensor([*one, *two]).bool()))[0]
+            for one, two in itertools.product(*inside)
+        ]
+        limits = bounds(convention, curve, torch.ones(2, dtype=torch.bool))
+        assert float(limits.low) == pytest.approx(float(min(values)), abs=SLACK)
+        assert float(limits.high) == pytest.approx(float(max(values)), abs=SLACK)
+        assert float(limits.estimate) == pytest.approx(float(sum(values) / len(values)), abs=SLACK)
+
+
+def test_grouped_values_may_lie_above_all_orders_without_ties():
+    """So that the bound of untied scores would not hold."""
+    scores, target = torch.tensor([3.0, 2, 1, 1]), torch.tensor([0, 0, 1, 1])
+    curve = binned(scores, target, 2, batch=4)
+    value = binary_average_precision(scores, target).double()
+    untied = bounds(
+        Convention(ties="optimistic"),
+        hit_curve.from_bins(torch.tensor([[0, 2]]), torch.tensor([[2, 2]])),
+        torch.tensor([True]),
+    )
+    assert value > untied.high
+    assert value <= bounds(Convention(ties="grouped"), curve.curve(), torch.tensor([True])).high
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.booleans(), st.integers(0, 5)), min_size=1, max_size=40),
+    st.integers(2, 16),
+)
+def test_weighted_average_precision_lies_within_its_bounds(items, most):
+    scores, target, weights = (torch.tensor(x) for x in zip(*items, strict=True))
+    scores, target, weights = scores.float(), target.long(), weights.double()
+    if not (target * weights).any():
+        return
+    found = binned(scores, target, most, weights=weights)
+    value = binary_average_precision(scores, target, weights=weights, dtype=torch.float64)
+    limits = bounds(Convention(ties="grouped"), found.curve(), found.mixed())
+    assert limits.low - SLACK <= value <= limits.high + SLACK
+
+
+@pytest.mark.parametrize("order", ["shuffled", "ascending", "descending", "hits first"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
+def test_few_bins_are_enough_in_any_order(order, dtype, generator):
+    target = (torch.rand(60_000, generator=generator) < 0.02).long()
+    scores = torch.randn(60_000, generator=generator) + 2 * target
+    scores = (scores * 1000).to(dtype) if dtype == torch.int64 else scores.to(dtype)
+    place = {
+        "shuffled": torch.arange(60_000),
+        "ascending": scores.argsort(),
+        "descending": scores.argsort(descending=True),
+        "hits first": target.argsort(descending=True),
+    }[order]
+    scores, target = scores[place], target[place]
+    found = binned(scores, target, 4096, 5000)
+    limits = bounds(Convention(ties="expected"), found.curve(), found.mixed())
+    value = average_precision(builders.from_scores(scores, target.bool()), ties="expected")[0]
+    assert limits.low <= value <= limits.high
+    assert limits.high - limits.low < 0.02
+    assert abs(limits.estimate - value) < 0.002
+
+
+def test_what_has_no_bounds_is_refused():
+    curve = hit_curve.from_bins(torch.tensor([[1.0]]), torch.tensor([[2.0]]))
+    mixed = torch.tensor([True])
+    for measure in (
+        AtRank("precision", 1),
+        Convention(2),
+        Convention(interpolation="11-point"),
+        Convention(2, "found"),
+    ):
+        with pytest.raises(ValueError, match=r"weights have a meaning|bins bound"):
+            bounds(measure, curve, mixed)
+    with pytest.raises(ValueError, match="`bins` must be an int of at least 2, got 1"):
+        ScoreBins(1)
+    assert torch.isnan(bounds(Convention(ties="grouped"), ScoreBins(2).curve(), torch.zeros(0, dtype=torch.bool)).low)

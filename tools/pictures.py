@@ -1,0 +1,60 @@
+"""Draw the pictures of the pages: each is what the block of code above it draws.
+
+Run: python -m tools.pictures  (needs the extras `plot` and `test`, whose packages the pages use)
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).parent.parent
+STYLE = {
+    "axes.prop_cycle": plt.cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7"]),  # Okabe & Ito: for all eyes
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.use": True,
+    "figure.figsize": (7, 3.6),
+    "font.size": 10,
+    "svg.hashsalt": "torch_ap",  # the same file from the same picture
+}
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str, Path | None]]:
+    """The blocks of a page that run: "python" or "console", the code, and the picture below it if there is one."""
+    pattern = r"^```(python|console)\n(.*?)^```|^!\[[^]]*\]\((pictures/\S+)\)"
+    found = re.findall(pattern, page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    for (kind, code, _), (_, _, picture) in zip(found, [*found[1:], ("", "", "")], strict=False):
+        if kind:
+            yield kind, code, page.parent / picture if picture else None
+
+
+def drawn() -> Figure:
+    """The one figure that a block has drawn."""
+    (number,) = plt.get_fignums()
+    return plt.figure(number)
+
+
+def main() -> None:
+    """Draw all of them."""
+    mpl.use("agg")
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        names: dict[str, object] = {}
+        steps = list(blocks(page))
+        if not any(path for _, _, path in steps):
+            continue
+        with mpl.rc_context(STYLE):
+            for _, code, path in steps:
+                exec(code, names)
+                if path:
+                    drawn().savefig(path, metadata={"Date": None})
+                    print(path.relative_to(ROOT), file=sys.stderr)
+                plt.close("all")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""``torch-ap score --bins``: a file of any length in bounded memory, and the bounds that bins leave."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from torch_ap.cli.measures import Measure
+from torch_ap.cli.progress import Bar
+from torch_ap.cli.tables import Report, Table, number
+from torch_ap.curve.bounds import Bounds, bounds
+from torch_ap.curve.convention import Convention
+from torch_ap.evaluation.average_precision import APSettings
+from torch_ap.files.table_columns import Table as TableFile
+from torch_ap.inference.intervals import interval_of_curve
+from torch_ap.inference.random_ranking import random_average_precision
+from torch_ap.inputs.classification import ClassificationInputs
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.score_bins import ScoreBins
+
+_COLUMNS = ("estimate", "low", "high", "width", "chance")
+
+
+def run(args: argparse.Namespace, table: TableFile, measures: Sequence[Measure]) -> int:
+    """Count, bound and print."""
+    found = ScoreBins(args.bins)
+    rows = positive = 0
+    with Bar(args.file) as bar:
+        for batch in table.batches(bar):
+            if batch.preds.ndim > 1:
+                raise ValueError(f"{args.file}: --bins is for one column of scores, not for one per class")
+            found.add(batch.preds, batch.target, batch.weights)
+            rows, positive = rows + len(batch.preds), positive + int(batch.target.sum())
+    curve, mixed = found.curve(), found.mixed()
+    limits = {one.name: bounds(one.formula, curve, mixed) for one in measures}  # type: ignore[arg-type]
+    said: dict[str, Any] = {"file": args.file, "items": rows, "positive": positive, "bins": len(found.low)}
+    weighted = args.weights is not None
+    numbers = {one.name: _numbers(limits[one.name], _chance(one, rows, positive, weighted)) for one in measures}
+    if args.interval:
+        for one in measures:
+            numbers[one.name] |= _interval(one, curve, args.confidence_level)
+    exact = "each score has a bin of its own" if not mixed.any() else "at least and at most: any order inside the bins"
+    title = f"{args.file}: {rows:,} items, {positive:,} positive, {len(found.low):,} bins; {exact}"
+    Report(
+        parts=lambda: [_table(numbers, args.confidence_level, title)],
+        records=lambda: [
+            ("measure", *next(iter(numbers.values()))),
+            *((name, *x.values()) for name, x in numbers.items()),
+        ],
+        document=lambda: said | {"measures": numbers},
+    ).write(args.form)
+    return 0
+
+
+def _table(numbers: dict[str, dict[str, float]], level: float, title: str) -> Table:
+    heads = {"low": "at least", "high": "at most"}
+    heads |= {f"interval_{end}": f"{100 * level:.10g}% {end}" for end in ("low", "high")}
+    columns = list(next(iter(numbers.values())))
+    rows = [
+        (name, *(number(x[key], ".3g" if key == "width" else ".6f") for key in columns)) for name, x in numbers.items()
+    ]
+    return Table([("measure", *(heads.get(key, key) for key in columns)), *rows], title=title)
+
+
+def _numbers(limits: Bounds, chance: float) -> dict[str, float]:
+    low, estimate, high = (float(x) for x in (limits.low, limits.estimate, limits.high))
+    return dict(zip(_COLUMNS, (estimate, low, high, high - low, chance), strict=True))
+
+
+def _chance(measure: Measure, items: int, positive: int, weighted: bool) -> float:
+    """E(AP) of scores without ties; NaN of anything else."""
+    if weighted or not isinstance(measure.formula, Convention) or not positive:
+        return float("nan")
+    denominator = measure.formula.denominator
+    if denominator == "found":
+        return float("nan")
+    found = random_average_precision(items, positive, measure.k, denominator=denominator)  # type: ignore[arg-type]
+    return float(found.mean)
+
+
+def _interval(measure: Measure, curve: HitCurve, level: float) -> dict[str, float]:
+    """Of AP whose bins are ties, which is its estimate but for what they leave open; NaN of anything else."""
+    ends = {"interval_low": float("nan"), "interval_high": float("nan")}
+    if measure.kind != "ap" or measure.k is not None or curve.weighted:
+        return ends
+    found = interval_of_curve(APSettings(ClassificationInputs()), curve, None, confidence_level=level)
+    return {"interval_low": float(found.low), "interval_high": float(found.high)}

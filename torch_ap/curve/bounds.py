@@ -1,0 +1,101 @@
+"""What a measure can be where the order of items is known between bins of scores, and not inside them.
+
+A bin of g items with r hits has t0 items and h0 hits above it. What it adds to the sum of precisions at the hits lies
+between these, whatever the order inside it:
+
+| | hits first, or last | weights, of which R are the hits' and W the others' |
+|---|---|---|
+| least | sum over i = 1 .. r of (h0 + i) / (t0 + g - r + i) | R - (t0 + W - h0) log(1 + R / (t0 + W)) |
+| most, no two scores equal | sum over i = 1 .. r of (h0 + i) / (t0 + i) | |
+| most, equal scores "grouped" | r (h0 + r) / (t0 + r) | R (h0 + R) / (t0 + R) |
+
+The least and the second line are sharp for scores without ties (McSherry & Najork 2008). Grouped AP of tied scores may
+lie above the second line: three hits that tie count as the last of them. A bin of one score is a tie group, and exact.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from torch_ap.curve.average_precision import average_precision, places_within
+from torch_ap.curve.convention import Convention
+from torch_ap.curve.measures import AtRank, RPrecision
+from torch_ap.ranking import segments
+from torch_ap.ranking.hit_curve import HitCurve
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Of one value, 0-d float64 each; NaN where nothing is relevant.
+
+    Attributes:
+        low: the least that it can be.
+        estimate: what it is on average over all orders inside the bins; with weights, where the bins are tied.
+        high: the most that it can be.
+    """
+
+    low: Tensor
+    estimate: Tensor
+    high: Tensor
+
+
+def bounds(measure: Convention | AtRank | RPrecision, curve: HitCurve, mixed: Tensor) -> Bounds:
+    """The bounds of a measure of one ranking of bins.
+
+    Args:
+        measure: AP without ``interpolation`` and by another ``denominator`` than "found", or a measure at a rank.
+        curve: one ranking whose entries are bins.
+        mixed: (E,) bool, whether a bin holds different scores.
+
+    Raises:
+        ValueError: for another average precision, or where weights have no meaning.
+    """
+    if isinstance(measure, Convention):
+        return _of_average_precision(measure, curve, mixed)
+    if curve.weighted:
+        raise ValueError("weights have a meaning for average precision alone: a rank has no weight")
+    k = segments.as_float64(curve.m[0]) if isinstance(measure, RPrecision) or measure.top_k is None else measure.top_k
+    cut = (curve.items_above < k) & (curve.items_above + curve.items > k)
+    open_ = bool((cut & mixed).any())
+    rules = ("pessimistic", "expected", "optimistic") if open_ else (measure.ties,) * 3
+    return Bounds(*(replace(measure, ties=ties)(curve)[0] for ties in rules))
+
+
+def _of_average_precision(convention: Convention, curve: HitCurve, mixed: Tensor) -> Bounds:
+    if convention.interpolation is not None or (convention.top_k and convention.denominator == "found"):
+        raise ValueError("bins bound average precision without `interpolation` and with another divisor than 'found'")
+    if curve.weighted and not convention.takes_weights:
+        raise ValueError("weights have a meaning only without a rank k and with ties 'grouped'")
+    k, ties, m = convention.top_k, convention.ties or "grouped", segments.as_float64(curve.m[0])
+    exact, grouped = _sums(curve, ties, k), ties == "grouped"
+    if curve.weighted:
+        low, estimate, high = _least_of_weights(curve), exact, _most_of_groups(curve, None)
+    else:
+        low, estimate = _sums(curve, "pessimistic", k), _sums(curve, "expected", k)
+        high = _most_of_groups(curve, k) if grouped else _sums(curve, "optimistic", k)
+    most = m if k is None or convention.denominator == "relevant" else m.clamp(max=k)
+    return Bounds(*(torch.where(mixed, x, exact).sum() / most for x in (low, estimate, high)))
+
+
+def _sums(curve: HitCurve, ties: str, k: int | None) -> Tensor:
+    """(E,) what each bin adds to the sum of precisions, as the AP of a ranking of its own with one relevant item."""
+    size = len(curve.hits)
+    alone = replace(
+        curve, offsets=torch.arange(size + 1), n=curve.items, m=torch.ones(size, dtype=torch.int64), single=False
+    )
+    return average_precision(alone, ties=ties, top_k=k, denominator="relevant")
+
+
+def _most_of_groups(curve: HitCurve, k: int | None) -> Tensor:
+    hits, items, hits_above, above = (
+        segments.as_float64(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
+    )
+    if k is not None:
+        hits = torch.minimum(hits, places_within(items, above, k))
+    return torch.where(hits > 0, hits * (hits_above + hits) / (above + hits), 0)
+
+
+def _least_of_weights(curve: HitCurve) -> Tensor:
+    hits, above = curve.hits, curve.items_above + (curve.items - curve.hits)
+    return torch.where(above > 0, hits - (above - curve.hits_above) * torch.log1p(hits / above), hits)

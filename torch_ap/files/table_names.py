@@ -1,0 +1,23 @@
+"""The words of tables and of the measures of their columns. This module does not import torch, so that help appears at
+once.
+"""
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".npz": "npz",
+}
+FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+
+INTERPOLATED = ("11-point", "11-point-arange", "101-point", "all-points", "trapezoid")
+AT_RANK = ("ap", "P", "R", "F", "recip_rank", "success")
+OF_GROUPS = ("recip_rank", "success")  # of one ranking they say next to nothing
+PLAIN = ("ap", "Rprec", "recip_rank", *INTERPOLATED)
+KNOWN = (*PLAIN, *(f"{name}@k" for name in AT_RANK))

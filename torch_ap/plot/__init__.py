@@ -1,0 +1,37 @@
+"""Pictures of average precision (extra: ``plot``): each function takes curves or metrics and returns the axes.
+
+============================  ======================================================================================
+name                          what it draws
+============================  ======================================================================================
+precision_recall              precision over recall, with area AP: bands, iso-F lines, chance level, operating points
+hit_curve                     hits over depth, with the ideal and the random ranking
+f_beta_thresholds             precision, recall and F_beta over score thresholds
+per_class                     AP of each class as bars with intervals, sorted
+coco                          AP of detectors over IoU thresholds and area ranges
+query_differences             one run minus another, query by query
+average_precision_rectangles  the sum that AP is, as rectangles
+============================  ======================================================================================
+
+Each draws on ``ax`` where one is given and touches nothing else; without, it opens a figure. Colours are for eyes of
+all kinds (Okabe & Ito), line styles for paper without them; text and background are those of the axes, light or dark. A
+curve of millions of points becomes at most some thousands, with the same picture: of what falls in one column of
+pixels, the first, the last, the lowest and the highest.
+"""
+
+from torch_ap.plot.bars import per_class
+from torch_ap.plot.detection import coco
+from torch_ap.plot.over_depth import hit_curve
+from torch_ap.plot.over_recall import precision_recall
+from torch_ap.plot.over_thresholds import f_beta_thresholds
+from torch_ap.plot.queries import query_differences
+from torch_ap.plot.rectangles import average_precision_rectangles
+
+__all__ = [
+    "average_precision_rectangles",
+    "coco",
+    "f_beta_thresholds",
+    "hit_curve",
+    "per_class",
+    "precision_recall",
+    "query_differences",
+]

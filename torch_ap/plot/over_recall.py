@@ -1,0 +1,176 @@
+"""Precision over recall, as it is integrated, with what helps to read it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from torch_ap.functional import Curve, QueryCurve
+from torch_ap.matching.coco import ClassNames
+from torch_ap.plot import style, vertices
+from torch_ap.plot.given import Curves, all_curves_of
+from torch_ap.plot.style import FAINT, GREY, Style
+from torch_ap.rules import checks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FEW_LEVELS = 21  # points that can be told apart
+_SAME = 0.0005  # in a picture
+_RIGHT = 1.02  # edge of the picture
+
+
+def precision_recall(
+    curves: Curves,
+    *,
+    ax: "Axes | None" = None,
+    class_names: ClassNames = None,
+    chance_level: bool = True,
+    iso_f: Sequence[float] = (),
+    band: bool = False,
+    confidence_level: float = 0.95,
+    beta: float | None = None,
+    precision: float | None = None,
+    recall: float | None = None,
+) -> "Axes":
+    """Precision over recall, drawn so that the area under the line is the average precision.
+
+    A step from hit to hit for plain AP, with its tie groups as ``ties`` says, and of AP@k up to k; the interpolated
+    curve for "all-points", with a dot at each of the recall levels over which "11-point" and its like are means;
+    straight lines for "trapezoid". The line falls to 0 at the last recall of a ranking that misses positives. Over
+    queries it is TREC's: the mean interpolated precision at eleven recall levels. The legend is sorted by AP; of more
+    than ten curves the five best and the five worst have names.
+
+    Args:
+        curves: a :class:`torch_ap.functional.Curve`, a metric that has ``curve()``, a list of them, or a dict by name.
+        ax: the axes to draw on; None for those of a new figure.
+        class_names: of the classes of metrics.
+        chance_level: whether the precision of a random order is drawn: a line, or a mark at the right for each curve
+            where they differ; queries have none.
+        iso_f: values of F_beta whose lines are drawn; ``beta`` is 1 where it is not given.
+        band: whether the confidence band of interpolated precision is drawn (:meth:`Curve.band`).
+        confidence_level: of the band and of the intervals at operating points, in (0, 1).
+        beta, precision, recall: one of them marks each curve's operating point, with its intervals: that of the highest
+            F_beta, or of a wanted precision or recall (:meth:`Curve.operating_point`).
+
+    Returns:
+        The axes.
+
+    Raises:
+        ModuleNotFoundError: without matplotlib (extra: ``plot``).
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals, for plain AP, the steps of ``sklearn.metrics.PrecisionRecallDisplay``, without its strokes down where recall
+    stays as it is.
+
+    Source: Davis & Goadrich (2006) on why the step is not a straight line; van Rijsbergen (1979) for F.
+
+    Example:
+        >>> import torch
+        >>> from matplotlib.figure import Figure
+        >>> from torch_ap import plot
+        >>> from torch_ap.functional import curve
+        >>> found = curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), name="model")
+        >>> ax = plot.precision_recall(found, ax=Figure().subplots())
+        >>> ax.get_legend().get_texts()[0].get_text()
+        '0.833  model'
+    """
+    for value in iso_f:
+        checks.open_fraction("iso_f", value)
+    found = all_curves_of(curves, class_names)
+    own, ax = ax is None, style.axes_of(ax)
+    point = {k: v for k, v in (("beta", beta), ("precision", precision), ("recall", recall)) if v is not None}
+    order, looks = style.styles([float(x.average_precision) for x in found])
+    _iso_lines(ax, iso_f, 1.0 if beta is None else beta)
+    entries, unnamed = [], 0
+    for curve, look in zip((found[i] for i in order), looks, strict=True):
+        handle = _draw(ax, curve, look)
+        label = style.entry(float(curve.average_precision), curve.name)
+        if isinstance(curve, Curve) and look.named:
+            if band and len(curve.thresholds):
+                _band(ax, curve, look, confidence_level)
+            label += _operating_point(ax, curve, look, point, confidence_level) if point else ""
+        unnamed += not look.named
+        entries += [(handle, label)] * look.named
+    if chance_level:
+        entries += _chance(ax, [found[i] for i in order], looks)
+    style.frame(ax, xlabel="recall", ylabel="precision", xlim=(1 - _RIGHT, _RIGHT), ylim=(-0.02, 1.04))
+    style.legend(ax, entries, "average precision", more=unnamed, margin=0.14 if iso_f else 0.03, widen=own)
+    return ax
+
+
+def _draw(ax: "Axes", curve: Curve | QueryCurve, look: Style) -> Any:
+    """The line, the recall levels if there are any, and a handle for the legend."""
+    if isinstance(curve, QueryCurve):
+        points = style.array(curve.recall_levels), style.array(curve.interpolated_precision)
+        return ax.plot(*points, marker="o", markersize=4, **look.line)[0]
+    (handle,) = ax.plot(*vertices.line(curve), **look.line)
+    at_levels = vertices.levels(curve) if look.named else None
+    if at_levels is not None and len(at_levels.recall) <= _FEW_LEVELS:
+        ax.plot(*at_levels, color=look.color, linestyle="none", marker="o", markersize=5, zorder=4)
+    return handle
+
+
+def _band(ax: "Axes", curve: Curve, look: Style, confidence_level: float) -> None:
+    found = curve.band(confidence_level=confidence_level)
+    low, high = (style.array(end) for end in (found.low, found.high))
+    ax.fill_between(np.linspace(0, 1, len(low)), low, high, color=look.color, alpha=FAINT, linewidth=0, zorder=1)
+
+
+def _operating_point(ax: "Axes", curve: Curve, look: Style, wanted: dict[str, Any], confidence_level: float) -> str:
+    """Its mark, with the intervals of precision and recall as bars; and what the legend says of it."""
+    found = curve.operating_point(**wanted, confidence_level=confidence_level)
+    values = {x: float(getattr(found, x)) for x in ("precision", "recall", "f_beta", "threshold")}
+    if np.isnan(values["threshold"]):
+        return ""
+    ends = {
+        x: [[abs(values[x] - float(getattr(found, f"{x}_{end}")))] for end in ("low", "high")]
+        for x in ("precision", "recall")
+    }
+    mark: dict[str, Any] = {"fmt": "o", "markersize": 7, "markeredgecolor": "white", "elinewidth": 1.2, "zorder": 5}
+    ax.errorbar(
+        values["recall"],
+        values["precision"],
+        ends["precision"],
+        ends["recall"],
+        color=look.color,
+        clip_on=False,
+        **mark,
+    )
+    said = f"precision {values['precision']:.3f}, recall {values['recall']:.3f}"
+    if "beta" in wanted:
+        said = f"F{_subscript(found.beta)} {values['f_beta']:.3f}"
+    return f"  ({said} at score ≥ {values['threshold']:.3g})"
+
+
+def _chance(ax: "Axes", curves: Sequence[Curve | QueryCurve], looks: Sequence[Style]) -> list[tuple[Any, str]]:
+    """One line where all curves have one chance level, else a mark at the right edge for each."""
+    levels = [
+        (float(curve.chance_level), look)
+        for curve, look in zip(curves, looks, strict=True)
+        if look.named and isinstance(curve, Curve) and float(curve.m) > 0
+    ]
+    if not levels:
+        return []
+    if max(level for level, _ in levels) - min(level for level, _ in levels) < _SAME:
+        line = ax.axhline(levels[0][0], color=GREY, linestyle=(0, (1, 2)), linewidth=1.4, zorder=1)
+        return [(line, style.entry(levels[0][0], "chance level of precision"))]
+    mark: dict[str, Any] = {"linestyle": "none", "marker": 5, "clip_on": False}  # a triangle that points to the right
+    marks = [ax.plot(_RIGHT, level, color=look.color, **mark)[0] for level, look in levels]
+    return [(marks[0], "chance levels of precision, at the right")]
+
+
+def _iso_lines(ax: "Axes", values: Sequence[float], beta: float) -> None:
+    """Where F_beta has these values: p = F r / ((1 + beta^2) r - beta^2 F)."""
+    square = beta**2
+    for value in values:
+        recall = np.linspace(square * value / (1 + square - value), 1, 200)
+        height = value * recall / ((1 + square) * recall - square * value)
+        ax.plot(recall, height, color=GREY, linewidth=0.8, alpha=0.7, zorder=1)
+        said = f"F{_subscript(beta)} = {value:g}"
+        where: dict[str, Any] = {"textcoords": "offset points", "va": "center", "annotation_clip": False}
+        ax.annotate(said, (_RIGHT, height[-1]), (8, 0), fontsize="small", color=GREY, **where)
+
+
+def _subscript(beta: float) -> str:
+    return f"$_{{{beta:g}}}$"

@@ -1,0 +1,124 @@
+"""One run minus another, query by query."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from torch_ap.metrics.queries import QueryMetric
+from torch_ap.plot import style
+from torch_ap.plot.style import COLORS, FAINT, GREY, text_of
+from torch_ap.ranking.order import Array
+from torch_ap.rules.messages import shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_NAMED = 40  # queries whose ids have room
+_LETTERS = 60  # of ids side by side
+_BARS = 400  # bars that are wider than a line
+
+
+def query_differences(
+    runs: Mapping[str, QueryMetric] | Sequence[QueryMetric],
+    *,
+    ax: "Axes | None" = None,
+    query_names: Mapping[int, str] | Sequence[str] | None = None,
+    confidence_level: float = 0.95,
+) -> "Axes":
+    """The value of each query under one run minus that under another, as bars from the best to the worst for the first.
+
+    A mean may hide that one run wins on few queries by much: here are all. The broken line is the mean difference, the
+    band around it its confidence interval.
+
+    Args:
+        runs: two metrics over the same queries, such as :class:`torch_ap.RetrievalMAP`, as a list or as a dict by name:
+            the run and the baseline.
+        ax: the axes to draw on; None for those of a new figure.
+        query_names: of the query ids, a dict, or a list that begins with the name of query 0; they are written for up
+            to 40 queries.
+        confidence_level: nominal coverage of the interval of the mean difference, in (0, 1).
+
+    Returns:
+        The axes.
+
+    Raises:
+        ModuleNotFoundError: without matplotlib (extra: ``plot``).
+        TypeError, ValueError: for what are not two metrics, and as their ``compare``.
+
+    Equals the differences of ``per_query()``; their mean and interval are those of ``compare()``.
+
+    Source: Voorhees & Harman (2005), TREC: bars of differences by topic.
+
+    Example:
+        >>> import torch
+        >>> from matplotlib.figure import Figure
+        >>> from torch_ap import RetrievalMAP, plot
+        >>> run, baseline, preds = RetrievalMAP(), RetrievalMAP(), torch.tensor([[0.9, 0.5, 0.1]]).repeat(4, 1)
+        >>> run.update(preds, torch.eye(3).long()[[0, 0, 1, 0]])
+        >>> baseline.update(preds.flip(1), torch.eye(3).long()[[0, 0, 1, 0]])
+        >>> ax = plot.query_differences({"run": run, "baseline": baseline}, ax=Figure().subplots())
+        >>> [round(float(x.get_height()), 3) for x in ax.patches if x.get_width() < 1]
+        [0.667, 0.667, 0.667, 0.0]
+    """
+    (run, one), (baseline, other) = _two(runs)
+    found = one.compare(other, confidence_level=confidence_level)
+    queries, values = one.per_query()
+    difference = style.array(values - other.per_query()[1])
+    order = np.argsort(-difference, kind="stable")
+    heights = difference[order]
+    ax = style.axes_of(ax)
+    _draw(ax, heights)
+    mean, low, high = (float(x) for x in (found.difference, found.low, found.high))
+    line = ax.axhline(mean, color=COLORS[1], linestyle=(0, (5, 1.5)), linewidth=1.6, zorder=4)
+    ax.axhspan(low, high, color=COLORS[1], alpha=FAINT, linewidth=0, zorder=1)
+    ax.axhline(0, color=GREY, linewidth=0.8, zorder=3)
+    style.frame(ax, xlabel=f"queries ({_wins(heights)})", ylabel=f"{text_of(run)} - {text_of(baseline)}")
+    ax.grid(visible=False, axis="x")
+    ax.margins(x=0.02)
+    _write_names(ax, [queries.tolist()[i] for i in order], query_names)
+    interval = f"{100 * confidence_level:g}% interval {low:+.3f} to {high:+.3f}"
+    style.legend(ax, [(line, f"mean difference {mean:+.3f}, {interval}, {_p_value(float(found.p_value))}")])
+    return ax
+
+
+def _two(runs: Any) -> list[tuple[str, QueryMetric]]:
+    """The two metrics with their names."""
+    named = isinstance(runs, Mapping | nn.ModuleDict)
+    pairs = list(runs.items()) if named else list(zip(("run", "baseline"), runs, strict=False))
+    if len(runs) != 2 or not all(isinstance(metric, QueryMetric) for _, metric in pairs):
+        raise TypeError(f"`runs` must be two metrics over queries, the run and the baseline, got {shown(runs)}")
+    return pairs
+
+
+def _draw(ax: "Axes", heights: Array) -> None:
+    """Bars, blue above 0 and orange below; an area where there are very many."""
+    places = np.arange(len(heights))
+    colors = np.where(heights >= 0, COLORS[0], COLORS[4])
+    if len(heights) <= _BARS:
+        ax.bar(places, heights, 0.8, color=colors, edgecolor=colors, linewidth=0.5, zorder=2)
+        return
+    kept = style.decimated(places.astype(float), heights)
+    for above, color in ((True, COLORS[0]), (False, COLORS[4])):
+        part = np.clip(heights[kept], 0 if above else None, None if above else 0)
+        ax.fill_between(places[kept], part, color=color, linewidth=0, step="mid", zorder=2)
+
+
+def _p_value(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def _wins(heights: Array) -> str:
+    better, worse = int((heights > 0).sum()), int((heights < 0).sum())
+    return f"{better:,} better, {worse:,} worse, {len(heights) - better - worse:,} the same"
+
+
+def _write_names(ax: "Axes", ids: Sequence[int], names: Mapping[int, str] | Sequence[str] | None) -> None:
+    if len(ids) > _NAMED:
+        ax.set_xticks([])
+        return
+    known = dict(names) if isinstance(names, Mapping) else dict(enumerate(names or ()))
+    labels = [text_of(known.get(i, i)) for i in ids]
+    rotation = 90 if sum(len(x) + 1 for x in labels) > _LETTERS else 0
+    ax.set_xticks(range(len(ids)), labels, rotation=rotation, fontsize="small")
