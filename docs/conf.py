@@ -72,9 +72,9 @@ def add_menu(_: Sphinx, page: str, source: list[str]) -> None:
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {part.splitlines()[0]}\n\n{lines}\n```\n"
 
 
-def show_picture(_: Sphinx, __: str, name: str, ___: Any, ____: Any, lines: list[str]) -> None:
+def show_picture(_: Sphinx, kind: str, name: str, __: Any, ___: Any, lines: list[str]) -> None:
     """Show, below a function's docstring, the picture in docs/pictures that has its name."""
-    for path in (ROOT / "docs" / "pictures").glob(f"{name.rpartition('.')[2]}.*"):
+    for path in (ROOT / "docs" / "pictures").glob(f"{name.rpartition('.')[2]}.*") if kind == "function" else ():
         lines += ["", f".. image:: /{path.relative_to(ROOT).as_posix()}", f"   :alt: what `{name}` gives", ""]
         lines += [":doc:`/docs/plots` has the code that drew it, and more.", ""]
 

@@ -487,6 +487,15 @@ def test_eighty_classes_have_the_five_best_and_the_five_worst_names(ax):
     assert len(ax.lines) == 80 + 10
 
 
+def test_a_long_legend_stands_beside_the_axes_and_is_not_cut():
+    ax = drawn(
+        plot.precision_recall(labels(80), iso_f=(0.5,), class_names=[f"a long name {i} " * 3 for i in range(80)])
+    )
+    box, page = ax.get_legend().get_window_extent(), ax.figure.bbox
+    assert ax.get_window_extent().x1 < box.x0 < box.x1 <= page.x1
+    assert ax.get_window_extent().width > 500
+
+
 def test_classes_without_names_have_their_number(ax):
     plot.precision_recall(labels(2), ax=ax)
     assert {x.split("  ")[1] for x in legend(ax)[:2]} == {"label 0", "label 1"}

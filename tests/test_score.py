@@ -164,6 +164,24 @@ def test_groups_are_queries(paths, tensors, columns, score):
     assert found["recip_rank@3"]["value"] == pytest.approx(float(first.mean()))
 
 
+def test_a_real_run_as_a_table_says_what_its_files_say(public_data, tmp_path, score, capsys):
+    """But for recall and MAP, which divide by relevant documents that no row has."""
+    folder = public_data / "trec_eval"
+    graded = {(q, d): g for q, _, d, g in (x.split() for x in (folder / "qrels.test").read_text().splitlines())}
+    rows = [x.split()[::2] for x in (folder / "results.test").read_text().splitlines()]
+    judged = {q for q, _ in graded}
+    lines = [f"{q},{s},{graded.get((q, d), 0)}\n" for q, d, s in rows if q in judged]
+    (tmp_path / "run.csv").write_text("query,score,grade\n" + "".join(lines))
+    names = ["P@5", "P@30", "recip_rank", "success@10"]
+    asked = [word for name in names for word in ("-m", name)]
+    arguments = ("--preds", "score", "--target", "grade", "--group", "query", "--json")
+    found = measures(score(tmp_path / "run.csv", *arguments, *asked))
+    files = [str(folder / name) for name in ("qrels.test", "results.test")]
+    assert main.main(["trec", *files, "--convention", "expected", "--json", *asked]) == 0
+    (wanted,) = json.loads(capsys.readouterr().out).values()
+    assert {name: one["value"] for name, one in found.items()} == pytest.approx({x: wanted[x]["all"] for x in names})
+
+
 def test_grades_of_groups(tmp_path, score):
     path = tmp_path / "graded.csv"
     path.write_text("s,grade,q\n3,0,a\n2,1,a\n1,2,a\n2,2,b\n1,0,b\n")

@@ -95,7 +95,7 @@ def precision_recall(
     if chance_level:
         entries += _chance(ax, [found[i] for i in order], looks)
     style.frame(ax, xlabel="recall", ylabel="precision", xlim=(1 - _RIGHT, _RIGHT), ylim=(-0.02, 1.04))
-    style.legend(ax, entries, "average precision", more=unnamed, margin=0.14 if iso_f else 0.03, widen=own)
+    style.legend(ax, entries, "average precision", more=unnamed, margin=60 if iso_f else 14, widen=own)
     return ax
 
 

@@ -19,7 +19,7 @@ FAINT = 0.2  # opacity of areas
 _MOST_NAMED = 10  # with colours and line styles of their own; 12 pairs of them are different
 _MOST_INSIDE = 6  # entries of a legend that leave room for the picture
 _LONGEST_NAME = 32
-_LEGEND_INCHES = 3.0
+_POINTS = 72  # in an inch
 _COLUMNS = 4096  # at least as many as a picture has pixels across
 
 
@@ -95,7 +95,7 @@ def legend(
     title: str | None = None,
     *,
     more: int = 0,
-    margin: float = 0.02,
+    margin: float = 10,
     widen: bool = False,
 ) -> None:
     """The legend of these handles and labels; beside the axes where it is long.
@@ -105,22 +105,25 @@ def legend(
         entries: handles with their labels.
         title: of the legend.
         more: how many lines are not named.
-        margin: between it and the axes, where it stands beside them; as a fraction of their width.
+        margin: between it and the axes, where it stands beside them, in points.
         widen: whether the figure is ours, and may grow to hold it there.
     """
     from matplotlib.lines import Line2D
+    from matplotlib.transforms import offset_copy
 
     pairs = [*entries, *([(Line2D([], [], **Style(GREY, "-", named=False).line), f"{more} more")] if more else [])]
     if not pairs:
         return
     handles, labels = zip(*pairs, strict=True)
-    beside = {"loc": "upper left", "bbox_to_anchor": (1 + margin, 1.0), "borderaxespad": 0.0}
-    where: dict[str, Any] = beside if len(pairs) > _MOST_INSIDE else {"loc": "best"}
+    figure: Any = ax.figure
+    where: dict[str, Any] = {"loc": "best"}
+    if len(pairs) > _MOST_INSIDE:
+        corner = offset_copy(ax.transAxes, figure, margin, 0, units="points")
+        where = {"loc": "upper left", "bbox_to_anchor": (1, 1), "bbox_transform": corner, "borderaxespad": 0}
+    found = ax.legend(handles, labels, title=title, fontsize="small", title_fontsize="small", alignment="left", **where)
     if widen and len(pairs) > _MOST_INSIDE:
-        figure: Any = ax.figure
         width, height = figure.get_size_inches()
-        figure.set_size_inches(width + _LEGEND_INCHES, height)
-    ax.legend(handles, labels, title=title, fontsize="small", title_fontsize="small", alignment="left", **where)
+        figure.set_size_inches(width + found.get_window_extent().width / figure.dpi + margin / _POINTS, height)
 
 
 def frame(ax: "Axes", **settings: Any) -> None:

@@ -6,7 +6,7 @@ the order inside a group is a convention, so the curve keeps the group whole: ho
 in it. From these four counts every rule for ties follows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -56,6 +56,9 @@ class HitCurve:
 
     def __getattr__(self, name: str) -> Any:
         """The tensors of a curve of which there are only native values so far; what is read-only is copied."""
+        if name == "score" and "_find_score" in self.__dict__:
+            self.__dict__["score"] = self.__dict__["_find_score"]()
+            return self.__dict__["score"]
         if name not in _COUNTS or "_native" not in self.__dict__:
             raise AttributeError(name)
         for count in _COUNTS:
@@ -119,7 +122,7 @@ def of_arrays(
     items: Array,
     hits_above: Array,
     items_above: Array,
-    score: Tensor | None,
+    score: Tensor | Callable[[], Tensor] | None,
     offsets: Array,
     n: Array,
     m: Array,
@@ -129,10 +132,10 @@ def of_arrays(
     return with_tensors(HitCurve(*counts), score)
 
 
-def with_tensors(native: Any, score: Tensor | None) -> HitCurve:
-    """The curve whose native values are given; its tensors are made when one is asked for."""
+def with_tensors(native: Any, score: Tensor | Callable[[], Tensor] | None) -> HitCurve:
+    """The curve whose native values are given; its tensors are made when one is asked for, the scores if a function."""
     curve: HitCurve = object.__new__(HitCurve)
-    curve.__dict__.update(_native=native, score=score)
+    curve.__dict__.update({"_native": native, "_find_score" if callable(score) else "score": score})
     return curve
 
 

@@ -218,9 +218,9 @@ def within_bounds(bounds: Any, **given: Tensor) -> None:
 
 
 def _index(value: Any) -> int | None:
-    """What can index a list, as an int; else, and for a bool, None."""
+    """What can index a list, as an int; else, for a bool, and for a tensor, which the host would wait for, None."""
     try:
-        return None if isinstance(value, bool) else operator.index(value)
+        return None if isinstance(value, bool | Tensor) else operator.index(value)
     except TypeError:
         return None
 
