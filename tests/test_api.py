@@ -16,6 +16,7 @@ from torch import Tensor
 
 import torch_ap
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
+from tests.tolerances import REORDERED
 from torch_ap import functional, inference
 from torch_ap.cli import main
 from torch_ap.inference.resampling import Resampling
@@ -316,10 +317,10 @@ def test_a_difference_is_a_minus_b(name):
     if hasattr(found, "means"):
         assert torch.equal(found.difference, found.means[:, None] - found.means)
         return
-    assert found.difference == pytest.approx(float(found.value_a - found.value_b), abs=1e-12)
+    assert found.difference == pytest.approx(float(found.value_a - found.value_b), abs=REORDERED)
     assert found.difference != 0, "else the sign is not seen"
     back = row.value({SWAPPED.get(x, x): value for x, value in drawn.items()})
-    assert back.difference == pytest.approx(-float(found.difference), abs=1e-12)
+    assert back.difference == pytest.approx(-float(found.difference), abs=REORDERED)
 
 
 # -- resamples

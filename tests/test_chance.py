@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import oracles_inference as oracles
+from tests.tolerances import DOZENS_OF_TERMS, FEW_TERMS, LAST_BITS, REORDERED, SINGLE, SOLVED, UNDERFLOW
 from torch_ap import Convention, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.functional import binary_average_precision
 from torch_ap.inference import chance_level, chance_test, random_average_precision
@@ -37,34 +38,34 @@ def test_law_is_that_of_all_permutations(size, k, denominator):
     values = oracles.random_values(n, m, k, norm)
     mean, variance = oracles.moments(values)
     chance = random_average_precision(n, m, k, denominator=denominator)
-    assert chance.mean == pytest.approx(float(mean), rel=1e-15)
-    assert chance.variance == pytest.approx(float(variance), rel=1e-14, abs=0)
-    assert chance.least == pytest.approx(float(min(values)), abs=1e-15)
+    assert chance.mean == pytest.approx(float(mean), rel=LAST_BITS)
+    assert chance.variance == pytest.approx(float(variance), rel=FEW_TERMS, abs=0)
+    assert chance.least == pytest.approx(float(min(values)), abs=LAST_BITS)
     assert float(expected_average_precision(tensor(n), tensor(m), k, denominator=denominator)) == pytest.approx(
-        float(mean), rel=1e-14
+        float(mean), rel=FEW_TERMS
     )
     law = chance.distribution
     distinct = sorted(set(values))
-    assert law.values.tolist() == pytest.approx([float(x) for x in distinct], abs=1e-14)
+    assert law.values.tolist() == pytest.approx([float(x) for x in distinct], abs=FEW_TERMS)
     assert law.counts.tolist() == [values.count(x) for x in distinct]
     assert law.total == len(values)
     for x in distinct:
         assert law.tail(float(x)) == sum(v >= x for v in values) / len(values)
-    assert law.quantile(0.5) == pytest.approx(float(sorted(values)[math.ceil(len(values) / 2) - 1]), abs=1e-14)
+    assert law.quantile(0.5) == pytest.approx(float(sorted(values)[math.ceil(len(values) / 2) - 1]), abs=FEW_TERMS)
 
 
 @pytest.mark.parametrize("row", REFERENCE["random_AP_mean_var"], ids=lambda row: f"{row['n']}-{row['m']}")
 def test_moments_of_reference(row):
     chance = random_average_precision(row["n"], row["m"])
-    assert chance.mean == pytest.approx(row["E"], rel=1e-14)
-    assert chance.variance == pytest.approx(row["Var"], rel=1e-13)
+    assert chance.mean == pytest.approx(row["E"], rel=FEW_TERMS)
+    assert chance.variance == pytest.approx(row["Var"], rel=DOZENS_OF_TERMS)
 
 
 @pytest.mark.parametrize("row", REFERENCE["random_APatK_mean_var"])
 def test_moments_at_k_of_reference(row):
     chance = random_average_precision(row["n"], row["m"], row["K"])
-    assert chance.mean == pytest.approx(row["E"], rel=1e-14)
-    assert chance.variance == pytest.approx(row["Var"], rel=1e-13)
+    assert chance.mean == pytest.approx(row["E"], rel=FEW_TERMS)
+    assert chance.variance == pytest.approx(row["Var"], rel=DOZENS_OF_TERMS)
 
 
 @pytest.mark.parametrize("row", REFERENCE["random_AP_distribution"])
@@ -72,7 +73,7 @@ def test_distribution_of_reference(row):
     law = exact_distribution(row["n"], row["m"])
     wanted = sorted((Fraction(v), c) for v, c in zip(row["values"], row["counts"], strict=True))
     assert law.counts.tolist() == [c for _, c in wanted]
-    assert law.values.tolist() == pytest.approx([float(v) for v, _ in wanted], abs=1e-14)
+    assert law.values.tolist() == pytest.approx([float(v) for v, _ in wanted], abs=FEW_TERMS)
 
 
 @pytest.mark.parametrize(("n", "m"), [(18, 9), (300, 2), (300, 298), (60, 3), (40000, 1), (40000, 39999), (5, 5)])
@@ -80,17 +81,18 @@ def test_distribution_has_the_closed_moments(n, m):
     law, chance = exact_distribution(n, m), random_average_precision(n, m)
     mean = float((law.values * law.probabilities).sum())
     assert law.total == math.comb(n, m) == int(law.counts.sum())
-    assert mean == pytest.approx(float(chance.mean), rel=1e-12)
+    assert mean == pytest.approx(float(chance.mean), rel=REORDERED)
     variance = float(((law.values - mean) ** 2 * law.probabilities).sum())
-    assert variance == pytest.approx(float(chance.variance), rel=1e-9, abs=1e-30)
+    # a variance of 0 is left at rounding squared
+    assert variance == pytest.approx(float(chance.variance), rel=SOLVED, abs=1e-30)
 
 
 def test_moments_at_a_billion():
     chance = random_average_precision(10**9, 5 * 10**8)
     # decimal arithmetic with twice the digits, summed otherwise: E(AP) by its simpler form
     harmonic = math.log(10**9) + 0.5772156649015329 + 0.5e-9
-    assert chance.mean == pytest.approx(0.5 + 0.5 * (harmonic - 1) / (10**9 - 1), rel=1e-15)
-    assert chance.variance == pytest.approx(2.5e-10, rel=1e-6)
+    assert chance.mean == pytest.approx(0.5 + 0.5 * (harmonic - 1) / (10**9 - 1), rel=LAST_BITS)
+    assert chance.variance == pytest.approx(2.5e-10, rel=SINGLE)
     assert random_average_precision(10**9, 10**9).variance == 0
     assert random_average_precision(10**9, 10**9).mean == 1
 
@@ -119,8 +121,8 @@ def test_seed_table():
 @pytest.mark.parametrize("row", REFERENCE["random_recall"])
 def test_recall_of_reference(row):
     law = normal_recall(row["n"], row["m"], row["t"])
-    assert law.mean == pytest.approx(row["E"], rel=1e-14)
-    assert law.standard_deviation**2 == pytest.approx(row["Var_exact"], rel=1e-13)
+    assert law.mean == pytest.approx(row["E"], rel=FEW_TERMS)
+    assert law.standard_deviation**2 == pytest.approx(row["Var_exact"], rel=DOZENS_OF_TERMS)
     precision = normal_precision(row["n"], row["m"], row["t"])
     assert precision.mean == pytest.approx(row["m"] / row["n"])
     scale = row["m"] / row["t"]
@@ -135,10 +137,11 @@ def test_hits_equal_scipys_hypergeometric(n, m, t):
     with np.errstate(all="ignore"):
         assert law.mean == pytest.approx(peer.mean())
         if n > 1:
-            assert law.variance == pytest.approx(peer.var(), rel=1e-12, abs=1e-30)
+            assert law.variance == pytest.approx(peer.var(), rel=REORDERED, abs=1e-30)  # 0 is left at rounding squared
     for j in range(min(m, t, 40) + 2):
-        assert law.probability(j) == pytest.approx(peer.pmf(j), rel=1e-8, abs=1e-300)
-        assert law.tail(j) == pytest.approx(peer.sf(j - 1), rel=1e-8, abs=1e-300)
+        # SciPy subtracts logarithms of large factorials
+        assert law.probability(j) == pytest.approx(peer.pmf(j), rel=1e-8, abs=UNDERFLOW)
+        assert law.tail(j) == pytest.approx(peer.sf(j - 1), rel=1e-8, abs=UNDERFLOW)  # likewise
     for p in (0.01, 0.025, 0.5, 0.9, 0.999):
         assert law.quantile(p) == peer.ppf(p)
     low, high = law.interval(0.9)
@@ -150,7 +153,7 @@ def test_hits_are_exact_fractions():
     law = RandomHits(n, m, t)
     for j in range(m + 1):
         exact = Fraction(math.comb(m, j) * math.comb(n - m, t - j), math.comb(n, t))
-        assert law.probability(j) == pytest.approx(float(exact), rel=1e-13)
+        assert law.probability(j) == pytest.approx(float(exact), rel=DOZENS_OF_TERMS)
 
 
 @pytest.mark.parametrize("size", [(10**6, 10**4, 10**5), (10**9, 3 * 10**8, 10**8), (10**15, 10**9, 10**12)])
@@ -166,7 +169,7 @@ def test_hits_of_many_items_to_ten_digits(size):
         for deviations in (-20, 0, 3, 20):
             j = int(law.mean + deviations * math.sqrt(law.variance))
             wanted = mpmath.exp(log_choose(m, j) + log_choose(n - m, t - j) - log_choose(n, t))
-            assert law.probability(j) == pytest.approx(float(wanted), rel=1e-10, abs=0)
+            assert law.probability(j) == pytest.approx(float(wanted), rel=SOLVED, abs=0)
 
 
 def test_quantiles_of_hits_are_those_of_exact_fractions():
@@ -184,8 +187,9 @@ def test_hits_of_a_billion_items():
     half = law.quantile(0.5)
     assert abs(half - law.mean) < 2
     deviation = math.sqrt(law.variance)
+    # whole numbers, and nearly normal
     assert law.quantile(0.975) == pytest.approx(law.mean + 1.959964 * deviation, abs=2)
-    assert law.tail(half) == pytest.approx(0.5, abs=1e-3)
+    assert law.tail(half) == pytest.approx(0.5, abs=1e-3)  # half of the probability of one of many values
     assert law.tail(0) == 1
     assert law.probability(0) == 0
 
@@ -195,7 +199,7 @@ def test_covariance_of_hits_by_enumeration():
     every = [np.cumsum(y) for y in oracles.rankings(n, m)]
     for s, t in itertools.combinations_with_replacement(range(1, n + 1), 2):
         wanted = np.cov([h[s - 1] for h in every], [h[t - 1] for h in every], ddof=0)[0, 1]
-        assert RandomHits(n, m, s).covariance(t) == pytest.approx(wanted, abs=1e-13)
+        assert RandomHits(n, m, s).covariance(t) == pytest.approx(wanted, abs=DOZENS_OF_TERMS)
 
 
 def test_ranks_of_hits_by_enumeration():
@@ -203,10 +207,10 @@ def test_ranks_of_hits_by_enumeration():
     every = [[i + 1 for i, y in enumerate(ranking) if y] for ranking in oracles.rankings(n, m)]
     for j, t in itertools.product(range(1, m + 1), range(1, n + 1)):
         wanted = sum(ranks[j - 1] == t for ranks in every) / len(every)
-        assert rank_probability(n, m, j, t) == pytest.approx(wanted, abs=1e-14)
+        assert rank_probability(n, m, j, t) == pytest.approx(wanted, abs=FEW_TERMS)
         for i, s in itertools.product(range(1, j), range(1, n + 1)):
             both = sum(ranks[i - 1] == s and ranks[j - 1] == t for ranks in every) / len(every)
-            assert joint_rank_probability(n, m, (i, s), (j, t)) == pytest.approx(both, abs=1e-14)
+            assert joint_rank_probability(n, m, (i, s), (j, t)) == pytest.approx(both, abs=FEW_TERMS)
 
 
 # -- the test
@@ -224,7 +228,7 @@ def test_exact_p_is_the_share_of_permutations(drawn):
     values = oracles.random_values(n, m)
     found = chance_test(torch.arange(n, 0, -1.0), tensor(target))
     assert found.method == "exact"
-    assert found.estimate == pytest.approx(float(ap), abs=1e-15)
+    assert found.estimate == pytest.approx(float(ap), abs=LAST_BITS)
     assert found.p_value == sum(v >= ap for v in values) / len(values)
     mean, variance = oracles.moments(values)
     assert found.z == pytest.approx(float(ap - mean) / math.sqrt(variance))
@@ -249,8 +253,9 @@ def test_permutation_keeps_ties(scores):
     found = chance_test(torch.tensor(scores).float(), tensor(target), method="permutation", n_resamples=20000)
     mean, variance = (float(x) for x in oracles.moments(values))
     p = sum(v >= ap for v in values) / len(values)
-    assert found.chance_level == pytest.approx(mean, rel=1e-13)
-    assert found.standard_deviation == pytest.approx(math.sqrt(variance), rel=1e-13)
+    assert found.chance_level == pytest.approx(mean, rel=DOZENS_OF_TERMS)
+    assert found.standard_deviation == pytest.approx(math.sqrt(variance), rel=DOZENS_OF_TERMS)
+    # 4 standard errors, and the observed ranking itself
     assert found.p_value == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 20000) + 1e-4)
 
 
@@ -296,8 +301,8 @@ def test_lognormal_has_its_stated_size_and_the_normal_law_does_not():
     values = (np.arange(1, 11) / np.sort(ranks, 1)).mean(1)
     lognormal = np.mean([chance.lognormal_tail(x) <= 0.01 for x in values])
     normal = np.mean([chance.normal_tail(x) <= 0.01 for x in values])
-    assert lognormal == pytest.approx(0.008, abs=0.002)
-    assert normal == pytest.approx(0.035, abs=0.004)
+    assert lognormal == pytest.approx(0.008, abs=0.002)  # 4 standard errors of the share of rankings drawn
+    assert normal == pytest.approx(0.035, abs=0.004)  # likewise
     assert chance.lognormal_tail(chance.least) == 1
     assert chance.lognormal_tail(1.0) > 0
 
@@ -415,8 +420,9 @@ def test_on_cuda(spread):
     preds = (torch.randn(500, dtype=torch.float64) + target * 0.2).mul(spread).round()
     here = chance_test(preds, target, n_resamples=2000)
     there = chance_test(preds.cuda(), target.cuda(), n_resamples=2000).to("cpu")
+    # 2,000 resamples of each of two generators: 3 standard errors of their difference
     assert there.p_value == pytest.approx(float(here.p_value), abs=0.05)
-    assert there.chance_level == pytest.approx(float(here.chance_level), rel=1e-12)
+    assert there.chance_level == pytest.approx(float(here.chance_level), rel=REORDERED)
 
 
 # -- the chance level as a function
@@ -433,7 +439,7 @@ def test_chance_level_is_the_mean_over_all_orders_of_the_labels(scores, hits, da
     every = [binary_average_precision(preds, tensor(y), **how) for y in set(itertools.permutations(target))]
     found = chance_level(preds, tensor(target), **how)
     assert found.dtype == torch.float64
-    assert float(found) == pytest.approx(float(torch.stack(every).mean()), rel=1e-12)
+    assert float(found) == pytest.approx(float(torch.stack(every).mean()), rel=REORDERED)
 
 
 def test_chance_level_of_classes_and_labels_is_that_of_the_metrics():

@@ -12,6 +12,7 @@ from sklearn.metrics import precision_recall_curve as sklearn_curve
 from torchmetrics import classification as their_classes
 
 import torch_ap
+from tests.tolerances import FEW_TERMS, REORDERED, SINGLE
 from torch_ap import functional as ours
 from torch_ap.evaluation.arguments import inputs_and_bins
 from torch_ap.evaluation.average_precision import APSettings
@@ -36,10 +37,10 @@ class TestPeers:
         preds, target = sample(n, None, generator, steps)
         weights = torch.rand(n, generator=generator)
         value = ours.binary_average_precision(preds, target, dtype=torch.float64).item()
-        assert value == pytest.approx(average_precision_score(target, preds), abs=1e-14)
-        assert value == pytest.approx(theirs.binary_average_precision(preds, target).item(), abs=1e-6)
+        assert value == pytest.approx(average_precision_score(target, preds), abs=FEW_TERMS)
+        assert value == pytest.approx(theirs.binary_average_precision(preds, target).item(), abs=SINGLE)
         weighted = ours.binary_average_precision(preds, target, weights=weights, dtype=torch.float64).item()
-        assert weighted == pytest.approx(average_precision_score(target, preds, sample_weight=weights), abs=1e-12)
+        assert weighted == pytest.approx(average_precision_score(target, preds, sample_weight=weights), abs=REORDERED)
 
     @pytest.mark.parametrize("average", ["macro", "weighted", None])
     def test_multiclass(self, n, steps, average, generator):
@@ -50,9 +51,9 @@ class TestPeers:
         one_hot = torch.nn.functional.one_hot(target, 6)
         value = ours.multiclass_average_precision(preds, target, 6, average, dtype=torch.float64)
         expected = torch.tensor(average_precision_score(one_hot, preds, average=average), dtype=torch.float64)
-        torch.testing.assert_close(value, expected, rtol=0, atol=1e-14)
+        torch.testing.assert_close(value, expected, rtol=0, atol=FEW_TERMS)
         peer = theirs.multiclass_average_precision(preds, target, 6, average)
-        torch.testing.assert_close(value.float(), peer, rtol=0, atol=1e-6)
+        torch.testing.assert_close(value.float(), peer, rtol=0, atol=SINGLE)
 
     @pytest.mark.parametrize("average", ["macro", "weighted", "micro", None])
     def test_multilabel(self, n, steps, average, generator):
@@ -62,15 +63,15 @@ class TestPeers:
         expected = torch.tensor(
             average_precision_score(target.numpy(), preds.numpy(), average=average), dtype=torch.float64
         )
-        torch.testing.assert_close(value, expected, rtol=0, atol=1e-14)
+        torch.testing.assert_close(value, expected, rtol=0, atol=FEW_TERMS)
         peer = theirs.multilabel_average_precision(preds, target, 5, average)
-        torch.testing.assert_close(value.float(), peer, rtol=0, atol=1e-6)
+        torch.testing.assert_close(value.float(), peer, rtol=0, atol=SINGLE)
         weighted = ours.multilabel_average_precision(preds, target, 5, average, weights=weights, dtype=torch.float64)
         expected = torch.tensor(
             average_precision_score(target.numpy(), preds.numpy(), average=average, sample_weight=weights.numpy()),
             dtype=torch.float64,
         )
-        torch.testing.assert_close(weighted, expected, rtol=0, atol=1e-12)
+        torch.testing.assert_close(weighted, expected, rtol=0, atol=REORDERED)
         each = weights[:, None].expand(n, 5)
         again = ours.multilabel_average_precision(preds, target, 5, average, weights=each, dtype=torch.float64)
         assert torch.equal(again, weighted)
@@ -89,7 +90,7 @@ class TestPeers:
         }.items():
             value = getattr(ours, name)(*args, thresholds=thresholds)
             peer = getattr(theirs, name)(*args, thresholds=their_thresholds)
-            torch.testing.assert_close(value, peer, rtol=0, atol=1e-6)
+            torch.testing.assert_close(value, peer, rtol=0, atol=SINGLE)
 
 
 @pytest.mark.parametrize("ignore_index", [-1, 0, 1])
@@ -103,9 +104,9 @@ def test_ignored_items_as_torchmetrics(ignore_index, generator):
         for average in ("macro", "micro", None):
             value = ours.multilabel_average_precision(preds, target, 4, average, **args)
             peer = theirs.multilabel_average_precision(preds, target, 4, average, **args)
-            torch.testing.assert_close(value, peer, rtol=0, atol=1e-6)
+            torch.testing.assert_close(value, peer, rtol=0, atol=SINGLE)
         value = ours.binary_average_precision(preds, target, **args)
-        torch.testing.assert_close(value, theirs.binary_average_precision(preds, target, **args), rtol=0, atol=1e-6)
+        torch.testing.assert_close(value, theirs.binary_average_precision(preds, target, **args), rtol=0, atol=SINGLE)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int16])
@@ -124,7 +125,7 @@ def test_ignored_cells_leave_each_label_its_other_items(dtype, items, ties, gene
     for label in range(5):
         kept = target[:, label] >= 0
         alone = ours.binary_average_precision(preds[kept, label], target[kept, label], **args)
-        torch.testing.assert_close(each[label], alone, rtol=0, atol=1e-14, equal_nan=True)
+        torch.testing.assert_close(each[label], alone, rtol=0, atol=FEW_TERMS, equal_nan=True)
 
 
 def test_nan_scores_of_ignored_items_do_not_matter():
@@ -146,7 +147,7 @@ def test_arguments_stand_where_torchmetrics_has_them(ours_class, theirs_class, p
     target = target.argmax(1) if ours_class is torch_ap.MulticlassAveragePrecision else target
     for metric in (mine, peer):
         metric.update(preds, target)
-    torch.testing.assert_close(mine.compute(), peer.compute(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(mine.compute(), peer.compute(), rtol=0, atol=SINGLE)
 
 
 def test_logits_are_ranked_whole():
@@ -246,7 +247,7 @@ class TestWeights:
         for part in zip(preds.split(20), target.split(20), weights.split(20), strict=True):
             metric.update(*part)
         assert metric.compute().item() == pytest.approx(
-            average_precision_score(target, preds, sample_weight=weights), abs=1e-6
+            average_precision_score(target, preds, sample_weight=weights), abs=SINGLE
         )
 
     def test_ignored_rows(self, generator):
@@ -498,7 +499,7 @@ class TestPrecisionRecallCurve:
             curve = ours.precision_recall_curve(preds.double(), target, **settings)
             expected = sklearn_curve(target, preds.double(), **theirs_settings)
             for mine, peer in zip(curve, expected, strict=True):
-                torch.testing.assert_close(mine, torch.tensor(peer.copy()).double(), rtol=0, atol=1e-12)
+                torch.testing.assert_close(mine, torch.tensor(peer.copy()).double(), rtol=0, atol=REORDERED)
 
     @pytest.mark.parametrize("thresholds", [None, 7])
     def test_equals_torchmetrics(self, thresholds, generator):
@@ -509,7 +510,7 @@ class TestPrecisionRecallCurve:
             expected = theirs.precision_recall_curve(*args, task, **settings)
             for mine, peer in zip(curve, expected, strict=True):
                 ours_there = mine.nan_to_num(0) if thresholds and OLD_TORCHMETRICS else mine
-                torch.testing.assert_close(ours_there, peer, rtol=0, atol=1e-6, equal_nan=True)
+                torch.testing.assert_close(ours_there, peer, rtol=0, atol=SINGLE, equal_nan=True)
 
     def test_without_positives_recall_is_nan(self):
         curve = ours.precision_recall_curve(torch.tensor([0.2, 0.7]), torch.tensor([0, 0]))

@@ -16,6 +16,7 @@ from tests.cases import CASES
 from tests.every_metric import METRICS
 from tests.modes import same
 from tests.parts import chosen, count, cut, is_images, mapped, with_scores, with_targets
+from tests.tolerances import DOZENS_OF_TERMS, SINGLE
 from torch_ap.inputs import classification as inputs
 
 SIZE = 40
@@ -103,7 +104,7 @@ def test_function_equals_the_definition(case, size, generator):
         value = case.value(preds, target, dtype=torch.float64)
         expected = torch.tensor(case.oracle(preds, target), dtype=torch.float64).reshape(value.shape)
         # exact fractions against float64 sums of at most 40 terms
-        torch.testing.assert_close(value, expected, rtol=0, atol=1e-13, equal_nan=True)
+        torch.testing.assert_close(value, expected, rtol=0, atol=DOZENS_OF_TERMS, equal_nan=True)
 
 
 @pytest.mark.parametrize("k", [None, 2, 5])
@@ -196,7 +197,7 @@ def test_every_float_is_ranked_as_it_is(row, drawn, expected, dtype):
     if dtype != torch.float64:
         expected = whole(row, with_scores(given, torch.Tensor.double))
     # a result in float32 is right to its last digit
-    close(found, expected, rtol=1e-6, atol=1e-7)
+    close(found, expected, rtol=SINGLE, atol=SINGLE)
     if row.kind == "items":
         wanted = (
             torch.float64

@@ -18,6 +18,7 @@ from sklearn.metrics import (
 
 from tests import oracles
 from tests.strategies import rankings
+from tests.tolerances import LAST_BITS, REORDERED, SINGLE
 from torch_ap import functional
 from torch_ap.curve import counts
 from torch_ap.curve.convention import TIES
@@ -44,7 +45,7 @@ def test_at_rank(ties, ranking, k):
     else:
         order = (oracles.hits_first if ties == "optimistic" else oracles.hits_last)(*ranking)
         exact = oracles.counts_at_rank(order, k)
-    assert four(counts.counts_at_rank(curve_of(ranking), k, ties=ties)) == pytest.approx(exact, abs=1e-12)
+    assert four(counts.counts_at_rank(curve_of(ranking), k, ties=ties)) == pytest.approx(exact, abs=REORDERED)
 
 
 @given(rankings(), st.lists(st.sampled_from([-3.0, -1.0, 0.0, 0.3, 0.5, 2.0]), min_size=1, max_size=4, unique=True))
@@ -123,7 +124,7 @@ def test_ratios_of_errors_equal_sklearns(tp, fp, fn, tn):
     target, preds = [1] * tp + [0] * fp + [1] * fn + [0] * tn, [1] * (tp + fp) + [0] * (fn + tn)
     value = at.matthews_corrcoef.item()
     if (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn):
-        assert value == pytest.approx(matthews_corrcoef(target, preds), abs=1e-15)
+        assert value == pytest.approx(matthews_corrcoef(target, preds), abs=LAST_BITS)
     else:
         assert math.isnan(value)
     for ratio, other in ((at.miss_rate, at.recall), (at.false_discovery_rate, at.precision)):
@@ -135,7 +136,7 @@ def test_matthews_correlation_of_perfect_decisions_is_one(size):
     counts_of = [torch.tensor(size, dtype=torch.float64), torch.tensor(7 * size, dtype=torch.float64)]
     none = torch.zeros((), dtype=torch.float64)
     assert Counts(counts_of[0], none, none, counts_of[1]).matthews_corrcoef == 1
-    assert Counts(none, counts_of[0], counts_of[1], none).matthews_corrcoef.item() == pytest.approx(-1, abs=1e-15)
+    assert Counts(none, counts_of[0], counts_of[1], none).matthews_corrcoef.item() == pytest.approx(-1, abs=LAST_BITS)
 
 
 def test_bool_decisions(generator):
@@ -181,16 +182,16 @@ def test_at_rank_of_what_is_predicted(ties, ranking, flags, k):
 
     preds, target, predicted = (torch.tensor(x) for x in (scores, relevant, flags))
     at = functional.counts_at_k(preds, target, k, ties=ties, predicted=predicted)
-    assert four(at) == pytest.approx(exact(k), abs=1e-12)
+    assert four(at) == pytest.approx(exact(k), abs=REORDERED)
     m = sum(relevant)
     settings = {"ties": ties, "predicted": predicted}
-    assert functional.precision_at_k(preds, target, k, **settings).item() == pytest.approx(exact(k)[0] / k, abs=1e-6)
+    assert functional.precision_at_k(preds, target, k, **settings).item() == pytest.approx(exact(k)[0] / k, abs=SINGLE)
     recall, at_m = (
         functional.recall_at_k(preds, target, k, **settings),
         functional.r_precision(preds, target, **settings),
     )
-    assert math.isnan(recall) if not m else recall.item() == pytest.approx(exact(k)[0] / m, abs=1e-6)
-    assert math.isnan(at_m) if not m else at_m.item() == pytest.approx(exact(m)[0] / m, abs=1e-6)
+    assert math.isnan(recall) if not m else recall.item() == pytest.approx(exact(k)[0] / m, abs=SINGLE)
+    assert math.isnan(at_m) if not m else at_m.item() == pytest.approx(exact(m)[0] / m, abs=SINGLE)
     assert functional.f_beta_at_k(preds, target, k, **settings).item() == pytest.approx(at.f_beta().item(), nan_ok=True)
     rows = functional.counts_at_k(
         *(x.expand(2, -1) for x in (preds, target)), k, ties=ties, predicted=torch.stack([predicted, ~predicted])

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.oracles_detection import packed, pycocotools_eval, random_scene, to_voc, voc_ap
+from tests.tolerances import FEW_TERMS, LAST_BITS, SINGLE
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 
@@ -112,8 +113,8 @@ def test_class_metrics_equal_the_evaluation_of_each_class_alone():
             return [{key: value[image["labels"] == label] for key, value in image.items()} for image in images]
 
         alone = coco_mean_average_precision(only(preds), only(target), "xywh")
-        torch.testing.assert_close(ours["map_per_class"][place], alone["map"], rtol=0, atol=1e-15)
-        torch.testing.assert_close(ours["mar_100_per_class"][place], alone["mar_100"], rtol=0, atol=1e-15)
+        torch.testing.assert_close(ours["map_per_class"][place], alone["map"], rtol=0, atol=LAST_BITS)
+        torch.testing.assert_close(ours["mar_100_per_class"][place], alone["mar_100"], rtol=0, atol=LAST_BITS)
     assert ours["map_class_bee"] == ours["map_per_class"][1]
     assert ours["mar_100_class_2"] == ours["mar_100_per_class"][2]
 
@@ -196,7 +197,7 @@ def test_a_hand_worked_case():
     target = [{"boxes": boxes, "labels": torch.tensor([1, 1])}]
     found = coco_mean_average_precision(preds, target)
     # precision 1 up to recall 1/2 (51 of 101 levels), then 2/3
-    assert float(found["map"]) == pytest.approx((51 + 50 * 2 / 3) / 101, abs=1e-7)
+    assert float(found["map"]) == pytest.approx((51 + 50 * 2 / 3) / 101, abs=SINGLE)
     assert float(found["mar_1"]) == 0.5
     voc = voc_mean_average_precision(preds, target)
     assert float(voc["map"]) == pytest.approx(0.5 + 0.5 * 2 / 3)
@@ -279,7 +280,7 @@ def test_voc_equals_the_devkit_written_out():
                 found["classes"].reshape(-1).tolist(), found["map_per_class"].reshape(-1), strict=True
             ):
                 wanted = voc_ap(preds, target, label, threshold, pixel=float(pixel), strict=strict, eleven=eleven)
-                assert float(value) == pytest.approx(wanted, abs=1e-14, nan_ok=True)
+                assert float(value) == pytest.approx(wanted, abs=FEW_TERMS, nan_ok=True)
                 cases += 1
     assert cases >= 1000
 

@@ -5,6 +5,7 @@ import torch
 from torchmetrics import MetricCollection
 
 from tests.oracles_detection import random_scene, to_voc
+from tests.tolerances import REORDERED, SINGLE
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 
@@ -110,7 +111,7 @@ def test_curves_and_the_table_agree_with_the_numbers():
     assert [float(one.average_precision.nan_to_num(-1)) for one in curves] == table["ap_50"].tolist()
     # 101-point precision of the curve is COCO's but for the 2^-52 that COCO adds to its denominator
     ours = [float(one.interpolated("101-point").precision.mean().nan_to_num(-1)) for one in curves]
-    assert ours == pytest.approx(table["ap_50"].tolist(), rel=0, abs=1e-12)
+    assert ours == pytest.approx(table["ap_50"].tolist(), rel=0, abs=REORDERED)
     cut = metric.per_class(score_threshold=0.5)
     high = [sum(int((image["scores"][image["labels"] == label] >= 0.5).sum()) for image in preds) for label in range(3)]
     assert all(tp + fp <= kept for tp, fp, kept in zip(cut["tp"].tolist(), cut["fp"].tolist(), high, strict=True))
@@ -192,7 +193,7 @@ def test_output_is_that_of_torchmetrics(average, iou_type):
             assert {tuple(map(int, key)) for key in value} == set(found[name])
             continue
         assert (found[name].shape, found[name].dtype) == (value.shape, value.dtype), name
-        torch.testing.assert_close(found[name], value, rtol=0, atol=1e-6, msg=name)
+        torch.testing.assert_close(found[name], value, rtol=0, atol=SINGLE, msg=name)
 
 
 def masks_of(boxes):

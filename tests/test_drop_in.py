@@ -15,6 +15,7 @@ import torchmetrics.retrieval as retrieval
 
 import torch_ap
 from tests.cases import CLASSES, by_definition
+from tests.tolerances import REORDERED, SINGLE
 from torch_ap import functional as ours
 
 NAN = float("nan")
@@ -336,12 +337,12 @@ class TestConverters:
         written = (tmp_path / "held_preds.json", tmp_path / "held_target.json")
         again, first = read(*written).compute(), metric.compute()
         for name, value in first.items():
-            torch.testing.assert_close(again[name], value, rtol=0, atol=1e-12)
+            torch.testing.assert_close(again[name], value, rtol=0, atol=REORDERED)
         truth = COCO(written[1])
         peer = COCOeval(truth, truth.loadRes(str(written[0])), kind)
         peer.evaluate(), peer.accumulate(), peer.summarize()
-        assert first["map"].item() == pytest.approx(peer.stats[0], abs=1e-12)
-        assert first["mar_100"].item() == pytest.approx(peer.stats[8], abs=1e-12)
+        assert first["map"].item() == pytest.approx(peer.stats[0], abs=REORDERED)
+        assert first["mar_100"].item() == pytest.approx(peer.stats[8], abs=REORDERED)
 
     def test_names_and_both_kinds(self, tmp_path):
         square = torch.zeros(1, 8, 8, dtype=torch.bool)
@@ -362,7 +363,7 @@ class TestConverters:
         again = torch_ap.MeanAveragePrecision(iou_type=("bbox", "segm"))
         again.update(*again.coco_to_tm(*paths, ("bbox", "segm")))
         one, two = metric.compute(), again.compute()
-        assert {k: v.tolist() for k, v in two.items()} == pytest.approx({k: one[k].tolist() for k in two}, abs=1e-6)
+        assert {k: v.tolist() for k, v in two.items()} == pytest.approx({k: one[k].tolist() for k in two}, abs=SINGLE)
 
     def test_own_geometry_has_no_place_in_the_files(self, tmp_path):
         with pytest.raises(ValueError, match="`iou_type` must be 'bbox' or 'segm'"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.tolerances import REORDERED
 from torch_ap.curve import interpolation
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.inference.images.bootstrap import ResampledRankings, image_interval, image_replicates
@@ -95,6 +96,7 @@ def test_interval_is_that_of_drawn_units():
     for _ in range(150):
         weights = torch.from_numpy(np.bincount(rng.integers(0, 30, 30), minlength=30))
         slow.append(np.nanmean([slowly(ranked, weights, s, LEVELS) for s in range(6)]))
+    # a standard deviation of 150 draws is known to 6%: 3 of it
     assert float(found.standard_error) == pytest.approx(np.std(slow, ddof=1), rel=0.2)
     assert found.low < found.estimate < found.high
 
@@ -139,5 +141,6 @@ def test_on_cuda():
     ranked = made(images=40, items=600)
     there = ResampledRankings(**{k: v.cuda() if isinstance(v, torch.Tensor) else v for k, v in vars(ranked).items()})
     found, wanted = image_interval(there, interpolation=LEVELS.cuda()), image_interval(ranked, interpolation=LEVELS)
-    assert float(found.estimate) == pytest.approx(float(wanted.estimate), abs=1e-12)
+    assert float(found.estimate) == pytest.approx(float(wanted.estimate), abs=REORDERED)
+    # 1,000 resamples each of other generators
     assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.15)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import oracles_inference as oracles
+from tests.tolerances import DOZENS_OF_TERMS, FEW_TERMS, REORDERED, SINGLE, SOLVED
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.inference import (
     influence,
@@ -52,7 +53,7 @@ def test_reference_values(row):
         "jackknife_bias": jackknife.bias(left, ap),
     }
     for name, value in found.items():
-        assert float(value) == pytest.approx(row[name], abs=1e-12), name
+        assert float(value) == pytest.approx(row[name], abs=REORDERED), name
     z, boyd = normal_quantile(0.95), variances.boyd(curve, ap).sqrt()
     ends = {
         "ci95_IF_logit": interval.logit(ap, found["se_IF"], z),
@@ -60,7 +61,7 @@ def test_reference_values(row):
         "ci95_boyd_binomial": interval.wald(ap, boyd, z),
     }
     for name, (low, high) in ends.items():
-        assert [float(low), float(high)] == pytest.approx(row[name], abs=1e-12), name
+        assert [float(low), float(high)] == pytest.approx(row[name], abs=REORDERED), name
 
 
 @given(few)
@@ -74,7 +75,7 @@ def test_influence_is_the_derivative_in_the_weights(items):
     for kind in (y.numpy(), ~y.numpy()):
         # inside a class, weight on one item is taken from the others: only the centred derivative is defined
         wanted = slope[kind] * kind.sum()
-        np.testing.assert_allclose(phi[kind] - phi[kind].mean(), wanted - wanted.mean(), atol=1e-7)
+        np.testing.assert_allclose(phi[kind] - phi[kind].mean(), wanted - wanted.mean(), atol=SINGLE)
 
 
 @given(few)
@@ -85,10 +86,10 @@ def test_leaving_one_out_is_what_it_says(items):
     values = jackknife.leave_one_out(curve_of(scores, target))
     found = values.of_items(torch.tensor(scores, dtype=torch.float64), y)
     wanted = [float(x) for x in oracles.without_each(scores, target)]
-    np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=FEW_TERMS)
     n = len(wanted)
     iid = (n - 1) / n * sum((x - sum(wanted) / n) ** 2 for x in wanted)
-    assert float(jackknife.variance(values, "iid")) == pytest.approx(iid, abs=1e-13)
+    assert float(jackknife.variance(values, "iid")) == pytest.approx(iid, abs=DOZENS_OF_TERMS)
 
 
 @given(few)
@@ -101,12 +102,12 @@ def test_moments_over_groups_equal_those_over_items(items):
     for found, some in ((values.of_hits(), each[y]), (values.of_misses(), each[~y])):
         deviation = some - some.mean()
         assert float(found.count) == len(some)
-        assert float(found.mean) == pytest.approx(float(some.mean()), abs=1e-13)
-        assert float(found.squares) == pytest.approx(float((deviation**2).sum()), abs=1e-13)
-        assert float(found.cubes) == pytest.approx(float((deviation**3).sum()), abs=1e-13)
+        assert float(found.mean) == pytest.approx(float(some.mean()), abs=DOZENS_OF_TERMS)
+        assert float(found.squares) == pytest.approx(float((deviation**2).sum()), abs=DOZENS_OF_TERMS)
+        assert float(found.cubes) == pytest.approx(float((deviation**3).sum()), abs=DOZENS_OF_TERMS)
     shares = centred(each, y)
     assert float(shares.square().sum()) == pytest.approx(
-        float(influence.variance(values.curve, "stratified")), abs=1e-13
+        float(influence.variance(values.curve, "stratified")), abs=DOZENS_OF_TERMS
     )
 
 
@@ -123,7 +124,9 @@ def test_rankings_end_to_end_are_each_alone(many):
         variances.sigma_ap,
     ]
     for measure in measures:
-        torch.testing.assert_close(measure(joined), torch.cat([measure(c) for c in curves]), rtol=0, atol=1e-13)
+        torch.testing.assert_close(
+            measure(joined), torch.cat([measure(c) for c in curves]), rtol=0, atol=DOZENS_OF_TERMS
+        )
     for one, again in zip(curves, hit_curve.split(joined), strict=True):
         for name in ("hits", "items", "hits_above", "items_above", "score", "offsets", "n", "m"):
             assert torch.equal(getattr(one, name), getattr(again, name))
@@ -141,8 +144,8 @@ def test_published_variances_are_their_double_sums():
     v = [share * (1 - share) * (n - x) / ((n - 1) * x) for x in t]
     sigma = sum(v[max(i, j)] for i in range(m) for j in range(m)) / m**2
     curve = curve_of([float(-i) for i in range(n)], target)
-    assert float(variances.survival(curve)) == pytest.approx(survival, rel=1e-13)
-    assert float(variances.sigma_ap(curve)) == pytest.approx(sigma, rel=1e-13)
+    assert float(variances.survival(curve)) == pytest.approx(survival, rel=DOZENS_OF_TERMS)
+    assert float(variances.sigma_ap(curve)) == pytest.approx(sigma, rel=DOZENS_OF_TERMS)
 
 
 # (hit ranks of 8 items, variance by the survival function, sigma_ap^2), by hand from the slides' formulas
@@ -171,9 +174,9 @@ def test_the_slides_examples_to_the_last_digit(ranks, survival, sigma):
     ap = sum(Fraction(j, rank) for j, rank in enumerate(ranks, 1)) / 3
     for method, variance in (("survival", survival), ("sigma-ap", sigma)):
         found = published_interval(scores, torch.tensor(target), method=method)
-        assert float(found.standard_error) == pytest.approx(math.sqrt(variance), abs=1e-12)
+        assert float(found.standard_error) == pytest.approx(math.sqrt(variance), abs=REORDERED)
         half = stats.norm.isf(0.025) * math.sqrt(variance)
-        assert [float(found.low), float(found.high)] == pytest.approx([float(ap) - half, float(ap) + half], abs=1e-10)
+        assert [float(found.low), float(found.high)] == pytest.approx([float(ap) - half, float(ap) + half], abs=SOLVED)
 
 
 def test_sigma_ap_of_evenly_spaced_hits_is_near_the_printed_one():
@@ -182,6 +185,7 @@ def test_sigma_ap_of_evenly_spaced_hits_is_near_the_printed_one():
     target = torch.zeros(n, dtype=torch.int64)
     target[[round(j * (n + 1) / (m + 1)) - 1 for j in range(1, m + 1)]] = 1
     curve = builders.from_scores(torch.arange(n, 0, -1.0), target)
+    # the digits that were published
     assert float(variances.sigma_ap(curve).sqrt()) == pytest.approx(0.004957, abs=2e-6)
 
 
@@ -208,7 +212,7 @@ def test_blocks_equal_the_whole(grain, unseen, monkeypatch):
     whole = {design: influence.variance(curve, design) for design in ("iid", "stratified")}
     monkeypatch.undo()
     for design, wanted in whole.items():
-        torch.testing.assert_close(influence.variance(curve, design), wanted, rtol=1e-11, atol=0)
+        torch.testing.assert_close(influence.variance(curve, design), wanted, rtol=SOLVED, atol=0)
 
 
 @pytest.mark.parametrize("blocks", [True, False])
@@ -218,5 +222,5 @@ def test_variance_of_small_reference(blocks, monkeypatch):
     for row in REFERENCE["influence"]:
         curve = curve_of(row["scores"], row["targets"])
         assert influence.in_blocks(curve) == blocks
-        assert float(influence.variance(curve, "iid").sqrt()) == pytest.approx(row["se_IF_iid"], abs=1e-12)
-        assert float(influence.variance(curve, "stratified").sqrt()) == pytest.approx(row["se_IF"], abs=1e-12)
+        assert float(influence.variance(curve, "iid").sqrt()) == pytest.approx(row["se_IF_iid"], abs=REORDERED)
+        assert float(influence.variance(curve, "stratified").sqrt()) == pytest.approx(row["se_IF"], abs=REORDERED)

@@ -13,6 +13,7 @@ from sklearn.metrics import auc, precision_recall_curve
 
 from tests import oracles
 from tests.strategies import rankings, tables
+from tests.tolerances import FEW_TERMS, LAST_BITS, SINGLE
 from torch_ap import functional
 from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePrecision
 from torch_ap.curve import interpolation
@@ -108,7 +109,7 @@ def test_the_other_reading_of_eleven_points_is_numpys_arange(ranking):
         return
     recall, precision = zip(*oracles.curve_points(*ranking), strict=True)
     hits = np.array([round(x * m) for x in recall])
-    assert value == pytest.approx(voc_in_python(hits / m, np.array([float(p) for p in precision])), abs=1e-15)
+    assert value == pytest.approx(voc_in_python(hits / m, np.array([float(p) for p in precision])), abs=LAST_BITS)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("11-point", 4 / 11), ("11-point-arange", 3 / 11)])
@@ -132,7 +133,7 @@ def test_both_readings_of_queries_and_detections(name, expected):
         images.compute()["map"],
         images.confidence_interval().estimate,
     ]
-    assert [value.item() for value in found] == pytest.approx([expected] * len(found), abs=1e-7)
+    assert [value.item() for value in found] == pytest.approx([expected] * len(found), abs=SINGLE)
 
 
 @pytest.mark.parametrize(("name", "level"), [("11-point", 0.3), ("11-point-arange", 0.1 * 3)])
@@ -153,7 +154,7 @@ def test_both_readings_of_classifiers(name, level):
         binary.compute(),
         classes.compute()[1],
     ]
-    assert [value.item() for value in found] == pytest.approx([expected] * len(found), abs=1e-7)
+    assert [value.item() for value in found] == pytest.approx([expected] * len(found), abs=SINGLE)
 
 
 def test_trapezoid_is_sklearns_but_for_the_anchor(generator):
@@ -162,7 +163,7 @@ def test_trapezoid_is_sklearns_but_for_the_anchor(generator):
     relevant[scores.argmax()] = True  # the first point is then (1 / m, 1), and both anchors are (0, 1)
     precision, recall, _ = precision_recall_curve(relevant.numpy(), scores.numpy())
     value = interpolation.trapezoid(builders.from_scores(scores, relevant)).item()
-    assert value == pytest.approx(auc(recall, precision), abs=1e-14)
+    assert value == pytest.approx(auc(recall, precision), abs=FEW_TERMS)
 
 
 def test_weighted_recall_reaches_its_last_level():
@@ -172,7 +173,7 @@ def test_weighted_recall_reaches_its_last_level():
         torch.arange(5.0)[:, None].expand(5, 2), torch.tensor([1, 0, 1, 1, 1])[:, None].expand(5, 2), weight=weight
     )
     one = interpolation.at_levels(curve, torch.tensor([1.0]))[0, 0].item()
-    assert one == pytest.approx((0.1 + 0.3 + 0.1 + 0.7) / 1.4, abs=1e-7)
+    assert one == pytest.approx((0.1 + 0.3 + 0.1 + 0.7) / 1.4, abs=SINGLE)
     torch.testing.assert_close(interpolation.at_levels(columns, torch.tensor([1.0])), torch.full((2, 1), one).double())
 
 

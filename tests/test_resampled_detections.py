@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.oracles_detection import random_scene
+from tests.tolerances import REORDERED
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.inference.images.resampled_rankings import ranked_images
 
@@ -59,7 +60,7 @@ def test_weights_are_images_written_out(area, name, settings, seed):
     weights[0] = 1
     wanted = torch.tensor([written_out(preds, target, row, name, **settings) for row in weights], dtype=torch.float64)
     found = ranked.average_precision(torch.from_numpy(weights), levels).nanmean(1)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12, equal_nan=True)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=REORDERED, equal_nan=True)
 
 
 def test_scenes_have_what_could_go_wrong():
@@ -78,8 +79,9 @@ def test_interval_is_that_of_images_written_out():
         written_out(preds, target, np.bincount(r.integers(0, 25, 25), minlength=25), iou_thresholds=[0.5])
         for _ in range(120)
     ]
+    # a standard deviation of 120 draws is known to 6.5%: 4 of it
     assert float(found.standard_error) == pytest.approx(np.std(slow, ddof=1), rel=0.25)
-    assert float(found.estimate) == pytest.approx(float(metric.compute()["map"]), abs=1e-12)
+    assert float(found.estimate) == pytest.approx(float(metric.compute()["map"]), abs=REORDERED)
     assert found.low < found.estimate < found.high
     other = metric.confidence_interval(0.9, "bootstrap-logit", n_resamples=400)
     assert other.standard_error == found.standard_error
@@ -142,5 +144,6 @@ def test_on_cuda():
     metric.update(*there)
     found, wanted = metric.confidence_interval(), fed(preds, target).confidence_interval()
     assert found.low.device.type == "cuda"
-    assert float(found.estimate) == pytest.approx(float(wanted.estimate), abs=1e-12)
+    assert float(found.estimate) == pytest.approx(float(wanted.estimate), abs=REORDERED)
+    # resamples of other generators
     assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.15)

@@ -140,7 +140,8 @@ class TestWrappers:
             wrapper.update(preds, target)
         values = wrapper.compute()
         assert values["mean"].item() == pytest.approx(
-            binary_average_precision(*whole(batches)).item(), abs=3 * values["std"].item()
+            binary_average_precision(*whole(batches)).item(),
+            abs=3 * values["std"].item(),  # 3 standard errors
         )
         assert values["std"] > 0
 

@@ -10,6 +10,7 @@ import pathlib
 import pytest
 import torch
 
+from tests.tolerances import SOLVED
 from torch_ap import functional
 from torch_ap.functional import Counts
 
@@ -140,7 +141,7 @@ REPEATABLE = [row for row in ROWS if row["exact"] is not None and not any(x in r
 def test_example(row):
     value = quantity(row)(row["inputs"])
     expected = torch.tensor(row["exact"], dtype=torch.float64).reshape(value.shape)
-    torch.testing.assert_close(value.double(), expected, rtol=0, atol=1e-11)
+    torch.testing.assert_close(value.double(), expected, rtol=0, atol=SOLVED)
 
 
 def test_no_row_is_left_out_without_a_reason():

@@ -74,5 +74,5 @@ def test_hyperbolic_recall_has_its_area(c, printed):
     hits = (n * pi * t * (1 + c) / (t + c)).round()
     relevant = (hits.diff() > 0).long()
     value = binary_average_precision(-torch.arange(n).double(), relevant).item()
-    assert value == pytest.approx(pi * (1 + 1 / (2 * c)), abs=2e-4)
+    assert value == pytest.approx(pi * (1 + 1 / (2 * c)), abs=2e-4)  # n items, of a smooth curve: hits are whole
     assert round(value, 2) == printed

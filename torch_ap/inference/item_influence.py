@@ -130,7 +130,10 @@ def of_one(curve: HitCurve, scores: Tensor, relevant: Tensor, design: str) -> Te
 
 
 def _scaled(values: ItemValues, design: str) -> ItemValues:
-    """Influence functions as contributions: centred, scaled as in :func:`centred`, and for "iid" the share of hits."""
+    """Influence functions as contributions, and for "iid" the share of hits.
+
+    Centred and scaled as in :func:`torch_ap.inference.paired_items.centred`.
+    """
     curve = values.curve
     hits, misses = values.of_hits(), values.of_misses()
     scale = [torch.sqrt(x.count * (x.count - 1)) for x in (hits, misses)]

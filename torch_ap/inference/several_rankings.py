@@ -76,6 +76,7 @@ def compare_several_rankings(
         (True, False)
     """
     checks.one_of("method", method, allowed(Correction))
+    checks.one_of("test", test, (None, *allowed(Method)))
     how = Resampling(n_resamples, generator, batch, progress)
     tensors.scores("preds", preds)
     if preds.ndim != 2 or len(preds) < 2:

@@ -1,6 +1,5 @@
 """COCO's mean average precision as a metric; the function of that name in ``torch_ap.functional`` computes it."""
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -8,7 +7,6 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention
-from torch_ap.files import coco_conversion
 from torch_ap.functional.curve_record import Curve
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images
@@ -18,13 +16,13 @@ from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics import representation
-from torch_ap.metrics.images import DetectionMetric
+from torch_ap.metrics.coco_files import CocoFiles
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
 from torch_ap.rules.options import BoxFormat, IoUType
 
 
-class MeanAveragePrecision(DetectionMetric):
+class MeanAveragePrecision(CocoFiles):
     """COCO's mean AP and AR; see :func:`torch_ap.functional.coco_mean_average_precision` for formula and arguments.
 
     Replaces ``torchmetrics.detection.MeanAveragePrecision``: same names, positions, input and output. It differs on
@@ -243,50 +241,6 @@ class MeanAveragePrecision(DetectionMetric):
         usual = settings.levels == default_settings(self.iou_type).levels
         convention = Convention(interpolation="101-point" if usual else numbers.levels)
         return self._curves(numbers.rankings(*cell), convention, numbers.labels, names, numbers.of_rankings(*cell))
-
-    def coco_to_tm(
-        self,
-        coco_preds: str,
-        coco_target: str,
-        iou_type: Literal["bbox", "segm"] | tuple[Literal["bbox", "segm"], ...] = ("bbox",),
-        backend: str = "pycocotools",  # noqa: ARG002
-    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """COCO's files as input of ``update``, as torchmetrics' method of this name reads them.
-
-        Args:
-            coco_preds: path of the JSON list of detections.
-            coco_target: path of the JSON with ``images``, ``annotations`` and ``categories``.
-            iou_type: "bbox" for ``boxes``, "segm" for ``masks`` (run-length codes), or both.
-            backend: accepted, so that calls need no change, and ignored.
-
-        Returns:
-            Predictions and targets, one dict per image, ascending by image id, with the images without annotations,
-            which torchmetrics leaves out. Boxes have the metric's ``box_format``; torchmetrics leaves them as the files
-            have them, xywh, whatever that is. Numbers are float64.
-
-        Raises:
-            ValueError: as :func:`torch_ap.files.coco.read_coco`.
-        """
-        kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
-        return coco_conversion.images_of_files(coco_preds, coco_target, kinds, self.box_format)
-
-    def tm_to_coco(self, name: str = "tm_map_input") -> None:
-        """Write the images so far, of all ranks, as COCO's files, as torchmetrics' method of this name does.
-
-        Args:
-            name: path of the files without ``_preds.json`` and ``_target.json``.
-
-        Raises:
-            ValueError: for precomputed IoUs or an ``iou`` of your own, which COCO's files have no place for.
-        """
-        if self._settings.own_iou is not None or "precomputed" in self.iou_type:
-            raise ValueError("`iou_type` must be 'bbox' or 'segm' for COCO's files, without a function `iou`")
-        with self._all_ranks():
-            names = self._report.class_names or {}
-            named = names if isinstance(names, Mapping) else dict(enumerate(names))
-            coco_conversion.write_files(
-                name, self._columns(), self.box_format, named, area_as_given=self._settings.area_as_given
-            )
 
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""
