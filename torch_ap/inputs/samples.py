@@ -55,10 +55,7 @@ def first_copies(ids: Tensor, facts: Tensor) -> Tensor | None:
     unlike = (facts[order] != facts[first]).flatten(1).any(1) if facts.ndim > 1 else facts[order] != facts[first]
     if bool(unlike.any()):
         shown = int(ordered[unlike][0])
-        raise ValueError(
-            f"`{STATE}` must tell samples apart: {shown} has come with two different targets. Call `reset()` before "
-            "the metric is used on"
-        )
+        raise ValueError(f"`{STATE}` must tell samples apart: {shown} has come with two different targets")
     kept = torch.zeros_like(new)
     kept[order[new]] = True
     return kept

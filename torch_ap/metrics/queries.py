@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_ap.evaluation.queries import MeasureSettings
 from torch_ap.inputs import samples
-from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs, judgements_by_query
+from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs, judgements_by_query, without_copies
 from torch_ap.inputs.query_rankings import Rankings, check_batch, rankings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.query_sample import QuerySample, UncertainQueries
@@ -234,7 +234,6 @@ class QueryMetric(UncertainQueries):
             name: memory.joined(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()
         }
         ids = whole.pop(samples.STATE)
-        whole = whole if ids is None else _once(whole, ids)
         counts, lengths = whole["judged_counts"], whole[_ROWS]
         empty = torch.empty(0, device=self.device)
         indexes = whole[_FLAT] if lengths is not None or whole[_FLAT] is not None else empty.to(torch.int64)
@@ -251,7 +250,7 @@ class QueryMetric(UncertainQueries):
             judged_counts=counts,
         )
         try:
-            return rankings_of(batch)
+            return rankings_of(batch if ids is None else without_copies(batch, ids))
         except ValueError as error:  # each batch agrees with itself, and together they do not: no other will mend that
             raise ValueError(f"{error}. Call `reset()` before the metric is used on") from None
 
@@ -289,23 +288,6 @@ class QueryMetric(UncertainQueries):
         batch = QueryBatch(*(empty if x is None else x for x in columns[:2]), *columns[2:])
         self._settings.inputs.look_at(batch)
         check_batch(batch)
-
-
-def _once(whole: dict[str, Tensor | None], ids: Tensor) -> dict[str, Tensor | None]:
-    """The columns without the copies of items, or of rows, that came before."""
-    lengths, relevance, counts = whole[_ROWS], whole["query_relevance"], whole["judged_counts"]
-    assert relevance is not None
-    kept = samples.first_copies(ids, relevance if lengths is None else lengths)
-    if kept is None:
-        return whole
-    of_rows: dict[str, Tensor | None] = {}
-    if lengths is not None:
-        of_rows = {_ROWS: lengths[kept], "judged_counts": None if counts is None else counts[kept]}
-        kept = kept.repeat_interleave(lengths)
-    of_items = {
-        name: None if (x := whole[name]) is None else x[kept] for name in ("query_scores", "query_relevance", _FLAT)
-    }
-    return {**whole, **of_items, **of_rows}
 
 
 def _listed(state: list[Tensor] | Tensor) -> list[Tensor]:
