@@ -42,7 +42,6 @@ class ItemState(UncertainItems):
     weight_sums: Tensor
     sketch: Tensor
     _seen = (0, 0)  # parts that are held, and items in them
-    _settings: APSettings
 
     def __init__(self, settings: APSettings, **kwargs: Any) -> None:
         inputs, bins = settings.inputs, settings.bins
