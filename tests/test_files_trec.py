@@ -121,7 +121,6 @@ def test_pytrec_eval_agrees(seed, tied, tmp_path):
             assert value == pytest.approx(expected[query][name], abs=REORDERED), (name, query)
 
 
-@pytest.mark.filterwarnings("ignore")  # numba's own
 @pytest.mark.parametrize("seed", range(4))
 def test_ranx_agrees_where_nothing_is_tied(seed, tmp_path):
     ranx = pytest.importorskip("ranx")
