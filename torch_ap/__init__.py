@@ -23,6 +23,7 @@ retrieval                      the metrics over queries, those named Retrieval..
 detection                      the metrics of object detectors
 functional                     the same, and more, as functions of tensors
 inference                      chance level, intervals, comparisons
+report                         writes what a metric found as one page
 =============================  =====================================================================
 
 Beside them: ``torch_ap.plot`` (pictures), ``torch_ap.files`` (TREC, COCO, VOC, YOLO), ``torch_ap.sklearn`` (a scorer)
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     )
     from torch_ap.curve.convention import Convention
     from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+    from torch_ap.reports import report
     from torch_ap.retrieval import (
         RetrievalFallOut,
         RetrievalFBeta,
@@ -78,11 +80,12 @@ __all__ = [
     "detection",
     "functional",
     "inference",
+    "report",
     "retrieval",
 ]
 
 _MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "plot", "retrieval")
-_HOMES = ("curve.convention", "classification", "retrieval", "detection")  # of the names that are no modules
+_HOMES = ("curve.convention", "classification", "retrieval", "detection", "reports")  # of the names that are no modules
 
 
 def __getattr__(name: str) -> Any:
