@@ -9,6 +9,8 @@ from torch_ap._version import __version__
 from torch_ap.reports.content import Cell, Content, Headline, Part, Picture, Section, Table
 from torch_ap.reports.pictures import svg_of
 
+_NEAR = 0.1  # an end of the scale, so that names there would collide or stand out
+
 
 def document(content: Content) -> str:
     """The whole page."""
@@ -39,20 +41,21 @@ def _fact(cell: Cell) -> str:
 
 
 def _headline(found: Headline, systems: tuple[str, str]) -> str:
-    value = f'<data class="value" value="{found.value!r}">{found.value:.4f}</data>'
+    value = _data("value", found.value)
     said = [f'<p class="number"><span class="name">{escape(found.name)}</span> {value}</p>']
     small = []
     if found.low == found.low:
-        ends = (
-            f'<data class="{x}" value="{y!r}">{y:.4f}</data>' for x, y in (("low", found.low), ("high", found.high))
-        )
-        small.append(f"{found.level} interval {' to '.join(ends)}")
+        small.append(f"{found.level} interval {_data('low', found.low)} to {_data('high', found.high)}")
     for name, number in (("chance level", found.chance), (systems[1], found.other)):
         if number == number:
-            of = "chance" if name == "chance level" else "other"
-            small.append(f'{escape(name)} <data class="{of}" value="{number!r}">{number:.4f}</data>')
+            small.append(f"{escape(name)} {_data('chance' if name == 'chance level' else 'other', number)}")
     said += [f'<p class="about">{" · ".join(small)}</p>'] if small else []
     return "".join(said) + _scale(found, systems[1])
+
+
+def _data(kind: str, number: float) -> str:
+    """A number for people, with all digits for programs."""
+    return f'<data class="{kind}" value="{number!r}">{number:.4f}</data>'
 
 
 def _scale(found: Headline, other: str) -> str:
@@ -61,10 +64,11 @@ def _scale(found: Headline, other: str) -> str:
         return ""
     parts = ['<line class="axis" x1="0" x2="100%" y1="24" y2="24"/>']
     parts += [f'<line class="axis" x1="{x}%" x2="{x}%" y1="20" y2="28"/>' for x in (0, 25, 50, 75, 100)]
+    ends = [(x, "start" if x == 0 else "end") for x in (0, 1) if not abs(found.other - x) < _NEAR]
+    parts += [f'<text x="{100 * x}%" y="8" text-anchor="{anchor}">{x}</text>' for x, anchor in ends]
     if found.low == found.low:
-        parts.append(
-            f'<line class="interval" x1="{100 * found.low:.2f}%" x2="{100 * found.high:.2f}%" y1="24" y2="24"/>'
-        )
+        low, high = (f"{100 * x:.2f}%" for x in (found.low, found.high))
+        parts.append(f'<line class="interval" x1="{low}" x2="{high}" y1="24" y2="24"/>')
     marks = (("chance", found.chance), (other, found.other))
     for place, (name, number) in enumerate(marks):
         if number == number:
@@ -77,7 +81,7 @@ def _scale(found: Headline, other: str) -> str:
 
 
 def _anchor(share: float) -> str:
-    return "start" if share < 0.1 else "end" if share > 0.9 else "middle"
+    return "start" if share < _NEAR else "end" if share > 1 - _NEAR else "middle"
 
 
 def _section(section: Section, pictures: Iterator[int]) -> str:
@@ -100,7 +104,9 @@ def _table(table: Table) -> str:
         for row in table.rows
     )
     kind = ' class="sortable"' if table.sortable else ""
-    return f'<div class="wide" tabindex="0"><table{kind}><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>'
+    inner = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>"
+    whole = f'<div class="wide" tabindex="0">{inner}</div>'
+    return f"<details><summary>{escape(table.folded)}</summary>{whole}</details>" if table.folded else whole
 
 
 def _head(table: Table, place: int, kind: str) -> str:

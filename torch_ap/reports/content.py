@@ -21,12 +21,14 @@ class Table:
         rows: as many cells each; NaN for a number that does not exist.
         forms: of numbers of a column, where it is not ".3f".
         sortable: whether a reader may sort it.
+        folded: what stands in its place until a reader opens it, where the form has that; "" where it is open.
     """
 
     head: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     forms: Mapping[str, str] = field(default_factory=dict)
     sortable: bool = False
+    folded: str = ""
 
     def text(self, column: int, cell: Cell) -> str:
         """A cell for people."""

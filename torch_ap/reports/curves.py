@@ -9,16 +9,17 @@ import torch
 from torch_ap import plot
 from torch_ap.functional import Curve
 from torch_ap.inference import OperatingPoint
-from torch_ap.reports.content import NAN, Cell, Picture, Section, Table
+from torch_ap.reports.content import DASH, NAN, Cell, Picture, Section, Table
 from torch_ap.reports.statement import Asked
 
 Systems = Mapping[str, Sequence[Curve]]
 
-_WANTED: tuple[tuple[str, dict[str, float]], ...] = (
+_WANTED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("highest F1", {"beta": 1.0}),
-    ("precision of at least 0.9", {"precision": 0.9}),
-    ("recall of at least 0.9", {"recall": 0.9}),
+    ("precision ≥ 0.9", {"precision": 0.9}),
+    ("recall ≥ 0.9", {"recall": 0.9}),
 )
+AS_NUMBERS = "The curve as numbers: the highest precision at each recall or beyond"
 _MOST_FOR_A_BAND = 100_000  # items of 1,000 resamples
 _ROW, _LEAST, _MOST = 0.24, 1.3, 9.0  # inches of pictures of classes
 _BESIDE = 6  # names that fit inside a picture
@@ -98,30 +99,30 @@ def _f_beta(drawn: Any) -> Any:
 
 def _levels(named: Mapping[str, Curve]) -> Table:
     """The curve as numbers: the highest precision at each of eleven recall levels or beyond."""
-    columns = {name or "precision": x.interpolated("11-point") for name, x in named.items()}
-    columns = {"precision": x for x in columns.values()} if len(columns) == 1 else columns
+    names = ["precision"] if len(named) == 1 else list(named)
+    columns = dict(zip(names, (x.interpolated("11-point") for x in named.values()), strict=True))
     rows: list[list[Cell]] = [
         [f"{level / 10:.1f}", *(float(x.precision[level]) for x in columns.values())] for level in range(11)
     ]
-    return Table(["recall of at least", *columns], rows)
+    return Table(["recall of at least", *columns], rows, folded=AS_NUMBERS)
 
 
 def _operating_points(name: str, curve: Curve, asked: Asked) -> Table:
-    rows = []
+    rows: list[list[Cell]] = []
     for said, wanted in _WANTED:
         found = curve.operating_point(confidence_level=asked.confidence_level, **wanted)
         numbers = [_with_ends(found, x) for x in ("precision", "recall", "f_beta")]
-        counts: list[Cell] = ["-" if x != x else f"{float(x):,.10g}" for x in (found.tp, found.fp, found.fn)]
+        counts: list[Cell] = [DASH if x != x else f"{float(x):,.10g}" for x in (found.tp, found.fp, found.fn)]
         threshold = "no threshold" if found.threshold != found.threshold else f"{float(found.threshold):.4g}"
         rows.append([said, threshold, *numbers, *counts])
-    return Table([f"wanted of {name}" if name else "wanted", "score", "precision", "recall", "F1", *_COUNTS], rows)
+    return Table([f"{name}: wanted" if name else "wanted", "score ≥", "precision", "recall", "F1", *_COUNTS], rows)
 
 
-_COUNTS = ("true pos.", "false pos.", "missed")
+_COUNTS = ("TP", "FP", "FN")
 
 
 def _with_ends(found: OperatingPoint, name: str) -> str:
     value, low, high = (float(getattr(found, f"{name}{end}")) for end in ("", "_low", "_high"))
     if value != value:
-        return "-"
-    return f"{value:.3f}" if low != low else f"{value:.3f} ({low:.3f} to {high:.3f})"
+        return DASH
+    return f"{value:.3f}" if low != low else f"{value:.3f} ({low:.3f}{DASH}{high:.3f})"

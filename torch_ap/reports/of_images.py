@@ -17,6 +17,7 @@ from torch_ap.reports.statement import Asked, compared, headline
 
 _UNITS = ("class", "classes")
 _NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
+_ONE_BY_ONE = "Detections are taken one by one, by score."
 _LOOSE = 0.5  # the IoU of curves and operating points, where it is one of COCO's
 
 
@@ -68,8 +69,8 @@ def _convention(metric: DetectionMetric) -> str:
         at = ", ".join(f"{x:g}" for x in iou) if several else f"{iou:g}"
         rule = "above" if metric.strict else "of at least"
         return (
-            f"PASCAL VOC's mean average precision: the mean over classes of AP ({metric.interpolation} interpolation) of "
-            f"detections that match a ground truth with an IoU {rule} {at}. Detections are taken one by one, by score."
+            f"PASCAL VOC's mean average precision: the mean over classes of AP ({metric.interpolation} interpolation) "
+            f"of detections that match a ground truth with an IoU {rule} {at}. {_ONE_BY_ONE}"
         )
     assert isinstance(metric, MeanAveragePrecision)
     thresholds, levels = metric.iou_thresholds, len(metric.rec_thresholds)
@@ -77,9 +78,8 @@ def _convention(metric: DetectionMetric) -> str:
     over = f"{len(thresholds)} IoU thresholds from {thresholds[0]:g} to {thresholds[-1]:g}"
     average = "classes" if metric.average == "macro" else "all classes taken as one"
     return (
-        f"COCO's mean average precision: the mean over {over} and {average} of AP interpolated at {levels} recall levels, "
-        f"of at most {most} detections per image and class, objects of all sizes. Detections are taken one by one, by "
-        "score."
+        f"COCO's mean average precision: the mean over {over} and {average} of AP interpolated at {levels} recall "
+        f"levels, of at most {most} detections per image and class, objects of all sizes. {_ONE_BY_ONE}"
     )
 
 

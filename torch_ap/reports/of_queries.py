@@ -15,9 +15,11 @@ from torch_ap.metrics.queries import QueryMetric
 from torch_ap.ranking import segments
 from torch_ap.reports import cautions, words
 from torch_ap.reports.content import Cell, Content, Picture, Section, Table, bounded
+from torch_ap.reports.curves import AS_NUMBERS
 from torch_ap.reports.statement import Asked, compared, headline
 from torch_ap.rules.messages import refuse
 
+_AT_RANK = "Means over queries; of a shorter ranking the missing items count as not relevant."
 _RANKS = (1, 3, 5, 10, 20, 50, 100, 1000)
 _SPREAD = {"lowest": 0.0, "lower quarter": 0.25, "median": 0.5, "upper quarter": 0.75, "highest": 1.0}
 _EMPTY = {"neg": "count 0", "pos": "count 1", "skip": "are left out", "nan": "are NaN"}
@@ -50,7 +52,7 @@ def content_of(metric: QueryMetric, asked: Asked) -> Content:
         convention=words.of_queries(measure, metric.aggregation),
         facts=table.facts,
         warnings=warnings,
-        sections=[*sections, _values(table, metric, asked, name)],
+        sections=[*sections, _values(table, asked, name)],
         source=repr(metric),
     )
 
@@ -99,23 +101,24 @@ def _of_curves(both: Mapping[str, QueryCurve]) -> list[Section]:
         lambda ax: plot.precision_recall(dict(both) if several else first, ax=ax),
     )
     return [
-        Section("Precision and recall", [picture, Table(["recall of at least", *precision], rows)]),
+        Section("Precision and recall", [picture, Table(["recall of at least", *precision], rows, folded=AS_NUMBERS)]),
         Section(
             "At rank k",
-            ["Means over queries; of a shorter ranking the missing items count as not relevant.", Table(head, at_rank)],
+            [_AT_RANK, Table(head, at_rank)],
         ),
     ]
 
 
-def _values(table: _PerQuery, metric: QueryMetric, asked: Asked, name: str) -> Section:
+def _values(table: _PerQuery, asked: Asked, name: str) -> Section:
     """How the values spread, and those of all queries."""
     values, known = table.values, table.values[~torch.isnan(table.values)]
     spread: list[Cell] = torch.quantile(known, known.new_tensor(list(_SPREAD.values()))).tolist() if len(known) else []
     head, columns = ["query", name], [_names(table.queries, asked.names), values.tolist()]
     if asked.other is not None:
-        ids, others = asked.other.per_query()
-        columns += [others.tolist(), (values - others).tolist()] if torch.equal(ids, table.queries) else []
-        head += [f"{name} of {asked.systems[1]}", "difference"][: len(columns) - 2]
+        with asked.other._all_ranks():
+            others = _PerQuery(asked.other).values
+        columns += [others.tolist(), (values - others).tolist()]
+        head += [f"{name} of {asked.systems[1]}", "difference"]
     columns += [table.n.tolist(), table.m.tolist()]
     rows = sorted(zip(*columns, strict=True), key=lambda row: (row[1] != row[1], -row[1]))
     kept, said = bounded(rows, "queries")

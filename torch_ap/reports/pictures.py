@@ -2,11 +2,13 @@
 
 import io
 import re
+from html import escape
+from typing import Any
 
 from torch_ap.reports.content import Picture
 
 _INK, _PAPER = "#010203", "#fdfcfb"  # stand for the page's colours; no picture has them
-_SETTINGS = {
+_SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _INK),
     **dict.fromkeys(("axes.facecolor", "figure.facecolor", "legend.edgecolor"), "none"),
     "legend.facecolor": _PAPER,
@@ -33,7 +35,8 @@ def svg_of(picture: Picture, number: int) -> str:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("a report in HTML needs matplotlib: pip install matplotlib (extra `plot`)") from error
     out = io.StringIO()
-    with mpl.rc_context({**mpl.rcParamsDefault, "backend": mpl.rcParams["backend"], **_SETTINGS}):
+    settings: Any = {**mpl.rcParamsDefault, **_SETTINGS, "backend": mpl.rcParams["backend"]}
+    with mpl.rc_context(settings):
         figure = Figure(figsize=picture.size, layout="constrained")
         picture.draw(figure.subplots())
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
@@ -42,8 +45,6 @@ def svg_of(picture: Picture, number: int) -> str:
 
 def _inline(svg: str, number: int, caption: str) -> str:
     """Without what only a file needs; ids, which must be of one element alone, have the picture's number."""
-    from html import escape
-
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", svg))
     svg = re.sub(r' id="([^"]+)"', lambda found: f' id="p{number}-{found[1]}"' if found[1] in used else "", svg)
