@@ -60,23 +60,24 @@ def of_one(systems: Systems, asked: Asked) -> list[Section]:
 def of_classes(systems: Systems, units: str, confidence_level: float) -> list[Section]:
     """Bars and curves of classes."""
     found = next(iter(systems.values()))
-    several = len(systems) > 1
+    several, title = len(systems) > 1, f"{units[0].upper()}{units[1:]}"
+    absent = any(not float(x.m) for x in found)
     drawn: Any = {name: list(x) for name, x in systems.items()} if several else list(found)
     height = min(_MOST, _LEAST + _ROW * len(found) * (1.5 if several else 1))
     whiskers = f" with {100 * confidence_level:.10g}% intervals, where there is a formula, and chance levels (strokes)"
     bars = Picture(
-        f"Average precision of {units}{whiskers}.",
+        f"Average precision of {units}{whiskers}.{' The mean in the legend is of those with positives.' * absent}",
         lambda ax: plot.per_class(drawn, ax=ax, confidence_level=confidence_level),
         (7.0, height),
     )
     if len(found) > _MOST_CURVES:
-        return [Section(units.capitalize(), [bars])]
+        return [Section(title, [bars])]
     lines = Picture(
         f"Precision over recall of {units}.",
         lambda ax: plot.precision_recall(list(found), ax=ax, chance_level=False),
         (8.4 if len(found) > _BESIDE else 6.4, 4.2),
     )
-    return [Section(units.capitalize(), [bars, lines])]
+    return [Section(title, [bars, lines])]
 
 
 def best_f1(curve: Curve) -> list[Cell]:

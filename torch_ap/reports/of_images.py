@@ -17,7 +17,10 @@ from torch_ap.reports.statement import Asked, compared, headline
 
 _UNITS = ("class", "classes")
 _NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
-_ONE_BY_ONE = "Detections are taken one by one, by score."
+_ONE_BY_ONE = (
+    "Detections are taken one by one, by score. The chance level is that of shuffled scores, with all boxes where they "
+    "are."
+)
 _LOOSE = 0.5  # the IoU of curves and operating points, where it is one of COCO's
 
 

@@ -103,12 +103,13 @@ def _verdict(found: Mapping[str, Any], asked: Asked, unit: str) -> str:
     p, difference = found["p_value"], found["difference"]
     if math.isnan(p):
         return f"The difference is that of {one} minus {other}; there is no test of it here."
-    better = f"{one} is ahead of {other}" if difference > 0 else f"{one} is behind {other}"
-    sure = 1 - asked.confidence_level
-    doubt = "which chance alone would rarely give" if p < sure else "which chance alone may well give"
     if difference == 0:
-        return f"{one} and {other} have the same value."
-    return f"{better} by {abs(difference):.3f} on the same {unit}, {doubt} (p = {p:.2g}, method {found['method']!r})."
+        return f"Both have the same value on the same {unit}."
+    ahead, often = one if difference > 0 else other, "rarely" if p < 1 - asked.confidence_level else "often"
+    return (
+        f"Ahead: {ahead}, by {abs(difference):.3f} on the same {unit}. Two equally good systems would {often} differ "
+        f"by as much (p = {p:.2g}, method {found['method']!r})."
+    )
 
 
 def check_other(metric: object, other: object) -> None:
