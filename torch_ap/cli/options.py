@@ -1,4 +1,6 @@
-"""What the sub-commands take, those of tables apart. This module does not import torch, so that help appears at once."""
+"""What the sub-commands take; those of tables have a module of their own. Neither imports torch, so that help appears
+at once.
+"""
 
 import argparse
 from typing import Any, TypeAlias

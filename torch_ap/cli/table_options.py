@@ -61,9 +61,9 @@ def add_report(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "report",
         help="a page on the scores of such a table, HTML or Markdown",
-        description="Writes one page on the scores of a table: the value with its convention, interval and chance level, "
-        "curves, operating points, all classes or groups, a comparison, and warnings. A page of HTML is read without "
-        "any network. Tables need pyarrow (extra `files`), HTML needs matplotlib (extra `plot`).",
+        description="Writes one page on the scores of a table: the value with its convention, interval and chance "
+        "level, curves, operating points, all classes or groups, a comparison, and warnings. A page of HTML is "
+        "read without any network. Tables need pyarrow (extra `files`), HTML needs matplotlib (extra `plot`).",
         formatter_class=HelpFormatter,
         epilog="Examples:\n"
         "  torch-ap report predictions.csv --preds score --target label\n"

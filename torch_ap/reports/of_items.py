@@ -106,7 +106,7 @@ def _of_classes(
     rows.sort(key=lambda row: (row[1] != row[1], -float(row[1])))
     kept, said = bounded(rows, units[1])
     table = Table(head, kept, {"at score": ".4g", "difference": "+.3f"}, sortable=True)
-    text = "Each is ranked against the rest. best F1 is the highest F1 of all thresholds, with what that one gives."
+    text = "Each has a ranking of its own. best F1 is the highest F1 of all thresholds, with what that one gives."
     return [
         *curves.of_classes(both, units[1], asked.confidence_level),
         Section(f"All {units[1]}", [f"{text} {said}".strip(), table]),

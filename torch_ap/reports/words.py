@@ -30,7 +30,7 @@ _INTERPOLATIONS = {
     "trapezoid": "the area under straight lines between the points of the precision-recall curve",
 }
 _AVERAGES = {
-    "macro": "The unweighted mean over {}, each ranked against the rest.",
+    "macro": "The unweighted mean over {}, each with a ranking of its own.",
     "weighted": "The mean over {}, each weighted by its positives.",
     "micro": "One ranking of all scores of all {}.",
     "none": "The metric gives one value for each of the {}; the headline is their unweighted mean.",
