@@ -11,6 +11,8 @@ from torch_ap.metrics.uncertainty import Sample, UncertainMetric
 from torch_ap.reports.content import NAN, Cell, Headline, Section, Table
 from torch_ap.rules.messages import refuse
 
+_SMALL = 0.001  # a p-value below which no digit means anything
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -91,8 +93,13 @@ def compared(metric: UncertainMetric, asked: Asked, values: tuple[float, float],
     one, other = asked.systems
     level = f"{100 * asked.confidence_level:.10g}%"
     head = [one, other, "difference", f"{level} low", f"{level} high", "p-value"]
-    numbers: list[Cell] = [*values, *(found[x] for x in ("difference", "low", "high", "p_value"))]
-    forms = dict.fromkeys(head[2:5], "+.3f") | {"p-value": ".2g"}
+    p = found["p_value"]
+    numbers: list[Cell] = [
+        *values,
+        *(found[x] for x in ("difference", "low", "high")),
+        p if p != p else _said(p)[2:].removeprefix("= "),
+    ]
+    forms = dict.fromkeys(head[2:5], "+.3f")
     said = _verdict(found, asked, words["unit"]) + (f" {reason[0].upper()}{reason[1:]}." if reason else "")
     return Section(f"Compared with {other}", [said.strip(), Table(head, [numbers], forms)])
 
@@ -108,8 +115,12 @@ def _verdict(found: Mapping[str, Any], asked: Asked, unit: str) -> str:
     ahead, often = one if difference > 0 else other, "rarely" if p < 1 - asked.confidence_level else "often"
     return (
         f"Ahead: {ahead}, by {abs(difference):.3f} on the same {unit}. Two equally good systems would {often} differ "
-        f"by as much (p = {p:.2g}, method {found['method']!r})."
+        f"by as much ({_said(p)}, method {found['method']!r})."
     )
+
+
+def _said(p: float) -> str:
+    return "p < 0.001" if p < _SMALL else f"p = {p:.2g}"
 
 
 def check_other(metric: object, other: object) -> None:
