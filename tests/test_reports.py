@@ -26,6 +26,7 @@ from torch_ap import (
 from torch_ap.cli import main
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ROUNDED = 6e-4  # of three digits
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -147,7 +148,7 @@ def test_a_comparison_is_that_of_the_metrics(tmp_path):
     gaps = dict(zip(ids.tolist(), (values - other.per_query()[1]).tolist(), strict=True))
     rows = dict(re.findall(r'<th scope="row"[^>]*>(\d+)</th>.*?([+-]\d\.\d{3})</td>', page))
     assert len(rows) == 40
-    assert all(float(gap) == pytest.approx(gaps[int(name)], abs=6e-4) for name, gap in rows.items())
+    assert all(float(gap) == pytest.approx(gaps[int(name)], abs=ROUNDED) for name, gap in rows.items())
 
 
 SCORES = torch.linspace(-3, 3, 400, dtype=torch.float64)
@@ -334,6 +335,27 @@ def test_what_the_command_refuses(arguments, match, capsys):
     with suppress(SystemExit):  # of the parser, with the same status
         run("--preds", "new", *arguments, status=2)
     assert re.search(match, capsys.readouterr().err)
+
+
+def test_the_commands_of_detections_write_reports_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for folder, line in (("truth", "cat 1 1 9 9"), ("found", "cat 0.5 1 1 9 9"), ("older", "cat 0.5 1 1 9 30")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "one.txt").write_text(f"{line}\n")
+    few = ["--n-resamples", "10"]
+    assert main.main(["voc", "truth", "found", "--compare", "older", "--report", "x.md", *few]) == 0
+    entry = {"image_id": 1, "category_id": 7, "bbox": [1, 1, 8, 8]}
+    truth = {"images": [{"id": 1}], "categories": [{"id": 7, "name": "cat"}], "annotations": [entry]}
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    (tmp_path / "found.json").write_text(json.dumps([entry | {"score": 0.5}]))
+    assert main.main(["coco", "truth.json", "found.json", "--report", "y.md", *few]) == 0
+    for name in ("x.md", "y.md"):
+        text = (tmp_path / name).read_text()
+        assert "**mean AP 1.0000**" in text
+        assert rows_of(text)[-1][0] == "cat"
+    assert "## Compared with older" in (tmp_path / "x.md").read_text()
+    assert main.main(["coco", "truth.json", "found.json", "--report", "none/y.md"]) == 2
+    assert "none: no such folder" in capsys.readouterr().err
 
 
 # -- in a browser

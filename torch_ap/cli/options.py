@@ -10,6 +10,7 @@ from torch_ap.rules.messages import shown
 
 DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
 CONFIDENCE_LEVEL = 0.95
+_PAGES = (".html", ".htm", ".md")
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
@@ -102,7 +103,7 @@ def add_coco(subparsers: Subparsers) -> None:
         metavar="BASELINE",
         help="another list of detections: what the mean of RESULTS is above its mean, with interval and p-value",
     )
-    add_resampling(parser, 1000, "resamples of the images", "interval", "compare")
+    add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
     add_forms(parser)
     _add_allow_empty(parser, "a list of results without detections")
     parser.set_defaults(command="coco")
@@ -149,7 +150,7 @@ def add_voc(subparsers: Subparsers) -> None:
         metavar="BASELINE",
         help="another folder of detections: what the mean of DETECTIONS is above its mean, with interval and p-value",
     )
-    add_resampling(parser, 1000, "resamples of the images", "interval", "compare")
+    add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
     add_forms(parser)
     _add_allow_empty(parser, "a folder without detections")
     parser.set_defaults(command="voc")
@@ -159,6 +160,8 @@ def _add_interval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", action="store_true", help="the mean's interval over resampled images, and its chance level"
     )
+    said = "also write a page with all of this, curves and warnings: .html, or .md for Markdown"
+    parser.add_argument("--report", type=page, metavar="PATH", help=said)
 
 
 def add_forms(parser: argparse.ArgumentParser) -> None:
@@ -166,6 +169,13 @@ def add_forms(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     for name, said in (("json", "as JSON, all digits"), ("csv", "as CSV, all digits"), ("markdown", "as Markdown")):
         form.add_argument(f"--{name}", action="store_const", const=name, dest="form", help=said)
+
+
+def page(text: str) -> str:
+    """The path of a page, whose suffix says what it is."""
+    if not text.lower().endswith(_PAGES):
+        raise argparse.ArgumentTypeError(f"must end in {', '.join(_PAGES)}, got {shown(text)}")
+    return text
 
 
 def add_resampling(parser: argparse.ArgumentParser, count: int, what: str, *of: str) -> None:

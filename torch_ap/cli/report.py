@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from torch_ap.cli import score
+from torch_ap.cli.images import system_names
 from torch_ap.cli.notes import emit
 from torch_ap.cli.progress import of_resamples
 from torch_ap.cli.statements import Asked, metric_of
 from torch_ap.curve.convention import Convention
 from torch_ap.files.table_streams import STANDARD_INPUT
 from torch_ap.reports import report
-
-_STANDARD = "standard input"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -22,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
     if columns.group is None and not isinstance(measure.formula, Convention):
         raise ValueError(f"a report of one ranking is of ap, ap@k or interpolated ap, not of {measure.name}")
     asked = Asked(relevance_level=args.relevance_level, normalization=args.normalization)
-    name = _STANDARD if args.file == STANDARD_INPUT else Path(args.file).name
+    name = "standard input" if args.file == STANDARD_INPUT else Path(args.file).name
     names: dict[str, Any] = {"class_names": args.preds} if len(args.preds) > 1 else {}
     if columns.group is not None:
         names = {"query_names": list(table.groups)}
@@ -30,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         metric_of(measure, columns, asked),
         args.output,
         other=None if baseline is None else metric_of(measure, baseline, asked),
-        system_names=_systems(args),
+        system_names=system_names(args.file if score.is_file(args.baseline) else args.preds[0], args.baseline),
         title=args.title or name,
         confidence_level=args.confidence_level,
         n_resamples=args.n_resamples,
@@ -39,11 +38,3 @@ def run(args: argparse.Namespace) -> int:
     )
     emit([str(path)])
     return 0
-
-
-def _systems(args: argparse.Namespace) -> tuple[str, str]:
-    """What the page calls both: columns, or files."""
-    of_file = score.is_file(args.baseline)
-    run = args.file if of_file else args.preds[0]
-    other = args.baseline or "baseline"
-    return run, other if other != run else f"{other} (baseline)"

@@ -9,12 +9,11 @@ from torch_ap.cli.options import (
     add_forms,
     add_resampling,
     confidence_level,
+    page,
     whole,
 )
 from torch_ap.files.table_names import FORMATS, INTERPOLATED
-from torch_ap.rules.messages import shown
 
-_PAGES = (".html", ".htm", ".md")
 _BASELINE = (
     "another system: a column of FILE with its scores, or a file with the same columns, and rows in the same order (of "
     "groups in any); what the values of FILE are above its, with interval and p-value"
@@ -74,7 +73,7 @@ def add_report(subparsers: Subparsers) -> None:
     said = "one of those of torch-ap score; default: ap"
     parser.add_argument("-m", "--measure", default="ap", metavar="MEASURE", help=said)
     said = "where to: .html, or .md for Markdown without pictures; default report.html"
-    parser.add_argument("-o", "--output", type=_page, default="report.html", metavar="PATH", help=said)
+    parser.add_argument("-o", "--output", type=page, default="report.html", metavar="PATH", help=said)
     parser.add_argument("--title", help="of the page; default: name of FILE")
     said = f"nominal coverage of intervals; default {CONFIDENCE_LEVEL:g}"
     parser.add_argument("--confidence-level", type=confidence_level, default=CONFIDENCE_LEVEL, help=said)
@@ -111,10 +110,3 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--denominator", choices=("min", "relevant", "found"), default="min", help=said)
     said = "of the scores of classes, before they are ranked"
     parser.add_argument("--normalization", choices=("softmax", "sigmoid", "none"), help=said)
-
-
-def _page(text: str) -> str:
-    """The path of a page, whose suffix says what it is."""
-    if not text.lower().endswith(_PAGES):
-        raise argparse.ArgumentTypeError(f"must end in {', '.join(_PAGES)}, got {shown(text)}")
-    return text

@@ -94,11 +94,8 @@ def compared(metric: UncertainMetric, asked: Asked, values: tuple[float, float],
     level = f"{100 * asked.confidence_level:.10g}%"
     head = [one, other, "difference", f"{level} low", f"{level} high", "p-value"]
     p = found["p_value"]
-    numbers: list[Cell] = [
-        *values,
-        *(found[x] for x in ("difference", "low", "high")),
-        p if p != p else _said(p)[2:].removeprefix("= "),
-    ]
+    numbers: list[Cell] = [*values, *(found[x] for x in ("difference", "low", "high"))]
+    numbers.append(NAN if math.isnan(p) else _said(p).removeprefix("= "))
     forms = dict.fromkeys(head[2:5], "+.3f")
     said = _verdict(found, asked, words["unit"]) + (f" {reason[0].upper()}{reason[1:]}." if reason else "")
     return Section(f"Compared with {other}", [said.strip(), Table(head, [numbers], forms)])
@@ -115,12 +112,12 @@ def _verdict(found: Mapping[str, Any], asked: Asked, unit: str) -> str:
     ahead, often = one if difference > 0 else other, "rarely" if p < 1 - asked.confidence_level else "often"
     return (
         f"Ahead: {ahead}, by {abs(difference):.3f} on the same {unit}. Two equally good systems would {often} differ "
-        f"by as much ({_said(p)}, method {found['method']!r})."
+        f"by as much (p {_said(p)}, method {found['method']!r})."
     )
 
 
 def _said(p: float) -> str:
-    return "p < 0.001" if p < _SMALL else f"p = {p:.2g}"
+    return "< 0.001" if p < _SMALL else f"= {p:.2g}"
 
 
 def check_other(metric: object, other: object) -> None:

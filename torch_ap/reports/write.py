@@ -113,7 +113,7 @@ def _check(metric: object, path: Path, other: object, system_names: object) -> N
         raise FileNotFoundError(errno.ENOENT, "no such folder for the report", str(path.parent))
     check_other(metric, other)
     fits = isinstance(system_names, tuple | list) and len(system_names) == 2 and len(set(system_names)) == 2
-    if not fits or not all(isinstance(x, str) and x for x in system_names):  # type: ignore[attr-defined]
+    if not fits or not all(isinstance(x, str) and x for x in system_names):
         refuse("system_names", "must be two different names", system_names)
     for name, one in (("metric", metric), ("other", other)):
         if isinstance(one, UncertainMetric) and not one.update_called:
