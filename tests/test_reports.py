@@ -279,6 +279,28 @@ def test_a_report_leaves_everything_as_it_was(tmp_path):
         assert report(metric, tmp_path / "x.html").read_text() == page
 
 
+def on_a_rank(rank, folder):
+    """The same page on both ranks, each with every second batch; only the first writes."""
+    for name in ("binary", "multilabel", "query_map", "coco"):
+        metric = METRICS[name].new()
+        for place, batch in enumerate(METRICS[name].batches(4)):
+            if place % 2 == rank:
+                metric.update(**batch)
+        report(metric, f"{folder}/{rank}-{name}.md", n_resamples=10)
+
+
+def test_on_two_ranks_the_first_writes_what_both_hold(ranks, tmp_path):
+    ranks(on_a_rank, str(tmp_path))
+    for name in ("binary", "multilabel", "query_map", "coco"):
+        metric = METRICS[name].new()
+        batches = METRICS[name].batches(4)
+        for batch in (*batches[::2], *batches[1::2]):
+            metric.update(**batch)
+        whole = report(metric, tmp_path / "whole.md", n_resamples=10).read_text()
+        assert (tmp_path / f"0-{name}.md").read_text() == whole
+        assert not (tmp_path / f"1-{name}.md").exists()
+
+
 def test_a_report_of_nothing_that_is_defined(tmp_path):
     metric = BinaryAveragePrecision(empty_target_action="nan")
     metric.update(torch.rand(5), torch.zeros(5, dtype=torch.int64))

@@ -53,7 +53,8 @@ def of_classes(convention: Convention, average: str | None, unit: str) -> str:
         unit: what each is of, in the plural; "" for one.
     """
     mean = f" {_AVERAGES[average or 'none'].format(unit)}" if unit else ""
-    return f"{_capital(_average_precision(convention))}.{mean} {_TIES[convention.ties or 'grouped']}"
+    said = f"{_capital(_average_precision(convention))}.{mean} {_TIES[convention.ties or 'grouped']}"
+    return said.replace("relevant items", "positives").replace("relevant item", "positive")
 
 
 def of_queries(measure: Any, aggregation: Any) -> str:

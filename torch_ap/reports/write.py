@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Generator
@@ -103,7 +104,7 @@ def report(
     return path
 
 
-def _check(metric: object, path: Path, other: object, system_names: object) -> None:
+def _check(metric: object, path: Path, other: object, system_names: Any) -> None:
     """What can be known before anything is computed."""
     if not isinstance(metric, ClassificationAveragePrecision | QueryMetric | DetectionMetric):
         refuse("metric", "must be a metric of torch_ap", type(metric).__name__, TypeError)
