@@ -125,6 +125,7 @@ MULTILABEL_IGNORED = (*MULTILABEL[:2], multilabel_with_ignored)
 C, L = {"num_classes": CLASSES}, {"num_labels": CLASSES}
 FIVE = torch.linspace(0, 1, 5)
 OWN = [0.25, 0.7, 0.5]
+WIDE = {"tolerance": 1.0}
 LEVELS = [0.0, 0.25, 0.625, 1.0]  # of recall, which floats hold exactly
 
 CASES = {
@@ -152,6 +153,39 @@ CASES = {
     "binary_5_thresholds": Case(*BINARY, by_definition(thresholds=FIVE), {"thresholds": 5}, logits=False),
     "binary_ignored_5_thresholds": Case(
         *BINARY_IGNORED, by_definition(thresholds=FIVE), {"thresholds": 5, "ignore_index": -1}, logits=False
+    ),
+    "binary_half": Case(*BINARY, by_definition(), {"bins": "half"}),
+    "binary_ignored_half": Case(*BINARY_IGNORED, by_definition(), {"bins": "half", "ignore_index": -1}),
+    "binary_half_at_3": Case(*BINARY, by_definition(at(3)), {"bins": "half", "top_k": 3}),
+    "binary_half_101_point": Case(
+        *BINARY, by_definition(oracles.coco_average_precision), {"bins": "half", "interpolation": "101-point"}
+    ),
+    "binary_64_bins": Case(*BINARY, by_definition(expected()), {"bins": 64, **WIDE}, logits=False),
+    "binary_own_bins": Case(
+        *BINARY, by_definition(expected(), thresholds=torch.tensor(OWN)), {"bins": OWN, **WIDE}, logits=False
+    ),
+    "binary_adaptive": Case(*BINARY, by_definition(), {"bins": "adaptive"}),
+    "binary_nan_left_out_adaptive": Case(
+        *BINARY[:2], with_nan(binary), by_definition(), {"bins": "adaptive", "nan_strategy": "ignore"}
+    ),
+    "multiclass_half": Case(*MULTICLASS, by_definition(undefined=None), {**C, "average": None, "bins": "half"}),
+    "multiclass_64_bins": Case(
+        *MULTICLASS,
+        by_definition(expected(), average="macro", undefined=None),
+        {**C, "bins": 64, **WIDE},
+        logits=False,
+    ),
+    "multilabel_ignored_64_bins": Case(
+        *MULTILABEL_IGNORED,
+        by_definition(expected()),
+        {**L, "average": None, "ignore_index": -1, "bins": 64, **WIDE},
+        logits=False,
+    ),
+    "multilabel_micro_half": Case(
+        *MULTILABEL, by_definition(average="micro"), {**L, "average": "micro", "bins": "half"}
+    ),
+    "multilabel_micro_adaptive": Case(
+        *MULTILABEL, by_definition(average="micro"), {**L, "average": "micro", "bins": "adaptive"}
     ),
     "multiclass": Case(*MULTICLASS, by_definition(average="macro", undefined=None), C),
     "multiclass_none": Case(*MULTICLASS, by_definition(undefined=None), {**C, "average": None}),

@@ -216,6 +216,15 @@ METRICS: dict[str, Row] = {
     "binary_weighted_thresholds": Row(
         torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"thresholds": 5}, False
     ),
+    "binary_weighted_half": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"bins": "half"}),
+    "binary_weighted_adaptive": Row(
+        torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"bins": "adaptive"}
+    ),
+    "multilabel_scores_weighted_half": Row(
+        torch_ap.MultilabelAveragePrecision,
+        pair(cases.multilabel, weights=weights_of_scores),
+        {**cases.L, "bins": "half"},
+    ),
     "binary_own_thresholds": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"thresholds": cases.OWN}, False),
     "binary_unchecked": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"validate_args": False}),
     "multiclass_softmax": Row(

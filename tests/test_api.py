@@ -428,19 +428,23 @@ NO_SUMMARY = {
     for reason, names in {
         r"`top_k` has no interval .* got \d": (
             *("binary_at_3", "binary_at_3_relevant", "binary_at_3_found", "binary_expected_at_3"),
+            "binary_half_at_3",
             *("multiclass_at_2", "multilabel_expected_at_3"),
         ),
         r"`interpolation` has no interval by method 'influence', got .*use 'bootstrap-": (
             *("binary_11_point", "binary_101_point", "binary_own_levels", "binary_all_points"),
-            *("multilabel_own_levels", "multilabel_11_point"),
+            *("multilabel_own_levels", "multilabel_11_point", "binary_half_101_point"),
         ),
         r"`interpolation` has no interval by any method for 'trapezoid'": ("binary_trapezoid",),
         r"`weights` have no chance level and no interval": (
             *("binary_weighted", "binary_weighted_101_point", "binary_weighted_thresholds"),
             *("multiclass_items_weighted", "multilabel_items_weighted"),
             *("multilabel_scores_weighted", "multilabel_micro_scores_weighted"),
+            *("binary_weighted_half", "binary_weighted_adaptive", "multilabel_scores_weighted_half"),
         ),
-        r"`thresholds` must be None for the interval of an average": ("multilabel_micro_5_thresholds",),
+        r"`thresholds` and `bins` must be None for the interval of an average": (
+            *("multilabel_micro_5_thresholds", "multilabel_micro_half", "multiclass_64_bins"),
+        ),
         r"`ties` must be 'grouped' for an interval .* got 'pessimistic'": ("multiclass_pessimistic",),
         r"`aggregation` must be 'mean' .* got 'gm'": ("query_map_grouped_at_3",),
         r"`aggregation` must be 'mean' .* got 'median'": ("query_recall",),

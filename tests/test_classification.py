@@ -14,7 +14,8 @@ from torchmetrics import classification as their_classes
 import torch_ap
 from tests.tolerances import FEW_TERMS, REORDERED, SINGLE
 from torch_ap import functional as ours
-from torch_ap.evaluation.average_precision import APSettings, inputs_and_thresholds
+from torch_ap.evaluation.arguments import inputs_and_bins
+from torch_ap.evaluation.average_precision import APSettings
 
 SIZES = [10, 100, 3000]
 OLD_TORCHMETRICS = torchmetrics.__version__ < "1.8"  # it gave 0 for 0 / 0 at thresholds
@@ -440,8 +441,8 @@ class TestCorners:
 
     def test_functions_follow_the_device_of_their_input(self):
         """The thresholds go where the scores are; meta tensors have no values, so only the way there can be seen."""
-        settings = APSettings(*inputs_and_thresholds(5)[:1], thresholds=inputs_and_thresholds(5)[1])
-        assert settings.to(torch.device("meta")).thresholds.is_meta
+        inputs, found = inputs_and_bins(5)
+        assert APSettings(inputs, bins=found).to(torch.device("meta")).thresholds.is_meta
 
     def test_metric_on_another_device(self):
         metric = torch_ap.BinaryAveragePrecision(validate_args=False)

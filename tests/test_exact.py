@@ -234,8 +234,6 @@ def test_class_ids_of_a_narrow_dtype(dtype):
     if dtype == torch.int8:
         with pytest.raises(ValueError, match="got -3 at index 2"):
             metric.update(preds, torch.tensor([0, 1, -3, 127]).to(dtype))
-    flags = value_rules.of_classes(
-        preds.to("meta"), torch.tensor([240]).to("meta", dtype), None, top=999, unit_range=False
-    )
+    flags = value_rules.of_classes(preds.to("meta"), torch.tensor([240]).to("meta", dtype), None, top=999, scores_in="")
     assert flags is not None
     assert value_rules.within(999, torch.zeros(1, dtype=dtype)) == torch.iinfo(dtype).max

@@ -82,6 +82,9 @@ def of_classification(draw, **more):
         "convention": ({"convention": Convention(ties="pessimistic")}, draw),
         "empty_target_action": ({"empty_target_action": "error"}, changed(draw, without_hits)),
         "nan_strategy": ({"nan_strategy": "ignore"}, changed(draw, with_nan)),
+        "bins": ({"bins": 2}, draw),
+        "pilot": ({"pilot": 5, "bins": "adaptive", "tolerance": 1.0}, draw),
+        "tolerance": ({"tolerance": 0.0, "bins": 2}, draw),
         **more,
     }
 

@@ -20,7 +20,7 @@ def _kinds():
         metric, (batch,) = row.new(), row.batches(1)
         metric.update(**batch)
         filled = tuple((name, *x[0].shape[1:]) for name, x in metric.metric_state.items() if isinstance(x, list) and x)
-        settings = row.settings.keys() & {"ignore_index", "validate_args", "thresholds", "normalization"}
+        settings = row.settings.keys() & {"ignore_index", "validate_args", "thresholds", "bins", "normalization"}
         found.setdefault((row.call, filled, *sorted(settings), *batch), (name, row))
     return dict(found.values())
 

@@ -17,6 +17,7 @@ RetrievalHitRate               share of queries with a relevant item in the top 
 RetrievalMRR                   mean reciprocal rank of the first relevant item
 MeanAveragePrecision           COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
+merge                          metrics of separate jobs as one
 Convention                     which average precision is meant, as one value
 classification                 the metrics of classifiers, the first four above
 retrieval                      the metrics over queries, those named Retrieval...
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     )
     from torch_ap.curve.convention import Convention
     from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+    from torch_ap.metrics.merging import merge
     from torch_ap.reports import report
     from torch_ap.retrieval import (
         RetrievalFallOut,
@@ -80,12 +82,14 @@ __all__ = [
     "detection",
     "functional",
     "inference",
+    "merge",
     "report",
     "retrieval",
 ]
 
 _MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "plot", "retrieval")
-_HOMES = ("curve.convention", "classification", "retrieval", "detection", "reports")  # of the names that are no modules
+# where names are that are no modules
+_HOMES = ("curve.convention", "metrics.merging", "classification", "retrieval", "detection", "reports")
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Of one value, 0-d float64 each; NaN where nothing is relevant.
+    """Of one value, 0-d float64 each, or of each ranking (S,); NaN where nothing is relevant.
 
     Attributes:
         low: the least that it can be.
@@ -52,7 +52,8 @@ def bounds(measure: Convention | AtRank | RPrecision, curve: HitCurve, mixed: Te
         ValueError: for another average precision, or where weights have no meaning.
     """
     if isinstance(measure, Convention):
-        return _of_average_precision(measure, curve, mixed)
+        found = of_rankings(measure, curve, mixed)
+        return Bounds(found.low[0], found.estimate[0], found.high[0])
     if curve.weighted:
         raise ValueError("weights have a meaning for average precision alone: a rank has no weight")
     k = segments.as_float64(curve.m[0]) if isinstance(measure, RPrecision) or measure.top_k is None else measure.top_k
@@ -62,12 +63,22 @@ def bounds(measure: Convention | AtRank | RPrecision, curve: HitCurve, mixed: Te
     return Bounds(*(replace(measure, ties=ties)(curve)[0] for ties in rules))
 
 
-def _of_average_precision(convention: Convention, curve: HitCurve, mixed: Tensor) -> Bounds:
-    if convention.interpolation is not None or (convention.top_k and convention.denominator == "found"):
+def of_rankings(convention: Convention, curve: HitCurve, mixed: Tensor | None = None) -> Bounds:
+    """The bounds of the AP of each ranking, (S,).
+
+    Args:
+        convention: AP without ``interpolation`` and by another ``denominator`` than "found".
+        curve: S rankings whose entries are bins.
+        mixed: (E,) bool, whether a bin holds different scores; None for all of them.
+
+    Raises:
+        ValueError: for another average precision, or where weights have no meaning.
+    """
+    if not convention.has_bounds:
         raise ValueError("bins bound average precision without `interpolation` and with another divisor than 'found'")
     if curve.weighted and not convention.takes_weights:
         raise ValueError("weights have a meaning only without a rank k and with ties 'grouped'")
-    k, ties, m = convention.top_k, convention.ties or "grouped", segments.as_float64(curve.m[0])
+    k, ties, m = convention.top_k, convention.ties or "grouped", segments.as_float64(curve.m)
     exact, grouped = _sums(curve, ties, k), ties == "grouped"
     if curve.weighted:
         low, estimate, high = _least_of_weights(curve), exact, _most_of_groups(curve, None)
@@ -75,14 +86,19 @@ def _of_average_precision(convention: Convention, curve: HitCurve, mixed: Tensor
         low, estimate = _sums(curve, "pessimistic", k), _sums(curve, "expected", k)
         high = _most_of_groups(curve, k) if grouped else _sums(curve, "optimistic", k)
     most = m if k is None or convention.denominator == "relevant" else m.clamp(max=k)
-    return Bounds(*(torch.where(mixed, x, exact).sum() / most for x in (low, estimate, high)))
+    sums = (x if mixed is None else torch.where(mixed, x, exact) for x in (low, estimate, high))
+    return Bounds(*(torch.where(m > 0, segments.total(x, curve.offsets) / most, torch.nan) for x in sums))
 
 
 def _sums(curve: HitCurve, ties: str, k: int | None) -> Tensor:
     """(E,) what each bin adds to the sum of precisions, as the AP of a ranking of its own with one relevant item."""
     size = len(curve.hits)
     alone = replace(
-        curve, offsets=torch.arange(size + 1), n=curve.items, m=torch.ones(size, dtype=torch.int64), single=False
+        curve,
+        offsets=torch.arange(size + 1, device=curve.m.device),
+        n=curve.items,
+        m=torch.ones_like(curve.hits),
+        single=False,
     )
     return average_precision(alone, ties=ties, top_k=k, denominator="relevant")
 

@@ -101,6 +101,11 @@ class Convention:
         """Whether the mean over random orders has a closed form."""
         return self.interpolation is None and (self.top_k is None or self.denominator != "found")
 
+    @property
+    def has_bounds(self) -> bool:
+        """Whether a ranking whose order is known only in part leaves bounds of the AP."""
+        return self.has_chance_level  # for the same reason: a sum over hits, and a divisor that no order changes
+
     def __call__(self, curve: HitCurve) -> Tensor:
         """The AP of each ranking of the curve: (S,) float64, NaN where nothing is relevant."""
         ties = self.ties or "grouped"

@@ -5,16 +5,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from torch_ap.curve import averaging
+from torch_ap.curve import averaging, bounds
+from torch_ap.curve.bounds import Bounds
 from torch_ap.curve.convention import PLAIN, Convention
-from torch_ap.inputs import classification
+from torch_ap.inputs import classification, sketches
 from torch_ap.inputs.classification import Batch, ClassificationInputs
-from torch_ap.ranking import bins, few_items, hit_curve
+from torch_ap.ranking import adaptive, bins, few_items, hit_curve
+from torch_ap.ranking.bins import Bins
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
-from torch_ap.rules.options import Average, Task, allowed
-from torch_ap.runtime import arrays, cached
+from torch_ap.rules.options import PILOT, TOLERANCE, Average, Task, allowed
+from torch_ap.runtime import arrays
 
 _TASKS = allowed(Task)
 _ROWS_LOOKED_AT = 64
@@ -28,7 +30,7 @@ class APSettings:
     Attributes:
         inputs: how batches come in.
         convention: which AP is meant.
-        thresholds: (T,) ascending, for counts per bin; None for every score.
+        bins: which scores share one, for counts per bin; None for every score.
         average: over the rankings: "macro", "weighted", "micro", "none" or None. One ranking needs none.
         empty_target_action: what a ranking without relevant items counts as; None for the task's default, with a
             warning.
@@ -36,7 +38,7 @@ class APSettings:
 
     inputs: ClassificationInputs
     convention: Convention = PLAIN
-    thresholds: Tensor | None = None
+    bins: Bins | None = None
     average: str | None = "none"
     empty_target_action: str | None = None
 
@@ -45,6 +47,44 @@ class APSettings:
         averages = [x for x in allowed(Average) if x != "micro" or not self.inputs.classes]
         checks.one_of("average", self.average, averages if wide else ("none",))
         checks.one_of("empty_target_action", self.empty_target_action, (*averaging.ACTIONS, None))
+        if self.bins is not None and self.bins.mixed and not self.convention.has_bounds:
+            meant = f"interpolation={self.convention.interpolation!r}, denominator={self.convention.denominator!r}"
+            raise ValueError(
+                "`bins` must be None or 'half' with `interpolation` and with `denominator='found'`, of which the order "
+                f"inside a bin leaves no bounds, got {meant}"
+            )
+
+    @property
+    def thresholds(self) -> Tensor | None:
+        """(T,) ascending; None without."""
+        return self.bins.edges if self.bins is not None and self.bins.kind == "thresholds" else None
+
+    @property
+    def bins_given(self) -> str | int | Tensor | None:
+        """The argument ``bins`` of metrics."""
+        if self.bins is None or self.bins.kind == "thresholds":
+            return None
+        return {"equal": self.bins.size, "edges": self.bins.edges}.get(self.bins.kind, self.bins.kind)
+
+    @property
+    def pilot(self) -> int:
+        """How many items bins are learnt from."""
+        return self.bins.pilot if self.bins is not None and self.adaptive else PILOT
+
+    @property
+    def tolerance(self) -> float:
+        """The width of the bounds above which a warning is given."""
+        return TOLERANCE if self.bins_given is None or self.bins is None else self.bins.tolerance
+
+    @property
+    def mixed(self) -> bool:
+        """Whether counts are kept of bins that may hold different scores that are not meant to tie."""
+        return self.bins is not None and self.bins.mixed
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether bins are learnt from the scores."""
+        return self.bins is not None and self.bins.kind == "adaptive"
 
     @property
     def action_on_empty(self) -> str:
@@ -57,10 +97,11 @@ class APSettings:
         return self.inputs.width is not None and self.average not in ("none", None)
 
     def to(self, device: torch.device) -> "APSettings":
-        """The same settings with its thresholds on ``device``."""
-        if self.thresholds is None or self.thresholds.device == device:
+        """The same settings with its bins on ``device``."""
+        edges = None if self.bins is None else self.bins.edges
+        if self.bins is None or edges is None or edges.device == device:
             return self
-        return replace(self, thresholds=self.thresholds.to(device))
+        return replace(self, bins=self.bins.to(device))
 
     def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Check a batch, and bring it into the layout of the state; what is wrong is raised before that changes."""
@@ -80,31 +121,77 @@ class APSettings:
         """The hit curves of validated items, one per column, or one of all of them for the micro average."""
         if self.average == "micro":
             validated = _flat(validated)
-        if self.thresholds is not None:
-            return self.curve_of_bins(self.bins(validated))
+        if self.bins is not None:
+            return self.curve_of_bins(self.counts(validated))
         return classification.curve_of(validated, ignoring=self.inputs.ignoring, keep_all_groups=keep_all_groups)
 
-    def bins(self, validated: Batch) -> Tensor:
-        """(C, T + 1, 2) misses and hits per bin."""
-        assert self.thresholds is not None
-        return classification.bins_of(validated, self.thresholds, ignoring=self.inputs.ignoring)
+    def counts(self, validated: Batch) -> Tensor:
+        """(C, B, 2) misses and hits per bin, the highest first."""
+        assert self.bins is not None
+        if self.adaptive:
+            return sketches.counts_of(self.sketched(self.empty_sketch(validated.scores.device), validated))
+        return classification.bins_of(validated, self.bins, ignoring=self.inputs.ignoring)
 
-    def curve_of_bins(self, counts: Tensor, *, keep_all_groups: bool = False) -> HitCurve:
+    def empty_sketch(self, device: torch.device | None = None) -> Tensor:
+        """What adaptive bins hold of no items: of each ranking, of all together for the micro average."""
+        assert self.bins is not None
+        return adaptive.empty((self.average != "micro" and self.inputs.width) or 1, self.bins.size, device)
+
+    def sketched(self, sketch: Tensor, validated: Batch) -> Tensor:
+        """The sketch with the items of a batch."""
+        assert self.bins is not None
+        batch = _flat(validated) if self.average == "micro" else validated
+        return sketches.extended(sketch, batch, self.bins, ignoring=self.inputs.ignoring)
+
+    def curve_of_bins(self, counts: Tensor, *, score: Tensor | None = None) -> HitCurve:
         """The hit curves of counts per bin. What lies below every threshold is never retrieved.
 
-        ``keep_all_groups`` keeps the bins without a hit as entries too, with their thresholds as scores.
+        Args:
+            counts: (C, B, 2), the highest bin first.
+            score: (B,) or (C, B) the least score of each bin, which keeps thresholds, and bins that hold anything, as
+                entries too, where hits are all that is kept without.
         """
-        if self.average == "micro":
+        if self.average == "micro" and len(counts) > 1:
             counts = counts.sum(0, keepdim=True)
         items, hits = counts.sum(2), counts[:, :, 1]
-        score = self.thresholds.flip(0) if keep_all_groups and self.thresholds is not None else None
-        return hit_curve.from_bins(hits[:, :-1], items[:, :-1], n=items.sum(1), m=hits.sum(1), score=score)
+        n, m = items.sum(1), hits.sum(1)
+        if self.thresholds is not None:
+            hits, items = hits[:, :-1], items[:, :-1]
+        kept = None if score is None or self.thresholds is not None else items > 0
+        return hit_curve.from_bins(hits, items, n=n, m=m, score=score, kept=kept)
+
+    def each(self, curve: HitCurve) -> Tensor:
+        """(S,) the AP of each ranking; of bins whose order is not known its mean over all orders."""
+        return bounds.of_rankings(self.convention, curve).estimate if self.mixed else self.convention(curve)
 
     def value(self, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """The AP under the convention, filled in and averaged: 0-d, or (C,) for no average."""
         if curve.weighted:  # in a compute group, or merged, they may have come in by another metric's validation
             self.validate_weights()
-        return self.averaged(self.convention(curve), curve, dtype, warn=warn)
+        if self.mixed:
+            found = self.bounds(curve, warn=warn)
+            self._warn_of_width(found)
+            return found.estimate.to(dtype)
+        return self.averaged(self.each(curve), curve, dtype, warn=warn)
+
+    def bounds(self, curve: HitCurve, *, warn: bool = False) -> Bounds:
+        """What the value can be, whatever the order inside the bins: each bound filled in and averaged as AP is."""
+        if curve.weighted:
+            self.validate_weights()
+        each = bounds.of_rankings(self.convention, curve) if self.mixed else Bounds(*[self.convention(curve)] * 3)
+        low, high = (self.averaged(x, curve, x.dtype, warn=False) for x in (each.low, each.high))
+        return Bounds(low, self.averaged(each.estimate, curve, each.estimate.dtype, warn=warn), high)
+
+    def _warn_of_width(self, found: Bounds) -> None:
+        """Warn where bins leave more open than is tolerated."""
+        assert self.bins is not None
+        widths = (found.high - found.low).flatten().nan_to_num(0).tolist()
+        if widths and max(widths) > self.bins.tolerance:
+            warn_caller(
+                f"`bins` leave the average precision open by {max(widths):.2g}, more than `tolerance`, "
+                f"{self.bins.tolerance:g}: `bounds()` gives the range that holds it. More bins, or others, narrow it.",
+                UserWarning,
+            )
 
     def averaged(self, each: Tensor, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """A measure of each ranking, filled in and averaged as AP is: 0-d, or (C,) for no average."""
@@ -126,6 +213,10 @@ def evaluate(
     settings = settings.to(validated.scores.device)
     warn_of_logits(settings.inputs, validated)
     settings.inputs.raise_broken(settings.inputs.without_nan(validated.broken))
+    if settings.bins is not None and settings.thresholds is None:
+        dtype = dtype or torch.float32
+        if settings.adaptive and len(validated.scores) <= settings.bins.pilot:
+            settings = replace(settings, bins=None)
     return settings.value(settings.curve(validated), dtype or result_dtype(preds.dtype))
 
 
@@ -134,7 +225,7 @@ def _of_plain_ranking(settings: APSettings, preds: Tensor, target: Tensor) -> Te
 
     None where anything is out of the ordinary, which the usual code then handles or reports.
     """
-    if settings.thresholds is not None or not settings.inputs.plain:
+    if settings.bins is not None or not settings.inputs.plain:
         return None
     given = few_items.arrays_of(preds, target, graded=False)
     if given is None:
@@ -162,50 +253,6 @@ def warn_of_logits(inputs: ClassificationInputs, validated: Batch) -> None:
 def result_dtype(scores: torch.dtype) -> torch.dtype:
     """float64 for float64 scores, else float32, which loggers want."""
     return torch.float64 if scores == torch.float64 else torch.float32
-
-
-def inputs_and_thresholds(
-    thresholds: int | list[float] | Tensor | None,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
-    normalization: str | None = None,
-    nan_strategy: str = "error",
-    name: str | None = None,
-    width: int | None = None,
-) -> tuple[ClassificationInputs, Tensor | None]:
-    """How batches come in, and the thresholds as a tensor; an int of them lays them over [0, 1], where scores must lie.
-
-    ``name`` is the argument that gives the number of columns, ``width``; None for one ranking.
-    """
-    checks.thresholds(thresholds)
-    if name is not None:
-        width = checks.positive_int(name, width, least=2)
-    classes, unit_range = name == "num_classes", isinstance(thresholds, int)
-    inputs = _inputs(width, classes, ignore_index, normalization, unit_range, validate_args, nan_strategy)
-    return inputs, None if thresholds is None else bins.thresholds_from(thresholds)
-
-
-def columns_of(task: str, num_classes: int | None, num_labels: int | None) -> tuple[str | None, int | None]:
-    """The argument that gives the columns of a task, and how many: ``name`` and ``width`` of the function above."""
-    checks.one_of("task", task, _TASKS)
-    columns = {"multiclass": ("num_classes", num_classes), "multilabel": ("num_labels", num_labels)}
-    return columns.get(task, (None, None))
-
-
-_inputs, _settings = cached.settings_cache(ClassificationInputs), cached.settings_cache(APSettings)
-
-
-def settings_of(
-    inputs: ClassificationInputs,
-    convention: Convention,
-    thresholds: Tensor | None,
-    average: str | None,
-    empty_target_action: str | None,
-) -> APSettings:
-    """:class:`APSettings` of these arguments, cached where there are no thresholds, which are a tensor."""
-    return (_settings if thresholds is None else APSettings)(
-        inputs, convention, thresholds, average, empty_target_action
-    )
 
 
 def _flat(validated: Batch) -> Batch:

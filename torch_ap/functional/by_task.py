@@ -4,12 +4,16 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention, convention_of
-from torch_ap.evaluation.average_precision import columns_of, evaluate, inputs_and_thresholds, settings_of
+from torch_ap.evaluation.arguments import columns_of, inputs_and_bins, inputs_and_thresholds, settings_of
+from torch_ap.evaluation.average_precision import evaluate
 from torch_ap.functional.precision_recall import PrecisionRecallCurve, curve_of_inputs
 from torch_ap.rules import checks
 from torch_ap.rules.options import (
+    PILOT,
+    TOLERANCE,
     Action,
     Average,
+    BinsArgument,
     CurveAverage,
     Denominator,
     Interpolation,
@@ -42,6 +46,9 @@ def average_precision(
     convention: Convention | None = None,
     empty_target_action: Action | None = None,
     nan_strategy: NanStrategy = "error",
+    bins: BinsArgument = None,
+    pilot: int = PILOT,
+    tolerance: float = TOLERANCE,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """The average precision of a task given by name, with the arguments of torchmetrics' function of this name.
@@ -54,7 +61,7 @@ def average_precision(
         average: of multiclass and multilabel; binary ignores it.
         thresholds, ignore_index, validate_args, weights, normalization: as for the function of the task.
         top_k, denominator, interpolation, ties, convention: likewise.
-        empty_target_action, nan_strategy, dtype: likewise.
+        empty_target_action, nan_strategy, bins, pilot, tolerance, dtype: likewise.
 
     Returns:
         What the function of the task returns.
@@ -73,11 +80,11 @@ def average_precision(
         tensor(0.8333)
     """
     columns = columns_of(task, num_classes, num_labels)
-    inputs, levels = inputs_and_thresholds(
-        thresholds, ignore_index, validate_args, normalization, nan_strategy, *columns
+    inputs, found = inputs_and_bins(
+        thresholds, ignore_index, validate_args, normalization, nan_strategy, *columns, bins, pilot, tolerance
     )
     meant = convention_of(convention, top_k, denominator, interpolation, ties)
-    settings = settings_of(inputs, meant, levels, "none" if task == "binary" else average, empty_target_action)
+    settings = settings_of(inputs, meant, found, "none" if task == "binary" else average, empty_target_action)
     return evaluate(settings, preds, target, weights, dtype)
 
 

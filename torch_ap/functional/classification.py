@@ -6,10 +6,14 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention, convention_of
-from torch_ap.evaluation.average_precision import evaluate, inputs_and_thresholds, settings_of
+from torch_ap.evaluation.arguments import inputs_and_bins, settings_of
+from torch_ap.evaluation.average_precision import evaluate
 from torch_ap.rules.options import (
+    PILOT,
+    TOLERANCE,
     Action,
     Average,
+    BinsArgument,
     Denominator,
     Interpolation,
     NanStrategy,
@@ -35,6 +39,9 @@ def binary_average_precision(
     convention: Convention | None = None,
     empty_target_action: Action | None = None,
     nan_strategy: NanStrategy = "error",
+    bins: BinsArgument = None,
+    pilot: int = PILOT,
+    tolerance: float = TOLERANCE,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     r"""Average precision of one ranking: the mean, over the positives, of the precision where each is found.
@@ -75,6 +82,8 @@ def binary_average_precision(
             raises. None, the default: 0 with a warning. Without any item it is NaN.
         nan_strategy: what NaN scores are: "error"; or their items are left out as ignored ones are, "ignore" silently,
             "warn" with a warning. (torchmetrics' aggregators have these names.)
+        bins, pilot, tolerance: None for the exact value; else its mean over all orders inside the bins, from counts per
+            bin, as :class:`torch_ap.BinaryAveragePrecision` has them, which see.
         dtype: floating dtype of the result. Default: float64 for float64 scores, else float32.
 
     Returns:
@@ -101,9 +110,18 @@ def binary_average_precision(
         >>> binary_average_precision(preds, target, top_k=2)
         tensor(1.)
     """
-    inputs, levels = inputs_and_thresholds(thresholds, ignore_index, validate_args, normalization, nan_strategy)
+    inputs, found = inputs_and_bins(
+        thresholds,
+        ignore_index,
+        validate_args,
+        normalization,
+        nan_strategy,
+        bins_=bins,
+        pilot=pilot,
+        tolerance=tolerance,
+    )
     meant = convention_of(convention, top_k, denominator, interpolation, ties)
-    settings = settings_of(inputs, meant, levels, "none", empty_target_action)
+    settings = settings_of(inputs, meant, found, "none", empty_target_action)
     return evaluate(settings, preds, target, weights, dtype)
 
 
@@ -125,6 +143,9 @@ def multiclass_average_precision(
     convention: Convention | None = None,
     empty_target_action: Action | None = None,
     nan_strategy: NanStrategy = "error",
+    bins: BinsArgument = None,
+    pilot: int = PILOT,
+    tolerance: float = TOLERANCE,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Average precision of each class against the rest, and their average.
@@ -147,6 +168,7 @@ def multiclass_average_precision(
         empty_target_action: what a class without items counts as: "skip" leaves it out of the average, "nan" makes the
             average NaN, "neg" 0, "pos" 1, "error" raises. None, the default: left out, with a warning.
         nan_strategy: as in :func:`binary_average_precision`; an item counts for no class if one of its scores is NaN.
+        bins, pilot, tolerance: as in :func:`binary_average_precision`, for each column.
 
     Returns:
         0-d tensor in [0, 1]; (C,) for ``average="none"``, with NaN for skipped classes.
@@ -167,11 +189,20 @@ def multiclass_average_precision(
         >>> multiclass_average_precision(logits, target, num_classes=3, average=None, normalization="softmax")
         tensor([1.0000, 1.0000, 0.5000])
     """
-    inputs, levels = inputs_and_thresholds(
-        thresholds, ignore_index, validate_args, normalization, nan_strategy, "num_classes", num_classes
+    inputs, found = inputs_and_bins(
+        thresholds,
+        ignore_index,
+        validate_args,
+        normalization,
+        nan_strategy,
+        "num_classes",
+        num_classes,
+        bins,
+        pilot,
+        tolerance,
     )
     meant = convention_of(convention, top_k, denominator, interpolation, ties)
-    settings = settings_of(inputs, meant, levels, average, empty_target_action)
+    settings = settings_of(inputs, meant, found, average, empty_target_action)
     return evaluate(settings, preds, target, weights, dtype)
 
 
@@ -193,6 +224,9 @@ def multilabel_average_precision(
     convention: Convention | None = None,
     empty_target_action: Action | None = None,
     nan_strategy: NanStrategy = "error",
+    bins: BinsArgument = None,
+    pilot: int = PILOT,
+    tolerance: float = TOLERANCE,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Average precision of each label, and their average.
@@ -215,6 +249,7 @@ def multilabel_average_precision(
             average, "nan" makes the average NaN, "error" raises. Default: 0 with a warning. A label without any item
             is NaN and left out.
         nan_strategy: as in :func:`binary_average_precision`; a NaN score is left out of its own label only.
+        bins, pilot, tolerance: as in :func:`binary_average_precision`, for each column.
 
     Returns:
         0-d tensor in [0, 1]; (L,) for ``average="none"``.
@@ -235,9 +270,18 @@ def multilabel_average_precision(
         >>> multilabel_average_precision(preds, target, num_labels=2, average=None)
         tensor([0.8333, 0.5000])
     """
-    inputs, levels = inputs_and_thresholds(
-        thresholds, ignore_index, validate_args, normalization, nan_strategy, "num_labels", num_labels
+    inputs, found = inputs_and_bins(
+        thresholds,
+        ignore_index,
+        validate_args,
+        normalization,
+        nan_strategy,
+        "num_labels",
+        num_labels,
+        bins,
+        pilot,
+        tolerance,
     )
     meant = convention_of(convention, top_k, denominator, interpolation, ties)
-    settings = settings_of(inputs, meant, levels, average, empty_target_action)
+    settings = settings_of(inputs, meant, found, average, empty_target_action)
     return evaluate(settings, preds, target, weights, dtype)

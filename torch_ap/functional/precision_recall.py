@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve import counts
-from torch_ap.evaluation.average_precision import inputs_and_thresholds, result_dtype, warn_of_logits
+from torch_ap.evaluation.arguments import inputs_and_thresholds
+from torch_ap.evaluation.average_precision import result_dtype, warn_of_logits
 from torch_ap.inputs.classification import Batch, ClassificationInputs, bins_of, counted, curve_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve

@@ -10,6 +10,7 @@ from torch_ap.inference import posteriors as posteriors
 from torch_ap.inference import published as published
 from torch_ap.inference.at_k_intervals import precision_at_k_interval, proportion_interval, recall_at_k_interval
 from torch_ap.inference.band import precision_band
+from torch_ap.inference.bounds import AveragePrecisionBounds
 from torch_ap.inference.chance import ChanceTest, chance_level, chance_test
 from torch_ap.inference.comparison import compare_rankings
 from torch_ap.inference.decisions import DecisionComparison, compare_decisions
@@ -27,6 +28,7 @@ from torch_ap.inference.splits import SplitComparison, compare_splits
 from torch_ap.runtime import untraced
 
 __all__ = [
+    "AveragePrecisionBounds",
     "ChanceTest",
     "Comparison",
     "DecisionComparison",

@@ -38,8 +38,8 @@ def average_interval(
     Raises:
         ValueError: for a method that knows no covariances, or counts per threshold, which keep no items.
     """
-    if validated is None or settings.thresholds is not None:
-        raise ValueError("`thresholds` must be None for the interval of an average: counts per threshold keep no items")
+    if validated is None:
+        raise ValueError("`thresholds` and `bins` must be None for the interval of an average: counts keep no items")
     if method not in METHODS:
         refuse("method", f"must be one of {', '.join(map(repr, METHODS))} for an average", method)
     estimate = settings.value(curve, torch.float64 if curve.m.device.type != "mps" else torch.float32, warn=False)

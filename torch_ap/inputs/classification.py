@@ -51,7 +51,7 @@ class ClassificationInputs:
         classes: whether the target is one class id per item (multiclass) instead of 0 or 1 per score.
         ignore_index: target value of items that do not count.
         normalization: "sigmoid" or "softmax", applied to every batch; None or "none" for nothing.
-        unit_range: whether scores must then lie in [0, 1].
+        scores_in: "unit" where scores must then lie in [0, 1], "half" where they must be numbers of 16 bits, else "".
         check_values: whether values are checked. Shapes and dtypes always are.
         nan_strategy: what a NaN score is: "error", or left out as if its item were ignored, "ignore", with a "warn"ing.
     """
@@ -60,7 +60,7 @@ class ClassificationInputs:
     classes: bool = False
     ignore_index: int | None = None
     normalization: str | None = None
-    unit_range: bool = False
+    scores_in: str = ""
     check_values: bool = True
     nan_strategy: str = "error"
 
@@ -89,7 +89,8 @@ class ClassificationInputs:
     @cached_property
     def plain(self) -> bool:
         """Whether batches are one ranking in which scores, and items whose targets are 0 and 1, count as they are."""
-        return self.width is None and self.ignore_index not in (0, 1) and not self.normalizes
+        usual = self.ignore_index not in (0, 1) and not self.normalizes and self.scores_in != "half"
+        return self.width is None and usual
 
     @cached_property
     def target_dtype(self) -> torch.dtype:
@@ -99,7 +100,7 @@ class ClassificationInputs:
     def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Check a batch and bring it into the layout of the state; the tensors given are never written to."""
         if weights is None and self.plain:
-            small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.unit_range)
+            small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.scores_in == "unit")
             if small is not None:
                 return Batch(preds, torch.from_numpy(small[1]))
         self._check_form(preds, target, weights)
@@ -129,7 +130,12 @@ class ClassificationInputs:
 
     def raise_broken(self, broken: Tensor | None) -> None:
         """Raise for the first rule that a batch on an accelerator breaks; on CPU :meth:`validate` has raised it."""
-        values.raise_first(values.VALUE_RULES, broken, top=self.top)
+        values.raise_first(values.VALUE_RULES, broken, **self.words)
+
+    @property
+    def words(self) -> dict[str, object]:
+        """What the messages of the rules about values need."""
+        return {"top": self.top, "range": values.RANGES.get(self.scores_in, "")}
 
     def no_items(self, device: torch.device | None = None) -> Batch:
         """The layout of an empty batch."""
@@ -207,9 +213,8 @@ class ClassificationInputs:
         if ignored is not None:
             preds = preds.masked_fill(ignored[:, None] if self.classes else ignored, 0)
             target = target.masked_fill(ignored, 0)
-        return values.of_classes(
-            preds, target, weights, top=self.top, unit_range=self.unit_range and not self.normalizes
-        )
+        scores_in = "" if self.normalizes and self.scores_in == "unit" else self.scores_in
+        return values.of_classes(preds, target, weights, top=self.top, scores_in=scores_in)
 
 
 def counted(target: Tensor) -> Tensor:
@@ -237,8 +242,8 @@ def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> 
     return builders.from_columns(scores, target, weight=weights, keep_all_groups=keep_all_groups)
 
 
-def bins_of(batch: Batch, thresholds: Tensor, *, ignoring: bool) -> Tensor:
-    """(C, T + 1, 2) misses and hits of a batch in each bin, highest bin first; without a device sync."""
+def bins_of(batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> Tensor:
+    """(C, B, 2) misses and hits of a batch in each bin, highest bin first; without a device sync."""
     kept = counted(batch.target) if ignoring else None
     return bins.count(batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
 

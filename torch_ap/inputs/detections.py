@@ -233,6 +233,22 @@ def _packed(name: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
+def of_images(columns: Columns, kept: Tensor) -> Columns:
+    """The columns of some of the images: those where ``kept``, (B,) bool, is true."""
+    pairs = columns["detections_per_image"] * columns["ground_truths_per_image"]
+    chosen = {"pair_ious": kept.repeat_interleave(pairs)}
+    for prefix in _SIDES.values():
+        rows = chosen[prefix] = kept.repeat_interleave(columns[f"{prefix}s_per_image"])
+        if (edges := columns.get(f"{prefix}_edges_per_mask")) is not None:
+            chosen[f"{prefix}_mask_edges"] = rows.repeat_interleave(edges)
+    found = {}
+    for name, column in columns.items():
+        side = "detection" if name.startswith("detection_") else "ground_truth"
+        of_image = name.endswith("per_image") or name == "image_sizes"
+        found[name] = column[kept if of_image else chosen.get(name, chosen[side])]
+    return found
+
+
 def _pair_ious(detections: _Side, truths: _Side) -> Tensor:
     """(P,) float64 IoU of every detection with every ground truth of its image, row by row, image after image."""
     key = "ious"

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torch_ap.inputs import samples
 from torch_ap.ranking import few_items
 from torch_ap.rules import checks, tensors, values
 from torch_ap.runtime import memory
@@ -171,6 +172,19 @@ class QueryInputs:
         """Which items do not count; None for all do."""
         ignored = values.is_ignored(target, self.ignore_index)
         return ignored if mask is None else (~mask if ignored is None else ignored | ~mask)
+
+
+def without_copies(batch: QueryBatch, ids: Tensor) -> QueryBatch:
+    """The batch without the copies of items, or of rows, that came before; an id each."""
+    kept = samples.first_copies(ids, batch.relevance if batch.lengths is None else batch.lengths)
+    if kept is None:
+        return batch
+    items = kept
+    if batch.lengths is not None:
+        items, counts = kept.repeat_interleave(batch.lengths), batch.judged_counts
+        batch = batch._replace(lengths=batch.lengths[kept], judged_counts=None if counts is None else counts[kept])
+    indexes = None if batch.indexes is None else batch.indexes[items]
+    return batch._replace(scores=batch.scores[items], relevance=batch.relevance[items], indexes=indexes)
 
 
 def _lengths(preds: Tensor) -> Tensor:

@@ -186,11 +186,15 @@ class RankingMetric(StatefulMetric):
         unborn = self.first_violation.is_meta
         super()._apply(move, exclude_state)
         if unborn and not self.first_violation.is_meta:  # `to_empty` gives memory without values
-            fresh = {name: torch.zeros_like(x) for name, x in self._defaults.items() if isinstance(x, Tensor)}
+            fresh = {name: self._of_no_items(name, x) for name, x in self._defaults.items() if isinstance(x, Tensor)}
             fresh["first_violation"] = self._no_violation().to(self.device)
             self._defaults.update(fresh)
             self.reset()
         return self
+
+    def _of_no_items(self, name: str, like: Tensor) -> Tensor:  # noqa: ARG002 - for states that are not sums
+        """What a state of that form is before the first update."""
+        return torch.zeros_like(like)
 
     def _no_violation(self) -> Tensor:
         return torch.tensor([*self._identity, *[_NEVER] * len(self.value_rules)])

@@ -13,8 +13,11 @@ from torch_ap.metrics.classification import (
 from torch_ap.metrics.items import ClassificationAveragePrecision
 from torch_ap.rules import checks
 from torch_ap.rules.options import (
+    PILOT,
+    TOLERANCE,
     Action,
     Average,
+    BinsArgument,
     Denominator,
     Interpolation,
     NanStrategy,
@@ -38,8 +41,8 @@ class AveragePrecision(Metric):
         num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
         num_labels: of multilabel, likewise.
         average: of multiclass and multilabel; binary ignores it.
-        normalization, top_k, denominator, interpolation, ties, convention, empty_target_action, nan_strategy: as for
-            the class of the task.
+        normalization, top_k, denominator, interpolation, ties, convention, empty_target_action, nan_strategy, bins,
+            pilot, tolerance: as for the class of the task.
         kwargs: of ``torchmetrics.Metric``.
 
     Raises:
@@ -72,6 +75,9 @@ class AveragePrecision(Metric):
         convention: Convention | None = None,
         empty_target_action: Action | None = None,
         nan_strategy: NanStrategy = "error",
+        bins: BinsArgument = None,
+        pilot: int = PILOT,
+        tolerance: float = TOLERANCE,
         **kwargs: Any,
     ) -> ClassificationAveragePrecision:
         """Make the metric of the task."""
@@ -80,6 +86,9 @@ class AveragePrecision(Metric):
             "convention": convention_of(convention, top_k, denominator, interpolation, ties),
             "empty_target_action": empty_target_action,
             "nan_strategy": nan_strategy,
+            "bins": bins,
+            "pilot": pilot,
+            "tolerance": tolerance,
             **kwargs,
         }
         shared: tuple[Any, ...] = (thresholds, ignore_index, validate_args, normalization)

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from torch_ap.curve.convention import Convention, convention_of
-from torch_ap.evaluation.average_precision import APSettings, inputs_and_thresholds
+from torch_ap.evaluation.arguments import inputs_and_bins
+from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.functional.curve_record import Curve
 from torch_ap.metrics.items import ClassificationAveragePrecision
 from torch_ap.rules.options import (
+    PILOT,
+    TOLERANCE,
     Action,
     Average,
+    BinsArgument,
     Denominator,
     Interpolation,
     NanStrategy,
@@ -48,6 +52,12 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         convention: those four as one :class:`torch_ap.Convention`, instead of them.
         empty_target_action: "neg", "pos", "nan", "skip" or "error"; None for 0 with a warning.
         nan_strategy: "error", or "ignore" or "warn" to leave out items whose score is NaN.
+        bins: None for the exact value. Else counts per bin in constant memory, of which ``compute`` gives the mean over
+            all orders inside the bins, and :meth:`bounds` the range of all of them: "half" (one bin per number of
+            float16 or bfloat16: exact), an int (bins of equal width on [0, 1]), "adaptive" (16,384 bins learnt from the
+            first scores), or edges as a list or 1-D tensor. Each bin takes 32 bytes, of adaptive ones 40.
+        pilot: how many items are held, and then learnt from, for "adaptive".
+        tolerance: the width of the bounds above which ``compute`` warns.
         kwargs: of ``torchmetrics.Metric``.
 
     The result is float32; float64 for float64 scores (not with thresholds, which forget them) and after
@@ -77,11 +87,23 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         convention: Convention | None = None,
         empty_target_action: Action | None = None,
         nan_strategy: NanStrategy = "error",
+        bins: BinsArgument = None,
+        pilot: int = PILOT,
+        tolerance: float = TOLERANCE,
         **kwargs: Any,
     ) -> None:
-        inputs, levels = inputs_and_thresholds(thresholds, ignore_index, validate_args, normalization, nan_strategy)
+        inputs, found = inputs_and_bins(
+            thresholds,
+            ignore_index,
+            validate_args,
+            normalization,
+            nan_strategy,
+            bins_=bins,
+            pilot=pilot,
+            tolerance=tolerance,
+        )
         meant = convention_of(convention, top_k, denominator, interpolation, ties)
-        super().__init__(APSettings(inputs, meant, levels, empty_target_action=empty_target_action), **kwargs)
+        super().__init__(APSettings(inputs, meant, found, empty_target_action=empty_target_action), **kwargs)
 
     def curve(self) -> Curve:
         """The curve of all items so far, of all ranks: counts at every distinct score, or at every threshold.
@@ -121,6 +143,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         top_k, denominator, interpolation, ties, convention: as for :class:`BinaryAveragePrecision`, class by class.
         empty_target_action: the same names; None leaves absent classes out of the average, with a warning.
         nan_strategy: "error", or "ignore" or "warn" to leave out items with a NaN score.
+        bins, pilot, tolerance: as for :class:`BinaryAveragePrecision`, for each column
         kwargs: of ``torchmetrics.Metric``.
 
     Example:
@@ -151,13 +174,25 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         convention: Convention | None = None,
         empty_target_action: Action | None = None,
         nan_strategy: NanStrategy = "error",
+        bins: BinsArgument = None,
+        pilot: int = PILOT,
+        tolerance: float = TOLERANCE,
         **kwargs: Any,
     ) -> None:
-        inputs, levels = inputs_and_thresholds(
-            thresholds, ignore_index, validate_args, normalization, nan_strategy, "num_classes", num_classes
+        inputs, found = inputs_and_bins(
+            thresholds,
+            ignore_index,
+            validate_args,
+            normalization,
+            nan_strategy,
+            "num_classes",
+            num_classes,
+            bins,
+            pilot,
+            tolerance,
         )
         meant = convention_of(convention, top_k, denominator, interpolation, ties)
-        super().__init__(APSettings(inputs, meant, levels, average, empty_target_action), **kwargs)
+        super().__init__(APSettings(inputs, meant, found, average, empty_target_action), **kwargs)
 
     def curve(self, class_names: Sequence[str] | None = None) -> list[Curve]:
         """The curve of each class against the rest, of all items so far, of all ranks.
@@ -192,6 +227,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         top_k, denominator, interpolation, ties, convention: as for :class:`BinaryAveragePrecision`, label by label.
         empty_target_action: the same names; None counts labels without positives as 0, with a warning.
         nan_strategy: "error", or "ignore" or "warn" to leave out the scores that are NaN.
+        bins, pilot, tolerance: as for :class:`BinaryAveragePrecision`, for each column
         kwargs: of ``torchmetrics.Metric``.
 
     Example:
@@ -221,13 +257,25 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         convention: Convention | None = None,
         empty_target_action: Action | None = None,
         nan_strategy: NanStrategy = "error",
+        bins: BinsArgument = None,
+        pilot: int = PILOT,
+        tolerance: float = TOLERANCE,
         **kwargs: Any,
     ) -> None:
-        inputs, levels = inputs_and_thresholds(
-            thresholds, ignore_index, validate_args, normalization, nan_strategy, "num_labels", num_labels
+        inputs, found = inputs_and_bins(
+            thresholds,
+            ignore_index,
+            validate_args,
+            normalization,
+            nan_strategy,
+            "num_labels",
+            num_labels,
+            bins,
+            pilot,
+            tolerance,
         )
         meant = convention_of(convention, top_k, denominator, interpolation, ties)
-        super().__init__(APSettings(inputs, meant, levels, average, empty_target_action), **kwargs)
+        super().__init__(APSettings(inputs, meant, found, average, empty_target_action), **kwargs)
 
     def curve(self, class_names: Sequence[str] | None = None) -> list[Curve] | Curve:
         """The curve of each label, of all items so far, of all ranks; of all scores together for the micro average.

@@ -117,7 +117,7 @@ class MeanAveragePrecision(CocoFiles):
         self._settings: CocoSettings = settings
         self._report = Report(class_metrics, extended_summary, class_names)
 
-    def update(self, preds: Images, target: Images) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
         """Add images.
 
         Args:
@@ -125,6 +125,9 @@ class MeanAveragePrecision(CocoFiles):
                 dict with the rows of all images end to end and ``counts``, the rows per image. ``masks`` are (N, H, W)
                 bool, or run-length codes, which are decoded and checked here.
             target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
+            sample_ids: (B,) integers, one per image; in every update or in none. An id counts once, over all updates
+                and ranks, so that a sampler may pad: of several copies the first counts, in the order of ranks, then of
+                updates, whatever was detected in the others; they must have as many ground truths.
 
         Dense masks are turned into run lengths here, which on an accelerator waits for the device; all else does not.
 
@@ -140,7 +143,7 @@ class MeanAveragePrecision(CocoFiles):
                 "`max_detection_thresholds`, or set `warn_on_many_detections = False`",
                 UserWarning,
             )
-        self._add(columns, broken)
+        self._add(columns, broken, sample_ids)
 
     def compute(self) -> dict[str, Any]:
         """All numbers of the images so far, by torchmetrics' names."""

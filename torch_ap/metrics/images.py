@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ranked_images
-from torch_ap.inputs.detections import Columns, DetectionInputs
+from torch_ap.inputs import samples
+from torch_ap.inputs.detections import Columns, DetectionInputs, of_images
 from torch_ap.matching.coco import ClassNames, check_names, names_of
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics.image_sample import ImageSample, UncertainImages
@@ -26,6 +28,8 @@ class DetectionMetric(UncertainImages):
     image), so that a sync over ranks is one collective per column.
     """
 
+    sample_ids: list[Tensor]
+
     value_rules = values.DETECTION_VALUE_RULES
     settings_of_update = "box format, geometry, `validate_args`"
     peer_states = ("groundtruth_box", "groundtruth_labels")
@@ -38,10 +42,13 @@ class DetectionMetric(UncertainImages):
         self._inputs = inputs
         for name in inputs.states:
             self.add_state(name, [], dist_reduce_fx="cat")
+        self.add_state(samples.STATE, [], dist_reduce_fx="cat")
 
-    def _add(self, columns: Columns, broken: Tensor | None) -> None:
+    def _add(self, columns: Columns, broken: Tensor | None, sample_ids: Tensor | None) -> None:
         """Keep validated images."""
-        self._hold([columns[name] for name in self._lists])
+        counts = columns["detections_per_image"]
+        ids = samples.checked(sample_ids, counts.shape, counts.device, "image")
+        self._hold([*(columns[name] for name in self._inputs.states), ids])
         self._note(broken)
 
     def _forms(self) -> dict[str, Form]:
@@ -51,11 +58,17 @@ class DetectionMetric(UncertainImages):
             if name.endswith("boxes"):
                 dtypes = [dtype for dtype in tensors.SCORES if dtype.is_floating_point]
             forms[name] = Form(dtypes, [tuple(empty.shape[1:])])
-        return forms
+        return {**forms, samples.STATE: Form([torch.int64])}
+
+    def _contradiction(self, here: set[str], there: set[str]) -> str | None:
+        return f"`{samples.STATE}`" if samples.STATE in here ^ there else None
 
     def _check_held(self, state: dict[str, Any]) -> None:
         empty = self._inputs.validate([], [])[0]
         columns = {name: x if isinstance(x := state[name], Tensor) else empty[name] for name in self._inputs.states}
+        ids = state[samples.STATE]
+        if isinstance(ids, Tensor) and len(ids) != len(columns["detections_per_image"]):
+            raise ValueError(f"`{samples.STATE}` must be one per image, got {len(ids)}")
         values.raise_first(self.value_rules, self._inputs.look_at(columns))
 
     def _columns(self) -> Columns:
@@ -64,7 +77,13 @@ class DetectionMetric(UncertainImages):
         held = {name: getattr(self, name) for name in self._inputs.states}
         if not held["detection_scores"]:
             return {name: column.to(self.device) for name, column in self._inputs.validate([], [])[0].items()}
-        return {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
+        columns = {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
+        if not len(ids := self.sample_ids):
+            return columns
+        kept = samples.first_copies(
+            memory.joined(ids) if isinstance(ids, list) else ids, columns["ground_truths_per_image"]
+        )
+        return columns if kept is None else of_images(columns, kept)
 
     def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
         """What matching finds in these images, and how AP is interpolated; for concrete classes."""

@@ -28,7 +28,7 @@ class ItemSample(Sample):
     Attributes:
         settings: of the average precision.
         curve: the rankings.
-        batch: the items; None where only counts per threshold were kept.
+        batch: the items; None where only counts were kept.
         all_bins: where they were: the rankings with all items as hits, whose entries are all bins.
         design: whether the number of hits is random, "iid", or fixed, "stratified".
     """
@@ -49,9 +49,9 @@ class ItemSample(Sample):
         return self.settings.convention.has_chance_level
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
-        """Of each ranking, or of the average."""
-        return interval_of_curve(
-            self.settings,
+        """Of each ranking, or of the average; of bins, that of their tied items, as much longer as they leave open."""
+        found = interval_of_curve(
+            self._tied if self.settings.mixed else self.settings,
             self.curve,
             self.batch,
             confidence_level=confidence_level,
@@ -59,12 +59,29 @@ class ItemSample(Sample):
             design=self.design,
             resampling=resampling,
         )
+        if not self.settings.mixed:
+            return found
+        bounds = self.settings.bounds(self.curve)
+        low = (bounds.low - (found.estimate - found.low)).clamp(min=0)
+        high = (bounds.high + (found.high - found.estimate)).clamp(max=1)
+        reason = "; ".join(filter(None, [found.reason, "widened by the bounds of the bins"]))
+        return replace(found, estimate=bounds.estimate, low=low, high=high, reason=reason)
+
+    @property
+    def _tied(self) -> APSettings:
+        """The settings with the items of each bin tied."""
+        convention = replace(self.settings.convention, ties="grouped")
+        return replace(self.settings, bins=None, convention=convention)
 
     def value_and_ends(
         self, confidence_level: float, method: str | None, resampling: Resampling
     ) -> tuple[Tensor, Tensor, Tensor]:
         """With NaN ends where ties leave no interval of a ranking, so that a logger does not stop for equal scores."""
-        value, settings = self.settings.value(self.curve, self.dtype, warn=False), self.settings
+        settings = self.settings
+        if settings.mixed:
+            found = self.interval(confidence_level, method, resampling)
+            return found.estimate.to(self.dtype), found.low, found.high
+        value = settings.value(self.curve, self.dtype, warn=False)
         tied = segments.total((self.curve.items > 1).to(torch.int64), self.curve.offsets) > 0
         if settings.convention.ties == "grouped" or settings.averages or not bool(tied.any()):
             found = self.interval(confidence_level, method, resampling)
@@ -76,7 +93,9 @@ class ItemSample(Sample):
 
     def chance_level(self, resampling: Resampling) -> Tensor:  # noqa: ARG002 - it has a closed form
         """E(AP) of each ranking, averaged as the metric is."""
-        groups = [self.all_bins()] if self.batch is None else tie_groups(self.settings, self.batch)
+        groups = None  # of bins whose order is not known, the level of scores without ties
+        if not self.settings.mixed:
+            groups = [self.all_bins()] if self.batch is None else tie_groups(self.settings, self.batch)
         each = chance_of_curve(self.curve, self.settings.convention, groups=groups)
         return self.settings.averaged(each, self.curve, self.dtype, warn=False)
 
@@ -111,7 +130,7 @@ class ItemSample(Sample):
 def _paired(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Batch]:
     """Both metrics' items, which must be the same."""
     if mine is None or theirs is None:
-        raise ValueError("`thresholds` must be None for a comparison: counts per threshold keep no items")
+        raise ValueError("`thresholds` and `bins` must be None for a comparison: counts keep no items")
     if not torch.equal(mine.target, theirs.target):
         raise ValueError("`other` must have been updated with the same targets in the same order")
     return mine, theirs

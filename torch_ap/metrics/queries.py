@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.evaluation.queries import MeasureSettings
-from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs, judgements_by_query
+from torch_ap.inputs import samples
+from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs, judgements_by_query, without_copies
 from torch_ap.inputs.query_rankings import Rankings, check_batch, rankings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.query_sample import QuerySample, UncertainQueries
@@ -73,7 +74,7 @@ class QueryMetric(UncertainQueries):
             level = int(level) if level == int(level) else level  # 1 and 1.0 are one level, 2^53 and 2^53 + 1 are two
         super().__init__(f"queries|{ignore_index}|{level}", **kwargs)
         self._settings = MeasureSettings(measure, inputs, empty_target_action, missing_queries, aggregation)
-        for name in ("query_scores", "query_relevance", _FLAT, _ROWS, "judged_queries", "judged_counts"):
+        for name in ("query_scores", "query_relevance", _FLAT, _ROWS, "judged_queries", "judged_counts", samples.STATE):
             self.add_state(name, [], dist_reduce_fx="cat")
 
     empty_target_action = setting("_settings.empty_target_action", "What a query counts as whose measure is undefined.")
@@ -135,6 +136,7 @@ class QueryMetric(UncertainQueries):
         *,
         mask: Tensor | None = None,
         num_relevant: Tensor | dict[int, int] | None = None,
+        sample_ids: Tensor | None = None,
     ) -> None:
         """Add a batch: items with the query of each, or one query per row. A query's items may come in many batches.
 
@@ -151,6 +153,10 @@ class QueryMetric(UncertainQueries):
                 ``indexes`` a dict {query: m} or integers of the shape of ``preds``; (Q,) integers for rows, in every
                 update or in none. At least the relevant items that are ranked, and the same wherever it is given. A
                 dict may come alone, and may name queries without items.
+            sample_ids: integers, of the shape of ``preds`` with ``indexes``, (Q,) for rows; in every update that has
+                items or in none. An id counts once, over all updates and ranks, so that a sampler may pad: of several
+                copies of an item, or of a row, the first counts, in the order of ranks, then of updates, whatever the
+                scores of the others; their targets, of rows their length, must be the same.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
@@ -166,7 +172,11 @@ class QueryMetric(UncertainQueries):
         if batch.scores.device != self._device:
             self._check_device(batch.scores, "preds")
         items = batch.indexes is not None or batch.lengths is not None  # or judgements alone
-        self._hold(batch[:-1] if items else (None, None, *batch[2:-1]))
+        ids = None
+        if sample_ids is not None:
+            what, shape = ("item", preds.shape) if batch.lengths is None else ("row", batch.lengths.shape)  # type: ignore[union-attr]
+            ids = samples.checked(sample_ids, shape, batch.scores.device, what)
+        self._hold((*batch[:-1], ids) if items else (None, None, *batch[2:-1], None))
         if batch.broken is not None:
             self._note(batch.broken)
 
@@ -223,6 +233,7 @@ class QueryMetric(UncertainQueries):
         whole = {
             name: memory.joined(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()
         }
+        ids = whole.pop(samples.STATE)
         counts, lengths = whole["judged_counts"], whole[_ROWS]
         empty = torch.empty(0, device=self.device)
         indexes = whole[_FLAT] if lengths is not None or whole[_FLAT] is not None else empty.to(torch.int64)
@@ -239,7 +250,7 @@ class QueryMetric(UncertainQueries):
             judged_counts=counts,
         )
         try:
-            return rankings_of(batch)
+            return rankings_of(batch if ids is None else without_copies(batch, ids))
         except ValueError as error:  # each batch agrees with itself, and together they do not: no other will mend that
             raise ValueError(f"{error}. Call `reset()` before the metric is used on") from None
 
@@ -259,6 +270,8 @@ class QueryMetric(UncertainQueries):
         flat = {_FLAT, "judged_queries"}
         if (_ROWS in here and flat & there) or (flat & here and _ROWS in there):
             return "`indexes`"
+        if "query_scores" in here & there and samples.STATE in here ^ there:
+            return f"`{samples.STATE}`"
         rows = _ROWS in here and _ROWS in there
         return "`num_relevant` of rows" if rows and ("judged_counts" in here) != ("judged_counts" in there) else None
 
@@ -269,6 +282,9 @@ class QueryMetric(UncertainQueries):
     def _check_held(self, state: dict[str, Any]) -> None:
         empty = torch.empty(0, dtype=torch.uint8, device=self.device)
         columns = [x if isinstance(x := state[name], Tensor) else None for name in self._list_states()]
+        ids, rows = columns.pop(), columns[3] if columns[3] is not None else columns[0]
+        if ids is not None and len(ids) != (0 if rows is None else len(rows)):
+            raise ValueError(f"`{samples.STATE}` must be one per item or row, got {len(ids)}")
         batch = QueryBatch(*(empty if x is None else x for x in columns[:2]), *columns[2:])
         self._settings.inputs.look_at(batch)
         check_batch(batch)

@@ -71,13 +71,13 @@ class VOCMeanAveragePrecision(DetectionMetric):
         self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
         self._settings: VocSettings = settings
 
-    def update(self, preds: Images, target: Images) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
         """Add images, as :meth:`torch_ap.MeanAveragePrecision.update`; ``target`` may have ``difficult``.
 
         Raises:
             ValueError: for input that breaks a rule, naming image and key; the state is then as it was.
         """
-        self._add(*self._inputs.validate(preds, target))
+        self._add(*self._inputs.validate(preds, target), sample_ids)
 
     def compute(self) -> dict[str, Tensor]:
         """``map`` of the images so far, and what else was asked for."""

@@ -251,7 +251,13 @@ def _before(cumulative: Tensor, first: Tensor) -> Tensor:
 
 
 def from_bins(
-    hits: Tensor, items: Tensor, *, n: Tensor | None = None, m: Tensor | None = None, score: Tensor | None = None
+    hits: Tensor,
+    items: Tensor,
+    *,
+    n: Tensor | None = None,
+    m: Tensor | None = None,
+    score: Tensor | None = None,
+    kept: Tensor | None = None,
 ) -> HitCurve:
     """The curve of counts per bin; a bin is a tie group.
 
@@ -260,9 +266,12 @@ def from_bins(
         items: (S, B) items in each bin, hits included.
         n: (S,) items of each ranking, where some lie in no bin. Default: those in the bins.
         m: (S,) relevant items of each ranking, likewise.
-        score: (B,) for ``HitCurve.score``; all bins are then entries, those without a hit too.
+        score: (B,) or (S, B) for ``HitCurve.score``; all bins are then entries, those without a hit too.
+        kept: (S, B) bool, which bins are entries instead.
     """
-    filled = hits > 0 if score is None else torch.ones_like(hits, dtype=torch.bool)
+    filled = kept
+    if filled is None:
+        filled = hits > 0 if score is None else torch.ones_like(hits, dtype=torch.bool)
     return HitCurve(
         hits=hits[filled],
         items=items[filled],

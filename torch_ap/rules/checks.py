@@ -22,6 +22,7 @@ from torch_ap.rules.messages import refuse
 _SAME_SETTING = 1e-9  # 0.9 and COCO's 0.8999999999999999 are one; no two settings lie as close on purpose
 _BEYOND_BOUNDS = 1e-6  # share of the width by which float32 values, and sums of them, may leave their bounds
 _TOO_MANY = 1 << 62
+_MOST_BINS = 1 << 24
 
 
 def one_of(name: str, value: Any, allowed: Sequence[Any], *, or_else: str = "") -> None:
@@ -156,6 +157,26 @@ def thresholds(value: Any) -> None:
             refuse("thresholds", "as a tensor must be 1-D, not empty and free of NaN", value)
     elif value is not None:
         refuse("thresholds", "must be None, an int, a list of floats or a 1-D tensor", value)
+
+
+def bins(value: Any) -> Any:
+    """One of "half" and "adaptive", an int of at least 2, or edges: a list of finite floats or a 1-D tensor of them."""
+    if isinstance(value, str):
+        one_of("bins", value, ("half", "adaptive"), or_else="an int, a list of floats or a 1-D tensor")
+    elif _index(value) is not None:
+        value = positive_int("bins", value, least=2)
+        if value > _MOST_BINS:
+            refuse("bins", f"must be at most {_MOST_BINS:,}, which float32 counts", value)
+    elif isinstance(value, list):
+        if not value or not all(_is_number(x) and abs(x) <= sys.float_info.max for x in value):
+            refuse("bins", "as a list must hold finite numbers, one at least", value)
+    elif isinstance(value, Tensor):
+        finite = value.ndim == 1 and _known_numbers(value) and bool(torch.isfinite(value).all())
+        if not finite:
+            refuse("bins", "as a tensor must be 1-D, not empty and finite", value)
+    else:
+        refuse("bins", "must be None, 'half', 'adaptive', an int, a list of floats or a 1-D tensor", value)
+    return value
 
 
 def threshold(value: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin
 from torch import Tensor
 
 Thresholds: TypeAlias = int | list[float] | Tensor | None
+BinsArgument: TypeAlias = Literal["half", "adaptive"] | int | list[float] | Tensor | None
 Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
 Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None
 Normalization: TypeAlias = Literal["none", "sigmoid", "softmax"] | None
@@ -24,6 +25,9 @@ BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
 IoUType: TypeAlias = Literal["bbox", "segm", "precomputed"]
 VOCInterpolation: TypeAlias = Literal["11-point", "11-point-arange", "all-points", "101-point"]
 Design: TypeAlias = Literal["iid", "stratified"]
+
+PILOT = 1 << 16  # scores that adaptive bins are learnt from
+TOLERANCE = 0.01  # width of bounds
 
 
 @functools.cache

@@ -4,6 +4,7 @@ On CPU values are looked at at once. On an accelerator a look would stall the de
 bool on the device, which its holder raises later.
 """
 
+import functools
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -103,13 +104,7 @@ RULES = (
     Rule("preds", "must not hold NaN"),
     Rule("target", "must hold whole numbers from 0 to {top} (or `ignore_index`)", low=0),
     Rule("weights", "must be finite, not negative and at most 1e288", low=0, high=MOST_WEIGHT),
-    Rule(
-        "preds",
-        "must lie in [0, 1] where `thresholds` is an int, which spaces them evenly over [0, 1]; give "
-        "`normalization='sigmoid'` (or 'softmax'), or the thresholds themselves",
-        low=0,
-        high=1,
-    ),
+    Rule("preds", "{range}", low=0, high=1),
     Rule("target", "must not hold NaN"),
     Rule("num_relevant", "must not be negative", low=0),
     Rule(
@@ -120,6 +115,12 @@ RULES = (
         whole=True,
     ),
 )
+RANGES = {
+    "unit": "must lie in [0, 1], over which an int of `thresholds` or `bins` spaces them evenly; give "
+    "`normalization='sigmoid'` (or 'softmax'), or the thresholds or bins themselves, or `bins='adaptive'`",
+    "half": "must be numbers of float16 or bfloat16 with `bins='half'`, of which each has a bin; give "
+    "`bins='adaptive'`, or round them by `preds.bfloat16()`",
+}
 VALUE_RULES = tuple(rule.text for rule in RULES)
 NAN_SCORE, _CLASS, _WEIGHT, _UNIT, _NAN_TARGET, _NEGATIVE_COUNT, _GRADE = range(len(RULES))
 
@@ -131,7 +132,19 @@ def raise_first(rules: Sequence[str], broken: Tensor | None, **words: Any) -> No
         raise ValueError(rules[flags.index(True)].format(**words))
 
 
-def of_classes(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: int, unit_range: bool) -> Tensor | None:
+class _HalfRule(Rule):
+    """Numbers that float16 or bfloat16 hold, in any dtype."""
+
+    def offends(self, values: Tensor) -> Tensor:
+        kept = (values.to(dtype).to(values.dtype) == values for dtype in (torch.float16, torch.bfloat16))
+        return ~functools.reduce(torch.logical_or, kept)
+
+    def broken(self, values: Tensor) -> Any:
+        bad = self.offends(values).any()
+        return bool(bad) if values.is_cpu else bad
+
+
+def of_classes(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: int, scores_in: str) -> Tensor | None:
     """The rules about items of classes.
 
     Args:
@@ -139,7 +152,7 @@ def of_classes(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: in
         target: integers or bool, likewise.
         weights: of any shape, or None.
         top: the largest target allowed.
-        unit_range: whether ``preds`` must lie in [0, 1].
+        scores_in: "unit" where ``preds`` must lie in [0, 1], "half" where they must be numbers of 16 bits, else "".
 
     Returns:
         On CPU None. On an accelerator (R,) bool, true where a rule of ``VALUE_RULES`` is broken, without a sync.
@@ -150,7 +163,11 @@ def of_classes(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: in
     rules = list(RULES)
     rules[_CLASS] = RULES[_CLASS]._replace(rule=RULES[_CLASS].rule.format(top=top), high=top)
     looks = {NAN_SCORE: preds, _CLASS: target} | ({} if weights is None else {_WEIGHT: weights})
-    if unit_range:
+    if scores_in == "half" and preds.dtype not in (torch.float16, torch.bfloat16):
+        rules[_UNIT] = _HalfRule("preds", RANGES["half"])
+        looks[_UNIT] = preds
+    if scores_in == "unit":
+        rules[_UNIT] = RULES[_UNIT]._replace(rule=RANGES["unit"])
         looks[_UNIT] = preds
         if preds.is_cpu and preds.numel() and not rules[_UNIT].broken(preds):  # nor is any NaN
             del looks[NAN_SCORE], looks[_UNIT]

@@ -4,6 +4,8 @@ NumPy asks Linux for huge pages, torch does not: without them new memory costs o
 40 MB takes three to four times as long. Such memory cannot be resized.
 """
 
+import os
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -56,6 +58,17 @@ def _memory(shape: Sequence[int], like: Tensor) -> Tensor | None:
     if like.device.type != "cpu" or size < _LARGE:
         return None
     return torch.from_numpy(np.empty(size, np.uint8)).view(like.dtype).view(*shape)
+
+
+def check_room(name: str, size: int) -> None:
+    """Refuse a state of so many bytes, which ``name`` asks for, where the host has less memory in all."""
+    known = hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names
+    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else sys.maxsize
+    if size > room:
+        raise ValueError(
+            f"`{name}` must leave a state that fits into memory: {size / 1e9:,.1f} GB are more than the "
+            f"{room / 1e9:,.1f} GB here; each bin of each class takes 40 bytes"
+        )
 
 
 def sent(values: Tensor, device: torch.device) -> Tensor:

@@ -1,0 +1,203 @@
+"""Metrics as bytes, and those of separate jobs as one: the same value, and no payload that is taken by mistake."""
+
+import json
+import math
+import random
+import struct
+import zlib
+
+import pytest
+import torch
+
+import torch_ap
+from tests.every_metric import METRICS
+from tests.modes import quiet, same
+from tests.parts import count, cut
+from torch_ap.metrics import payload
+
+each_row = pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
+
+
+def filled(row, *batches):
+    metric = row.new()
+    for batch in batches:
+        quiet(metric.update, **batch)
+    return metric
+
+
+@each_row
+def test_bytes_hold_the_state(row):
+    for metric in (row.new(), filled(row, *row.batches(2))):
+        found = row.new().from_bytes(metric.to_bytes())
+        assert found.update_count == metric.update_count
+        same(quiet(found.compute), quiet(metric.compute))
+        quiet(found.update, **row.batches(1)[0])
+        assert found.from_bytes(found.to_bytes()).to_bytes() == found.to_bytes()
+
+
+@each_row
+def test_merging_is_one_metric_with_all(row):
+    drawn = row.draw(40, torch.Generator().manual_seed(3))
+    n = count(drawn)
+    parts = cut(drawn, [n // 3, 0, n // 2, n - n // 3 - n // 2])
+    shards = [row.new().from_bytes(filled(row, *([part] if count(part) else [])).to_bytes()) for part in parts]
+    before = [shard.to_bytes() for shard in shards]
+    whole = filled(row, *(part for part in parts if count(part)))
+    merged = torch_ap.merge(shards)
+    same(quiet(merged.compute), quiet(whole.compute))
+    assert merged.update_count == whole.update_count
+    assert [shard.to_bytes() for shard in shards] == before
+    left = torch_ap.merge([torch_ap.merge(shards[:2]), torch_ap.merge(shards[2:])])
+    same(quiet(left.compute), quiet(whole.compute))
+
+
+def test_the_order_of_merging_changes_no_bit(generator):
+    for name, row in METRICS.items():
+        if row.kind == "images" or "rows" in name or "mask" in name or "own_levels" in name:
+            continue  # where the order of the items has a meaning
+        drawn = row.draw(60, generator)
+        shards = [filled(row, part) for part in cut(drawn, [15] * (count(drawn) // 15) or [count(drawn)])]
+        same(quiet(torch_ap.merge(shards).compute), quiet(torch_ap.merge(shards[::-1]).compute))
+
+
+def test_what_is_no_metric_does_not_merge():
+    with pytest.raises(ValueError, match="`metrics` must hold one metric at least"):
+        torch_ap.merge([])
+    with pytest.raises(TypeError, match=r"`metrics\[1\]` must be a metric of torch_ap, got 'int'"):
+        torch_ap.merge([torch_ap.BinaryAveragePrecision(), 3])
+    with pytest.raises(TypeError, match="`metrics` must be a list"):
+        torch_ap.merge(3)
+    with pytest.raises(ValueError, match="same settings"):
+        torch_ap.merge([torch_ap.BinaryAveragePrecision(), torch_ap.BinaryAveragePrecision(bins=8)])
+    with pytest.raises(ValueError, match="must be a BinaryAveragePrecision, got a RetrievalMAP"):
+        torch_ap.merge([torch_ap.BinaryAveragePrecision(), torch_ap.RetrievalMAP()])
+
+
+@pytest.fixture
+def data():
+    return filled(METRICS["binary"], *METRICS["binary"].batches(2)).to_bytes()
+
+
+def refused(data, match):
+    with pytest.raises(ValueError, match=match):
+        torch_ap.BinaryAveragePrecision().from_bytes(data)
+
+
+def test_payloads_that_are_refused(data):
+    refused(b"", r"`data` must come from `to_bytes\(\)`")
+    refused(b"PK\x03\x04 something else entirely", r"`data` must come from `to_bytes\(\)`")
+    for length in (1, 7, 12, 18, len(data) // 2, len(data) - 1):
+        refused(data[:length], "`data` must be complete")
+    refused(data + b"\0", "`data` must be complete")
+    refused(data[:8] + struct.pack("<H", 2) + data[10:], "got 2: a newer torch_ap wrote it")
+    refused(data[:40] + bytes([data[40] ^ 1]) + data[41:], "wrong checksum")
+    with pytest.raises(TypeError, match="`data` must be bytes, got 'text'"):
+        torch_ap.BinaryAveragePrecision().from_bytes("text")
+    with pytest.raises(ValueError, match="must come from a RetrievalMAP, got that of a BinaryAveragePrecision"):
+        torch_ap.RetrievalMAP().from_bytes(data)
+    with pytest.raises(ValueError, match="same settings"):
+        torch_ap.BinaryAveragePrecision(ignore_index=3).from_bytes(data)
+    assert torch_ap.BinaryAveragePrecision().from_bytes(memoryview(data)).update_count == 2
+
+
+def sealed(header, body):
+    """Bytes whose length and checksum are right, whatever they hold."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    rest = struct.pack("<I", len(text)) + text + body
+    whole = struct.pack("<8sHQ", b"torch_ap", 1, 18 + len(rest) + 16) + rest
+    return whole + payload._checksum(whole)
+
+
+HEADER = {"class": "BinaryAveragePrecision", "updates": 1, "order": "little"}
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "match"),
+    [
+        (b"{", b"", "must have a header"),
+        (b"[" * 100_000, b"", "must have a header"),
+        (b"\xff\xfe", b"", "must have a header"),
+        ({**HEADER, "states": [["scores", "float32", [-1], 4, False]]}, b"abcd", "must have a header"),
+        ({**HEADER, "states": [["scores", "float32", [1 << 50], 4, False]]}, b"abcd", "must have a header"),
+        ({**HEADER, "states": [["scores", "complex64", [1], 8, False]]}, b"abcdefgh", "must have a header"),
+        ({**HEADER, "states": 3}, b"", "must have a header"),
+        ({**HEADER, "order": "big", "states": []}, b"", "order of bytes"),
+        ({**HEADER, "states": [["scores", "float32", [2], 4, False]]}, b"abcd", "states of the size"),
+        ({**HEADER, "states": [["scores", "float32", [1], 3, True]]}, b"abc", "states of the size"),
+        (
+            {**HEADER, "states": [["scores", "float32", [1], 12, True]]},
+            zlib.compress(b"\0" * 10**6)[:12],
+            "states of the",
+        ),
+        ({**HEADER, "states": []}, b"more", "nothing else"),
+        ({**HEADER, "states": []}, b"", "none that updates make"),
+        (
+            {**HEADER, "states": [["scores", "float32", [1], 4, False]]},
+            struct.pack("<f", math.nan),
+            "none that updates",
+        ),
+    ],
+)
+def test_sealed_payloads_that_no_metric_wrote(header, body, match):
+    refused(sealed(header, body), match)
+
+
+def mutated(data, source):
+    """Bytes that differ from the data."""
+    while True:
+        found = bytearray(data)
+        for _ in range(source.choice((1, 1, 1, 3, 20))):
+            at = source.randrange(len(found) + 1)
+            kind = source.randrange(5)
+            if kind == 0 and at < len(found):
+                found[at] ^= 1 << source.randrange(8)
+            elif kind == 1 and at < len(found):
+                found[at] = source.randrange(256)
+            elif kind == 2:
+                found[at:at] = source.randbytes(source.randrange(1, 9))
+            elif kind == 3:
+                del found[at : at + source.randrange(1, 9)]
+            elif kind == 4:
+                del found[at:]
+            if not found:
+                break
+        if bytes(found) != data:
+            return bytes(found)
+
+
+def fuzz(times, *, seal):
+    """No mutation is read as a state; sealed anew, what is read is one that updates make."""
+    source = random.Random(0)
+    names = ["binary", "binary_64_bins", "binary_adaptive", "query_map", "coco", "voc", "multilabel_scores_weighted"]
+    metrics = {name: filled(METRICS[name], *METRICS[name].batches(2, size=12)) for name in names}
+    taken = 0
+    for turn in range(times):
+        name = names[turn % len(names)]
+        data = metrics[name].to_bytes()
+        given = mutated(data[18:-16] if seal else data, source)
+        if seal:
+            whole = struct.pack("<8sHQ", b"torch_ap", 1, len(given) + 34) + given
+            given = whole + payload._checksum(whole)
+        try:
+            found = METRICS[name].new().from_bytes(given)
+        except ValueError:
+            continue
+        taken += 1
+        try:
+            value = quiet(found.compute)
+        except ValueError:
+            continue
+        for x in [x for key, x in value.items() if key.startswith("ma")] if isinstance(value, dict) else [value]:
+            assert (((x >= 0) & (x <= 1 + 1e-6)) | (x == -1) | x.isnan()).all(), name
+    assert seal or not taken
+
+
+@pytest.mark.parametrize("seal", [False, True])
+def test_mutations(seal):
+    fuzz(300, seal=seal)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seal", [False, True])
+def test_many_mutations(seal):
+    fuzz(10_000, seal=seal)
