@@ -78,11 +78,11 @@ def report(
         >>> import tempfile, torch
         >>> from torch_ap import BinaryAveragePrecision, report
         >>> metric = BinaryAveragePrecision()
-        >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+        >>> metric.update(torch.arange(10.0, 0, -1), torch.tensor([1, 1, 0, 1, 0, 1, 0, 0, 0, 1]))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     text = report(metric, f"{folder}/model.md", title="A model").read_text()
         >>> text.splitlines()[2]
-        '**AP 0.8333**; 95% interval 0.0097 to 0.9996; chance level 0.6806'
+        '**AP 0.7833**; 95% interval 0.2188 to 0.9790; chance level 0.6072'
     """
     path = Path(path)
     _check(metric, path, other, system_names)
