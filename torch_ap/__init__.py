@@ -24,6 +24,7 @@ retrieval                      the metrics over queries, those named Retrieval..
 detection                      the metrics of object detectors
 functional                     the same, and more, as functions of tensors
 inference                      chance level, intervals, comparisons
+report                         writes what a metric found as one page
 =============================  =====================================================================
 
 Beside them: ``torch_ap.plot`` (pictures), ``torch_ap.files`` (TREC, COCO, VOC, YOLO), ``torch_ap.sklearn`` (a scorer)
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from torch_ap.curve.convention import Convention
     from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
     from torch_ap.metrics.merging import merge
+    from torch_ap.reports import report
     from torch_ap.retrieval import (
         RetrievalFallOut,
         RetrievalFBeta,
@@ -81,11 +83,13 @@ __all__ = [
     "functional",
     "inference",
     "merge",
+    "report",
     "retrieval",
 ]
 
 _MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "plot", "retrieval")
-_HOMES = ("curve.convention", "metrics.merging", "classification", "retrieval", "detection")  # of names of no module
+# where names are that are no modules
+_HOMES = ("curve.convention", "metrics.merging", "classification", "retrieval", "detection", "reports")
 
 
 def __getattr__(name: str) -> Any:

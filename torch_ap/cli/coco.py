@@ -88,14 +88,13 @@ def _stated(
     args: argparse.Namespace, annotations: CocoAnnotations, data: CocoData
 ) -> tuple[images.Numbers, images.Numbers]:
     """Interval and comparison, as far as they are asked for."""
-    if not args.interval and args.compare is None:
+    if not args.interval and args.compare is None and args.report is None:
         return {}, {}
     metric = _metric(data, args.iou_type)
     interval = images.interval(metric, args) if args.interval else {}
-    if args.compare is None:
-        return interval, {}
-    baseline = _metric(_read(args, annotations, args.compare), args.iou_type)
-    return interval, images.compared(metric, baseline, args)
+    baseline = None if args.compare is None else _metric(_read(args, annotations, args.compare), args.iou_type)
+    images.write_page(args, args.results, metric, baseline, data.class_names)
+    return interval, {} if baseline is None else images.compared(metric, baseline, args)
 
 
 def _metric(data: CocoData, iou_type: Literal["bbox", "segm"]) -> MeanAveragePrecision:

@@ -6,7 +6,9 @@ from typing import Any
 
 from torch_ap.cli.progress import of_resamples
 from torch_ap.cli.tables import number
+from torch_ap.matching.coco import ClassNames
 from torch_ap.metrics.image_sample import UncertainImages
+from torch_ap.reports import report
 
 _COMPARED = ("difference", "low", "high", "standard_error", "p_value", "reason")
 
@@ -31,6 +33,28 @@ def compared(metric: UncertainImages, baseline: UncertainImages, args: argparse.
     how = {"confidence_level": args.confidence_level, "n_resamples": args.n_resamples, "progress": of_resamples()}
     found = metric.compare(baseline, **how).to_dict()
     return {name: found[name] for name in _COMPARED}
+
+
+def write_page(
+    args: argparse.Namespace, run: str, metric: UncertainImages, baseline: UncertainImages | None, names: ClassNames
+) -> None:
+    """The report, where it is asked for."""
+    if args.report is not None:
+        report(
+            metric,
+            args.report,
+            other=baseline,
+            system_names=system_names(run, args.compare),
+            class_names=names,
+            confidence_level=args.confidence_level,
+            n_resamples=args.n_resamples,
+            progress=of_resamples(),
+        )
+
+
+def system_names(run: str, baseline: str | None) -> tuple[str, str]:
+    """Two different names for a report."""
+    return run, baseline if baseline not in (None, run) else f"{baseline or run} (baseline)"
 
 
 def refuse_empty(detections: int, path: str, allowed: bool) -> None:

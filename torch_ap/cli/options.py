@@ -1,14 +1,16 @@
-"""What the sub-commands take. This module does not import torch, so that help appears at once."""
+"""What the sub-commands take; those of tables have a module of their own. Neither imports torch, so that help appears
+at once.
+"""
 
 import argparse
 from typing import Any, TypeAlias
 
-from torch_ap.files.table_names import FORMATS, INTERPOLATED
 from torch_ap.files.trec_names import CONVENTIONS, KNOWN, QRELS_FORM, RUN_FORM
 from torch_ap.rules.messages import shown
 
 DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
 CONFIDENCE_LEVEL = 0.95
+_PAGES = (".html", ".htm", ".md")
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
@@ -32,16 +34,6 @@ _IMAGES = (
 )
 
 
-_BASELINE = (
-    "another system: a column of FILE with its scores, or a file with the same columns, and rows in the same order (of "
-    "groups in any); what the values of FILE are above its, with interval and p-value"
-)
-_BINS = (
-    "read any length in bounded memory: counts in at most N bins of scores, and the bounds that they leave for any "
-    "order inside the bins. Exact while there are at most N different scores; 65536 leave about 0.0002"
-)
-
-
 class HelpFormatter(argparse.HelpFormatter):
     """Paragraphs stay apart, and lines that are indented stay as they are: examples."""
 
@@ -51,63 +43,6 @@ class HelpFormatter(argparse.HelpFormatter):
             paragraph if "\n  " in paragraph else super(HelpFormatter, self)._fill_text(paragraph, width, indent)
             for paragraph in paragraphs
         )
-
-
-def add_score(subparsers: Subparsers) -> None:
-    """``torch-ap score``."""
-    parser = subparsers.add_parser(
-        "score",
-        help="average precision of the columns of a table",
-        description="Average precision of scores and targets that are columns of a table: one ranking of all rows; "
-        "with --group one per group, and the mean over groups (MAP); with several columns of scores one per class, and "
-        "the mean over classes. Tables need pyarrow (extra `files`).",
-        formatter_class=HelpFormatter,
-        epilog=f"Measures: ap, ap@k; {', '.join(INTERPOLATED)} (interpolated); P@k, R@k, F@k, Rprec; with --group also "
-        "recip_rank, recip_rank@k, success@k. map is ap.\n\n"
-        "Examples:\n"
-        "  torch-ap score predictions.csv --preds score --target label --interval\n"
-        "  torch-ap score predictions.parquet --preds new --target label --baseline old -m ap -m P@100\n"
-        "  torch-ap score ranked.jsonl --preds score --target relevant --group query -m map@10 --per-group\n"
-        "  torch-ap score classes.npz --preds cat dog bird --target class --per-class --markdown\n"
-        "  zcat huge.csv.gz | torch-ap score - --format csv --preds score --target label --bins 65536",
-    )
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        help="CSV or TSV (the first line names the columns), JSON Lines (these gzip, too), Parquet, Arrow or NPZ; - "
-        "for standard input",
-    )
-    parser.add_argument("--format", choices=FORMATS, help="of FILE; default: what its suffix says")
-    said = "scores, the higher the better; several columns, or one of lists: one per class"
-    parser.add_argument("--preds", required=True, nargs="+", metavar="COL", help=said)
-    said = (
-        "0 and 1, or true and false; of groups grades, relevant from 1 on; of classes their names, as the columns are "
-        "called, or their numbers from 0; or as many columns as --preds, of 0 and 1 (labels)"
-    )
-    parser.add_argument("--target", required=True, nargs="+", metavar="COL", help=said)
-    parser.add_argument("--pos-label", metavar="VALUE", help="the target that is positive, where they are not 0 and 1")
-    parser.add_argument("--group", metavar="COL", help="the query, user or image that a row belongs to")
-    parser.add_argument("-l", "--relevance-level", type=int, metavar="GRADE", help="of groups: lowest relevant grade")
-    parser.add_argument("--weights", metavar="COL", help="weights of the rows")
-    parser.add_argument("--baseline", metavar="OTHER", help=_BASELINE)
-    said = "repeatable; default: ap"
-    parser.add_argument("-m", "--measure", action="append", dest="measures", metavar="MEASURE", help=said)
-    choices = ("grouped", "expected", "optimistic", "pessimistic")
-    said = "how equal scores count; default grouped, of groups expected"
-    parser.add_argument("--ties", choices=choices, help=said)
-    said = "what ap@k divides by: min(k, m) (default), all m relevant, or those found in the top k"
-    parser.add_argument("--denominator", choices=("min", "relevant", "found"), default="min", help=said)
-    said = "of the scores of classes, before they are ranked"
-    parser.add_argument("--normalization", choices=("softmax", "sigmoid", "none"), help=said)
-    parser.add_argument("--per-group", action="store_true", help="the values of each group too")
-    parser.add_argument("--per-class", action="store_true", help="the values of each class or label too")
-    parser.add_argument("--interval", action="store_true", help="the interval of each value, and its chance level")
-    parser.add_argument("--bins", type=_whole, metavar="N", help=_BINS)
-    _add_forms(parser)
-    _add_resampling(
-        parser, 1000, "resamples of interpolated measures, whose interval has no formula", "interval", "baseline"
-    )
-    parser.set_defaults(command="score")
 
 
 def add_trec(subparsers: Subparsers) -> None:
@@ -134,9 +69,9 @@ def add_trec(subparsers: Subparsers) -> None:
     parser.add_argument("-l", "--relevance-level", type=int, default=1, metavar="GRADE", help="lowest relevant grade")
     parser.add_argument("-c", "--complete", action="store_true", help="judged queries that a run lacks count 0")
     parser.add_argument("--convention", choices=CONVENTIONS, default="trec10", help=_CONVENTION)
-    _add_forms(parser)
+    add_forms(parser)
     parser.add_argument("--compare", action="store_true", help=_COMPARE)
-    _add_resampling(parser, 10_000, "random flips of its randomization test", "compare")
+    add_resampling(parser, 10_000, "random flips of its randomization test", "compare")
     _add_allow_empty(parser, "a run without documents")
     parser.set_defaults(command="trec")
 
@@ -168,8 +103,8 @@ def add_coco(subparsers: Subparsers) -> None:
         metavar="BASELINE",
         help="another list of detections: what the mean of RESULTS is above its mean, with interval and p-value",
     )
-    _add_resampling(parser, 1000, "resamples of the images", "interval", "compare")
-    _add_forms(parser)
+    add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
+    add_forms(parser)
     _add_allow_empty(parser, "a list of results without detections")
     parser.set_defaults(command="coco")
 
@@ -215,8 +150,8 @@ def add_voc(subparsers: Subparsers) -> None:
         metavar="BASELINE",
         help="another folder of detections: what the mean of DETECTIONS is above its mean, with interval and p-value",
     )
-    _add_resampling(parser, 1000, "resamples of the images", "interval", "compare")
-    _add_forms(parser)
+    add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
+    add_forms(parser)
     _add_allow_empty(parser, "a folder without detections")
     parser.set_defaults(command="voc")
 
@@ -225,24 +160,35 @@ def _add_interval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", action="store_true", help="the mean's interval over resampled images, and its chance level"
     )
+    said = "also write a page with all of this, curves and warnings: .html, or .md for Markdown"
+    parser.add_argument("--report", type=page, metavar="PATH", help=said)
 
 
-def _add_forms(parser: argparse.ArgumentParser) -> None:
+def add_forms(parser: argparse.ArgumentParser) -> None:
+    """The forms of results."""
     form = parser.add_mutually_exclusive_group()
     for name, said in (("json", "as JSON, all digits"), ("csv", "as CSV, all digits"), ("markdown", "as Markdown")):
         form.add_argument(f"--{name}", action="store_const", const=name, dest="form", help=said)
 
 
-def _add_resampling(parser: argparse.ArgumentParser, count: int, what: str, *of: str) -> None:
+def page(text: str) -> str:
+    """The path of a page, whose suffix says what it is."""
+    if not text.lower().endswith(_PAGES):
+        raise argparse.ArgumentTypeError(f"must end in {', '.join(_PAGES)}, got {shown(text)}")
+    return text
+
+
+def add_resampling(parser: argparse.ArgumentParser, count: int, what: str, *of: str) -> None:
+    """Options of resampling, which mean something only beside one of others."""
     _add_confidence_level(parser, *of)
-    parser.add_argument("--n-resamples", type=_whole, metavar="N", help=f"{what}; default {count:,}")
+    parser.add_argument("--n-resamples", type=whole, metavar="N", help=f"{what}; default {count:,}")
     parser.set_defaults(defaults={"confidence_level": CONFIDENCE_LEVEL, "n_resamples": count})
 
 
 def _add_confidence_level(parser: argparse.ArgumentParser, *of: str) -> None:
     """An option that means something only beside one of others."""
     said = f"nominal coverage of the interval of {' and '.join(f'--{x}' for x in of)}; default {CONFIDENCE_LEVEL:g}"
-    parser.add_argument("--confidence-level", type=_confidence_level, metavar="LEVEL", help=said)
+    parser.add_argument("--confidence-level", type=confidence_level, metavar="LEVEL", help=said)
     parser.set_defaults(defaults={"confidence_level": CONFIDENCE_LEVEL}, of=of)
 
 
@@ -261,7 +207,7 @@ def filled_in(args: argparse.Namespace) -> argparse.Namespace:
     return args
 
 
-def _confidence_level(text: str) -> float:
+def confidence_level(text: str) -> float:
     """A number between 0 and 1, by the rule of the functions' argument of this name."""
     try:
         value = float(text)
@@ -272,7 +218,7 @@ def _confidence_level(text: str) -> float:
     return value
 
 
-def _whole(text: str) -> int:
+def whole(text: str) -> int:
     """A whole number of at least 2."""
     value = int(text) if text.isascii() and text.isdigit() else 0
     if value < 2:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,25 +23,21 @@ _ALL = "all"
 _INTERVAL, _COMPARED = ("low", "high", "chance"), ("baseline", "difference", "low", "high", "p_value")
 
 
+class Inputs(NamedTuple):
+    """What is measured, on which columns of which table, and those of the baseline."""
+
+    measures: list[Measure]
+    table: table_columns.Table
+    columns: Columns
+    baseline: Columns | None
+
+
 def run(args: argparse.Namespace) -> int:
     """Read, measure and print."""
-    _check(args)
-    classes = len(args.preds) > 1
-    measures = _measures(args, classes)
-    table = _table(args, args.file)
     if args.bins is not None:
-        return score_bins.run(args, table, measures)
-    with Bar(args.file) as bar:
-        columns = table.read(bar)
-    if columns.preds.ndim == 2 and not classes:  # a column of lists
-        classes = True
-        _check_classes(args)
-        measures = _measures(args, classes)
-    if not classes and args.normalization is not None:
-        raise ValueError(
-            "--normalization is for the scores of classes, not for one column, whose order it would not change"
-        )
-    baseline = _baseline(args, table, columns)
+        _check(args)
+        return score_bins.run(args, _table(args, args.file), _measures(args, classes=False))
+    measures, table, columns, baseline = read(args)
     asked = Asked(
         interval=args.interval,
         confidence_level=args.confidence_level,
@@ -53,6 +49,29 @@ def run(args: argparse.Namespace) -> int:
     found = {one.name: statement_of(one, columns, baseline, asked) for one in measures}
     _report(args, found, _said(args, table, columns), columns).write(args.form)
     return 0
+
+
+def read(args: argparse.Namespace) -> Inputs:
+    """What the arguments name.
+
+    Raises:
+        OSError, ValueError: for a file that cannot be read, and for what is wrong with it or with the arguments.
+    """
+    _check(args)
+    classes = len(args.preds) > 1
+    measures = _measures(args, classes)
+    table = _table(args, args.file)
+    with Bar(args.file) as bar:
+        columns = table.read(bar)
+    if columns.preds.ndim == 2 and not classes:  # a column of lists
+        classes = True
+        _check_classes(args)
+        measures = _measures(args, classes)
+    if not classes and args.normalization is not None:
+        raise ValueError(
+            "--normalization is for the scores of classes, not for one column, whose order it would not change"
+        )
+    return Inputs(measures, table, columns, _baseline(args, table, columns))
 
 
 def _measures(args: argparse.Namespace, classes: bool) -> list[Measure]:
@@ -101,19 +120,20 @@ def _table(args: argparse.Namespace, path: str) -> table_columns.Table:
         args.target,
         group=args.group,
         weights=args.weights,
-        baseline=None if _is_file(args.baseline) else args.baseline,
+        baseline=None if is_file(args.baseline) else args.baseline,
         form=args.format,
         pos_label=args.pos_label,
     )
 
 
-def _is_file(name: str | None) -> bool:
+def is_file(name: str | None) -> bool:
+    """Whether a baseline is a file, and no column."""
     return name is not None and (name == STANDARD_INPUT or Path(name).is_file())
 
 
 def _baseline(args: argparse.Namespace, table: table_columns.Table, columns: Columns) -> Columns | None:
     """The other system: other scores of the same rows, or another file with the same columns."""
-    if not _is_file(args.baseline):
+    if not is_file(args.baseline):
         return None if columns.baseline is None else replace(columns, preds=columns.baseline)
     form = None if args.format and Path(args.baseline).suffix else args.format
     other = replace(table, path=args.baseline, baseline=None, form=form, labels=set())  # with the same groups
@@ -208,7 +228,7 @@ def _convention(args: argparse.Namespace) -> str:
 
 
 def _comparison(args: argparse.Namespace, found: dict[str, Statement], level: str) -> Table:
-    run = "run" if _is_file(args.baseline) else args.preds[0]
+    run = "run" if is_file(args.baseline) else args.preds[0]
     head = ("measure", run, args.baseline, "difference", f"{level} low", f"{level} high", "p")
     rows = [
         (

@@ -20,6 +20,7 @@ from torch_ap.files.table_columns import Columns
 from torch_ap.inference import precision_at_k_interval, recall_at_k_interval
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.metrics.uncertainty import UncertainMetric
+from torch_ap.retrieval import RetrievalMAP
 
 NAN = math.nan
 _AP_ALONE = "of one ranking, or of classes, there is one of ap alone"
@@ -85,7 +86,11 @@ def metric_of(measure: Measure, columns: Columns, asked: Asked, average: str = "
     metric: Any
     preds, target = columns.preds, columns.target
     if columns.group is not None:
-        metric = QueryMetric(measure.formula, "neg", None, "mean", relevance_level=asked.relevance_level)
+        level: Any = {"relevance_level": asked.relevance_level}
+        if isinstance(measure.formula, Convention):
+            metric = RetrievalMAP(convention=measure.formula, **level)
+        else:
+            metric = QueryMetric(measure.formula, "neg", None, "mean", **level)
         metric.update(preds, target, indexes=columns.group)
     elif preds.ndim == 1 and not isinstance(measure.formula, Convention):
         metric = QueryMetric(measure.formula, "neg", None, "mean")

@@ -74,13 +74,13 @@ def _per_class(args: argparse.Namespace, data: VocData) -> dict[str, list[Any]]:
 
 def _stated(args: argparse.Namespace, data: VocData) -> tuple[images.Numbers, images.Numbers]:
     """Interval and comparison, as far as they are asked for."""
-    if not args.interval and args.compare is None:
+    if not args.interval and args.compare is None and args.report is None:
         return {}, {}
     metric = _metric(args, data)
     interval = images.interval(metric, args) if args.interval else {}
-    if args.compare is None:
-        return interval, {}
-    return interval, images.compared(metric, _metric(args, _read(args, args.compare)), args)
+    baseline = None if args.compare is None else _metric(args, _read(args, args.compare))
+    images.write_page(args, args.detections, metric, baseline, data.class_names)
+    return interval, {} if baseline is None else images.compared(metric, baseline, args)
 
 
 def _metric(args: argparse.Namespace, data: VocData) -> VOCMeanAveragePrecision:

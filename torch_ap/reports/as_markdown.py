@@ -1,0 +1,55 @@
+"""A report as Markdown: the same numbers, without pictures."""
+
+import re
+from collections.abc import Iterator
+
+from torch_ap.reports.content import Content, Headline, Part, Picture, Table
+
+
+def document(content: Content) -> str:
+    """The whole text."""
+    return "\n".join(_lines(content)) + "\n"
+
+
+def _lines(content: Content) -> Iterator[str]:
+    yield from (f"# {_plain(content.title)}", "", _headline(content.headline, content.systems[1]), "")
+    yield from (_plain(x) + "\n" for x in (content.convention, *content.headline.remarks))
+    facts = Table(list(content.facts), [list(content.facts.values())])
+    yield from (*_table(facts), "")
+    if content.warnings:
+        yield from ("## Warnings", "", *(f"- {_plain(x)}" for x in content.warnings), "")
+    for section in content.sections:
+        parts = [list(_part(x)) for x in section.parts if not isinstance(x, Picture)]
+        if parts:
+            yield from (f"## {_plain(section.title)}", "", *(line for part in parts for line in (*part, "")))
+    yield f"`{content.source.replace('`', '')}`"
+
+
+def _headline(found: Headline, other: str) -> str:
+    said = [f"**{found.name} {found.value:.4f}**"]
+    if found.low == found.low:
+        said.append(f"{found.level} interval {found.low:.4f} to {found.high:.4f}")
+    if found.chance == found.chance:
+        said.append(f"chance level {found.chance:.4f}")
+    if found.other == found.other:
+        said.append(f"{_plain(other)} {found.other:.4f}")
+    return "; ".join(said)
+
+
+def _part(part: Part) -> Iterator[str]:
+    if isinstance(part, Table):
+        yield from _table(part)
+    elif isinstance(part, str):
+        yield _plain(part)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"| {' | '.join(map(_plain, table.head))} |"
+    yield "".join("|---" if table.is_text(place) else "|---:" for place in range(len(table.head))) + "|"
+    for row in table.rows:
+        yield f"| {' | '.join(_plain(table.text(place, cell)) for place, cell in enumerate(row))} |"
+
+
+def _plain(text: str) -> str:
+    """A text of which nothing is Markdown, on one line."""
+    return re.sub(r"([\\`*_\[\]<>|#~$])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,153 @@
+"""The report of an object detector."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from torch_ap import plot
+from torch_ap.functional import Curve
+from torch_ap.metrics.coco import MeanAveragePrecision
+from torch_ap.metrics.images import DetectionMetric
+from torch_ap.metrics.voc import VOCMeanAveragePrecision
+from torch_ap.reports import cautions, curves
+from torch_ap.reports.content import NAN, Cell, Content, Picture, Section, Table, bounded
+from torch_ap.reports.statement import Asked, compared, headline
+
+_UNITS = ("class", "classes")
+_NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
+_ONE_BY_ONE = (
+    "Detections are taken one by one, by score. The chance level is that of shuffled scores, with all boxes where they "
+    "are."
+)
+_LOOSE = 0.5  # the IoU of curves and operating points, where it is one of COCO's
+
+
+def content_of(metric: DetectionMetric, asked: Asked) -> Content:
+    """All that the report says."""
+    numbers = _numbers(metric)
+    head = headline(metric, "mean AP", numbers["map"], asked)
+    found, iou = _curves(metric, asked.names)
+    both: dict[str, Sequence[Curve]] = {asked.systems[0]: found}
+    sections = []
+    if asked.other is not None:
+        theirs = _numbers(asked.other)
+        head = replace(head, other=theirs["map"])
+        sections.append(compared(metric, asked, (numbers["map"], head.other), {"unit": "images"}))
+        both[asked.systems[1]] = _curves(asked.other, asked.names)[0]
+    if isinstance(metric, MeanAveragePrecision):
+        sections.append(_of_thresholds(metric, numbers, asked))
+    if found:
+        sections += curves.of_classes(both, f"classes at IoU {iou:g}", asked.confidence_level)
+        sections.append(_of_each(metric, both, iou, asked))
+    with metric._all_ranks():
+        columns = metric._columns()
+    return Content(
+        title="",
+        systems=asked.systems,
+        headline=head,
+        convention=_convention(metric),
+        facts={
+            "images": len(columns["detections_per_image"]),
+            "ground truths": int(sum(float(x.m) for x in found)),
+            "detections": len(columns["detection_scores"]),
+            "classes": len(found),
+        },
+        warnings=[
+            *cautions.few({x.name: int(x.m) for x in found}, _UNITS, "ground truths"),
+            *cautions.saturation(columns["detection_scores"]),
+            *cautions.inside(head.low, head.high, head.chance),
+        ],
+        sections=sections,
+        source=repr(metric),
+    )
+
+
+def _convention(metric: DetectionMetric) -> str:
+    """What the mean is of, in words."""
+    if isinstance(metric, VOCMeanAveragePrecision):
+        several = not isinstance(metric.iou_threshold, int | float)
+        iou: Any = metric.iou_threshold
+        at = ", ".join(f"{x:g}" for x in iou) if several else f"{iou:g}"
+        rule = "above" if metric.strict else "of at least"
+        return (
+            f"PASCAL VOC's mean average precision: the mean over classes of AP ({metric.interpolation} interpolation) "
+            f"of detections that match a ground truth with an IoU {rule} {at}. {_ONE_BY_ONE}"
+        )
+    assert isinstance(metric, MeanAveragePrecision)
+    thresholds, levels = metric.iou_thresholds, len(metric.rec_thresholds)
+    most = metric.max_detection_thresholds[-1]
+    over = f"{len(thresholds)} IoU thresholds from {thresholds[0]:g} to {thresholds[-1]:g}"
+    average = "classes" if metric.average == "macro" else "all classes taken as one"
+    return (
+        f"COCO's mean average precision: the mean over {over} and {average} of AP interpolated at {levels} recall "
+        f"levels, of at most {most} detections per image and class, objects of all sizes. {_ONE_BY_ONE}"
+    )
+
+
+def _numbers(metric: Any) -> dict[str, float]:
+    """Of ``compute``; those that do not exist, which are -1 there, NaN."""
+    found = {name: float(x) for name, x in metric.compute().items() if isinstance(x, torch.Tensor) and x.ndim == 0}
+    first = metric.iou_type[0] if isinstance(metric, MeanAveragePrecision) and len(metric.iou_type) > 1 else ""
+    found |= {name.removeprefix(f"{first}_"): x for name, x in found.items()} if first else {}
+    return {name: NAN if x == -1 else x for name, x in found.items()}
+
+
+def _curves(metric: Any, names: Any) -> tuple[list[Curve], float]:
+    """Of each class, at the loosest usual IoU threshold."""
+    if isinstance(metric, VOCMeanAveragePrecision):
+        iou = metric.iou_threshold if isinstance(metric.iou_threshold, int | float) else metric.iou_threshold[0]
+        return metric.curve(class_names=names), float(iou)
+    thresholds = metric.iou_thresholds
+    iou = min(thresholds, key=lambda x: abs(x - _LOOSE))
+    return metric.curve(iou_threshold=iou, class_names=names), iou
+
+
+def _of_thresholds(metric: MeanAveragePrecision, numbers: Mapping[str, float], asked: Asked) -> Section:
+    """AP over IoU thresholds and sizes of objects."""
+    theirs = {} if asked.other is None else _numbers(asked.other)
+    names = [x for x in numbers if x in _NUMBERS or x.startswith(("map_", "mar_"))]
+    names = list(dict.fromkeys([*(x for x in _NUMBERS if x in names), *names]))
+    names = [x for x in names if not x.endswith("per_class")]
+    head = ["", *(asked.systems if theirs else ("value",))]
+    rows: list[list[Cell]] = [[x, numbers[x], *([theirs[x]] if theirs else [])] for x in names]
+    drawn: Any = metric if asked.other is None else dict(zip(asked.systems, (metric, asked.other), strict=True))
+    picture = Picture(
+        "AP over IoU thresholds, by the size of objects: a line that falls early is of loose boxes.",
+        lambda ax: plot.coco(drawn, ax=ax, areas=None if asked.other is None else ["all"]),
+    )
+    return Section("IoU thresholds and sizes", [picture, Table(head, rows)])
+
+
+def _of_each(metric: Any, both: Mapping[str, Sequence[Curve]], iou: float, asked: Asked) -> Section:
+    """The table of all classes."""
+    found, *others = both.values()
+    overall = _over_thresholds(metric, len(found))
+    head = ["class", *(["AP"] if overall else []), f"AP at IoU {iou:g}", "ground truths", "detections"]
+    rows: list[list[Cell]] = []
+    for place, curve in enumerate(found):
+        ap: list[Cell] = [overall[place]] if overall else []
+        counts: list[Cell] = [int(curve.m), len(curve.thresholds)]
+        rows.append([curve.name, *ap, float(curve.average_precision), *counts, *curves.best_f1(curve)])
+    if others:
+        theirs = {x.name: float(x.average_precision) for x in others[0]}
+        at = 2 + bool(overall)
+        head[at:at] = [f"the same of {asked.systems[1]}", "difference"]
+        for row, curve in zip(rows, found, strict=True):
+            other = theirs.get(curve.name, NAN)
+            row[at:at] = [other, float(curve.average_precision) - other]
+    rows.sort(key=lambda row: (row[1] != row[1], -float(row[1])))
+    kept, said = bounded(rows, "classes")
+    text = f"best F1 is the highest F1 of all thresholds at IoU {iou:g}, with what that one gives. {said}"
+    forms = {"at score": ".4g", "difference": "+.3f"}
+    table = Table([*head, "best F1", "at score", "precision", "recall"], kept, forms, sortable=True)
+    return Section("All classes", [text.strip(), table])
+
+
+def _over_thresholds(metric: Any, classes: int) -> list[float]:
+    """COCO's AP of each class over all IoU thresholds."""
+    if not isinstance(metric, MeanAveragePrecision):
+        return []
+    found = [NAN if x < 0 else x for x in metric.per_class(iou_threshold=metric.iou_thresholds[0])["ap"].tolist()]
+    return found if len(found) == classes else []
