@@ -180,11 +180,12 @@ def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
 @arrays.quiet
 def r_precision(curve: HitCurve, *, ties: str = "grouped") -> Tensor:
     """Precision at rank m of each ranking, also the recall there: (S,) float64; NaN where nothing is relevant."""
-    if curve.single:
-        most = curve.native.m.item(0)
-        return arrays.tensor(np.array([hits_of_one(curve, most, ties) / most if most else np.nan]))
-    m = segments.as_float64(curve.native.m)
-    return arrays.tensor(hits_in_top(curve.native, m, ties) / m)
+    native = curve.native
+    if native.single:
+        most = native.m.item(0)
+        return arrays.tensor(np.array([hits_of_one(native, most, ties) / most if most else np.nan]))
+    m = segments.as_float64(native.m)
+    return arrays.tensor(hits_in_top(native, m, ties) / m)
 
 
 def hits_at(curve: HitCurve, t: Tensor, *, ties: str = "grouped") -> Tensor:

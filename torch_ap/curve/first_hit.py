@@ -33,15 +33,17 @@ _MOST_AT_ONCE = 1 << 20  # terms
 
 def reciprocal_rank(curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None) -> Tensor:
     """1 / (rank of the first hit), 0 where none lies in the top k: (S,) float64; NaN where nothing is relevant."""
-    if curve.single and len(curve.hits):
-        return arrays.tensor(np.array([_reciprocal_rank_of_one(*_first_of_one(curve), ties, top_k)]))
+    native = curve.native
+    if native.single and len(native.hits):
+        return arrays.tensor(np.array([_reciprocal_rank_of_one(*_first_of_one(native), ties, top_k)]))
     return _each(curve, _reciprocal_ranks, ties, top_k)
 
 
 def hit_rate(curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None) -> Tensor:
     """Whether a hit lies in the top k, or the probability of it: (S,) float64; NaN where nothing is relevant."""
-    if curve.single and len(curve.hits):
-        return arrays.tensor(np.array([_hit_rate_of_one(*_first_of_one(curve), ties, top_k)]))
+    native = curve.native
+    if native.single and len(native.hits):
+        return arrays.tensor(np.array([_hit_rate_of_one(*_first_of_one(native), ties, top_k)]))
     return _each(curve, _hit_rates, ties, top_k)
 
 

@@ -49,9 +49,10 @@ class AtRank:
 
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64."""
-        if curve.single and self.ratio != "f_beta":
-            return arrays.tensor(np.array([self._of_one(curve)]))
-        return arrays.tensor(self._of_each(curve.native))
+        native = curve.native
+        if native.single and self.ratio != "f_beta":
+            return arrays.tensor(np.array([self._of_one(native)]))
+        return arrays.tensor(self._of_each(native))
 
     @arrays.quiet
     def _of_each(self, curve: Any) -> Any:

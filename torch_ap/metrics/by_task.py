@@ -41,8 +41,8 @@ class AveragePrecision(Metric):
         num_classes: of multiclass, needed there; other tasks ignore it, as in torchmetrics.
         num_labels: of multilabel, likewise.
         average: of multiclass and multilabel; binary ignores it.
-        normalization, top_k, denominator, interpolation, ties, convention, empty_target_action, nan_strategy, bins,
-            pilot, tolerance: as for the class of the task.
+        normalization, top_k, denominator, interpolation, ties, convention: as for the class of the task.
+        empty_target_action, nan_strategy, bins, pilot, tolerance: likewise.
         kwargs: of ``torchmetrics.Metric``.
 
     Raises:

@@ -235,15 +235,18 @@ class QueryMetric(UncertainQueries):
         }
         ids = whole.pop(samples.STATE)
         counts, lengths = whole["judged_counts"], whole[_ROWS]
-        empty = torch.empty(0, device=self.device)
-        indexes = whole[_FLAT] if lengths is not None or whole[_FLAT] is not None else empty.to(torch.int64)
-        scores, relevance = whole["query_scores"], whole["query_relevance"]
+        scores, relevance, indexes = whole["query_scores"], whole["query_relevance"], whole[_FLAT]
+        if scores is None or relevance is None or indexes is None is lengths:
+            empty = torch.empty(0, device=self.device)
+            scores = empty if scores is None else scores
+            relevance = empty.to(torch.uint8) if relevance is None else relevance
+            indexes = empty.to(torch.int64) if indexes is None is lengths else indexes
         if all_hits:
-            relevance = None if relevance is None else relevance.clamp(min=1)
+            relevance = relevance.clamp(min=1)
             whole["judged_queries"], counts = None, None
         batch = QueryBatch(
-            scores=empty if scores is None else scores,
-            relevance=empty.to(torch.uint8) if relevance is None else relevance,
+            scores=scores,
+            relevance=relevance,
             indexes=indexes,
             lengths=lengths,
             judged_queries=whole["judged_queries"],
@@ -256,7 +259,7 @@ class QueryMetric(UncertainQueries):
 
     def _dtype_of_values(self) -> torch.dtype:
         scores = _listed(self.query_scores)
-        dtypes = {x.dtype for x in scores if len(x)} or {x.dtype for x in scores} or {torch.float32}
+        dtypes = {x.dtype for x in scores if x.shape[0]} or {x.dtype for x in scores} or {torch.float32}
         return self._dtype_of_result(tensors.common_dtype("preds", dtypes))
 
     def _judgements_alone(self, num_relevant: dict[int, int]) -> QueryBatch:
