@@ -165,6 +165,51 @@ def test_operating_points_by_looking_at_every_threshold(ranking, goal):
         assert float(high) == pytest.approx(max(float(wanted_high), estimate), rel=SOLVED)
 
 
+@given(rankings(), st.sampled_from([0.125, 0.25, 0.5, 0.75, 1.5, 2.0, 3.0, 5.0]), st.sampled_from([1, 3, 7]))
+def test_thresholds_of_the_same_f_beta_are_ties(ranking, beta, times):
+    scores, relevant = ranking
+    curve = functional.curve(torch.tensor(scores * times).double(), torch.tensor(relevant * times).long())
+    wanted = chosen(scores * times, relevant * times, beta=beta)
+    assert curve.operating_point(beta=beta).threshold.item() == pytest.approx(
+        wanted[0] if wanted else math.nan, nan_ok=True
+    )
+
+
+def test_ties_of_f_beta_whose_square_is_rounded():
+    """Of equal F_beta is the highest threshold, here too: squares of tenths, as they are meant."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(100):
+        target = torch.randint(2, (12,), generator=generator)
+        scores = torch.arange(12.0).flip(0)
+        for tenths in (1, 3, 7, 11):
+            square, m = Fraction(tenths, 10) ** 2, int(target.sum())
+            values = [h / (square * m + i) for i, h in enumerate(map(Fraction, target.cumsum(0).tolist()), 1)]
+            found = functional.curve(scores, target).operating_point(beta=tenths / 10)
+            if m:
+                assert float(found.threshold) == float(scores[values.index(max(values))])
+
+
+def test_a_tie_of_f_beta_that_rounding_broke():
+    scores, target = torch.tensor([0.3, 3, 0, 2, 2, 4, 3, 0.5]), torch.tensor([1, 1, 0, 1, 1, 0, 0, 0])
+    assert float(functional.curve(scores, target).operating_point(beta=0.5).threshold) == 2
+
+
+def test_thresholds_that_differ_by_weights_of_0():
+    scores, target = torch.tensor([4.0, 3, 2, 1]), torch.tensor([1, 0, 0, 1])
+    curve = functional.curve(scores, target, weights=torch.tensor([1.0, 0, 1, 0]))
+    for goal in ({}, {"recall": 0.5}, {"precision": 0.5}):
+        assert float(curve.operating_point(**goal).threshold) == 4
+
+
+@pytest.mark.parametrize("beta", [1e200, 10**200, 1e155])
+def test_a_beta_whose_square_is_not_finite(beta):
+    curve = functional.curve(*sample(20))
+    for call in (curve.operating_point, lambda **x: posteriors.f_beta_posterior(3, 2, 1, **x)):
+        with pytest.raises(ValueError, match="`beta` must be at most 1e\\+154, so that its square is finite"):
+            call(beta=beta)
+    assert float(curve.operating_point(beta=1e154).recall) == 1
+
+
 def test_a_wanted_recall_is_what_precision_at_recall_gives():
     for seed in range(20):
         scores, target = sample(70, seed)

@@ -106,7 +106,7 @@ def run(shift, queries=9, seed=0):
 CONVENTIONS = [
     *({"ties": ties} for ties in ("grouped", "expected", "optimistic", "pessimistic")),
     *({"ties": ties, "interpolation": "all-points"} for ties in ("grouped", "optimistic", "pessimistic")),
-    {"interpolation": "trapezoid"},
+    *({"ties": ties, "interpolation": "trapezoid"} for ties in ("grouped", "optimistic", "pessimistic")),
 ]
 AT_K = [
     {"top_k": k, "denominator": denominator, "ties": ties}
@@ -127,6 +127,20 @@ def test_the_area_under_the_line_is_the_average_precision(items, convention):
         return
     assert np.trapezoid(y, x) == pytest.approx(float(curve.average_precision), abs=REORDERED)
     assert x[-1] == pytest.approx(1)
+
+
+LEVELS = ["11-point", "11-point-arange", "101-point", "11-point-trec9", "11-point-trec10", torch.tensor([0.2, 0.7])]
+
+
+@given(RANKINGS, st.sampled_from(["grouped", "optimistic", "pessimistic"]), st.sampled_from(LEVELS))
+def test_the_mean_height_of_the_levels_is_the_average_precision(items, ties, interpolation):
+    scores, target = torch.tensor(items, dtype=torch.float64).T
+    curve = functional.curve(scores, target.long(), ties=ties, interpolation=interpolation)
+    if target.sum():
+        height = vertices.levels(curve).precision
+        assert height.mean() == pytest.approx(float(curve.average_precision), abs=REORDERED)
+        line = vertices.line(curve)
+        assert set(height.round(9)) <= {0.0, *line.precision.round(9)}
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=str)

@@ -73,11 +73,11 @@ class Curve(Result):
     def chance_level(self) -> Tensor:
         """0-d float64, the precision of random selection: m / n, where each positive is one of the n items.
 
-        Those never retrieved, as the objects that a detector misses, are none of them.
+        Those never retrieved, as the objects that a detector misses, are none of them. NaN without items.
         """
-        if not len(self.hits):
-            return segments.as_float64(self.m) / segments.as_float64(self.n)
-        ranked = torch.minimum(self.m, self.hits[-1] + (self.n - self.items[-1]))
+        last = slice(-1, None)  # none, where there are no thresholds
+        unranked = self.n - self.items[last].sum()
+        ranked = torch.minimum(self.m, self.hits[last].sum() + unranked)
         return segments.as_float64(ranked) / segments.as_float64(self.n)
 
     def f_beta(self, beta: float = 1.0) -> Tensor:
@@ -171,9 +171,10 @@ class Curve(Result):
         """The threshold with the best F_beta, or the one that reaches a wanted precision or recall, and what it gives.
 
         Of equally good thresholds it is the highest; for a wanted recall the lowest, that of the highest recall.
+        Of thresholds between which all items have weight 0 it is the highest.
 
         Args:
-            beta: of F, above 0; recall counts beta times as much as precision.
+            beta: of F, above 0 and with a finite square; recall counts beta times as much as precision.
             precision: the least precision, in [0, 1]: of the thresholds that have it, that of the highest recall.
             recall: the least recall, in [0, 1]: of the thresholds that have it, that of the highest precision.
             confidence_level: nominal coverage of each interval, in (0, 1).

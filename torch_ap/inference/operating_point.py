@@ -1,5 +1,6 @@
 """The operating point of a ranking: the threshold of the best F_beta, or of a wanted precision or recall."""
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,6 +17,8 @@ from torch_ap.rules import checks
 
 METHODS = ("posterior", "bootstrap")
 _ROUNDING = 1e-12  # of sums of weights: a ratio equal to the one wanted must reach it
+_ROUNDED_SQUARE = 2.0**-48  # of F_beta where beta^2 is rounded: four operations on each side
+_EXACT = 2.0**10  # times beta^2 is whole: products with counts are exact
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,7 +103,8 @@ class Wanted:
     recall: float | None = None
 
     def __post_init__(self) -> None:
-        checks.positive("beta", self.beta)
+        checks.beta("beta", self.beta)
+        object.__setattr__(self, "beta", float(self.beta))
         if self.precision is not None and self.recall is not None:
             raise ValueError(
                 f"`precision` and `recall` cannot both be wanted, got {self.precision!r} and {self.recall!r}; give one"
@@ -120,14 +124,27 @@ class Wanted:
         elif self.recall is not None:
             value, fits = counts.precision, counts.recall * slack >= self.recall
         else:
-            value, fits = counts.f_beta(self.beta), counts.tp > 0
+            value, fits = self._f_beta_scaled(counts), counts.tp > 0
+            slack = max(slack, 1 + (0 if (self.beta**2 * _EXACT).is_integer() else _ROUNDED_SQUARE))
         value = torch.where(fits & (counts.tp > 0), value, -torch.inf)
         if not value.shape[-1]:
             return torch.full(value.shape[:-1], -1, dtype=torch.int64, device=value.device)
-        best = value.argmax(-1)
-        if self.recall is not None:
-            best = value.shape[-1] - 1 - value.flip(-1).argmax(-1)
-        return torch.where(value.amax(-1) > -torch.inf, best, -1)
+        best = value.amax(-1, keepdim=True)
+        equal = (value * slack >= best).to(torch.int8)
+        place = equal.argmax(-1) if self.recall is None else value.shape[-1] - 1 - equal.flip(-1).argmax(-1)
+        return torch.where(best[..., 0] > -torch.inf, place, -1)
+
+    def _f_beta_scaled(self, counts: Counts) -> Tensor:
+        """F_beta times a constant: tp / (beta^2 m + items), the same bits where it is the same number.
+
+        Only the division rounds, where beta^2 has few digits. A power of 2 keeps large beta^2 from overflowing.
+        """
+        exponent = max(0, math.frexp(self.beta**2)[1])
+        relevant, retrieved = counts.tp + counts.fn, counts.tp + counts.fp
+        scaled: Tensor = counts.tp / (
+            math.ldexp(self.beta**2, -exponent) * relevant + math.ldexp(1.0, -exponent) * retrieved
+        )
+        return scaled
 
     @property
     def unreached(self) -> str:

@@ -230,7 +230,7 @@ def f_beta_posterior(
         tp: true positives, at least 0; a number, or a tensor of one, as the others.
         fp: false positives, at least 0.
         fn: false negatives, at least 0.
-        beta: above 0; recall counts beta times as much as precision.
+        beta: above 0, with a finite square; recall counts beta times as much as precision.
         prior: as for :func:`precision_posterior`, of each of the three.
 
     Returns:
@@ -247,9 +247,9 @@ def f_beta_posterior(
         [0.5349, 0.8032]
     """
     tp, fp, fn = _count("tp", tp), _count("fp", fp), _count("fn", fn)
-    checks.positive("beta", beta)
+    checks.beta("beta", beta)
     added = _prior(prior)
-    return FBetaPosterior(tp + added, fp + added, fn + added, beta)
+    return FBetaPosterior(tp + added, fp + added, fn + added, float(beta))
 
 
 def probability_better(wins: float, losses: float, *, prior: Prior = "jeffreys") -> Tensor:

@@ -59,7 +59,7 @@ def line(curve: Curve) -> Line:
     It falls to 0 where the ranking ends without having found everything; with ``top_k`` it ends at k.
     """
     straight = is_straight(curve)
-    recall, precision = points(curve) if straight else rectangles(curve)
+    recall, precision = _straight(curve) if straight else rectangles(curve)
     if not len(recall):
         return Line(recall, precision)
     kept = decimated(recall, precision)
@@ -105,6 +105,16 @@ def ranking_of(curve: Curve) -> HitCurve:
 def is_straight(curve: Curve) -> bool:
     """Whether average precision is the area under straight lines from threshold to threshold."""
     return isinstance(curve.interpolation, str) and curve.interpolation == "trapezoid"
+
+
+def _straight(curve: Curve) -> Line:
+    """Both ends of the straight lines whose area "trapezoid" is: from above each tie group, or each hit, to its end."""
+    ranking, m = _resolved(curve), segments.as_float64(curve.m)
+    above, hits_above = segments.as_float64(ranking.items_above), segments.as_float64(ranking.hits_above)
+    start = torch.where(above > 0, hits_above / above, ranking.precision)
+    ends = (hits_above / m, segments.as_float64(ranking.cumulative_hits) / m), (start, ranking.precision)
+    recall, precision = (array(torch.stack(pair, 1).flatten()) for pair in ends)
+    return Line(recall, precision)
 
 
 def _sums(curve: Curve) -> tuple[Tensor, Tensor]:

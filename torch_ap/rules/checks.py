@@ -23,6 +23,7 @@ _SAME_SETTING = 1e-9  # 0.9 and COCO's 0.8999999999999999 are one; no two settin
 _BEYOND_BOUNDS = 1e-6  # share of the width by which float32 values, and sums of them, may leave their bounds
 _TOO_MANY = 1 << 62
 _MOST_BINS = 1 << 24
+_MOST_BETA = 1e154  # its square is a finite float
 
 
 def one_of(name: str, value: Any, allowed: Sequence[Any], *, or_else: str = "") -> None:
@@ -86,6 +87,13 @@ def positive(name: str, value: Any) -> None:
     """``value`` is a finite number above 0."""
     if not _is_number(value) or not 0 < value < math.inf:
         refuse(name, "must be a finite number above 0", value)
+
+
+def beta(name: str, value: Any) -> None:
+    """``value`` is the beta of an F measure, above 0, whose square is a finite float."""
+    positive(name, value)
+    if value > _MOST_BETA:
+        refuse(name, f"must be at most {_MOST_BETA:g}, so that its square is finite", value)
 
 
 def fraction(name: str, value: Any) -> None:
