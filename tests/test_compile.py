@@ -138,6 +138,20 @@ def test_a_collection_in_a_compiled_module(names):
     same(run(compiled), run(lambda x: x))
 
 
+def test_methods_of_results():
+    """Each public method of each record of results runs without a look inside, whatever made the record."""
+    scores, target = torch.rand(60, generator=torch.Generator().manual_seed(0)), (torch.arange(60) % 3 == 0).long()
+    found = torch_ap.functional.curve(scores, target)
+
+    def say(x):
+        points = x.operating_point(), x.operating_point(recall=0.5, method="bootstrap", n_resamples=20)
+        return *points, x.hit_curve(), x.interpolated("11-point"), x.band(n_resamples=20), x.f_beta(), x.to("cpu")
+
+    same(compiled(say)(found), say(found))
+    law = torch_ap.inference.posteriors.f_beta_posterior(20, 7, 11)
+    same(compiled(lambda x: x.interval(0.9))(law), law.interval(0.9))
+
+
 def test_what_metrics_say_beside_their_value():
     generator = torch.Generator().manual_seed(0)
     for name in ("binary", "query_map", "voc"):

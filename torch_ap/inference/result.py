@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.ranking import segments
+from torch_ap.runtime.untraced import leave_methods_to_python
 
 _DIGITS = 4
 _SHOWN = 6
@@ -26,6 +27,10 @@ class Result:
     """
 
     _as_given: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        leave_methods_to_python(cls)
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -76,6 +81,9 @@ class Result:
             return line
         lines = [f"    {x}={_text(value, len(x) + 6)},\n" for x, value in shown.items()]
         return f"{name}(\n{''.join(lines)})"
+
+
+leave_methods_to_python(Result)
 
 
 def number(value: float) -> Tensor:
