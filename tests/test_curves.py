@@ -210,6 +210,33 @@ def test_a_beta_whose_square_is_not_finite(beta):
     assert float(curve.operating_point(beta=1e154).recall) == 1
 
 
+def test_an_interval_without_width_has_a_reason():
+    """One positive, which is always found; and one tie group, whose survival function has no spread."""
+    curve = functional.curve(torch.tensor([3.0, 2, 1]), torch.tensor([1, 0, 0]))
+    found = curve.operating_point(method="bootstrap", n_resamples=30)
+    assert float(found.recall_low) == float(found.recall_high)
+    assert "no spread of precision and recall and f_beta, whose interval has no width" in found.reason
+    found = torch_ap.inference.published.published_interval(
+        torch.ones(6), torch.tensor([1, 0, 1, 0, 0, 1]), method="survival"
+    )
+    assert float(found.low) == float(found.high)
+    assert found.reason == "a standard error of 0, as of tied hits alone: the interval has no width"
+
+
+def test_repeated_class_names_of_detectors():
+    with pytest.raises(ValueError, match="`class_names` must be None, a list of different names"):
+        torch_ap.MeanAveragePrecision(class_names=["a"] * 6)
+
+
+@pytest.mark.parametrize("call", ["forward", "update", "__call__"])
+def test_sparse_tensors_are_named_as_update_names_them(call):
+    scores, target = torch.rand(4), torch.tensor([1, 0, 1, 0])
+    with pytest.raises(ValueError, match=r"`preds` is a sparse tensor"):
+        getattr(torch_ap.BinaryAveragePrecision(), call)(scores.to_sparse(), target)
+    with pytest.raises(ValueError, match=r"`target` is a sparse tensor"):
+        getattr(torch_ap.BinaryAveragePrecision(), call)(scores, target=target.to_sparse())
+
+
 def test_a_wanted_recall_is_what_precision_at_recall_gives():
     for seed in range(20):
         scores, target = sample(70, seed)

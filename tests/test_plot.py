@@ -460,7 +460,7 @@ def test_operating_points(wanted, ax):
 
 def test_an_operating_point_that_does_not_exist_is_not_marked(ax):
     plot.precision_recall(functional.curve(torch.tensor([2.0, 1]), torch.tensor([0, 1])), ax=ax, precision=0.9)
-    assert legend(ax) == ["0.500", "0.500  chance level of precision"]
+    assert legend(ax) == ["0.500", "chance level of precision: 0.500"]
 
 
 def test_chance_levels(ax):
@@ -706,3 +706,59 @@ def test_every_function_has_a_picture_on_its_page_and_a_row(name):
     _, *found = inspect.signature(getattr(plot, name)).parameters.values()
     assert all(x.kind is x.KEYWORD_ONLY for x in found)
     assert ["ax", *re.findall(r"`(\w+)`", row.rstrip("| ").split(" | ")[-1])] == [x.name for x in found]
+
+
+# -- what is refused, before a figure is opened
+
+A_CURVE = functional.curve(*ranking(30))
+REFUSED = [
+    *((f, args, {}, TypeError, "`curves` must be a Curve") for f in OF_CURVES.values() for args in ("abc", ["a"], 3)),
+    (RECTANGLES, torch.ones(3), {}, TypeError, r"got a tensor; give `torch_ap.functional.curve\(preds, target\)`"),
+    (RECTANGLES, BinaryAveragePrecision, {}, TypeError, "got the class BinaryAveragePrecision; give an instance"),
+    (plot.per_class, MeanAveragePrecision, {}, TypeError, "got the class MeanAveragePrecision; give an instance"),
+    (plot.f_beta_thresholds, A_CURVE, {"beta": 1e200}, ValueError, "so that its square is finite"),
+    (plot.f_beta_thresholds, A_CURVE, {"beta": "x"}, ValueError, "`beta` must be a finite number above 0"),
+    (plot.precision_recall, A_CURVE, {"iso_f": (0.5,), "beta": 1e200}, ValueError, "so that its square is finite"),
+    (plot.precision_recall, A_CURVE, {"beta": "x"}, ValueError, "`beta` must be a finite number above 0"),
+    (plot.precision_recall, A_CURVE, {"iso_f": 0.5}, TypeError, "`iso_f` must be a list of numbers"),
+    (plot.precision_recall, A_CURVE, {"iso_f": "0.5"}, TypeError, "`iso_f` must be a list of numbers"),
+    (plot.precision_recall, A_CURVE, {"band": 1}, ValueError, "`band` must be a bool"),
+    (plot.precision_recall, A_CURVE, {"chance_level": "x"}, ValueError, "`chance_level` must be a bool"),
+    (plot.precision_recall, A_CURVE, {"confidence_level": 2}, ValueError, "`confidence_level` must be"),
+    (plot.precision_recall, A_CURVE, {"beta": 1.0, "recall": 0.9}, ValueError, "`beta` and `recall` cannot both"),
+    (plot.hit_curve, A_CURVE, {"ideal": 3}, ValueError, "`ideal` must be a bool"),
+    (plot.hit_curve, A_CURVE, {"random": None}, ValueError, "`random` must be a bool"),
+    (plot.hit_curve, A_CURVE, {"fraction": 1}, ValueError, "`fraction` must be a bool"),
+    (plot.per_class, A_CURVE, {"interval": "x"}, ValueError, "`interval` must be a bool"),
+    (plot.coco, detector(), {"areas": 3}, TypeError, "`areas` must be None or a list of names"),
+    (plot.coco, detector(), {"areas": "all"}, TypeError, "`areas` must be None or a list of names"),
+    (plot.coco, detector(), {"areas": ["x"]}, ValueError, "`areas` must be one of"),
+    *((plot.query_differences, x, {}, TypeError, "`runs` must be two metrics") for x in (3, None, run(1), iter([1]))),
+    (plot.query_differences, [run(1), run(2)], {"query_names": 3}, TypeError, "`query_names` must be None, a list"),
+]
+
+
+@pytest.mark.parametrize(("function", "given", "settings", "kind", "message"), REFUSED)
+def test_what_is_refused_opens_no_figure(function, given, settings, kind, message):
+    with pytest.raises(kind, match=message):
+        function(given, **settings)
+    assert not pyplot.get_fignums()
+
+
+def test_a_weighted_band_opens_no_figure():
+    scores, target = ranking(30)
+    with pytest.raises(ValueError, match="`weights` have no confidence band"):
+        plot.precision_recall(functional.curve(scores, target, weights=torch.rand(30)), band=True)
+    assert not pyplot.get_fignums()
+
+
+def test_a_class_without_detections_has_no_chance_level(ax):
+    metric = MeanAveragePrecision()
+    boxes = torch.tensor([[0.0, 0, 10, 10], [20.0, 20, 30, 30]])
+    preds = {"boxes": boxes[:1], "scores": torch.tensor([0.5]), "labels": torch.tensor([0])}
+    metric.update([preds], [{"boxes": boxes, "labels": torch.tensor([0, 1])}])
+    found, missed = metric.curve()
+    assert float(found.chance_level) == 1
+    assert np.isnan(float(missed.chance_level))
+    drawn(plot.precision_recall(metric, ax=ax))
+    assert all(np.isfinite(line.get_ydata()).all() for line in ax.lines)

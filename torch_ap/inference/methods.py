@@ -132,17 +132,20 @@ def at_the_edge(found: Interval, curve: HitCurve) -> Interval:
     m, misses = segments.as_float64(curve.m), curve.n - curve.m
     void = (curve.m < 2) | (misses < 1)
     perfect = ~void & (found.estimate == 1) & ~(found.standard_error > 0)
-    if not bool((void | perfect | torch.isnan(found.low)).any()):
+    flat = ~void & ~perfect & (found.standard_error == 0)
+    if not bool((void | perfect | flat | torch.isnan(found.low)).any()):
         return found
     # the upper end is fixed at 1, so all of alpha is below the lower one
     low = torch.where(perfect, (1 - found.confidence_level) ** (1 / m), found.low)
     high = torch.where(perfect, 1, found.high)
     error = torch.where(perfect, 0, found.standard_error)
     low, high, error = (torch.where(void, torch.nan, x) for x in (low, high, error))
-    return replace(found, low=low, high=high, standard_error=error, reason=_reason(curve, perfect, torch.isnan(low)))
+    return replace(
+        found, low=low, high=high, standard_error=error, reason=_reason(curve, perfect, flat, torch.isnan(low))
+    )
 
 
-def _reason(curve: HitCurve, perfect: Tensor, undefined: Tensor) -> str:
+def _reason(curve: HitCurve, perfect: Tensor, flat: Tensor, undefined: Tensor) -> str:
     """What is special, and in how many rankings."""
     misses = curve.n - curve.m
     some = (curve.m > 1) & (misses > 0)
@@ -152,6 +155,7 @@ def _reason(curve: HitCurve, perfect: Tensor, undefined: Tensor) -> str:
         ((curve.m > 1) & (misses == 0), "no misses: AP is 1 for any scores, and the ends are NaN"),
         (some & undefined & (misses == 1), "one miss, which has no spread: the ends are NaN"),
         (some & undefined & (misses > 1), "AP of 0: the ends are NaN"),
+        (flat & ~undefined, "a standard error of 0, as of tied hits alone: the interval has no width"),
         (perfect, "AP of 1, where no standard error exists: the lower end is the heuristic alpha^(1 / m)"),
     )
     counts = torch.stack([flags.sum() for flags, _ in told]).tolist()

@@ -16,6 +16,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 
 METHODS = ("posterior", "bootstrap")
+_RATIOS = ("precision", "recall", "f_beta")
 _ROUNDING = 1e-12  # of sums of weights: a ratio equal to the one wanted must reach it
 _ROUNDED_SQUARE = 2.0**-48  # of F_beta where beta^2 is rounded: four operations on each side
 _EXACT = 2.0**10  # times beta^2 is whole: products with counts are exact
@@ -192,7 +193,7 @@ def operating_point(
 
 def _named(estimate: Tensor, ends: Tensor) -> dict[str, Any]:
     """The three ratios and the ends of their intervals, by the names of their fields."""
-    rows = zip(("precision", "recall", "f_beta"), torch.column_stack([estimate, ends]), strict=True)
+    rows = zip(_RATIOS, torch.column_stack([estimate, ends]), strict=True)
     return {f"{name}{end}": x for name, row in rows for end, x in zip(("", "_low", "_high"), row, strict=True)}
 
 
@@ -224,7 +225,11 @@ def _bootstrap_ends(optimism: Tensor, estimate: Tensor, confidence_level: float)
     tails = estimate.new_tensor([(1 + confidence_level) / 2, (1 - confidence_level) / 2])
     ends = (estimate - torch.nanquantile(optimism, tails, dim=0)).t().clamp(0, 1)
     lost = int(torch.isnan(optimism[:, 0]).sum())
-    return ends, f"{lost} of {len(optimism)} resamples have no such threshold and are left out" if lost else ""
+    reasons = [f"{lost} of {len(optimism)} resamples have no such threshold and are left out"] if lost else []
+    flat = [name for name, (low, high) in zip(_RATIOS, ends.tolist(), strict=True) if low == high]
+    if flat:
+        reasons.append(f"resamples show no spread of {' and '.join(flat)}, whose interval has no width")
+    return ends, "; ".join(reasons)
 
 
 def _optimism(curve: HitCurve, ratios: Tensor, wanted: Wanted, how: Resampling) -> Tensor:

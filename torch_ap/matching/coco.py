@@ -175,10 +175,11 @@ def check_names(class_names: ClassNames) -> None:
         fits = all(map(is_whole, class_names)) and all(isinstance(name, str) for name in class_names.values())
     else:
         fits = isinstance(class_names, list | tuple) and all(isinstance(name, str) for name in class_names)
+        fits = fits and len(set(class_names)) == len(class_names)
     if not fits:
         raise ValueError(
-            "`class_names` must be None, a list of names, that of label 0 first, or a dict of labels to names, got "
-            f"{shown(class_names)}"
+            "`class_names` must be None, a list of different names, that of label 0 first, or a dict of labels to names, "
+            f"got {shown(class_names)}"
         )
 
 

@@ -83,6 +83,7 @@ def per_class(
         >>> [x.get_text() for x in ax.get_yticklabels()]
         ['cat  0.833', 'dog  0.500']
     """
+    style.check_flags(interval=interval)
     checks.open_fraction("confidence_level", confidence_level)
     systems = _systems(curves, class_names, confidence_level if interval else None)
     names = _sorted(systems)
@@ -94,9 +95,8 @@ def per_class(
     ax.grid(visible=False, axis="y")
     if len(systems) > 1:
         _write_names(ax, names, [text_of(x) for x in names])
-        order = np.argsort([-x for x in means], kind="stable")
-        entries = [(handles[i], style.entry(means[i], list(systems)[i])) for i in order]
-        style.legend(ax, entries, "mean", widen=own)
+        entries = [(handle, style.entry(mean, x)) for handle, mean, x in zip(handles, means, systems, strict=True)]
+        style.legend(ax, entries, "mean", widen=own, beside=True)
         return ax
     (bars,) = systems.values()
     _write_names(ax, names, [f"{text_of(x)}  {number(bars[x].value)}" for x in names])

@@ -1,7 +1,7 @@
 """AP of detectors over IoU thresholds and area ranges: whether boxes are loose, and which objects are missed."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import nn
@@ -10,7 +10,7 @@ from torch_ap.metrics.coco import MeanAveragePrecision
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS, DASHES
 from torch_ap.rules import checks
-from torch_ap.rules.messages import shown
+from torch_ap.rules.messages import refuse, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,12 +61,16 @@ def coco(
     for metric in given.values():
         if not isinstance(metric, MeanAveragePrecision):
             raise TypeError(f"`metrics` must be a MeanAveragePrecision or a dict of them, got {shown(metric)}")
+    if areas is not None and (isinstance(areas, str) or not isinstance(areas, Sequence)):
+        refuse("areas", "must be None or a list of names", areas, TypeError)
+    tables = [metric.per_threshold() for metric in given.values()]
+    for table in tables:
+        for area in areas or ():
+            checks.one_of("areas", area, _areas(table))
     own, ax = ax is None, style.axes_of(ax)
     lines = []
-    for place, (name, metric) in enumerate(given.items()):
-        table = metric.per_threshold()
-        for which, area in enumerate([x for x in table if x != "iou_threshold"] if areas is None else areas):
-            checks.one_of("areas", area, [x for x in table if x != "iou_threshold"])
+    for place, (name, table) in enumerate(zip(given, tables, strict=True)):
+        for which, area in enumerate(_areas(table) if areas is None else areas):
             ap = style.array(table[area])
             ap = np.where(ap < 0, np.nan, ap)
             look = {"linestyle": DASHES[which % len(DASHES)], "marker": _MARKERS[which % len(_MARKERS)]}
@@ -79,3 +83,8 @@ def coco(
     entries = [(handle, style.entry(ap, label) + missing[bool(np.isnan(ap))]) for ap, handle, label in lines]
     style.legend(ax, entries, "mean over thresholds", widen=own)
     return ax
+
+
+def _areas(table: Mapping[str, Any]) -> list[str]:
+    """The names of the area ranges."""
+    return [x for x in table if x != "iou_threshold"]

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from torch import nn
+from torch import Tensor, nn
 
 from torch_ap.functional import Curve, QueryCurve
 from torch_ap.matching.coco import ClassNames
+from torch_ap.rules.messages import shown
 
 Curves: TypeAlias = Any  # a curve, a metric that has `curve()`, a list of them, or a dict of them by name
 
@@ -34,15 +35,16 @@ def all_curves_of(given: Curves, class_names: ClassNames = None) -> list[Curve |
     if isinstance(given, Mapping | nn.ModuleDict):
         found = [(str(name), all_curves_of(one, class_names)) for name, one in given.items()]
         return [_named(x, name if len(each) == 1 else f"{name}: {x.name}") for name, each in found for x in each]
-    if isinstance(given, Iterable):
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Tensor | type | nn.Module):
         return [curve for one in given for curve in all_curves_of(one, class_names)]
-    if callable(of_metric := getattr(given, "curve", None)):
+    if not isinstance(given, type) and callable(of_metric := getattr(given, "curve", None)):
         takes_names = class_names is not None and "class_names" in inspect.signature(of_metric).parameters
         found_here = all_curves_of(of_metric(class_names=class_names) if takes_names else of_metric())
         return [_named(x, with_kind(given, x.name)) for x in found_here]
-    raise TypeError(
-        f"`curves` must be a Curve, a metric that has `curve()`, a list or a dict of them, got {type(given).__name__}"
-    )
+    got = f"the class {given.__name__}; give an instance" if isinstance(given, type) else shown(given)
+    if isinstance(given, Tensor):
+        got = "a tensor; give `torch_ap.functional.curve(preds, target)`"
+    raise TypeError(f"`curves` must be a Curve, a metric that has `curve()`, a list or a dict of them, got {got}")
 
 
 def with_kind(metric: Any, name: str) -> str:

@@ -63,6 +63,7 @@ def hit_curve(
         >>> plot.hit_curve(found, ax=Figure().subplots()).lines[-1].get_ydata().tolist()
         [0.0, 1.0, 1.0, 2.0, 2.0]
     """
+    style.check_flags(fraction=fraction, ideal=ideal, random=random)
     found = curves_of(curves, class_names)
     own, ax = ax is None, style.axes_of(ax)
     order, looks = style.styles([float(x.average_precision) for x in found])

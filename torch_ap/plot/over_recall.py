@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from torch_ap.functional import Curve, QueryCurve
+from torch_ap.inference import Interval, OperatingPoint
+from torch_ap.inference.operating_point import Wanted
 from torch_ap.matching.coco import ClassNames
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, all_curves_of
 from torch_ap.plot.style import FAINT, GREY, Style
 from torch_ap.rules import checks
+from torch_ap.rules.messages import refuse
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,27 +78,31 @@ def precision_recall(
         >>> ax.get_legend().get_texts()[0].get_text()
         '0.833  model'
     """
-    for value in iso_f:
-        checks.open_fraction("iso_f", value)
+    style.check_flags(chance_level=chance_level, band=band)
+    checks.open_fraction("confidence_level", confidence_level)
+    values = _iso_values(iso_f)
+    point = _wanted(beta=beta, precision=precision, recall=recall)
     found = all_curves_of(curves, class_names)
-    own, ax = ax is None, style.axes_of(ax)
-    point = {k: v for k, v in (("beta", beta), ("precision", precision), ("recall", recall)) if v is not None}
     order, looks = style.styles([float(x.average_precision) for x in found])
-    _iso_lines(ax, iso_f, 1.0 if beta is None else beta)
+    named = [x for x, look in zip((found[i] for i in order), looks, strict=True) if look.named and isinstance(x, Curve)]
+    bands = {id(x): x.band(confidence_level=confidence_level) for x in named if band and len(x.thresholds)}
+    points = {id(x): x.operating_point(**point, confidence_level=confidence_level) for x in named if point}
+    own, ax = ax is None, style.axes_of(ax)
+    _iso_lines(ax, values, 1.0 if beta is None else beta)
     entries, unnamed = [], 0
     for curve, look in zip((found[i] for i in order), looks, strict=True):
         handle = _draw(ax, curve, look)
         label = style.entry(float(curve.average_precision), curve.name)
-        if isinstance(curve, Curve) and look.named:
-            if band and len(curve.thresholds):
-                _band(ax, curve, look, confidence_level)
-            label += _operating_point(ax, curve, look, point, confidence_level) if point else ""
+        if look.named and id(curve) in bands:
+            _band(ax, bands[id(curve)], look)
+        if look.named and id(curve) in points:
+            label += _operating_point(ax, points[id(curve)], look, by_f="beta" in point)
         unnamed += not look.named
         entries += [(handle, label)] * look.named
     if chance_level:
         entries += _chance(ax, [found[i] for i in order], looks)
     style.frame(ax, xlabel="recall", ylabel="precision", xlim=(1 - _RIGHT, _RIGHT), ylim=(-0.02, 1.04))
-    style.legend(ax, entries, "average precision", more=unnamed, margin=60 if iso_f else 14, widen=own)
+    style.legend(ax, entries, "average precision", more=unnamed, margin=60 if values else 14, widen=own)
     return ax
 
 
@@ -111,15 +118,29 @@ def _draw(ax: "Axes", curve: Curve | QueryCurve, look: Style) -> Any:
     return handle
 
 
-def _band(ax: "Axes", curve: Curve, look: Style, confidence_level: float) -> None:
-    found = curve.band(confidence_level=confidence_level)
+def _iso_values(given: Any) -> list[float]:
+    """The values of F whose lines are drawn."""
+    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str):
+        refuse("iso_f", "must be a list of numbers between 0 and 1", given, TypeError)
+    return [checks.open_fraction("iso_f", value) for value in given]
+
+
+def _wanted(**given: float | None) -> dict[str, Any]:
+    """What operating points are chosen for: one thing, or none."""
+    found = {name: value for name, value in given.items() if value is not None}
+    if len(found) > 1:
+        raise ValueError(f"{' and '.join(f'`{x}`' for x in found)} cannot both be given: one marks the operating point")
+    Wanted(**found)
+    return found
+
+
+def _band(ax: "Axes", found: Interval, look: Style) -> None:
     low, high = (style.array(end) for end in (found.low, found.high))
     ax.fill_between(np.linspace(0, 1, len(low)), low, high, color=look.color, alpha=FAINT, linewidth=0, zorder=1)
 
 
-def _operating_point(ax: "Axes", curve: Curve, look: Style, wanted: dict[str, Any], confidence_level: float) -> str:
+def _operating_point(ax: "Axes", found: OperatingPoint, look: Style, *, by_f: bool) -> str:
     """Its mark, with the intervals of precision and recall as bars; and what the legend says of it."""
-    found = curve.operating_point(**wanted, confidence_level=confidence_level)
     values = {x: float(getattr(found, x)) for x in ("precision", "recall", "f_beta", "threshold")}
     if np.isnan(values["threshold"]):
         return ""
@@ -138,7 +159,7 @@ def _operating_point(ax: "Axes", curve: Curve, look: Style, wanted: dict[str, An
         **mark,
     )
     said = f"precision {values['precision']:.3f}, recall {values['recall']:.3f}"
-    if "beta" in wanted:
+    if by_f:
         said = f"F{_subscript(found.beta)} {values['f_beta']:.3f}"
     return f"  ({said} at score ≥ {values['threshold']:.3g})"
 
@@ -148,13 +169,13 @@ def _chance(ax: "Axes", curves: Sequence[Curve | QueryCurve], looks: Sequence[St
     levels = [
         (float(curve.chance_level), look)
         for curve, look in zip(curves, looks, strict=True)
-        if look.named and isinstance(curve, Curve) and float(curve.m) > 0
+        if look.named and isinstance(curve, Curve) and np.isfinite(float(curve.chance_level)) and float(curve.m) > 0
     ]
     if not levels:
         return []
     if max(level for level, _ in levels) - min(level for level, _ in levels) < _SAME:
         line = ax.axhline(levels[0][0], color=GREY, linestyle=(0, (1, 2)), linewidth=1.4, zorder=1)
-        return [(line, style.entry(levels[0][0], "chance level of precision"))]
+        return [(line, f"chance level of precision: {style.number(levels[0][0])}")]
     mark: dict[str, Any] = {"linestyle": "none", "marker": 5, "clip_on": False}  # a triangle that points to the right
     marks = [ax.plot(_RIGHT, level, color=look.color, **mark)[0] for level, look in levels]
     return [(marks[0], "chance levels of precision, at the right")]

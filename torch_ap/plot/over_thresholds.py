@@ -10,6 +10,7 @@ from torch_ap.matching.coco import ClassNames
 from torch_ap.plot import style
 from torch_ap.plot.given import Curves, curves_of
 from torch_ap.plot.style import COLORS, DASHES, Style, number
+from torch_ap.rules import checks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,7 @@ def f_beta_thresholds(
         curves: a :class:`torch_ap.functional.Curve`, a metric that has ``curve()``, a list of them, or a dict by name.
         ax: the axes to draw on; None for those of a new figure.
         class_names: of the classes of metrics.
-        beta: how many times as important recall is as precision, above 0.
+        beta: how many times as important recall is as precision, above 0 and with a finite square.
 
     Returns:
         The axes.
@@ -54,6 +55,7 @@ def f_beta_thresholds(
         >>> [x.get_text() for x in ax.get_legend().get_texts()]
         ['$F_{1}$, highest 0.800 at score ≥ 0.7', 'precision', 'recall']
     """
+    checks.beta("beta", beta)
     found = curves_of(curves, class_names)
     best = [x.operating_point(beta=beta) for x in found]
     own, ax = ax is None, style.axes_of(ax)

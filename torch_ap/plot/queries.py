@@ -10,7 +10,7 @@ from torch_ap.metrics.queries import QueryMetric
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS, FAINT, GREY, text_of
 from torch_ap.ranking.order import Array
-from torch_ap.rules.messages import shown
+from torch_ap.rules.messages import refuse, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +62,8 @@ def query_differences(
         >>> [round(float(x.get_height()), 3) for x in ax.patches if x.get_width() < 1]
         [0.667, 0.667, 0.667, 0.0]
     """
+    if query_names is not None and (isinstance(query_names, str) or not isinstance(query_names, Mapping | Sequence)):
+        refuse("query_names", "must be None, a list of names or a dict of them by query id", query_names, TypeError)
     (run, one), (baseline, other) = _two(runs)
     found = one.compare(other, confidence_level=confidence_level)
     queries, values = one.per_query()
@@ -86,8 +88,9 @@ def query_differences(
 def _two(runs: Any) -> list[tuple[str, QueryMetric]]:
     """The two metrics with their names."""
     named = isinstance(runs, Mapping | nn.ModuleDict)
-    pairs = list(runs.items()) if named else list(zip(("run", "baseline"), runs, strict=False))
-    if len(runs) != 2 or not all(isinstance(metric, QueryMetric) for _, metric in pairs):
+    several = list(runs.items()) if named else list(runs) if isinstance(runs, list | tuple) else []
+    pairs = several if named else list(zip(("run", "baseline"), several, strict=False))
+    if len(several) != 2 or not all(isinstance(metric, QueryMetric) for _, metric in pairs):
         raise TypeError(f"`runs` must be two metrics over queries, the run and the baseline, got {shown(runs)}")
     return pairs
 

@@ -23,10 +23,10 @@ _LEVEL_WIDTH = 0.8  # of the distance between recall levels
 def average_precision_rectangles(curve: Curves, *, ax: "Axes | None" = None) -> "Axes":
     """What average precision adds up: for each hit a rectangle as wide as the recall it adds, as high as the precision.
 
-    The line joins the points of all thresholds. Interpolated AP has the rectangles of the interpolated curve, or a bar
-    at each recall level over which it is a mean; "trapezoid" what lies under the line. Of AP@k there are the first k
-    items, and recall is in hits of those that it divides by: min(k, m), m, or those found. The area, or of bars the
-    mean height, is the AP.
+    The line joins the points of all thresholds. More than sixty rectangles are one area, without edges. Interpolated AP
+    has the rectangles of the interpolated curve, or a bar at each recall level over which it is a mean; "trapezoid"
+    what lies under the line. Of AP@k there are the first k items, and recall is in hits of those that it divides by:
+    min(k, m), m, or those found. The area, or of bars the mean height, is the AP.
 
     Args:
         curve: one :class:`torch_ap.functional.Curve`, or a metric whose ``curve()`` is one.

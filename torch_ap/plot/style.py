@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from torch_ap.ranking.order import Array
+from torch_ap.rules import checks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,6 +58,12 @@ def axes_of(ax: Any, width: float = 6.4, height: float = 4.8) -> Any:
     return ax
 
 
+def check_flags(**flags: object) -> None:
+    """Switches are bools, each under its name."""
+    for name, value in flags.items():
+        checks.boolean(name, value)
+
+
 def styles(values: Sequence[float]) -> tuple[list[int], list[Style]]:
     """An order of what has these values, the highest first and NaN last, and the style of each in that order.
 
@@ -97,6 +104,7 @@ def legend(
     more: int = 0,
     margin: float = 10,
     widen: bool = False,
+    beside: bool = False,
 ) -> None:
     """The legend of these handles and labels; beside the axes where it is long.
 
@@ -107,6 +115,7 @@ def legend(
         more: how many lines are not named.
         margin: between it and the axes, where it stands beside them, in points.
         widen: whether the figure is ours, and may grow to hold it there.
+        beside: whether it stands there however short it is, as nothing is free inside.
     """
     from matplotlib.lines import Line2D
     from matplotlib.transforms import offset_copy
@@ -117,11 +126,12 @@ def legend(
     handles, labels = zip(*pairs, strict=True)
     figure: Any = ax.figure
     where: dict[str, Any] = {"loc": "best"}
-    if len(pairs) > _MOST_INSIDE:
+    outside = beside or len(pairs) > _MOST_INSIDE
+    if outside:
         corner = offset_copy(ax.transAxes, figure, margin, 0, units="points")
         where = {"loc": "upper left", "bbox_to_anchor": (1, 1), "bbox_transform": corner, "borderaxespad": 0}
     found = ax.legend(handles, labels, title=title, fontsize="small", title_fontsize="small", alignment="left", **where)
-    if widen and len(pairs) > _MOST_INSIDE:
+    if widen and outside:
         width, height = figure.get_size_inches()
         figure.set_size_inches(width + found.get_window_extent().width / figure.dpi + margin / _POINTS, height)
 

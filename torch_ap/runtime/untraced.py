@@ -52,7 +52,8 @@ def _refuse_sparse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     """Raise for the first sparse tensor among arguments of a function, by its name."""
     if all(map(_dense, (*args, *kwargs.values()))):
         return
-    signature = inspect.signature(function)
+    # `forward` passes on what it is given
+    signature = inspect.signature(type(args[0]).update if function.__name__ == "forward" else function)
     given = signature.bind_partial(*args, **kwargs).arguments
     for name in [name for name, one in signature.parameters.items() if one.kind is inspect.Parameter.VAR_KEYWORD]:
         given |= given.pop(name, {})
