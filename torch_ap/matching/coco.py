@@ -151,9 +151,6 @@ class Report:
         found = {"map_per_class": ap, f"{last}_per_class": ar}
         if self.class_names is not None:
             names = names_of(labels, self.class_names)
-            twice = sorted(name for name, count in Counter(names).items() if count > 1)
-            if twice:
-                raise ValueError(f"`class_names` must give each label another name, got {shown(twice[0])} twice")
             for place, name in enumerate(names):
                 found |= {f"map_class_{name}": ap[place], f"{last}_class_{name}": ar[place]}
         return found
@@ -175,11 +172,10 @@ def check_names(class_names: ClassNames) -> None:
         fits = all(map(is_whole, class_names)) and all(isinstance(name, str) for name in class_names.values())
     else:
         fits = isinstance(class_names, list | tuple) and all(isinstance(name, str) for name in class_names)
-        fits = fits and len(set(class_names)) == len(class_names)
     if not fits:
         raise ValueError(
-            "`class_names` must be None, a list of different names, that of label 0 first, or a dict of labels to names, "
-            f"got {shown(class_names)}"
+            "`class_names` must be None, a list of names, that of label 0 first, or a dict of labels to names, got "
+            f"{shown(class_names)}"
         )
 
 
@@ -187,20 +183,28 @@ def names_of(labels: Tensor, class_names: ClassNames) -> list[str]:
     """The name of each label; its number where a dict has none.
 
     Raises:
-        ValueError: for a label beyond a list: the labels may start at 1, and every name is then that of another class.
+        ValueError: for two labels of one name, and for a label beyond a list: the labels may start at 1, and every name is then that of another class.
     """
     numbers: list[int] = labels.tolist()
     if class_names is None:
         return [str(number) for number in numbers]
     if isinstance(class_names, Mapping):
-        return [class_names.get(number, str(number)) for number in numbers]
+        return _different([class_names.get(number, str(number)) for number in numbers])
     beyond = [number for number in numbers if not 0 <= number < len(class_names)]
     if beyond:
         raise ValueError(
             f"`class_names` as a list of {len(class_names)} names those of the labels 0 to {len(class_names) - 1}, got "
             f"the label {beyond[0]}; where labels start at 1, give a dict, as `dict(enumerate(names, 1))`"
         )
-    return [class_names[number] for number in numbers]
+    return _different([class_names[number] for number in numbers])
+
+
+def _different(names: list[str]) -> list[str]:
+    """The names, which must tell the labels apart; those of labels that do not occur, as "N/A", need not."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise ValueError(f"`class_names` must give each label another name, got {shown(twice[0])} twice")
+    return names
 
 
 def per_class(
