@@ -183,7 +183,8 @@ def names_of(labels: Tensor, class_names: ClassNames) -> list[str]:
     """The name of each label; its number where a dict has none.
 
     Raises:
-        ValueError: for two labels of one name, and for a label beyond a list: the labels may start at 1, and every name is then that of another class.
+        ValueError: for two labels of one name; and for a label beyond a list, as the labels may start at 1, and every
+            name is then that of another class.
     """
     numbers: list[int] = labels.tolist()
     if class_names is None:
