@@ -762,3 +762,10 @@ def test_a_class_without_detections_has_no_chance_level(ax):
     assert np.isnan(float(missed.chance_level))
     drawn(plot.precision_recall(metric, ax=ax))
     assert all(np.isfinite(line.get_ydata()).all() for line in ax.lines)
+
+
+def test_the_legend_of_several_systems_is_beside_their_bars_and_in_their_order(ax):
+    plot.per_class({"first": labels(3), "second": labels(3, seed=1), "third": labels(3, seed=2)}, ax=ax)
+    drawn(ax)
+    assert [x.split()[-1] for x in legend(ax)] == ["first", "second", "third"]
+    assert ax.get_legend().get_window_extent().x0 >= ax.get_window_extent().x1
