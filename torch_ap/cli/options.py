@@ -158,7 +158,10 @@ def add_voc(subparsers: Subparsers) -> None:
 
 def _add_interval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--interval", action="store_true", help="the mean's interval over resampled images, and its chance level"
+        "--interval",
+        action="store_true",
+        help="the mean's interval over resampled images, and its chance level: the mean over all orders of the scores "
+        "of each class, the boxes and their matches as they are",
     )
     said = "also write a page with all of this, curves and warnings: .html, or .md for Markdown"
     parser.add_argument("--report", type=page, metavar="PATH", help=said)

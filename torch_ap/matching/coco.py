@@ -150,7 +150,7 @@ class Report:
         ap, ar = (values[: len(labels)].to(dtype) for values in numbers.of_categories())
         found = {"map_per_class": ap, f"{last}_per_class": ar}
         if self.class_names is not None:
-            names = names_of(labels, self.class_names)
+            names = different_names_of(labels, self.class_names)
             for place, name in enumerate(names):
                 found |= {f"map_class_{name}": ap[place], f"{last}_class_{name}": ar[place]}
         return found
@@ -183,25 +183,25 @@ def names_of(labels: Tensor, class_names: ClassNames) -> list[str]:
     """The name of each label; its number where a dict has none.
 
     Raises:
-        ValueError: for two labels of one name; and for a label beyond a list, as the labels may start at 1, and every
-            name is then that of another class.
+        ValueError: for a label beyond a list: the labels may start at 1, and every name is then that of another class.
     """
     numbers: list[int] = labels.tolist()
     if class_names is None:
         return [str(number) for number in numbers]
     if isinstance(class_names, Mapping):
-        return _different([class_names.get(number, str(number)) for number in numbers])
+        return [class_names.get(number, str(number)) for number in numbers]
     beyond = [number for number in numbers if not 0 <= number < len(class_names)]
     if beyond:
         raise ValueError(
             f"`class_names` as a list of {len(class_names)} names those of the labels 0 to {len(class_names) - 1}, got "
             f"the label {beyond[0]}; where labels start at 1, give a dict, as `dict(enumerate(names, 1))`"
         )
-    return _different([class_names[number] for number in numbers])
+    return [class_names[number] for number in numbers]
 
 
-def _different(names: list[str]) -> list[str]:
-    """The names, which must tell the labels apart; those of labels that do not occur, as "N/A", need not."""
+def different_names_of(labels: Tensor, class_names: ClassNames) -> list[str]:
+    """The same names, which must tell the labels apart; those of labels that do not occur, as "N/A", need not."""
+    names = names_of(labels, class_names)
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise ValueError(f"`class_names` must give each label another name, got {shown(twice[0])} twice")

@@ -12,7 +12,7 @@ from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs, of_images
-from torch_ap.matching.coco import ClassNames, check_names, names_of
+from torch_ap.matching.coco import ClassNames, check_names, different_names_of
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics.image_sample import ImageSample, UncertainImages
 from torch_ap.metrics.states import Form
@@ -94,7 +94,7 @@ class DetectionMetric(UncertainImages):
     ) -> list[Curve]:
         """The curves of the classes that occur; ``each`` is their AP, where it is known."""
         check_names(names)
-        named = names_of(labels, names)
+        named = different_names_of(labels, names)
         if not named:
             return []
         return curves_of(rankings, convention, named, each)
