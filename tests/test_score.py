@@ -237,16 +237,16 @@ def test_bins_bound_the_value(further, most, paths, score):
     assert bounded["bins"] <= most
     for name, one in value.items():
         found = bounded["measures"][name]
-        assert found["low"] - 1e-12 <= one["value"] <= found["high"] + 1e-12
-        assert found["width"] == pytest.approx(found["high"] - found["low"])
+        assert found["at_least"] - 1e-12 <= one["value"] <= found["at_most"] + 1e-12
+        assert found["width"] == pytest.approx(found["at_most"] - found["at_least"])
         if most == 4096:  # more than there are different scores
-            assert found["low"] == found["high"] == pytest.approx(one["value"])
+            assert found["at_least"] == found["at_most"] == pytest.approx(one["value"])
 
 
 def test_bins_with_interval(paths, score):
     exact = measures(score(paths["csv"], *BINARY, "--interval", "--json"))["ap"]
     found = measures(score(paths["csv"], *BINARY, "--interval", "--bins", 4096, "--json"))["ap"]
-    assert [found["interval_low"], found["interval_high"]] == pytest.approx([exact["low"], exact["high"]])
+    assert [found["low"], found["high"]] == pytest.approx([exact["low"], exact["high"]])
     untied = float(
         inference.random_average_precision(
             400, int(json.loads(score(paths["csv"], *BINARY, "--json").out)["positive"])
@@ -506,8 +506,11 @@ def _zipped(path, members):
 
 ARGUMENTS = {
     "a measure": (("-m", "apk@5"), "unknown measure 'apk@5'; did you mean 'ap@k'?; known are ap, "),
-    "rank 0": (("-m", "P@0"), "unknown measure 'P@0'; did you mean 'P@k'?"),
+    "rank 0": (("-m", "P@0"), "measure 'P@0': k must be at least 1"),
     "of groups": (("-m", "success@5"), "measure 'success@5' needs --group"),
+    "no rank": (("-m", "P"), "measure 'P' needs a rank: P@k, as P@10"),
+    "bounds of interpolation": (("--bins", "8", "-m", "11-point"), "--bins has no bounds for 11-point"),
+    "divisor of nothing": (("--denominator", "found"), "--denominator has no meaning without ap@k"),
     "level alone": (
         ("--confidence-level", "0.9"),
         "--confidence-level has no meaning without --interval or --baseline",
@@ -561,9 +564,30 @@ def test_without_pyarrow_the_error_names_the_extra(monkeypatch, paths, score):
     assert "pip install pyarrow (extra `files`)" in score(paths["csv"], *BINARY, status=2).err
 
 
-def test_no_positive_is_noted(tmp_path, score):
+def test_without_a_positive_nothing_is_said_but_why(tmp_path, score):
+    """By one rule, whether scores are kept or binned."""
     path = tmp_path / "x.csv"
-    path.write_text("s,y\n1,0\n2,0\n")
-    said = score(path, "--preds", "s", "--target", "y", "--interval")
-    assert "No positive target counts" in said.err
-    assert said.out.splitlines()[2].split()[:2] == ["ap", "0.0000"]
+    path.write_text("s,y,t\n1,0,1\n2,0,1\n")
+    for bins in ((), ("--bins", "8")):
+        for further in ((), ("--interval",)):
+            said = score(path, *SY, "-m", "ap", "-m", "R@1", *further, *bins)
+            assert said.err == ""
+            assert set(said.out.splitlines()[2].split()[1:]) == {"-"}
+            assert said.out.splitlines()[-1] == "ap, R@1: no row is positive, so the measure is undefined"
+    said = score(path, "--preds", "s", "t", "--target", "y", "--normalization", "none").err
+    assert said == f"torch-ap: {path}: no row is positive of class 't': left out of the mean\n"
+
+
+@pytest.mark.parametrize("ties", ["grouped", "expected"])
+@pytest.mark.parametrize("further", [("--interval",), ("--baseline", "other"), ("--interval", "--bins", "8")])
+def test_the_command_speaks_of_its_own_options(ties, further, paths, capsys):
+    for name in ("ap", "ap@7", "11-point", "trapezoid", "P@7", "R@7", "F@7", "Rprec"):
+        more = () if "--bins" in further else ("--n-resamples", "20")
+        arguments = [paths["csv"], *BINARY, "-m", name, "--ties", ties, *further, *more]
+        main.main(["score", *arguments])
+        said = capsys.readouterr()
+        assert "`" not in said.out + said.err
+        if "--interval" in further and name in ("F@7", "Rprec"):
+            assert f"{name}: no interval" in said.out
+    main.main(["score", paths["csv"], "--preds", "score", "other", "third", "--target", "class"])
+    assert "give --normalization softmax" in capsys.readouterr().err

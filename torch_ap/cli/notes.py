@@ -5,6 +5,7 @@ stream lacks is written with escapes too.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -37,6 +38,14 @@ def emit(lines: Iterable[str]) -> None:
 def emit_json(value: Any) -> None:
     """Write JSON on standard output, in ASCII."""
     emit(json.dumps(value, indent=2).replace("\x7f", "\\u007f").split("\n"))
+
+
+def in_words(message: str) -> str:
+    """What a function says of its arguments, in the names of the command's options."""
+    message = re.sub(r"`(\w+)='([\w-]+)'`", r"--\1 \2", message)
+    for name, word in (("interpolation", "interpolated ap"), ("top_k", "k")):
+        message = message.replace(f"`{name}`", word)
+    return re.sub(r"`(\w+)`", lambda found: f"--{found[1].replace('_', '-')}", message)
 
 
 def note(message: str) -> None:

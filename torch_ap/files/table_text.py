@@ -21,8 +21,10 @@ _BLOCK = 1 << 21
 _GZIP = b"\x1f\x8b"
 _LARGEST_WHOLE = 1 << 53  # of float64: from here on it does not hold each whole number
 # what pyarrow takes for no value
-_MISSING = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA")
-_MISSING += ("NULL", "NaN", "n/a", "nan", "null")
+_MISSING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL"),
+    *("NaN", "n/a", "nan", "null"),
+)
 
 
 def _unzipped(stream: io.BufferedReader) -> Any:
