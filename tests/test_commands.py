@@ -598,3 +598,10 @@ def test_every_option_has_its_help(command):
     parser = argparse.ArgumentParser()
     getattr(options, f"add_{command}")(subparsers := parser.add_subparsers())
     assert all(action.help for action in subparsers.choices[command]._actions)
+
+
+@pytest.mark.parametrize("given", [("nosuch", "found"), ("text", "nosuch"), ("xml", "nosuch")])
+def test_a_folder_that_is_not_there(given, voc, capsys):
+    folder = voc()
+    assert main.main(["voc", *(str(folder / name) for name in given)]) == 2
+    assert capsys.readouterr().err == f"torch-ap: {folder / 'nosuch'}: no such folder\n"

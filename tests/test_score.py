@@ -283,6 +283,13 @@ def test_standard_input(form, paths, score, monkeypatch):
     with source.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         assert score("-", "--format", form, *BINARY, "--csv").out == wanted
+    with source.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert score("-", "--format", form, *BINARY).out.startswith("standard input: 400 items")
+    with source.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        said = score("-", "--format", form, "--preds", "scroe", "--target", "label", status=2).err
+        assert said.startswith("torch-ap: standard input: has no column 'scroe'")
     with subprocess.Popen(["cat", source], stdout=subprocess.PIPE) as piped:
         monkeypatch.setattr(sys, "stdin", piped.stdout)
         assert score("-", "--format", form, *BINARY, "--csv").out == wanted
@@ -290,7 +297,7 @@ def test_standard_input(form, paths, score, monkeypatch):
 
 def test_no_standard_input(score, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    assert "-: standard input cannot be read" in score("-", "--format", "csv", *BINARY, status=2).err
+    assert "torch-ap: standard input cannot be read" in score("-", "--format", "csv", *BINARY, status=2).err
 
 
 def test_a_file_of_many_batches(tmp_path, monkeypatch, score):

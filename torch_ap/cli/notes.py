@@ -14,6 +14,7 @@ from typing import Any
 from torch_ap.rules.messages import printable
 
 OUTPUT = "standard output"
+_STANDARD_INPUT = "standard input"
 
 
 def emit(lines: Iterable[str]) -> None:
@@ -40,6 +41,11 @@ def emit_json(value: Any) -> None:
     emit(json.dumps(value, indent=2).replace("\x7f", "\\u007f").split("\n"))
 
 
+def named(path: str) -> str:
+    """What a file is called; "-" is standard input."""
+    return _STANDARD_INPUT if path == "-" else path
+
+
 def in_words(message: str) -> str:
     """What a function says of its arguments, in the names of the command's options."""
     message = re.sub(r"`(\w+)='([\w-]+)'`", r"--\1 \2", message)
@@ -49,7 +55,8 @@ def in_words(message: str) -> str:
 
 
 def note(message: str) -> None:
-    """Write a message on standard error, as one line."""
+    """Write a message on standard error, as one line; "-" before it is standard input."""
+    message = re.sub("^-(?=[:,] )", _STANDARD_INPUT, message)
     if sys.stderr is not None:
         encoding = sys.stderr.encoding or "utf-8"
         text = f"torch-ap: {printable(' '.join(message.split()))}\n"

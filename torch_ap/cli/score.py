@@ -10,7 +10,7 @@ import torch
 
 from torch_ap.cli import score_bins
 from torch_ap.cli.measures import Measure, measures_of
-from torch_ap.cli.notes import note
+from torch_ap.cli.notes import named, note
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.statements import Asked, Statement, statement_of
 from torch_ap.cli.tables import Part, Report, Table, number
@@ -222,7 +222,7 @@ def _parts(args: argparse.Namespace, found: dict[str, Statement], said: dict[str
     level = f"{100 * args.confidence_level:.10g}%"
     head = [f"{level} low", f"{level} high", "chance"] if args.interval else []
     rows = [(name, number(one.value), *map(number, one.interval.values())) for name, one in found.items()]
-    title = f"{args.file}: {counts}; {_convention(args)}"
+    title = f"{named(args.file)}: {counts}; {_convention(args)}"
     yield Table([("measure", "value", *head), *rows], title=title)
     if args.baseline is not None:
         yield _comparison(args, found, level)
@@ -247,8 +247,8 @@ def _convention(args: argparse.Namespace) -> str:
 
 
 def _comparison(args: argparse.Namespace, found: dict[str, Statement], level: str) -> Table:
-    run = args.file if is_file(args.baseline) else args.preds[0]
-    head = ("measure", run, args.baseline, "difference", f"{level} low", f"{level} high", "p")
+    run = named(args.file) if is_file(args.baseline) else args.preds[0]
+    head = ("measure", run, named(args.baseline), "difference", f"{level} low", f"{level} high", "p")
     rows = [
         (
             name,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch_ap.cli.measures import Measure
+from torch_ap.cli.notes import named
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.statements import NO_POSITIVE
 from torch_ap.cli.tables import Report, Table, number
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace, table: TableFile, measures: Sequence[Measure])
         for one in measures:
             numbers[one.name] |= _interval(one, curve, args.confidence_level)
     exact = "each score has a bin of its own" if not mixed.any() else "at least and at most: any order inside the bins"
-    title = f"{args.file}: {rows:,} items, {positive:,} positive, {len(found.low):,} bins; {exact}"
+    title = f"{named(args.file)}: {rows:,} items, {positive:,} positive, {len(found.low):,} bins; {exact}"
     reasons = _reasons(args, numbers, positive)
     Report(
         parts=lambda: [_table(numbers, args.confidence_level, title), *reasons],

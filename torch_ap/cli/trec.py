@@ -9,7 +9,7 @@ import torch
 
 from torch_ap.cli import compare_runs
 from torch_ap.cli.compare_runs import Comparisons, Settings
-from torch_ap.cli.notes import note
+from torch_ap.cli.notes import named, note
 from torch_ap.cli.options import DEFAULT_MEASURES
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.tables import Part, Report, Table, number
@@ -118,7 +118,7 @@ def _end_of(path: str, others: Collection[str]) -> str:
     for count in range(1, len(parts)):
         if not any(x[-count:] == parts[-count:] for x in rest):
             return str(Path(*parts[-count:]))
-    return path
+    return named(path)
 
 
 def _differ(results: Results) -> bool:
