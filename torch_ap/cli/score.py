@@ -172,9 +172,8 @@ def _without_positives(args: argparse.Namespace, columns: Columns) -> Iterator[s
     """Of classes: which have no positive row, and what they count as."""
     if columns.preds.ndim == 1:
         return
-    many = columns.preds.shape[1]
+    many, labels = columns.preds.shape[1], columns.target.ndim == 2
     names = args.preds if len(args.preds) > 1 else list(map(str, range(many)))
-    labels = columns.target.ndim == 2
     found = columns.target.sum(0) if labels else torch.bincount(columns.target, minlength=many)
     without = [names[place] for place in (found == 0).nonzero().flatten().tolist()]
     if without:
