@@ -1,5 +1,6 @@
 """The command as a program: what it imports, what it does without a reader, and what it says of odd files."""
 
+import argparse
 import gzip
 import json
 import os
@@ -577,3 +578,29 @@ def test_unknown_measures_of_trec_have_a_hint(capsys):
         assert (
             f"{given!r}; did you mean {meant!r}?; known" if meant else f"{given!r}; known"
         ) in capsys.readouterr().err
+
+
+def test_runs_of_one_tag_are_told_apart_by_the_ends_of_their_paths(tmp_path, capsys):
+    (tmp_path / "qrels").write_text("q 0 a 1\n")
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run").write_text("q Q0 a 1 2 t\n")
+        (tmp_path / f"{name}.run").write_text("q Q0 a 1 2 t\n")
+    for names, head in ((("x.run", "y.run"), ["x.run", "y.run"]), (("x/run", "y/run"), ["x/run", "y/run"])):
+        assert main.main(["trec", str(tmp_path / "qrels"), *(str(tmp_path / x) for x in names), "-m", "map"]) == 0
+        assert capsys.readouterr().out.splitlines()[0].split()[2:] == head
+
+
+def test_every_option_has_its_help():
+    subparsers = argparse.ArgumentParser().add_subparsers()
+    for add in main._ADD:
+        add(subparsers)
+    for parser in subparsers.choices.values():
+        assert all(action.help for action in parser._actions)
+
+
+@pytest.mark.parametrize("given", [("nosuch", "found"), ("text", "nosuch"), ("xml", "nosuch")])
+def test_a_folder_that_is_not_there(given, voc, capsys):
+    folder = voc()
+    assert main.main(["voc", *(str(folder / name) for name in given)]) == 2
+    assert capsys.readouterr().err == f"torch-ap: {folder / 'nosuch'}: no such folder\n"

@@ -346,7 +346,7 @@ def two_runs(tmp_path):
 def test_two_runs_are_two_columns(two_runs, capsys):
     assert main.main(["trec", *two_runs, "-m", "map", "-m", "P@1", "--per-query"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["measure", "query", *two_runs[1:]],
+        ["measure", "query", "one", "two"],
         ["map", "1", "0.5000", "1.0000"],
         ["map", "2", "0.5000", "-"],
         ["map", "all", "0.5000", "1.0000"],
@@ -472,10 +472,10 @@ def test_standard_input_has_one_reader(two_runs, capsys, monkeypatch, from_stand
     assert main.main(["trec", two_runs[0], "-", "-"]) == 2
     assert capsys.readouterr().err == "torch-ap: - can be given once, since standard input can be read once\n"
     done = from_standard_input(b"q Q0 d 1 x t\n", two_runs[0], "-")
-    assert done == (2, "", "torch-ap: -, line 1: 'x' is not a number\n")
+    assert done == (2, "", "torch-ap: standard input, line 1: 'x' is not a number\n")
     monkeypatch.setattr(sys, "stdin", None)
     assert main.main(["trec", two_runs[0], "-"]) == 2
-    assert capsys.readouterr().err == "torch-ap: -: standard input cannot be read\n"
+    assert capsys.readouterr().err == "torch-ap: standard input cannot be read\n"
 
 
 def test_default_measures(two_runs, capsys):

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -236,16 +237,16 @@ def test_bins_bound_the_value(further, most, paths, score):
     assert bounded["bins"] <= most
     for name, one in value.items():
         found = bounded["measures"][name]
-        assert found["low"] - 1e-12 <= one["value"] <= found["high"] + 1e-12
-        assert found["width"] == pytest.approx(found["high"] - found["low"])
+        assert found["at_least"] - 1e-12 <= one["value"] <= found["at_most"] + 1e-12
+        assert found["width"] == pytest.approx(found["at_most"] - found["at_least"])
         if most == 4096:  # more than there are different scores
-            assert found["low"] == found["high"] == pytest.approx(one["value"])
+            assert found["at_least"] == found["at_most"] == pytest.approx(one["value"])
 
 
 def test_bins_with_interval(paths, score):
     exact = measures(score(paths["csv"], *BINARY, "--interval", "--json"))["ap"]
     found = measures(score(paths["csv"], *BINARY, "--interval", "--bins", 4096, "--json"))["ap"]
-    assert [found["interval_low"], found["interval_high"]] == pytest.approx([exact["low"], exact["high"]])
+    assert [found["low"], found["high"]] == pytest.approx([exact["low"], exact["high"]])
     untied = float(
         inference.random_average_precision(
             400, int(json.loads(score(paths["csv"], *BINARY, "--json").out)["positive"])
@@ -282,6 +283,13 @@ def test_standard_input(form, paths, score, monkeypatch):
     with source.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         assert score("-", "--format", form, *BINARY, "--csv").out == wanted
+    with source.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert score("-", "--format", form, *BINARY).out.startswith("standard input: 400 items")
+    with source.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        said = score("-", "--format", form, "--preds", "scroe", "--target", "label", status=2).err
+        assert said.startswith("torch-ap: standard input: has no column 'scroe'")
     with subprocess.Popen(["cat", source], stdout=subprocess.PIPE) as piped:
         monkeypatch.setattr(sys, "stdin", piped.stdout)
         assert score("-", "--format", form, *BINARY, "--csv").out == wanted
@@ -289,7 +297,7 @@ def test_standard_input(form, paths, score, monkeypatch):
 
 def test_no_standard_input(score, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    assert "-: standard input cannot be read" in score("-", "--format", "csv", *BINARY, status=2).err
+    assert "torch-ap: standard input cannot be read" in score("-", "--format", "csv", *BINARY, status=2).err
 
 
 def test_a_file_of_many_batches(tmp_path, monkeypatch, score):
@@ -375,13 +383,141 @@ def test_binary_faults(tmp_path, score):
         assert f"x.csv: broken {form} file (" in said
     ragged = pa.table({"s": pa.array([[1.0], [1.0, 2.0]]), "y": [0, 1]})
     said = score(write(ragged, tmp_path / "r.parquet"), "--preds", "s", "--target", "y", status=2).err
-    assert "column 's' must hold lists of one length, got [1, 2]" in said
+    assert "r.parquet, row 2: column 's' must hold lists of one length, 1, got 2" in said
+
+
+HUGE = 3 << 20  # more than a block
+
+MISREAD = {  # file, its text, further arguments, message
+    "negative weights": (
+        "x.csv",
+        "s,y,w\n1,1,2\n2,0,-1\n",
+        ("--weights", "w"),
+        "row 2: column 'w' must be finite, not neg",
+    ),
+    "infinite weights": (
+        "x.csv",
+        "s,y,w\n1,1,2\n2,0,inf\n",
+        ("--weights", "w"),
+        "row 2: column 'w' must be finite, not neg",
+    ),
+    "no target": ("x.csv", "s,y\n1,1\n2,\n", ("--pos-label", "1"), "row 2: column 'y' must have a value"),
+    "no group": ("x.csv", "s,y,g\n1,1,a\n2,0,\n", ("--group", "g"), "row 2: column 'g' must have a value"),
+    "large in CSV": (
+        "x.csv",
+        "s,y\n1,1\n9007199254740993,0\n",
+        (),
+        "row 2: column 's' must hold numbers that float64 holds",
+    ),
+    "infinite in CSV": ("x.csv", "s,y\n1,1\n1e400,0\n", (), "row 2: column 's' must hold numbers that float64 holds"),
+    "large in JSON": (
+        "x.jsonl",
+        '{"s": 1, "y": 1}\n{"s": 9007199254740993, "y": 0}\n',
+        (),
+        "row 2: column 's' must hold numbers that float64 holds, got 9007199254740993",
+    ),
+    "too large for JSON": ("x.jsonl", '{"s": 1, "y": 1}\n{"s": 1e400, "y": 0}\n', (), "broken jsonl file"),
+    "lists": ("x.jsonl", '{"s": 1, "y": [1]}\n', (), "column 'y' must hold one value per row, got list<"),
+    "ragged": (
+        "x.jsonl",
+        '{"s": [1, 2], "y": 1}\n{"s": [1], "y": 0}\n',
+        (),
+        "row 2: column 's' must hold lists of one len",
+    ),
+    "surrogate": (
+        "x.jsonl",
+        '{"s": 1, "y": 1}\n{"s": 2, "y": "\\ud800"}\n',
+        (),
+        "x.jsonl, row 2: column 'y' must be int64",
+    ),
+    "ends of lines": ("x.csv", "s,y\r1,1\r2,0\r", (), "line 1: must name the columns: new-line character"),
+    "a long name": ("x.csv", f"s,{'y' * 140_000}\n1,1\n", (), "line 1: must name the columns: field larger"),
+    "a long line": ("x.csv", "s,y," * (1 << 19), (), "line 1: a line of more than 1048576 bytes is too long"),
+}
+
+
+@pytest.mark.parametrize("fault", MISREAD)
+def test_what_would_be_misread_is_refused(fault, tmp_path, score):
+    name, text, further, message = MISREAD[fault]
+    (tmp_path / name).write_text(text)
+    for bins in ((), ("--bins", "8")) if "--group" not in further else ((),):
+        said = score(tmp_path / name, "--preds", "s", "--target", "y", *further, *bins, status=2)
+        assert said.err.startswith(f"torch-ap: {tmp_path / name}")
+        assert message in said.err
+        assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    {
+        "x.jsonl": '{"s": 1, "y": 1}\n',
+        "y.jsonl": '{"s": 1, "y": 1, "c": "%s"}\n' % ("a" * HUGE),
+        "long.csv": f's,y,c\n1,1,"{"a" * HUGE}"\n',
+        "lines.csv": "s,y,c\n" + '1,1,"a\nb"\n' * (HUGE // 10),
+        "names.csv": '"a\nb",s,y\nfoo,1,1\n',
+        "powers.csv": "s,y\n9007199254740992,1\n1e300,1\ninf,1\n",
+    }.items(),
+)
+def test_what_is_right_is_read(name, text, tmp_path, score):
+    (tmp_path / name).write_text(text)
+    for bins in ((), ("--bins", "8")):
+        found = json.loads(score(tmp_path / name, "--preds", "s", "--target", "y", *bins, "--json").out)
+        assert found["positive"] == found["items"] == {"lines.csv": HUGE // 10, "powers.csv": 3}.get(name, 1)
+
+
+def test_broken_arrays_and_footers_are_errors_with_the_name_of_the_file(tmp_path, score, capsys):
+    def npy(header, data=b"\1" * 16):
+        return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header.encode() + data
+
+    right = "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }"
+    for wrong in (right[:-2], "{'a", "(((", "", "[1"):
+        _zipped(tmp_path / "x.npz", {"s.npy": npy(wrong), "y.npy": npy(right)})
+        assert "x.npz: 's' must be an array" in score(tmp_path / "x.npz", *SY, status=2).err
+    for member, data, message in (
+        ("s", npy(right), "x.npz: has no column 's'"),
+        ("s.npy", npy(right, b"\0" * 9), "x.npz: 's' is cut short"),
+        (
+            "s.npy",
+            npy(right.replace("f8", "c16")),
+            "must hold numbers or text of shape (N,), or (N, C) by rows, got complex128",
+        ),
+    ):
+        _zipped(tmp_path / "x.npz", {member: data, "y.npy": npy(right)})
+        assert message in score(tmp_path / "x.npz", *SY, status=2).err
+    np.savez(tmp_path / "big.npz", s=np.array([2**64 - 1, 2**64 - 2], np.uint64), y=[1, 0])
+    assert "row 1: column 's' must hold numbers below 2^63" in score(tmp_path / "big.npz", *SY, status=2).err
+    np.savez(tmp_path / "wide.npz", s=np.ones(2), y=[[1], [0]])
+    assert "column 'y' must hold one value per row" in score(tmp_path / "wide.npz", *SY, status=2).err
+    np.savez(tmp_path / "nan.npz", s=np.ones(2), y=[1, np.nan])
+    assert "row 2: column 'y' must have a value" in score(tmp_path / "nan.npz", *SY, "--pos-label", 1, status=2).err
+    whole = Path(write(pa.table({"s": [1.0, 2.0], "y": [1, 0]}), tmp_path / "x.parquet")).read_bytes()
+    for place in range(len(whole) - 200, len(whole) - 8, 7):
+        (tmp_path / "x.parquet").write_bytes(whole[:place] + b"\xff\x7f" + whole[place + 2 :])
+        status = main.main(["score", str(tmp_path / "x.parquet"), *SY])
+        assert status == 0 or "x.parquet" in capsys.readouterr().err
+
+
+def test_whole_numbers_of_64_bits_are_exact(tmp_path, score):
+    path = write(pa.table({"s": [2**53 + 1, 2**53], "y": [1, 0]}), tmp_path / "x.parquet")
+    assert measures(score(path, *SY, "--json"))["ap"]["value"] == 1
+
+
+SY = ("--preds", "s", "--target", "y")
+
+
+def _zipped(path, members):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
 
 
 ARGUMENTS = {
     "a measure": (("-m", "apk@5"), "unknown measure 'apk@5'; did you mean 'ap@k'?; known are ap, "),
-    "rank 0": (("-m", "P@0"), "unknown measure 'P@0'; did you mean 'P@k'?"),
+    "rank 0": (("-m", "P@0"), "measure 'P@0': k must be at least 1"),
     "of groups": (("-m", "success@5"), "measure 'success@5' needs --group"),
+    "no rank": (("-m", "P"), "measure 'P' needs a rank: P@k, as P@10"),
+    "bounds of interpolation": (("--bins", "8", "-m", "11-point"), "--bins has no bounds for 11-point"),
+    "divisor of nothing": (("--denominator", "found"), "--denominator has no meaning without ap@k"),
     "level alone": (
         ("--confidence-level", "0.9"),
         "--confidence-level has no meaning without --interval or --baseline",
@@ -435,9 +571,30 @@ def test_without_pyarrow_the_error_names_the_extra(monkeypatch, paths, score):
     assert "pip install pyarrow (extra `files`)" in score(paths["csv"], *BINARY, status=2).err
 
 
-def test_no_positive_is_noted(tmp_path, score):
+def test_without_a_positive_nothing_is_said_but_why(tmp_path, score):
+    """By one rule, whether scores are kept or binned."""
     path = tmp_path / "x.csv"
-    path.write_text("s,y\n1,0\n2,0\n")
-    said = score(path, "--preds", "s", "--target", "y", "--interval")
-    assert "No positive target counts" in said.err
-    assert said.out.splitlines()[2].split()[:2] == ["ap", "0.0000"]
+    path.write_text("s,y,t\n1,0,1\n2,0,1\n")
+    for bins in ((), ("--bins", "8")):
+        for further in ((), ("--interval",)):
+            said = score(path, *SY, "-m", "ap", "-m", "R@1", *further, *bins)
+            assert said.err == ""
+            assert set(said.out.splitlines()[2].split()[1:]) == {"-"}
+            assert said.out.splitlines()[-1] == "ap, R@1: no row is positive, so the measure is undefined"
+    said = score(path, "--preds", "s", "t", "--target", "y", "--normalization", "none").err
+    assert said == f"torch-ap: {path}: no row is positive of class 't': left out of the mean\n"
+
+
+@pytest.mark.parametrize("ties", ["grouped", "expected"])
+@pytest.mark.parametrize("further", [("--interval",), ("--baseline", "other"), ("--interval", "--bins", "8")])
+def test_the_command_speaks_of_its_own_options(ties, further, paths, capsys):
+    for name in ("ap", "ap@7", "11-point", "trapezoid", "P@7", "R@7", "F@7", "Rprec"):
+        more = () if "--bins" in further else ("--n-resamples", "20")
+        arguments = [paths["csv"], *BINARY, "-m", name, "--ties", ties, *further, *more]
+        main.main(["score", *arguments])
+        said = capsys.readouterr()
+        assert "`" not in said.out + said.err
+        if "--interval" in further and name in ("F@7", "Rprec"):
+            assert f"{name}: no interval" in said.out
+    main.main(["score", paths["csv"], "--preds", "score", "other", "third", "--target", "class"])
+    assert "give --normalization softmax" in capsys.readouterr().err

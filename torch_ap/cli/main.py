@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from torch_ap._version import __version__
-from torch_ap.cli.notes import OUTPUT, emit, note
+from torch_ap.cli.notes import OUTPUT, emit, in_words, note
 from torch_ap.cli.options import HelpFormatter, add_coco, add_trec, add_voc, filled_in
 from torch_ap.cli.table_options import add_report, add_score
 from torch_ap.rules.messages import LONGEST, shown
@@ -91,7 +91,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _note_warning(message: Warning | str, *_: object, **__: object) -> None:
     """One line for a warning to users; none for a warning of one library to the authors of another."""
     if not isinstance(message, DeprecationWarning):
-        note(str(message))
+        note(in_words(str(message)))
 
 
 def _status(run: Callable[[], int]) -> int:

@@ -31,14 +31,14 @@ class Measure:
 
 
 def measures_of(
-    names: Iterable[str], *, ties: str | None, denominator: str, grouped: bool, classes: bool
+    names: Iterable[str], *, ties: str | None, denominator: str | None, grouped: bool, classes: bool
 ) -> list[Measure]:
     """The measures of these names, each once.
 
     Args:
         names: as given; "map" is "ap".
         ties: the rule for tied scores; None for "grouped", or "expected" over groups, but not for interpolated AP.
-        denominator: of AP@k.
+        denominator: of AP@k; None for "min".
         grouped: whether there is a ranking per group.
         classes: whether there is one per class or label, of which only AP is averaged.
 
@@ -54,11 +54,17 @@ def measures_of(
             raise ValueError(
                 f"measure {shown(name)} is of one ranking: of classes there are ap, ap@k, {', '.join(INTERPOLATED)}"
             )
+        if kind in INTERPOLATED and ties == "expected":
+            raise ValueError(
+                f"--ties expected has no closed form for {kind}: it takes grouped, optimistic or pessimistic"
+            )
         usual = "expected" if grouped and kind not in INTERPOLATED else "grouped"
-        formula = _formula(kind, k, ties or usual, denominator)
+        formula = _formula(kind, k, ties or usual, denominator or "min")
         called = "map" if kind == "ap" and (grouped or classes) else kind
         shown_as = called if k is None else f"{called}@{k}"
         out[shown_as] = Measure(shown_as, kind, k, formula)
+    if denominator is not None and not any(x.kind == "ap" and x.k is not None for x in out.values()):
+        raise ValueError("--denominator has no meaning without ap@k, whose divisor it is")
     return list(out.values())
 
 
@@ -67,6 +73,10 @@ def _parsed(name: str) -> tuple[str, int | None]:
     kind = "ap" if kind == "map" else kind
     if not at and kind in PLAIN:
         return kind, None
+    if not at and kind in AT_RANK:
+        raise ValueError(f"measure {shown(name)} needs a rank: {name}@k, as {name}@10")
+    if at and kind in AT_RANK and rest.isascii() and rest.isdigit() and not int(rest[:19]):
+        raise ValueError(f"measure {shown(name)}: k must be at least 1")
     if kind in AT_RANK and rest.isascii() and rest.isdigit() and 1 <= int(rest[:19]) < 1 << 62:
         return kind, int(rest)
     raise ValueError(

@@ -5,6 +5,7 @@ stream lacks is written with escapes too.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Any
 from torch_ap.rules.messages import printable
 
 OUTPUT = "standard output"
+_STANDARD_INPUT = "standard input"
 
 
 def emit(lines: Iterable[str]) -> None:
@@ -39,8 +41,22 @@ def emit_json(value: Any) -> None:
     emit(json.dumps(value, indent=2).replace("\x7f", "\\u007f").split("\n"))
 
 
+def named(path: str) -> str:
+    """What a file is called; "-" is standard input."""
+    return _STANDARD_INPUT if path == "-" else path
+
+
+def in_words(message: str) -> str:
+    """What a function says of its arguments, in the names of the command's options."""
+    message = re.sub(r"`(\w+)='([\w-]+)'`", r"--\1 \2", message)
+    for name, word in (("interpolation", "interpolated ap"), ("top_k", "k")):
+        message = message.replace(f"`{name}`", word)
+    return re.sub(r"`(\w+)`", lambda found: f"--{found[1].replace('_', '-')}", message)
+
+
 def note(message: str) -> None:
-    """Write a message on standard error, as one line."""
+    """Write a message on standard error, as one line; "-" before it is standard input."""
+    message = re.sub("^-(?=[:,] )", _STANDARD_INPUT, message)
     if sys.stderr is not None:
         encoding = sys.stderr.encoding or "utf-8"
         text = f"torch-ap: {printable(' '.join(message.split()))}\n"

@@ -139,9 +139,10 @@ def add_voc(subparsers: Subparsers) -> None:
     )
     said = "also the ground truths, detections, true and false positives of each class"
     parser.add_argument("--per-class", action="store_true", help=said)
-    parser.add_argument("--iou-threshold", type=float, default=0.5)
+    parser.add_argument("--iou-threshold", type=float, default=0.5, help="least IoU of a true positive; default 0.5")
     choices = ("all-points", "11-point", "11-point-arange")
-    parser.add_argument("--interpolation", choices=choices, default="all-points")
+    said = "of the precision over recall: all-points (default, VOC since 2010), 11-point (2007), or its devkit's points"
+    parser.add_argument("--interpolation", choices=choices, default="all-points", help=said)
     parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
     parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold")
     _add_interval(parser)

@@ -10,6 +10,7 @@ import torch
 
 from torch_ap.cli import score_bins
 from torch_ap.cli.measures import Measure, measures_of
+from torch_ap.cli.notes import named, note
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.statements import Asked, Statement, statement_of
 from torch_ap.cli.tables import Part, Report, Table, number
@@ -47,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
         normalization=args.normalization,
     )
     found = {one.name: statement_of(one, columns, baseline, asked) for one in measures}
+    for said in _without_positives(args, columns):
+        note(said)
     _report(args, found, _said(args, table, columns), columns).write(args.form)
     return 0
 
@@ -165,6 +168,21 @@ def _check_same(args: argparse.Namespace, columns: Columns, found: Columns) -> N
             raise ValueError(f"{args.baseline}, row {row}: {', '.join(map(shown, names))} must be as in {args.file}")
 
 
+def _without_positives(args: argparse.Namespace, columns: Columns) -> Iterator[str]:
+    """Of classes: which have no positive row, and what they count as."""
+    if columns.preds.ndim == 1:
+        return
+    many, labels = columns.preds.shape[1], columns.target.ndim == 2
+    names = args.preds if len(args.preds) > 1 else list(map(str, range(many)))
+    found = columns.target.sum(0) if labels else torch.bincount(columns.target, minlength=many)
+    without = [names[place] for place in (found == 0).nonzero().flatten().tolist()]
+    if without:
+        one = f"{'label' if labels else 'class'} {shown(without[0])}"
+        more = f" and {len(without) - 1} more" if len(without) > 1 else ""
+        counted = "counted as 0 in the mean" if labels else "left out of the mean"
+        yield f"{args.file}: no row is positive of {one}{more}: {counted}"
+
+
 def _names(args: argparse.Namespace, table: table_columns.Table, columns: Columns) -> tuple[str, ...]:
     """Of the groups or classes whose values are wanted."""
     if args.per_group:
@@ -203,7 +221,7 @@ def _parts(args: argparse.Namespace, found: dict[str, Statement], said: dict[str
     level = f"{100 * args.confidence_level:.10g}%"
     head = [f"{level} low", f"{level} high", "chance"] if args.interval else []
     rows = [(name, number(one.value), *map(number, one.interval.values())) for name, one in found.items()]
-    title = f"{args.file}: {counts}; {_convention(args)}"
+    title = f"{named(args.file)}: {counts}; {_convention(args)}"
     yield Table([("measure", "value", *head), *rows], title=title)
     if args.baseline is not None:
         yield _comparison(args, found, level)
@@ -228,8 +246,8 @@ def _convention(args: argparse.Namespace) -> str:
 
 
 def _comparison(args: argparse.Namespace, found: dict[str, Statement], level: str) -> Table:
-    run = "run" if is_file(args.baseline) else args.preds[0]
-    head = ("measure", run, args.baseline, "difference", f"{level} low", f"{level} high", "p")
+    run = named(args.file) if is_file(args.baseline) else args.preds[0]
+    head = ("measure", run, named(args.baseline), "difference", f"{level} low", f"{level} high", "p")
     rows = [
         (
             name,

@@ -1,11 +1,14 @@
 """``torch-ap score --bins``: a file of any length in bounded memory, and the bounds that bins leave."""
 
 import argparse
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from torch_ap.cli.measures import Measure
+from torch_ap.cli.notes import named
 from torch_ap.cli.progress import Bar
+from torch_ap.cli.statements import NO_POSITIVE
 from torch_ap.cli.tables import Report, Table, number
 from torch_ap.curve.bounds import Bounds, bounds
 from torch_ap.curve.convention import Convention
@@ -17,11 +20,17 @@ from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.score_bins import ScoreBins
 
-_COLUMNS = ("estimate", "low", "high", "width", "chance")
+_COLUMNS = ("estimate", "at_least", "at_most", "width", "chance")
 
 
 def run(args: argparse.Namespace, table: TableFile, measures: Sequence[Measure]) -> int:
     """Count, bound and print."""
+    for one in measures:
+        if isinstance(one.formula, Convention) and not one.formula.has_bounds:
+            why = "--denominator found" if one.kind == "ap" else "interpolation"
+            raise ValueError(
+                f"--bins has no bounds for {one.name}: they are of ap without {why}, and of P@k, R@k, F@k and Rprec"
+            )
     found = ScoreBins(args.bins)
     rows = positive = 0
     with Bar(args.file) as bar:
@@ -39,21 +48,32 @@ def run(args: argparse.Namespace, table: TableFile, measures: Sequence[Measure])
         for one in measures:
             numbers[one.name] |= _interval(one, curve, args.confidence_level)
     exact = "each score has a bin of its own" if not mixed.any() else "at least and at most: any order inside the bins"
-    title = f"{args.file}: {rows:,} items, {positive:,} positive, {len(found.low):,} bins; {exact}"
+    title = f"{named(args.file)}: {rows:,} items, {positive:,} positive, {len(found.low):,} bins; {exact}"
+    reasons = _reasons(args, numbers, positive)
     Report(
-        parts=lambda: [_table(numbers, args.confidence_level, title)],
+        parts=lambda: [_table(numbers, args.confidence_level, title), *reasons],
         records=lambda: [
             ("measure", *next(iter(numbers.values()))),
             *((name, *x.values()) for name, x in numbers.items()),
         ],
-        document=lambda: said | {"measures": numbers},
+        document=lambda: said | {"measures": numbers} | ({"reasons": reasons} if reasons else {}),
     ).write(args.form)
     return 0
 
 
+def _reasons(args: argparse.Namespace, numbers: dict[str, dict[str, float]], positive: int) -> list[str]:
+    """Why numbers are missing, of which measures."""
+    undefined = [name for name, x in numbers.items() if math.isnan(x["estimate"])]
+    out = [f"{', '.join(undefined)}: {NO_POSITIVE}"] if undefined and not positive else []
+    others = [name for name in numbers if args.interval and name not in undefined]
+    if without := [name for name in others if math.isnan(numbers[name]["low"])]:
+        out.append(f"{', '.join(without)}: no interval: of bins there is one of ap alone, without weights or --ties")
+    return out
+
+
 def _table(numbers: dict[str, dict[str, float]], level: float, title: str) -> Table:
-    heads = {"low": "at least", "high": "at most"}
-    heads |= {f"interval_{end}": f"{100 * level:.10g}% {end}" for end in ("low", "high")}
+    heads = {"at_least": "at least", "at_most": "at most"}
+    heads |= {end: f"{100 * level:.10g}% {end}" for end in ("low", "high")}
     columns = list(next(iter(numbers.values())))
     rows = [
         (name, *(number(x[key], ".3g" if key == "width" else ".6f") for key in columns)) for name, x in numbers.items()
@@ -79,8 +99,8 @@ def _chance(measure: Measure, items: int, positive: int, weighted: bool) -> floa
 
 def _interval(measure: Measure, curve: HitCurve, level: float) -> dict[str, float]:
     """Of AP whose bins are ties, which is its estimate but for what they leave open; NaN of anything else."""
-    ends = {"interval_low": float("nan"), "interval_high": float("nan")}
+    ends = {"low": float("nan"), "high": float("nan")}
     if measure.kind != "ap" or measure.k is not None or curve.weighted:
         return ends
     found = interval_of_curve(APSettings(ClassificationInputs()), curve, None, confidence_level=level)
-    return {"interval_low": float(found.low), "interval_high": float(found.high)}
+    return {"low": float(found.low), "high": float(found.high)}

@@ -14,6 +14,7 @@ from torch_ap.classification import (
     MultilabelAveragePrecision,
 )
 from torch_ap.cli.measures import Measure
+from torch_ap.cli.notes import in_words
 from torch_ap.cli.progress import of_resamples
 from torch_ap.curve.convention import Convention
 from torch_ap.files.table_columns import Columns
@@ -24,6 +25,8 @@ from torch_ap.retrieval import RetrievalMAP
 
 NAN = math.nan
 _AP_ALONE = "of one ranking, or of classes, there is one of ap alone"
+_NO_INTERVAL = "of one ranking, or of classes, there is one of ap, P@k, R@k and interpolated ap"
+NO_POSITIVE = "no row is positive, so the measure is undefined"
 
 
 @dataclass
@@ -70,6 +73,8 @@ def statement_of(measure: Measure, columns: Columns, baseline: Columns | None, a
     """The measure of the columns, and of the baseline's."""
     metric = metric_of(measure, columns, asked)
     found = Statement(float(metric.compute()))
+    if math.isnan(found.value) and columns.preds.ndim == 1:
+        found.reasons.append(NO_POSITIVE)
     if asked.interval:
         _add_interval(found, measure, metric, columns, asked)
     if baseline is not None:
@@ -93,15 +98,17 @@ def metric_of(measure: Measure, columns: Columns, asked: Asked, average: str = "
             metric = QueryMetric(measure.formula, "neg", None, "mean", **level)
         metric.update(preds, target, indexes=columns.group)
     elif preds.ndim == 1 and not isinstance(measure.formula, Convention):
-        metric = QueryMetric(measure.formula, "neg", None, "mean")
+        metric = QueryMetric(measure.formula, "nan", None, "mean")
         metric.update(preds[None], target[None])
     else:
         how: dict[str, Any] = {"convention": measure.formula, "normalization": asked.normalization}
         if preds.ndim == 1:
-            metric = BinaryAveragePrecision(**how)
+            metric = BinaryAveragePrecision(**how, empty_target_action="nan")
         elif target.ndim == 1:
+            how["empty_target_action"] = "skip"
             metric = MulticlassAveragePrecision(preds.shape[1], average, **how)  # type: ignore[arg-type]
         else:
+            how["empty_target_action"] = "neg"
             metric = MultilabelAveragePrecision(preds.shape[1], average, **how)  # type: ignore[arg-type]
         metric.update(preds, target, columns.weights)
     metric.set_dtype(torch.float64)
@@ -111,24 +118,30 @@ def metric_of(measure: Measure, columns: Columns, asked: Asked, average: str = "
 def _add_interval(found: Statement, measure: Measure, metric: UncertainMetric, columns: Columns, asked: Asked) -> None:
     """What has no mathematics is NaN, and the reason says so."""
     level, low, high, reason, chance, unknown = asked.confidence_level, NAN, NAN, "", NAN, ""
+    alone = columns.group is None
     try:
-        if columns.group is None and measure.kind in ("P", "R"):
+        if found.reasons == [NO_POSITIVE]:
+            reason = NO_POSITIVE
+        elif alone and (measure.kind in ("F", "Rprec") or (measure.kind == "ap" and measure.k is not None)):
+            reason = _NO_INTERVAL
+        elif alone and measure.kind in ("P", "R"):
             of = precision_at_k_interval if measure.kind == "P" else recall_at_k_interval
             interval = of(columns.preds, columns.target, measure.k or 1, confidence_level=level)
         else:
             interval = metric.confidence_interval(level, _method(measure, columns), **_how(asked))
-        low, high, reason = float(interval.low), float(interval.high), interval.reason
+        if not reason:
+            low, high, reason = float(interval.low), float(interval.high), interval.reason
     except ValueError as error:
-        reason = str(error)
+        reason = in_words(str(error))
     if isinstance(measure.formula, Convention):  # no other measure's is known
         try:
-            chance = float(metric.chance_level())
+            chance = NAN if reason == NO_POSITIVE else float(metric.chance_level())
         except ValueError as error:
-            unknown = str(error)
+            unknown = in_words(str(error))
     found.interval = {"low": low, "high": high, "chance": chance}
     if unknown and unknown != reason:
         found.reasons.append(f"no chance level: {unknown}")
-    if reason:
+    if reason and reason not in found.reasons:
         what = "no interval" if math.isnan(low) else "interval"
         found.reasons.append(f"{what}{' and no chance level' if unknown == reason else ''}: {reason}")
 
@@ -145,16 +158,17 @@ def _how(asked: Asked) -> dict[str, Any]:
 
 def _add_comparison(found: Statement, metric: UncertainMetric, other: UncertainMetric, asked: Asked, none: str) -> None:
     """The difference of the values, and what is said of it; nothing for the reason ``none``."""
+    none = NO_POSITIVE if NO_POSITIVE in found.reasons else none
     numbers, reason = dict.fromkeys(("low", "high", "p_value"), NAN), none
     try:
         compared = {} if none else metric.compare(other, confidence_level=asked.confidence_level).to_dict()
         numbers = {name: compared.get(name, NAN) for name in numbers}
         reason = reason or compared["reason"]
     except ValueError as error:
-        reason = str(error)
+        reason = in_words(str(error))
     baseline = float(other.compute())
     found.compared = {"baseline": baseline, "difference": found.value - baseline} | numbers
-    if reason:
+    if reason and reason not in found.reasons:
         found.reasons.append(f"{'no comparison' if math.isnan(numbers['p_value']) else 'comparison'}: {reason}")
 
 

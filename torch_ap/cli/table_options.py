@@ -21,7 +21,8 @@ _BASELINE = (
 _RESAMPLES = "resamples of interpolated measures, whose interval has no formula"
 _BINS = (
     "read any length in bounded memory: counts in at most N bins of scores, and the bounds that they leave for any "
-    "order inside the bins. Exact while there are at most N different scores; 65536 leave about 0.0002"
+    "order inside the bins. Exact while there are at most N different scores; of more, bins are merged until half are "
+    "left whenever they are full, so that N/2 to N remain; 65536 leave about 0.0002"
 )
 
 
@@ -107,6 +108,6 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
     said = "how equal scores count; default grouped, of groups expected"
     parser.add_argument("--ties", choices=choices, help=said)
     said = "what ap@k divides by: min(k, m) (default), all m relevant, or those found in the top k"
-    parser.add_argument("--denominator", choices=("min", "relevant", "found"), default="min", help=said)
+    parser.add_argument("--denominator", choices=("min", "relevant", "found"), help=said)
     said = "of the scores of classes, before they are ranked"
     parser.add_argument("--normalization", choices=("softmax", "sigmoid", "none"), help=said)

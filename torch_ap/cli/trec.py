@@ -1,14 +1,15 @@
 """``torch-ap trec``: measures of TREC runs against judgements."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from torch_ap.cli import compare_runs
 from torch_ap.cli.compare_runs import Comparisons, Settings
-from torch_ap.cli.notes import note
+from torch_ap.cli.notes import named, note
 from torch_ap.cli.options import DEFAULT_MEASURES
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.tables import Part, Report, Table, number
@@ -99,15 +100,25 @@ def _notes(args: argparse.Namespace, qrels: Qrels, results: Results, blind: list
 
 
 def _columns(runs: Sequence[tuple[str, str]]) -> list[str]:
-    """Names of runs of a tag and a path: their tags, or the paths of those whose tag is empty or another's too;
-    numbered, where that is taken.
+    """Names of runs of a tag and a path: their tags, or the ends of the paths of those whose tag is empty or another's
+    too, as short as tells them apart; numbered, where that is taken.
     """
     tags, taken = [tag for tag, _ in runs], []
+    paths = {path for _, path in runs}
     for tag, path in runs:
-        name = printable(path)
+        name = printable(_end_of(path, paths - {path}))
         names = [*([tag] if tags.count(tag) == 1 else []), name, *(f"{name} ({n})" for n in range(2, len(runs) + 2))]
         taken.append(next(x for x in names if x and x not in taken))
     return taken
+
+
+def _end_of(path: str, others: Collection[str]) -> str:
+    """The last parts of a path, as many as no other path ends in."""
+    parts, rest = Path(path).parts, [Path(x).parts for x in others]
+    for count in range(1, len(parts)):
+        if not any(x[-count:] == parts[-count:] for x in rest):
+            return str(Path(*parts[-count:]))
+    return named(path)
 
 
 def _differ(results: Results) -> bool:

@@ -46,6 +46,8 @@ class Row:
 
 def text_files(folder: str | Path, allow_empty: bool) -> list[Path]:
     """The text files of a folder of detections, at least one unless ``allow_empty``."""
+    if not Path(folder).exists():
+        raise ValueError(f"{folder}: no such folder")
     if not Path(folder).is_dir() or not (allow_empty or any(Path(folder).glob("*.txt"))):
         also = " (--allow-empty lets it pass)" if Path(folder).is_dir() else ""
         if any(Path(folder).glob("*.xml")):

@@ -137,7 +137,7 @@ def _opened(path: Path) -> AbstractContextManager[io.BufferedReader]:
         return path.open("rb")
     stream = getattr(sys.stdin, "buffer", None)
     if not isinstance(stream, io.BufferedReader):
-        raise ValueError("-: standard input cannot be read")
+        raise ValueError("standard input cannot be read")
     return nullcontext(stream)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import torch
@@ -13,9 +13,10 @@ from torch_ap.files import tables
 from torch_ap.files.columns import Progress
 from torch_ap.files.table_streams import lengths_of_lists, pyarrow
 from torch_ap.rules.messages import nearest, shown
+from torch_ap.rules.values import WEIGHTS
 
 _TRUE, _FALSE = ("1", "1.0", "true"), ("0", "0.0", "false")
-_WIDER = {"u2": np.int32, "u4": np.int64, "u8": np.float64}  # for unsigned numbers, most of which torch cannot sort
+_WIDER = {"u2": np.int32, "u4": np.int64, "u8": np.int64}  # for unsigned numbers, most of which torch cannot sort
 
 
 Rule: TypeAlias = Callable[[Any], int | str]  # of a value in a file: what it stands for, or what it must be
@@ -64,6 +65,7 @@ class Table:
     pos_label: str | None = None
     groups: dict[str, int] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
+    _widths: dict[str, int] = field(default_factory=dict, init=False)  # of columns of lists
 
     def batches(self, progress: Progress | None = None) -> Iterator[Columns]:
         """The rows, some at a time.
@@ -100,7 +102,7 @@ class Table:
 
     def _columns(self, batch: Any, row: int) -> Columns:
         preds = _side_by_side([self._numbers(batch, name, row) for name in self.preds])
-        weights = None if self.weights is None else self._numbers(batch, self.weights, row).to(torch.float64)
+        weights = None if self.weights is None else self._weights(batch, self.weights, row)
         baseline = None if self.baseline is None else self._numbers(batch, self.baseline, row)
         group = None if self.group is None else self._mapped(batch, self.group, row, self._group_of)
         rule = self._rule(preds)
@@ -127,22 +129,36 @@ class Table:
             return "must be 0 or 1 (or --pos-label must say which value is positive)"
         return int(text.lower() in _TRUE)
 
+    def _weights(self, batch: Any, name: str, row: int) -> Tensor:
+        found = self._numbers(batch, name, row).to(torch.float64)
+        wrong = WEIGHTS.offends(found).reshape(len(found), -1).any(1)
+        if wrong.any():
+            place = int(wrong.nonzero()[0])
+            got = shown(found[place].tolist())
+            raise ValueError(f"{self.path}, row {row + place}: column {shown(name)} {WEIGHTS.rule}, got {got}")
+        return found
+
     def _numbers(self, batch: Any, name: str, row: int) -> Tensor:
         """A column of numbers, or of lists of as many numbers each; none is NaN."""
         types = pyarrow().types
         column, width = self._complete(batch, name, row), None
         if types.is_list(column.type) or types.is_fixed_size_list(column.type):
-            lengths = np.unique(lengths_of_lists(column))
-            column, width = column.flatten(), int(lengths[0])
-            if len(lengths) > 1 or not width:
-                raise ValueError(
-                    f"{self.path}: column {shown(name)} must hold lists of one length, got {lengths.tolist()}"
-                )
+            lengths = lengths_of_lists(column)
+            column, width = column.flatten(), self._widths.setdefault(name, int(lengths[0]))
+            if not width or (lengths != width).any():
+                place = int((lengths != width).argmax())
+                rule = f"lists of one length, {width}" if width else "lists of one length, at least 1"
+                got = int(lengths[place])
+                raise ValueError(f"{self.path}, row {row + place}: column {shown(name)} must hold {rule}, got {got}")
         if types.is_decimal(column.type) or types.is_boolean(column.type):
             column = column.cast("float64" if types.is_decimal(column.type) else "uint8")
         if not (types.is_floating(column.type) or types.is_integer(column.type)):
             raise ValueError(f"{self.path}: column {shown(name)} must hold numbers, got {column.type}")
         values = column.to_numpy(zero_copy_only=False)
+        if values.dtype == np.uint64 and (large := values >= 1 << 63).any():
+            place = int(large.argmax())
+            where = f"{self.path}, row {row + place // (width or 1)}"
+            raise ValueError(f"{where}: column {shown(name)} must hold numbers below 2^63, got {values[place]}")
         values = values.astype(_WIDER.get(values.dtype.str[1:], values.dtype)).reshape(
             len(batch), *[width][: width is not None]
         )
@@ -154,10 +170,17 @@ class Table:
     def _mapped(self, batch: Any, name: str, row: int, rule: Rule) -> Tensor:
         """(N,) int64: what a rule makes of the values of a column; it sees each different one once."""
         column = self._complete(batch, name, row)
-        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+        try:
+            encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+        except pyarrow().ArrowNotImplementedError:
+            raise ValueError(
+                f"{self.path}: column {shown(name)} must hold one value per row, got {column.type}"
+            ) from None
         at, values = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
         made = np.zeros(len(values), np.int64)
         for place in np.unique(at).tolist():  # a dictionary may hold what no row has
+            if values[place] is None or values[place] != values[place] or str(values[place]).strip() == "":
+                self._refuse_missing(name, row + int((at == place).argmax()))
             if isinstance(found := rule(values[place]), str):
                 where = row + int((at == place).argmax())
                 meant = nearest(str(values[place]), self.preds) if len(self.preds) > 1 else ""
@@ -171,10 +194,13 @@ class Table:
         column = batch.column(name)
         if column.null_count:
             place = int(column.is_null().to_numpy(zero_copy_only=False).argmax())
-            raise ValueError(
-                f"{self.path}, row {row + place}: column {shown(name)} must have a value, got none (empty, NA or null)"
-            )
+            self._refuse_missing(name, row + place)
         return column
+
+    def _refuse_missing(self, name: str, row: int) -> NoReturn:
+        raise ValueError(
+            f"{self.path}, row {row}: column {shown(name)} must have a value, got none (empty, NA or null)"
+        )
 
 
 def _side_by_side(columns: Sequence[Tensor]) -> Tensor:

@@ -37,7 +37,7 @@ def opened(path: str | Path) -> Iterator[Any]:
     try:
         number = sys.stdin.fileno()
     except (AttributeError, OSError, ValueError):
-        raise ValueError(f"{path}: standard input cannot be read") from None
+        raise ValueError("standard input cannot be read") from None
     with open(number, "rb", buffering=LONGEST_LINE, closefd=False) as stream:
         yield stream
 

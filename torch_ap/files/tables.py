@@ -11,10 +11,10 @@
 pyarrow is imported where it is used (extra: ``files``).
 """
 
-import gzip
 import io
 import itertools
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -31,6 +31,7 @@ from torch_ap.files.table_text import json_lines, separated
 from torch_ap.rules.messages import shown
 
 _ROWS = 1 << 18
+_BROKEN = (zipfile.BadZipFile, EOFError, zlib.error, UnicodeError)  # and OSError without a number, as of gzip
 
 
 def batches(
@@ -66,7 +67,11 @@ def batches(
                 yield batch
                 if progress is not None and stream.seekable():
                     progress(min(stream.tell(), size), size)
-        except (arrow.ArrowException, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise ValueError(f"{path}: broken {form} file ({first_line(error)})") from None
+        except (*_BROKEN, arrow.ArrowException) as error:
             raise ValueError(f"{path}: broken {form} file ({first_line(error)})") from None
 
 
@@ -115,7 +120,7 @@ def _npz(
     del numbers
     arrow = pyarrow()
     with zipfile.ZipFile(whole(stream)) as archive:
-        check_names(path, [name.removesuffix(".npy") for name in archive.namelist()], columns)
+        check_names(path, [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")], columns)
         arrays = [_chunks(archive, name, path) for name in columns]
         for parts in itertools.zip_longest(*arrays, fillvalue=()):
             if len(set(map(len, parts))) > 1:
@@ -129,9 +134,10 @@ def _chunks(archive: zipfile.ZipFile, name: str, path: str | Path) -> Iterator[A
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         try:
             shape, by_columns, dtype = read[np.lib.format.read_magic(member)](member)
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, TypeError, SyntaxError, RecursionError, tokenize.TokenError):
             raise ValueError(f"{path}: {shown(name)} must be an array of NumPy's format 1 or 2") from None
-        if dtype.hasobject or len(shape) not in (1, 2) or (by_columns and len(shape) == 2):
+        wide = dtype.kind in "cVO" or (dtype.kind == "f" and dtype.itemsize > 8) or not dtype.itemsize
+        if wide or len(shape) not in (1, 2) or (by_columns and len(shape) == 2):
             told = f"{dtype} of shape {shape}{' by columns' if by_columns else ''}"
             raise ValueError(
                 f"{path}: {shown(name)} must hold numbers or text of shape (N,), or (N, C) by rows, got {told}"
@@ -140,6 +146,8 @@ def _chunks(archive: zipfile.ZipFile, name: str, path: str | Path) -> Iterator[A
         for first in range(0, shape[0], _ROWS):
             rows = min(_ROWS, shape[0] - first)
             data = member.read(rows * width)
+            if len(data) < rows * width:
+                raise ValueError(f"{path}: {shown(name)} is cut short: must have {shape[0]} rows")
             yield np.frombuffer(data, dtype).reshape(rows, *shape[1:])
 
 

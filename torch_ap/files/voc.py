@@ -60,6 +60,8 @@ def read_voc(
     """
     checks.one_of("box_format", box_format, boxes.FORMATS)
     xml, texts = (sorted(Path(ground_truths).glob(f"*.{suffix}")) for suffix in ("xml", "txt"))
+    if not Path(ground_truths).exists():
+        raise ValueError(f"{ground_truths}: no such folder")
     if not xml and not texts:
         raise ValueError(f"{ground_truths}: must be a folder with .xml or .txt files, one per image")
     if xml and texts:

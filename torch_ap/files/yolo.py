@@ -72,6 +72,8 @@ def read_yolo(
     files = sorted(Path(ground_truths).glob("*.txt"))
     classes = next((path for path in files if path.stem == _CLASSES and _CLASSES not in sizes), None)
     files = [path for path in files if path != classes]
+    if not Path(ground_truths).exists():
+        raise ValueError(f"{ground_truths}: no such folder")
     if not files:
         raise ValueError(f"{ground_truths}: must be a folder with .txt files, one per image")
     named = names if names is not None else classes

@@ -100,10 +100,11 @@ def _greatest(values: Tensor) -> Any:
     return values.detach().numpy().max()
 
 
+WEIGHTS = Rule("weights", "must be finite, not negative and at most 1e288", low=0, high=MOST_WEIGHT)
 RULES = (
     Rule("preds", "must not hold NaN"),
     Rule("target", "must hold whole numbers from 0 to {top} (or `ignore_index`)", low=0),
-    Rule("weights", "must be finite, not negative and at most 1e288", low=0, high=MOST_WEIGHT),
+    WEIGHTS,
     Rule("preds", "{range}", low=0, high=1),
     Rule("target", "must not hold NaN"),
     Rule("num_relevant", "must not be negative", low=0),
