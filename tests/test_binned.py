@@ -297,3 +297,27 @@ def test_bins_are_learnt_on_the_device(generator):
         there.update(preds[part].cuda(), target[part].cuda())
     assert torch.equal(there.sketch.cpu(), here.sketch)
     assert abs(there.compute().cpu() - here.compute()) < SLACK
+
+
+@pytest.mark.parametrize("enters", ["merge_state", "load_state_dict", "from_bytes"])
+def test_what_comes_from_elsewhere_is_counted_anew(enters):
+    """A metric that was used before learns its bins from as many items as a fresh one."""
+
+    def metric(items):
+        made = torch_ap.BinaryAveragePrecision(bins="adaptive", pilot=100)
+        made.persistent(True)
+        made.update(torch.arange(items) / items, torch.arange(items) % 2)
+        return made
+
+    used, other = metric(200), metric(50)
+    if enters == "from_bytes":
+        used = used.from_bytes(other.to_bytes())
+    elif enters == "load_state_dict":
+        used = metric(90)
+        used.load_state_dict(other.state_dict())
+    else:
+        used.reset()
+        used.merge_state(other)
+    used.update(torch.arange(45) / 45, torch.arange(45) % 2)
+    assert not adaptive.has_learnt(used.sketch)
+    assert sum(map(len, used.scores)) == 95

@@ -23,7 +23,7 @@ from torch_ap.rules import values
 from torch_ap.runtime.untraced import leave_methods_to_python, untraced
 
 _NEVER = 1 << 62
-_WRAPPED = ("update", "compute", "sync_context")  # the first two for each metric, the last is called by `compute`
+_WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
 
 
 class RankingMetric(StatefulMetric):

@@ -84,8 +84,18 @@ class ItemState(UncertainItems):
             for name in self._lists:  # what is left says that weights were given, and their form
                 setattr(self, name, [x[:0].clone() for x in getattr(self, name)[:1]])
 
+    def reset(self) -> None:
+        """Forget all items, as torchmetrics' own."""
+        super().reset()
+        self._seen = (0, 0)
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._seen = (0, 0)
+
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
         super()._reduce_states(incoming_state)
+        self._seen = (0, 0)
         counts = self._settings.adaptive and bool(self.scores)  # merging learns nothing, so that its order is free
         if counts and (self._aside is not None or bool(adaptive.has_learnt(self.sketch))):
             self._count_full_lists()

@@ -35,6 +35,8 @@ _HEADER = struct.Struct("<I")
 _CHECKSUM = 16
 _SAMPLE = 1 << 16  # bytes of a state that say whether the rest is worth compressing
 _WORTH = 0.9
+_TOO_MANY = 1 << 48  # numbers, bytes or updates
+_MOST_DIMENSIONS = 8
 _DTYPES = {
     str(x).removeprefix("torch."): x
     for x in (
@@ -126,7 +128,8 @@ def _header_of(data: bytes) -> tuple[dict[str, Any], int]:
     try:
         header = json.loads(data[start - size : start])
         known = isinstance(header, dict) and header.keys() == {"class", "updates", "order", "states"}
-        known = known and isinstance(header["updates"], int) and all(map(_is_form, header["states"]))
+        known = known and type(header["updates"]) is int and 0 <= header["updates"] < _TOO_MANY
+        known = known and all(map(_is_form, header["states"]))
     except (ValueError, TypeError, RecursionError):
         known = False
     if not known:
@@ -140,7 +143,8 @@ def _is_form(form: Any) -> bool:
     if len(form) == 1:
         return True
     _, dtype, shape, size, packed = form
-    numbers = isinstance(shape, list) and all(type(x) is int and 0 <= x < 1 << 48 for x in [*shape, size])
+    numbers = isinstance(shape, list) and all(type(x) is int and 0 <= x < _TOO_MANY for x in [*shape, size])
+    numbers = numbers and len(shape) <= _MOST_DIMENSIONS and math.prod(x for x in shape if x) < _TOO_MANY
     return numbers and isinstance(dtype, str) and dtype in _DTYPES and isinstance(packed, bool)
 
 

@@ -40,11 +40,6 @@ def at_most(values: Any, bound: int | float) -> Any:
     return values.clamp(max=bound) if isinstance(values, Tensor) else np.minimum(values, bound)
 
 
-def as_int64(values: Any) -> Any:
-    """The values as whole numbers, fractions cut off."""
-    return values.to(torch.int64) if isinstance(values, Tensor) else values.astype(np.int64)
-
-
 def places(flags: Any) -> Any:
     """The places where the flags are set: int64."""
     return flags.nonzero().squeeze(1) if isinstance(flags, Tensor) else flags.nonzero()[0]
