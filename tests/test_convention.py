@@ -17,7 +17,7 @@ GIVEN = [
     {"interpolation": LEVELS, "ties": "optimistic"},
     {"ties": "grouped"},
 ]
-FIXED = {"top_k", "ties", "interpolation", "denominator", "aggregation"}
+FIXED = {"top_k", "ties", "interpolation", "denominator", "aggregation", "bins"}
 ROWS = {
     row.call.__name__: row
     for row in (*METRICS.values(), *FUNCTIONS.values())
