@@ -4,6 +4,12 @@ Each process writes the state of its metric as bytes: the exact scores, and coun
 room for any number of items. The last step reads the files, in any order.
 
 Run: python examples/merge_shards.py
+
+It prints:
+
+    exact     AP 0.9229, between 0.9229 and 0.9229
+    adaptive  AP 0.9189, between 0.8981 and 0.9416
+    one job   AP 0.9229
 """
 
 import pathlib

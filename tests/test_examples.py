@@ -69,6 +69,7 @@ def test_scripts_print_what_they_say(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.setattr(os, "environ", os.environ.copy())  # Lightning notes its seed there
+    monkeypatch.setattr(sys, "argv", [str(path)])
     found = printed(shlex.split(command), path, capsys)
     assert alike(found, expected), found
 

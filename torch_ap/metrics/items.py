@@ -149,7 +149,7 @@ class ClassificationAveragePrecision(ItemState):
             >>> metric = BinaryAveragePrecision(bins=4)
             >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
             >>> metric.bounds()
-            AveragePrecisionBounds(low=0.5833, estimate=0.7917, high=1)
+            AveragePrecisionBounds(low=0.5833, estimate=0.7083, high=0.8333)
         """
         if self.thresholds is not None:
             raise ValueError("`thresholds` must be None for bounds: they ask for the curve at some scores; give `bins`")

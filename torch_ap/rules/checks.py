@@ -205,8 +205,8 @@ def count(name: str, value: Any, of: str) -> int:
 
 
 def whole(value: Any) -> int | None:
-    """What can index a list, as an int, if int64 holds it; else, and for a bool, None."""
-    found = _index(value)
+    """What can index a list, a tensor too, as an int, if int64 holds it; else, and for a bool, None."""
+    found = _index(value, tensors=True)
     return found if found is not None and -(1 << 63) <= found < 1 << 63 else None
 
 
@@ -246,10 +246,10 @@ def within_bounds(bounds: Any, **given: Tensor) -> None:
             refuse(name, f"must lie within `bounds`, {bounds!r}", outside[0].item())
 
 
-def _index(value: Any) -> int | None:
-    """What can index a list, as an int; else, for a bool, and for a tensor, which the host would wait for, None."""
+def _index(value: Any, *, tensors: bool = False) -> int | None:
+    """What can index a list, as an int; else, and for a bool, None; so for a tensor, which the host would wait for."""
     try:
-        return None if isinstance(value, bool | Tensor) else operator.index(value)
+        return None if isinstance(value, bool if tensors else bool | Tensor) else operator.index(value)
     except TypeError:
         return None
 
