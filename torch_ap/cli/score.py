@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 
 from torch_ap.cli import score_bins
-from torch_ap.cli.measures import Measure, measures_of
 from torch_ap.cli.notes import named, note
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.statements import Asked, Statement, statement_of
@@ -17,6 +16,7 @@ from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.curve.convention import Convention
 from torch_ap.files import table_columns
 from torch_ap.files.table_columns import Columns
+from torch_ap.files.table_measures import Measure, measures_of
 from torch_ap.files.table_streams import STANDARD_INPUT
 from torch_ap.rules.messages import shown
 

@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from torch_ap.cli.measures import Measure
 from torch_ap.cli.notes import named
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.statements import NO_POSITIVE
@@ -14,6 +13,7 @@ from torch_ap.curve.bounds import Bounds, bounds
 from torch_ap.curve.convention import Convention
 from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.files.table_columns import Table as TableFile
+from torch_ap.files.table_measures import Measure
 from torch_ap.inference.intervals import interval_of_curve
 from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inputs.classification import ClassificationInputs

@@ -13,11 +13,11 @@ from torch_ap.classification import (
     MulticlassAveragePrecision,
     MultilabelAveragePrecision,
 )
-from torch_ap.cli.measures import Measure
 from torch_ap.cli.notes import in_words
 from torch_ap.cli.progress import of_resamples
 from torch_ap.curve.convention import Convention
 from torch_ap.files.table_columns import Columns
+from torch_ap.files.table_measures import Measure
 from torch_ap.inference import precision_at_k_interval, recall_at_k_interval
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.metrics.uncertainty import UncertainMetric
