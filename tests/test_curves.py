@@ -804,3 +804,9 @@ def test_summaries_do_not_collide():
     assert "x_cat_low" in each.summary(prefix="x", class_names=["cat", "dog"])
     with pytest.raises(TypeError, match="`prefix` must be a str or None, got 1"):
         metrics[0].summary(prefix=1)
+    queries = torch_ap.RetrievalMAP()
+    queries.update(scores.reshape(-1, 8), target.reshape(-1, 8))
+    assert set(queries.summary(prefix="test/map")) == {f"test/map{end}" for end in ("", "_low", "_high", "_chance")}
+    for metric in (metrics[0], queries):
+        with pytest.raises(ValueError, match="`prefix` must not be empty"):
+            metric.summary(prefix="")

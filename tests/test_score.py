@@ -537,7 +537,12 @@ MISREAD = {  # file, its text, further arguments, message
         (),
         "row 2: column 's' must hold numbers that float64 holds, got 9007199254740993",
     ),
-    "too large for JSON": ("x.jsonl", '{"s": 1, "y": 1}\n{"s": 1e400, "y": 0}\n', (), "broken jsonl file"),
+    "too large for JSON": (
+        "x.jsonl",
+        '{"s": 1, "y": 1}\n{"s": 1e400, "y": 0}\n',
+        (),
+        "row 2: column 's' must hold numbers that float64 holds, got 1e400",
+    ),
     "lists": ("x.jsonl", '{"s": 1, "y": [1]}\n', (), "column 'y' must hold one value per row, got list<"),
     "ragged": (
         "x.jsonl",
@@ -621,6 +626,19 @@ def test_broken_arrays_and_footers_are_errors_with_the_name_of_the_file(tmp_path
 def test_whole_numbers_of_64_bits_are_exact(tmp_path, score):
     path = write(pa.table({"s": [2**53 + 1, 2**53], "y": [1, 0]}), tmp_path / "x.parquet")
     assert measures(score(path, *SY, "--json"))["ap"]["value"] == 1
+
+
+def test_whole_numbers_beside_fractions_must_be_those_of_float64(tmp_path, score):
+    """Columns of several dtypes are ranked as float64, which not every whole number is."""
+    table = {"s": [2**53 + 1, 2**53, 7], "t": [0.5, 1.5, 2.5], "y": [1, 0, 0]}
+    path = write(pa.table(table), tmp_path / "x.parquet")
+    for bins in ((), ("--bins", "8")):
+        said = score(path, "--preds", "t", "s", "--target", "y", "--normalization", "none", *bins, status=2).err
+        assert "x.parquet, row 1: column 's' must hold numbers that float64 holds" in said
+        assert said.endswith(f"got {2**53 + 1}\n")
+    path = write(pa.table({**table, "s": [2**53, 3, 7]}), tmp_path / "x.parquet")
+    found = score(path, "--preds", "t", "s", "--target", "y", "--normalization", "none", "--per-class", "--json")
+    assert measures(found)["map"]["classes"]["s"] == 1
 
 
 SY = ("--preds", "s", "--target", "y")

@@ -18,6 +18,7 @@ def curve(
     target: Tensor,
     *,
     weights: Tensor | None = None,
+    normalization: Literal["none", "sigmoid"] | None = None,
     top_k: int | None = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
@@ -34,11 +35,10 @@ def curve(
         preds: (N, ...) floating or integer scores.
         target: (N, ...) integers or bool, 0 or 1.
         weights: (N, ...) finite weights of at least 0; counts are then their sums.
+        normalization: "sigmoid" to apply one, None (default) to leave scores as they are.
         top_k, denominator, interpolation, ties, convention: of ``average_precision``, as for
             :func:`torch_ap.functional.binary_average_precision`.
-        ignore_index: target value of items that do not count.
-        validate_args: whether values are checked.
-        nan_strategy: what NaN scores are, as there.
+        ignore_index, validate_args, nan_strategy: as there.
         name: of the system or class, for pictures and tables.
 
     Returns:
@@ -63,7 +63,7 @@ def curve(
         (0.7, 0.8, 2, 1)
     """
     checks.text("name", name)
-    inputs, _ = inputs_and_bins(None, ignore_index, validate_args, None, nan_strategy)
+    inputs, _ = inputs_and_bins(None, ignore_index, validate_args, normalization, nan_strategy)
     settings = APSettings(inputs, convention_of(convention, top_k, denominator, interpolation, ties))
     return _curves(settings, preds, target, weights, [name])[0]
 
