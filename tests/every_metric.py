@@ -386,6 +386,9 @@ FUNCTIONS: dict[str, Row] = {
         functional.curve, pair(cases.binary, weights=weights), {"interpolation": "101-point", "name": "weighted"}
     ),
     "curve_optimistic": Row(functional.curve, pair(cases.binary), {"ties": "optimistic"}),
+    "curve_at_3": Row(functional.curve, pair(cases.binary), {"top_k": 3, "denominator": "relevant"}),
+    "multiclass_curve": Row(functional.multiclass_curve, pair(cases.multiclass), cases.C),
+    "multilabel_curve": Row(functional.multilabel_curve, pair(cases.multilabel), cases.L),
     "hit_curve": Row(functional.hit_curve, pair(cases.binary)),
     "hit_curve_at": Row(functional.hit_curve, curve_at, {"fraction": True, "ties": "optimistic"}),
     "precision_recall_curve": Row(functional.precision_recall_curve, pair(cases.binary)),
@@ -422,6 +425,8 @@ FUNCTIONS: dict[str, Row] = {
     "retrieval_reciprocal_rank": Row(functional.retrieval_reciprocal_rank, graded_rows, {"relevance_level": 2}),
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
     "voc": Row(functional.voc_mean_average_precision, voc_images),
+    "coco_curve": Row(functional.coco_curve, images),
+    "voc_curve": Row(functional.voc_curve, voc_images),
     "box_iou": Row(functional.box_iou, two_sets_of_boxes),
     "ragged_box_iou": Row(ragged.ragged_box_iou, ragged_boxes),
     "match_coco": Row(functional.match_coco, pairs_to_match),

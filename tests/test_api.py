@@ -256,7 +256,14 @@ def test_every_tuple_of_functional_is_on_the_page():
     rows = {name[0]: set(of) for name, of, _ in table("| tuple | of |")}
     assert rows == {name: {x for x, kind in RETURNED.items() if kind is TUPLES[name]} for name in TUPLES}
     others = {kind for x, kind in RETURNED.items() if x not in OF_TUPLES}
-    assert others == {Tensor, dict[str, Any], dict[str, Tensor], functional.Curve, functional.QueryCurve}
+    assert others == {
+        Tensor,
+        dict[str, Any],
+        dict[str, Tensor],
+        functional.Curve,
+        list[functional.Curve],
+        functional.QueryCurve,
+    }
     assert not any(hasattr(x, "to_dict") for x in TUPLES.values())
     assert functional.Counts.__dataclass_params__.frozen
 
@@ -403,7 +410,7 @@ def test_methods_of_metrics_are_those_of_the_page(kind):
 
 @pytest.mark.parametrize("kind", sorted(METRIC_CLASSES - {torch_ap.AveragePrecision}, key=str))
 def test_curves_of_metrics_are_those_of_the_page(kind):
-    rows = {name[0]: (gives, takes) for name, gives, takes in table("| metric | `curve` gives |")}
+    rows = {name[0]: (gives, takes) for name, gives, takes, _ in table("| metric | `curve` gives |")}
     assert hasattr(kind, "curve") == (kind.__name__ in rows)
     if kind.__name__ in rows:
         gives, takes = rows[kind.__name__]

@@ -1,6 +1,7 @@
 """Curves as data: their numbers by definition, scikit-learn's, the same record from functions and from metrics."""
 
 import inspect
+import itertools
 import math
 from fractions import Fraction
 
@@ -412,6 +413,17 @@ def test_bad_arguments_are_named():
         curve.hit_curve(fraction=1)
     with pytest.raises(ValueError, match="`beta` must be"):
         curve.f_beta(-1)
+    for call in (
+        lambda: curve.f_beta(1e200),
+        lambda: functional.f_beta_at_k(scores, target, 1, 1e200),
+        lambda: functional.retrieval_f_beta(scores, target, 1, 1e200),
+        lambda: torch_ap.RetrievalFBeta(beta=1e200),
+        lambda: torch_ap.inference.compare_decisions(target, target, target, beta=1e200),
+    ):
+        with pytest.raises(
+            ValueError, match=r"`beta` must be at most 1e\+154, so that its square is finite, got 1e\+200"
+        ):
+            call()
     with pytest.raises(ValueError, match="`recall_levels` must be one of"):
         curve.interpolated("5-point")
 
@@ -507,6 +519,67 @@ def test_one_record_from_function_and_metric():
     micro = torch_ap.MultilabelAveragePrecision(3, ignore_index=-1, average="micro")
     micro.update(scores, hits)
     assert micro.curve() == functional.curve(scores, hits, ignore_index=-1)
+
+
+FUNCTION_OF = {
+    torch_ap.BinaryAveragePrecision: functional.curve,
+    torch_ap.MulticlassAveragePrecision: functional.multiclass_curve,
+    torch_ap.MultilabelAveragePrecision: functional.multilabel_curve,
+    torch_ap.RetrievalMAP: functional.retrieval_curve,
+    torch_ap.MeanAveragePrecision: functional.coco_curve,
+    torch_ap.VOCMeanAveragePrecision: functional.voc_curve,
+}
+# what says how the curve is summed up, or what an update may hold, and not which curve it is
+NO_MATTER = {"average", "empty_target_action", "class_metrics", "extended_summary", "aggregation"}
+OF_A_CELL = {"iou_threshold", "iou_thresholds", "max_detection_thresholds"}
+WITHOUT_FUNCTION = {"thresholds", "bins", "pilot", "tolerance"}  # counts, which lose what a function is given
+
+
+def cells_of(metric):
+    """Where a metric has a curve, as arguments of its method."""
+    if isinstance(metric, torch_ap.VOCMeanAveragePrecision):
+        return [{"iou_threshold": x} for x in metric._settings.thresholds]
+    if not isinstance(metric, torch_ap.MeanAveragePrecision):
+        return [{}]
+    settings = metric._settings
+    some = settings.thresholds[:: max(1, len(settings.thresholds) - 1)]
+    names = ("iou_threshold", "area", "max_detections")
+    return [dict(zip(names, x, strict=True)) for x in itertools.product(some, settings.areas, {*settings.limits[::2]})]
+
+
+@pytest.mark.parametrize("which", [x for x, row in CURVES.items() if row.call in FUNCTION_OF])
+def test_functions_give_the_curves_of_metrics(which):
+    row, (drawn,) = CURVES[which], CURVES[which].batches(1)
+    function, metric = FUNCTION_OF[row.call], row.new()
+    quiet(metric.update, **drawn)
+    if set(row.settings) & WITHOUT_FUNCTION:
+        return
+    settings = {x: value for x, value in row.settings.items() if x not in NO_MATTER | OF_A_CELL}
+    if row.settings.get("average") == "micro" and row.call is torch_ap.MultilabelAveragePrecision:
+        function, weights = functional.curve, drawn.get("weights")
+        settings.pop("num_labels")
+        if weights is not None:
+            drawn = {**drawn, "weights": weights.reshape(len(weights), -1).expand(drawn["preds"].shape)}
+    for cell in cells_of(metric):
+        assert metric.curve(**cell) == quiet(function, **drawn, **settings, **cell), cell
+
+
+def test_a_detectors_function_refuses_what_its_metric_refuses():
+    box = {"boxes": torch.tensor([[0.0, 0, 10, 10]]), "labels": torch.tensor([4])}
+    given = [{**box, "scores": torch.ones(1)}], [box]
+    for function in (functional.coco_curve, functional.voc_curve):
+        assert [x.name for x in function(*given, class_names={4: "cat"})] == ["cat"]
+        assert function([], []) == []
+        for name, value in (("iou_threshold", 2), ("box_format", "xxyy"), ("class_names", [1])):
+            with pytest.raises(ValueError, match=f"`{name}` must be"):
+                function(*given, **{name: value})
+        with pytest.raises(ValueError, match="`class_names` as a list of 1 names those of"):
+            function(*given, class_names=["cat"])
+        with pytest.raises(ValueError, match=r"`preds\[0\]\['scores'\]`.*NaN"):
+            function([{**box, "scores": torch.tensor([torch.nan])}], [box])
+    for name, value in (("area", "tiny"), ("iou_type", ("bbox", "segm")), ("iou_type", "rbox"), ("max_detections", 0)):
+        with pytest.raises(ValueError, match=f"`{name}` must be"):
+            functional.coco_curve(*given, **{name: value})
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -731,3 +804,9 @@ def test_summaries_do_not_collide():
     assert "x_cat_low" in each.summary(prefix="x", class_names=["cat", "dog"])
     with pytest.raises(TypeError, match="`prefix` must be a str or None, got 1"):
         metrics[0].summary(prefix=1)
+    queries = torch_ap.RetrievalMAP()
+    queries.update(scores.reshape(-1, 8), target.reshape(-1, 8))
+    assert set(queries.summary(prefix="test/map")) == {f"test/map{end}" for end in ("", "_low", "_high", "_chance")}
+    for metric in (metrics[0], queries):
+        with pytest.raises(ValueError, match="`prefix` must not be empty"):
+            metric.summary(prefix="")

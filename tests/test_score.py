@@ -259,6 +259,127 @@ def test_bins_with_interval(paths, score):
     assert "any order inside the bins" in said
 
 
+def test_bins_of_groups_bound_every_measure(paths, score):
+    arguments = (paths["csv"], *BINARY, "--group", "query", "--per-group", "--interval", "--baseline", "other")
+    arguments = (
+        *arguments,
+        *(x for name in ("map", "map@3", "P@5", "R@5", "recip_rank", "success@2") for x in ("-m", name)),
+    )
+    value = measures(score(*arguments, "--json"))
+    for most in (30, 100, 4096):
+        document = json.loads(score(*arguments, "--bins", most, "--json").out)
+        assert document["bins"] <= most
+        assert document["groups"] == 20
+        for name, one in value.items():
+            found = document["measures"][name]
+            assert found["at_least"] - 1e-12 <= one["value"] <= found["at_most"] + 1e-12
+            assert list(found["groups"]) == list(one["groups"])
+            for group, each in one["groups"].items():
+                assert found["groups"][group]["at_least"] - 1e-12 <= each <= found["groups"][group]["at_most"] + 1e-12
+            gap, bounds = one["compared"], found["compared"]
+            assert bounds["at_least"] - 1e-12 <= gap["difference"] <= bounds["at_most"] + 1e-12
+            if most == 4096:
+                assert found["at_least"] == found["at_most"] == pytest.approx(one["value"])
+                for key in ("low", "high"):
+                    assert found[key] == pytest.approx(one[key])
+                for key in ("difference", "low", "high", "p_value"):
+                    assert bounds[key] == pytest.approx(gap[key])
+                assert "reasons" not in found
+            elif most == 30:
+                assert (
+                    "interval and p-value are of the estimate: what the bins leave open comes on top"
+                    in found["reasons"]
+                )
+
+
+CLASSES = ("--preds", "score", "other", "third")
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        ("--target", "class", "--normalization", "softmax"),
+        ("--target", "class", "--normalization", "none", "-m", "ap@9"),
+        ("--target", "label", "inverse", "label", "--weights", "weight"),
+        ("--target", "label", "inverse", "label", "--normalization", "sigmoid", "--ties", "pessimistic"),
+    ],
+)
+def test_bins_of_classes_bound_every_class(further, paths, score):
+    value = measures(score(paths["csv"], *CLASSES, *further, "--per-class", "--json"))
+    for most in (16, 4096):
+        document = json.loads(score(paths["csv"], *CLASSES, *further, "--per-class", "--bins", most, "--json").out)
+        assert document["bins"] <= 3 * most
+        (found,), (one,) = document["measures"].values(), value.values()
+        assert found["at_least"] - 1e-12 <= one["value"] <= found["at_most"] + 1e-12
+        for name, each in one["classes"].items():
+            assert found["classes"][name]["at_least"] - 1e-12 <= each <= found["classes"][name]["at_most"] + 1e-12
+        if most == 4096:
+            assert found["at_least"] == found["at_most"] == pytest.approx(one["value"], rel=1e-6)
+
+
+def test_bins_of_lists_are_those_of_columns(paths, score, tmp_path, columns):
+    scores = np.stack([columns[x] for x in CLASSES[1:]], 1)
+    lists = write(pa.table({"preds": scores.tolist(), "class": columns["class"]}), tmp_path / "lists.parquet")
+    how = ("--target", "class", "--normalization", "none", "--bins", 32, "--per-class", "--interval", "--json")
+    found = measures(score(lists, "--preds", "preds", *how))["map"]
+    (wanted,) = measures(score(paths["csv"], *CLASSES, *how)).values()
+    assert {x: found[x] for x in found if x != "classes"} == {x: wanted[x] for x in wanted if x != "classes"}
+    assert list(found["classes"].values()) == list(wanted["classes"].values())
+    assert found["low"] is None
+    assert {"low", "high"} <= set(found["classes"]["0"])
+
+
+@pytest.mark.parametrize("further", [(), ("--group", "query")])
+def test_bins_of_a_baseline_in_another_file(further, paths, score, tmp_path, columns):
+    theirs = write(pa.table({**columns, "score": columns["other"]}), tmp_path / "other.csv")
+    how = ("--bins", 64, *further, "--json")
+    beside = measures(score(paths["csv"], *BINARY, *how, "--baseline", "other"))
+    apart = measures(score(paths["csv"], *BINARY, *how, "--baseline", theirs))
+    for one in (*beside.values(), *apart.values()):
+        assert one["compared"].pop("baseline")
+    assert apart == beside
+    inverse = write(pa.table({**columns, "label": columns["inverse"]}), tmp_path / "inverse.csv")
+    fewer = write(pa.table(columns).slice(0, 300 if not further else 5), tmp_path / "fewer.csv")
+    if further:
+        assert "must have the groups of" in score(paths["csv"], *BINARY, *how, "--baseline", fewer, status=2).err
+    else:
+        for path, what in ((inverse, "the same targets and weights"), (fewer, "400 rows, got 300")):
+            said = score(paths["csv"], *BINARY, *how, "--baseline", path, status=2).err
+            assert f"in the same order: {what}" in said
+
+
+def test_forms_of_bins_agree(paths, score):
+    arguments = (paths["csv"], *BINARY, "-m", "ap", "-m", "P@5", "--group", "query", "--per-group", "--bins", 64)
+    arguments = (*arguments, "--interval", "--baseline", "other")
+    document = measures(score(*arguments, "--json"))
+    rows = list(csv.DictReader(io.StringIO(score(*arguments, "--csv").out)))
+    assert len(rows) == 2 * 21
+    for row in rows:
+        one = document[row["measure"]]
+        if row["group"] != "all":
+            assert float(row["at_most"]) == one["groups"][row["group"]]["at_most"]
+            continue
+        for name in ("estimate", "at_least", "width", "low", "high"):
+            assert float(row[name]) == one[name]
+        for name in ("difference", "at_least", "p_value"):
+            assert float(row[f"compared.{name}"]) == one["compared"][name]
+    text, markdown = score(*arguments).out, score(*arguments, "--markdown").out
+    for cell in (f"{document['map']['estimate']:.6f}", f"{document['map']['compared']['difference']:+.4f}"):
+        assert cell in text
+        assert f"| {cell} |" in markdown
+
+
+def test_score_writes_a_page_too(paths, score, tmp_path):
+    page = tmp_path / "x.md"
+    said = score(paths["csv"], *BINARY, "--baseline", "other", "--report", page, "--confidence-level", 0.8, "--json")
+    value = measures(said)["ap"]
+    assert f"**AP {value['value']:.4f}**; 80% interval" in page.read_text()
+    assert f"{value['compared']['difference']:+.3f}" in page.read_text()
+    assert (
+        "a report of one ranking is of ap" in score(paths["csv"], *BINARY, "-m", "P@5", "--report", page, status=2).err
+    )
+
+
 def test_forms_agree(paths, score):
     arguments = (paths["csv"], *BINARY, "-m", "ap", "-m", "P@5", "--group", "query", "--per-group", "--interval")
     document = measures(score(*arguments, "--json"))
@@ -416,7 +537,12 @@ MISREAD = {  # file, its text, further arguments, message
         (),
         "row 2: column 's' must hold numbers that float64 holds, got 9007199254740993",
     ),
-    "too large for JSON": ("x.jsonl", '{"s": 1, "y": 1}\n{"s": 1e400, "y": 0}\n', (), "broken jsonl file"),
+    "too large for JSON": (
+        "x.jsonl",
+        '{"s": 1, "y": 1}\n{"s": 1e400, "y": 0}\n',
+        (),
+        "row 2: column 's' must hold numbers that float64 holds, got 1e400",
+    ),
     "lists": ("x.jsonl", '{"s": 1, "y": [1]}\n', (), "column 'y' must hold one value per row, got list<"),
     "ragged": (
         "x.jsonl",
@@ -502,6 +628,19 @@ def test_whole_numbers_of_64_bits_are_exact(tmp_path, score):
     assert measures(score(path, *SY, "--json"))["ap"]["value"] == 1
 
 
+def test_whole_numbers_beside_fractions_must_be_those_of_float64(tmp_path, score):
+    """Columns of several dtypes are ranked as float64, which not every whole number is."""
+    table = {"s": [2**53 + 1, 2**53, 7], "t": [0.5, 1.5, 2.5], "y": [1, 0, 0]}
+    path = write(pa.table(table), tmp_path / "x.parquet")
+    for bins in ((), ("--bins", "8")):
+        said = score(path, "--preds", "t", "s", "--target", "y", "--normalization", "none", *bins, status=2).err
+        assert "x.parquet, row 1: column 's' must hold numbers that float64 holds" in said
+        assert said.endswith(f"got {2**53 + 1}\n")
+    path = write(pa.table({**table, "s": [2**53, 3, 7]}), tmp_path / "x.parquet")
+    found = score(path, "--preds", "t", "s", "--target", "y", "--normalization", "none", "--per-class", "--json")
+    assert measures(found)["map"]["classes"]["s"] == 1
+
+
 SY = ("--preds", "s", "--target", "y")
 
 
@@ -523,7 +662,8 @@ ARGUMENTS = {
         "--confidence-level has no meaning without --interval or --baseline",
     ),
     "resamples alone": (("--n-resamples", "9"), "--n-resamples has no meaning without --interval or --baseline"),
-    "groups of bins": (("--bins", "9", "--group", "query"), "--group has no meaning with --bins"),
+    "groups without bins": (("--bins", "9", "--group", "query"), "`bins` must be at least as many as the rankings, 20"),
+    "a page of bins": (("--bins", "9", "--report", "x.md"), "--report has no meaning with --bins"),
     "each group": (("--per-group",), "--per-group has no meaning without --group"),
     "each class": (("--per-class",), "--per-class needs several columns of scores, or one of lists"),
     "weights of groups": (("--weights", "weight", "--group", "query"), "--weights has no meaning with --group"),

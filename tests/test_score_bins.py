@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.curve.bounds import bounds
 from torch_ap.curve.convention import TIES, Convention
-from torch_ap.curve.measures import AtRank, RPrecision
+from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
 from torch_ap.functional import binary_average_precision
 from torch_ap.ranking import builders, hit_curve
 from torch_ap.ranking.score_bins import ScoreBins
@@ -56,7 +56,56 @@ def test_every_measure_lies_within_its_bounds(items, most):
             assert limits.low - SLACK <= value <= limits.high + SLACK
             assert limits.low - SLACK <= limits.estimate <= limits.high + SLACK
             if exact:
-                assert limits.low == limits.estimate == limits.high == pytest.approx(float(value), abs=SLACK)
+                assert limits.low == limits.estimate == limits.high
+                assert float(limits.low) == pytest.approx(float(value), abs=SLACK)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.integers(0, 3)), min_size=1, max_size=60),
+    st.integers(4, 40),
+)
+def test_every_measure_of_every_ranking_lies_within_its_bounds(items, most):
+    """Many rankings, whose rows come in any order, in so many bins for all of them."""
+    scores, target, ranking = (torch.tensor(x) for x in zip(*items, strict=True))
+    scores, target, count = scores.float(), target.long(), 5  # of which the last has no item
+    found = ScoreBins(most)
+    for first in range(0, len(scores), 9):
+        part = slice(first, first + 9)
+        found.add(scores[part], target[part], ranking=ranking[part])
+    assert len(found.low) <= most
+    exact = len(torch.unique(torch.stack([scores.long(), ranking]), dim=1)[0]) <= most
+    curve, mixed = found.curve(count), found.mixed()
+    whole = builders.from_scores(scores, target.bool(), segment=ranking, segments_count=count)
+    assert curve.n.tolist() == whole.n.tolist()
+    assert curve.m.tolist() == whole.m.tolist()
+    if exact:
+        assert not mixed.any()
+    for ties in TIES:
+        firsts = [FirstHit(what, k, ties) for what in ("reciprocal_rank", "hit_rate") for k in (None, 1, 4)]
+        for measure in (*measures(ties), *firsts):
+            value, limits = measure(whole), bounds(measure, curve, mixed)
+            known = ~torch.isnan(value)
+            assert torch.equal(known, ~torch.isnan(limits.estimate))
+            assert (limits.low <= value + SLACK)[known].all()
+            assert (value <= limits.high + SLACK)[known].all()
+            assert (limits.low <= limits.estimate + SLACK)[known].all()
+            if exact:
+                torch.testing.assert_close(limits.estimate, value, rtol=0, atol=SLACK, equal_nan=True)
+
+
+def test_short_rankings_stay_exact_beside_a_long_one(generator):
+    ranking = torch.cat([torch.zeros(5000), torch.arange(1, 101).repeat_interleave(10)]).long()
+    scores = torch.rand(6000, generator=generator)
+    found = ScoreBins(2500)
+    order = torch.randperm(6000, generator=generator)
+    for part in order.split(500):
+        found.add(scores[part], torch.ones_like(part), ranking=ranking[part])
+    assert len(found.low) <= 2500
+    assert set((found.low != found.high).nonzero()[0].tolist()) <= set((found.ranking == 0).nonzero()[0].tolist())
+    few = ScoreBins(100)
+    with pytest.raises(ValueError, match=r"`bins` must be at least as many as the rankings, 101, got 100"):
+        few.add(scores, torch.ones_like(ranking), ranking=ranking)
 
 
 def test_bounds_are_sharp_without_ties():

@@ -164,7 +164,12 @@ def _add_interval(parser: argparse.ArgumentParser) -> None:
         help="the mean's interval over resampled images, and its chance level: the mean over all orders of the scores "
         "of each class, the boxes and their matches as they are",
     )
-    said = "also write a page with all of this, curves and warnings: .html, or .md for Markdown"
+    add_report_path(parser)
+
+
+def add_report_path(parser: argparse.ArgumentParser, of: str = "all of this") -> None:
+    """The page beside the results."""
+    said = f"also write a page with {of}, curves and warnings: .html, or .md for Markdown"
     parser.add_argument("--report", type=page, metavar="PATH", help=said)
 
 

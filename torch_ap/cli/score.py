@@ -2,198 +2,44 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from torch_ap.cli import score_bins
+from torch_ap.cli import report, score_bins
 from torch_ap.cli.notes import named, note
-from torch_ap.cli.progress import Bar
 from torch_ap.cli.statements import Asked, Statement, statement_of
+from torch_ap.cli.table_inputs import ALL, is_file, names_asked, read, without_positives
 from torch_ap.cli.tables import Part, Report, Table, number
-from torch_ap.curve.convention import Convention
 from torch_ap.files import table_columns
 from torch_ap.files.table_columns import Columns
-from torch_ap.files.table_measures import Measure, measures_of
-from torch_ap.files.table_streams import STANDARD_INPUT
-from torch_ap.rules.messages import shown
 
-_ALL = "all"
 _INTERVAL, _COMPARED = ("low", "high", "chance"), ("baseline", "difference", "low", "high", "p_value")
-
-
-class Inputs(NamedTuple):
-    """What is measured, on which columns of which table, and those of the baseline."""
-
-    measures: list[Measure]
-    table: table_columns.Table
-    columns: Columns
-    baseline: Columns | None
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, measure and print."""
     if args.bins is not None:
-        _check(args)
-        return score_bins.run(args, _table(args, args.file), _measures(args, classes=False))
-    measures, table, columns, baseline = read(args)
+        return score_bins.run(args)
+    measures, table, columns, baseline = inputs = read(args)
     asked = Asked(
         interval=args.interval,
         confidence_level=args.confidence_level,
         n_resamples=args.n_resamples,
-        each=_names(args, table, columns),
+        each=names_asked(args, table, 0 if columns.preds.ndim == 1 else columns.preds.shape[1]),
         relevance_level=args.relevance_level,
         normalization=args.normalization,
     )
     found = {one.name: statement_of(one, columns, baseline, asked) for one in measures}
-    for said in _without_positives(args, columns):
-        note(said)
+    if columns.preds.ndim == 2:
+        labels, many = columns.target.ndim == 2, columns.preds.shape[1]
+        positive = columns.target.sum(0) if labels else torch.bincount(columns.target, minlength=many)
+        for said in without_positives(args, positive, labels=labels):
+            note(said)
+    if args.report is not None:
+        report.write(args, inputs, args.report)
     _report(args, found, _said(args, table, columns), columns).write(args.form)
     return 0
-
-
-def read(args: argparse.Namespace) -> Inputs:
-    """What the arguments name.
-
-    Raises:
-        OSError, ValueError: for a file that cannot be read, and for what is wrong with it or with the arguments.
-    """
-    _check(args)
-    classes = len(args.preds) > 1
-    measures = _measures(args, classes)
-    table = _table(args, args.file)
-    with Bar(args.file) as bar:
-        columns = table.read(bar)
-    if columns.preds.ndim == 2 and not classes:  # a column of lists
-        classes = True
-        _check_classes(args)
-        measures = _measures(args, classes)
-    if not classes and args.normalization is not None:
-        raise ValueError(
-            "--normalization is for the scores of classes, not for one column, whose order it would not change"
-        )
-    return Inputs(measures, table, columns, _baseline(args, table, columns))
-
-
-def _measures(args: argparse.Namespace, classes: bool) -> list[Measure]:
-    grouped = args.group is not None
-    names = args.measures or ["ap"]
-    found = measures_of(names, ties=args.ties, denominator=args.denominator, grouped=grouped, classes=classes)
-    for one in found if args.weights is not None else ():
-        if not isinstance(one.formula, Convention) or not one.formula.takes_weights:
-            raise ValueError(f"--weights have a meaning for ap alone, with --ties grouped: {one.name} counts ranks")
-    return found
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Options that contradict one another."""
-    if len(args.target) not in (1, len(args.preds)):
-        raise ValueError(f"--target takes one column, or as many as --preds, {len(args.preds)}, got {len(args.target)}")
-    if [args.file, args.baseline].count(STANDARD_INPUT) > 1:
-        raise ValueError(f"{STANDARD_INPUT} can be given once, since standard input can be read once")
-    without_bins = ("group", "baseline", "per_class", "per_group", "normalization") if args.bins is not None else ()
-    without_group = () if args.group is not None else ("per_group", "relevance_level")
-    with_group = ("weights", "per_class", "normalization") if args.group is not None else ()
-    for names, other in (
-        (without_bins, "with --bins, which keeps counts"),
-        (without_group, "without --group"),
-        (with_group, "with --group"),
-    ):
-        for name in names:
-            if getattr(args, name) not in (None, False):
-                raise ValueError(f"--{name.replace('_', '-')} has no meaning {other}")
-    if len(args.preds) > 1:
-        _check_classes(args)
-
-
-def _check_classes(args: argparse.Namespace) -> None:
-    for name in ("group", "bins", "pos_label"):
-        if getattr(args, name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} is for one column of scores, not for one per class")
-    if args.baseline is not None and not Path(args.baseline).is_file():
-        raise ValueError(f"{args.baseline}: --baseline of classes must be a file with the same columns")
-
-
-def _table(args: argparse.Namespace, path: str) -> table_columns.Table:
-    return table_columns.Table(
-        path,
-        args.preds,
-        args.target,
-        group=args.group,
-        weights=args.weights,
-        baseline=None if is_file(args.baseline) else args.baseline,
-        form=args.format,
-        pos_label=args.pos_label,
-    )
-
-
-def is_file(name: str | None) -> bool:
-    """Whether a baseline is a file, and no column."""
-    return name is not None and (name == STANDARD_INPUT or Path(name).is_file())
-
-
-def _baseline(args: argparse.Namespace, table: table_columns.Table, columns: Columns) -> Columns | None:
-    """The other system: other scores of the same rows, or another file with the same columns."""
-    if not is_file(args.baseline):
-        return None if columns.baseline is None else replace(columns, preds=columns.baseline)
-    form = None if args.format and Path(args.baseline).suffix else args.format
-    other = replace(table, path=args.baseline, baseline=None, form=form, labels=set())  # with the same groups
-    with Bar(args.baseline) as bar:
-        found = other.read(bar)
-    if columns.group is None:
-        _check_same(args, columns, found)
-    elif found.group is not None:
-        here, there = (torch.bincount(x, minlength=len(table.groups)) > 0 for x in (columns.group, found.group))
-        if not torch.equal(here, there):
-            one = shown(list(table.groups)[int((here != there).nonzero()[0])])
-            raise ValueError(f"{args.baseline}: must have the groups of {args.file}, but {one} is in one alone")
-    return found
-
-
-def _check_same(args: argparse.Namespace, columns: Columns, found: Columns) -> None:
-    """The same rows in the same order, as far as targets and weights tell."""
-    if columns.preds.shape != found.preds.shape:
-        shapes = [tuple(x.preds.shape) for x in (columns, found)]
-        raise ValueError(
-            f"{args.baseline}: must have as many rows and scores as {args.file}, {shapes[0]}, got {shapes[1]}"
-        )
-    for names, mine, theirs in (
-        (args.target, columns.target, found.target),
-        ([args.weights], columns.weights, found.weights),
-    ):
-        if mine is not None and theirs is not None and not torch.equal(mine, theirs):
-            row = int((mine != theirs).reshape(len(mine), -1).any(1).nonzero()[0]) + 1
-            raise ValueError(f"{args.baseline}, row {row}: {', '.join(map(shown, names))} must be as in {args.file}")
-
-
-def _without_positives(args: argparse.Namespace, columns: Columns) -> Iterator[str]:
-    """Of classes: which have no positive row, and what they count as."""
-    if columns.preds.ndim == 1:
-        return
-    many, labels = columns.preds.shape[1], columns.target.ndim == 2
-    names = args.preds if len(args.preds) > 1 else list(map(str, range(many)))
-    found = columns.target.sum(0) if labels else torch.bincount(columns.target, minlength=many)
-    without = [names[place] for place in (found == 0).nonzero().flatten().tolist()]
-    if without:
-        one = f"{'label' if labels else 'class'} {shown(without[0])}"
-        more = f" and {len(without) - 1} more" if len(without) > 1 else ""
-        counted = "counted as 0 in the mean" if labels else "left out of the mean"
-        yield f"{args.file}: no row is positive of {one}{more}: {counted}"
-
-
-def _names(args: argparse.Namespace, table: table_columns.Table, columns: Columns) -> tuple[str, ...]:
-    """Of the groups or classes whose values are wanted."""
-    if args.per_group:
-        if _ALL in table.groups and args.form == "csv":
-            raise ValueError(f"{args.file}: group {_ALL!r} has the name that the mean has; give --json")
-        return tuple(table.groups)
-    if not args.per_class:
-        return ()
-    if columns.preds.ndim == 1:
-        raise ValueError("--per-class needs several columns of scores, or one of lists")
-    return tuple(args.preds) if len(args.preds) > 1 else tuple(map(str, range(columns.preds.shape[1])))
 
 
 def _said(args: argparse.Namespace, table: table_columns.Table, columns: Columns) -> dict[str, Any]:
@@ -281,7 +127,7 @@ def _records(found: dict[str, Statement], of: str) -> Iterator[Sequence[Any]]:
     for measure, one in found.items():
         for name, numbers in one.each.items():
             yield (measure, name, numbers["value"], *map(numbers.get, interval), *(None for _ in compared))
-        yield (measure, _ALL, one.value, *map(one.interval.get, interval), *map(one.compared.get, compared))
+        yield (measure, ALL, one.value, *map(one.interval.get, interval), *map(one.compared.get, compared))
 
 
 def _document(args: argparse.Namespace, found: dict[str, Statement], said: dict[str, Any], of: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from torch_ap.cli.options import (
     HelpFormatter,
     Subparsers,
     add_forms,
+    add_report_path,
     add_resampling,
     confidence_level,
     page,
@@ -20,9 +21,10 @@ _BASELINE = (
 )
 _RESAMPLES = "resamples of interpolated measures, whose interval has no formula"
 _BINS = (
-    "read any length in bounded memory: counts in at most N bins of scores, and the bounds that they leave for any "
-    "order inside the bins. Exact while there are at most N different scores; of more, bins are merged until half are "
-    "left whenever they are full, so that N/2 to N remain; 65536 leave about 0.0002"
+    "read any length in bounded memory: counts in at most N bins of scores (of all groups together; of each class), "
+    "and the bounds that they leave for any order inside the bins. Exact while there are at most N different scores; "
+    "of more, bins are merged until half are left whenever they are full, so that N/2 to N remain; 65536 leave about "
+    "0.0002 for one ranking"
 )
 
 
@@ -50,9 +52,10 @@ def add_score(subparsers: Subparsers) -> None:
     parser.add_argument("--per-group", action="store_true", help="the values of each group too")
     parser.add_argument("--per-class", action="store_true", help="the values of each class or label too")
     parser.add_argument("--interval", action="store_true", help="the interval of each value, and its chance level")
+    add_report_path(parser, "the first measure")
     parser.add_argument("--bins", type=whole, metavar="N", help=_BINS)
     add_forms(parser)
-    add_resampling(parser, 1000, _RESAMPLES, "interval", "baseline")
+    add_resampling(parser, 1000, _RESAMPLES, "interval", "baseline", "report")
     parser.set_defaults(command="score")
 
 
@@ -79,7 +82,7 @@ def add_report(subparsers: Subparsers) -> None:
     said = f"nominal coverage of intervals; default {CONFIDENCE_LEVEL:g}"
     parser.add_argument("--confidence-level", type=confidence_level, default=CONFIDENCE_LEVEL, help=said)
     parser.add_argument("--n-resamples", type=whole, default=1000, metavar="N", help=f"{_RESAMPLES}; default 1,000")
-    none = dict.fromkeys(("bins", "per_group", "per_class"))
+    none = dict.fromkeys(("bins", "per_group", "per_class", "report"))
     parser.set_defaults(command="report", defaults={}, of=(), **none)
 
 

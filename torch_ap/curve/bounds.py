@@ -20,14 +20,14 @@ from torch import Tensor
 
 from torch_ap.curve.average_precision import average_precision, places_within
 from torch_ap.curve.convention import Convention
-from torch_ap.curve.measures import AtRank, RPrecision
+from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Of one value, 0-d float64 each, or of each ranking (S,); NaN where nothing is relevant.
+    """Of each ranking, (S,) float64 each, or of their average, 0-d; NaN where nothing is relevant.
 
     Attributes:
         low: the least that it can be.
@@ -40,27 +40,34 @@ class Bounds:
     high: Tensor
 
 
-def bounds(measure: Convention | AtRank | RPrecision, curve: HitCurve, mixed: Tensor) -> Bounds:
-    """The bounds of a measure of one ranking of bins.
+def bounds(measure: Convention | AtRank | FirstHit | RPrecision, curve: HitCurve, mixed: Tensor) -> Bounds:
+    """The bounds of a measure of each ranking of bins, (S,).
 
     Args:
-        measure: AP without ``interpolation`` and by another ``denominator`` than "found", or a measure at a rank.
-        curve: one ranking whose entries are bins.
+        measure: AP without ``interpolation`` and by another ``denominator`` than "found", or a measure at a rank or of
+            the first hit.
+        curve: S rankings whose entries are bins.
         mixed: (E,) bool, whether a bin holds different scores.
 
     Raises:
         ValueError: for another average precision, or where weights have no meaning.
     """
     if isinstance(measure, Convention):
-        found = of_rankings(measure, curve, mixed)
-        return Bounds(found.low[0], found.estimate[0], found.high[0])
+        return of_rankings(measure, curve, mixed)
     if curve.weighted:
         raise ValueError("weights have a meaning for average precision alone: a rank has no weight")
-    k = segments.as_float64(curve.m[0]) if isinstance(measure, RPrecision) or measure.top_k is None else measure.top_k
-    cut = (curve.items_above < k) & (curve.items_above + curve.items > k)
-    open_ = bool((cut & mixed).any())
-    rules = ("pessimistic", "expected", "optimistic") if open_ else (measure.ties,) * 3
-    return Bounds(*(replace(measure, ties=ties)(curve)[0] for ties in rules))
+    if isinstance(measure, FirstHit):
+        open_ = curve.hits_above == 0
+    else:
+        k = getattr(measure, "top_k", None)
+        rank = segments.as_float64(curve.m)[curve.segment] if k is None else k
+        open_ = (curve.items_above < rank) & (curve.items_above + curve.items > rank)
+    known = segments.total((open_ & mixed).to(torch.int64), curve.offsets) == 0
+    exact = measure(curve)
+    # a group that enters at once may end below the place of the first hit in any order
+    least = "grouped" if isinstance(measure, FirstHit) and measure.ties == "grouped" else "pessimistic"
+    each = [replace(measure, ties=ties)(curve) for ties in (least, "expected", "optimistic")]
+    return Bounds(*(torch.where(known, exact, x) for x in each))
 
 
 def of_rankings(convention: Convention, curve: HitCurve, mixed: Tensor | None = None) -> Bounds:

@@ -88,7 +88,7 @@ class Counts:
         Recall counts ``beta`` times as much as precision (van Rijsbergen 1979). Written in counts it is 0 where
         nothing is retrieved, and NaN only where nothing is retrieved and nothing is relevant.
         """
-        checks.not_negative("beta", beta)
+        checks.beta("beta", beta, zero=True)
         share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + float(beta) ** -2)
         return self.tp / (self.tp + share * self.fn + (1 - share) * self.fp)
 

@@ -44,7 +44,7 @@ class AtRank:
     def __post_init__(self) -> None:
         object.__setattr__(self, "top_k", checks.positive_int("top_k", self.top_k, optional=True))
         checks.boolean("adaptive_k", self.adaptive_k)
-        checks.not_negative("beta", self.beta)
+        checks.beta("beta", self.beta, zero=True)
         checks.one_of("ties", self.ties, TIES)
 
     def __call__(self, curve: HitCurve) -> Tensor:

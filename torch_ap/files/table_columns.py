@@ -101,13 +101,27 @@ class Table:
         return Columns(**whole)
 
     def _columns(self, batch: Any, row: int) -> Columns:
-        preds = _side_by_side([self._numbers(batch, name, row) for name in self.preds])
+        preds = self._scores(batch, row)
         weights = None if self.weights is None else self._weights(batch, self.weights, row)
         baseline = None if self.baseline is None else self._numbers(batch, self.baseline, row)
         group = None if self.group is None else self._mapped(batch, self.group, row, self._group_of)
         rule = self._rule(preds)
         target = _side_by_side([self._mapped(batch, name, row, rule) for name in self.target])
         return Columns(preds, target, baseline, weights, group)
+
+    def _scores(self, batch: Any, row: int) -> Tensor:
+        """The columns of scores side by side; of several dtypes as float64, which must hold them."""
+        found = [self._numbers(batch, name, row) for name in self.preds]
+        if len({x.dtype for x in found}) > 1:
+            for name, column in zip(self.preds, found, strict=True):
+                rounded = (column != column.to(torch.float64).to(column.dtype)).reshape(len(column), -1).any(1)
+                if rounded.any():
+                    place = int(rounded.nonzero()[0])
+                    message = (
+                        f"column {shown(name)} must hold numbers that float64 holds, as other columns are fractions"
+                    )
+                    raise ValueError(f"{self.path}, row {row + place}: {message}, got {shown(column[place].tolist())}")
+        return _side_by_side(found)
 
     def _rule(self, preds: Tensor) -> Rule:
         """What a target says, which depends on what is ranked: classes, the items of a group, or all items."""

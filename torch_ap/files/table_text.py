@@ -27,6 +27,12 @@ _MISSING = (
 )
 
 
+class _Written(str):
+    """A fraction of JSON as it is written."""
+
+    __slots__ = ()
+
+
 def _unzipped(stream: io.BufferedReader) -> Any:
     return gzip.GzipFile(fileobj=stream) if stream.peek(2)[:2] == _GZIP else stream
 
@@ -225,6 +231,12 @@ def _refuse_row(block: bytes, path: str | Path, row: int, schema: Any) -> None:
         if wrong is not None:
             got = shown(found[wrong.name])
             raise ValueError(f"{where}: column {shown(wrong.name)} must be {wrong.type}, got {got}")
+        for name in schema.names:  # Python reads 1e400 as infinite, and pyarrow does not read it
+            texts = json.loads(line, parse_float=_Written).get(name)
+            for text in texts if isinstance(texts, list) else [texts]:
+                if isinstance(text, _Written) and math.isinf(float(text)):
+                    message = f"column {shown(name)} must hold numbers that float64 holds, got {shown(text)[1:-1]}"
+                    raise ValueError(f"{where}: {message}")
 
 
 def _holds(arrow: Any, kind: Any, value: Any) -> bool:

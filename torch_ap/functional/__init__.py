@@ -7,7 +7,7 @@ from torch_ap.functional.classification import (
     multiclass_average_precision,
     multilabel_average_precision,
 )
-from torch_ap.functional.curve_of_ranking import curve
+from torch_ap.functional.curve_of_ranking import curve, multiclass_curve, multilabel_curve
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.curves import HitCurvePoints, hit_curve
 from torch_ap.functional.cuts import (
@@ -19,6 +19,7 @@ from torch_ap.functional.cuts import (
     recall_at_k,
 )
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.functional.detection_curves import coco_curve, voc_curve
 from torch_ap.functional.first_hit import retrieval_hit_rate, retrieval_reciprocal_rank
 from torch_ap.functional.given_curves import average_precision_from_hit_curve, average_precision_from_precision_recall
 from torch_ap.functional.hit_curve_order import HitCurveComparison, compare_hit_curves
@@ -74,6 +75,7 @@ __all__ = [
     "binary_average_precision",
     "binary_precision_recall_curve",
     "box_iou",
+    "coco_curve",
     "coco_mean_average_precision",
     "compare_hit_curves",
     "counts_at_k",
@@ -87,8 +89,10 @@ __all__ = [
     "match_coco",
     "match_voc",
     "multiclass_average_precision",
+    "multiclass_curve",
     "multiclass_precision_recall_curve",
     "multilabel_average_precision",
+    "multilabel_curve",
     "multilabel_precision_recall_curve",
     "precision_at_k",
     "precision_at_recall",
@@ -106,6 +110,7 @@ __all__ = [
     "retrieval_recall",
     "retrieval_reciprocal_rank",
     "survival_function",
+    "voc_curve",
     "voc_mean_average_precision",
 ]
 

@@ -1,13 +1,16 @@
-"""The curve of one ranking as data: the function."""
+"""The curves of rankings of items as data: the functions of binary, multiclass and multilabel classification."""
+
+from collections.abc import Sequence
+from typing import Literal
 
 from torch import Tensor
 
-from torch_ap.curve.convention import Convention
-from torch_ap.evaluation.average_precision import APSettings
+from torch_ap.curve.convention import Convention, convention_of
+from torch_ap.evaluation.arguments import inputs_and_bins
+from torch_ap.evaluation.average_precision import APSettings, warn_of_logits
 from torch_ap.functional.curve_record import Curve, curves_of
-from torch_ap.inputs.classification import ClassificationInputs
 from torch_ap.rules import checks
-from torch_ap.rules.options import Interpolation, Ties
+from torch_ap.rules.options import Denominator, Interpolation, NanStrategy, Normalization, Ties
 
 
 def curve(
@@ -15,21 +18,27 @@ def curve(
     target: Tensor,
     *,
     weights: Tensor | None = None,
-    ties: Ties = "grouped",
+    normalization: Literal["none", "sigmoid"] | None = None,
+    top_k: int | None = None,
+    denominator: Denominator = "min",
     interpolation: Interpolation = None,
+    ties: Ties = "grouped",
+    convention: Convention | None = None,
     ignore_index: int | None = None,
     validate_args: bool = True,
+    nan_strategy: NanStrategy = "error",
     name: str = "",
 ) -> Curve:
     """The curve of one ranking: counts at every distinct score, from which precision, recall and all else follow.
 
     Args:
-        preds: (N, ...) floating or integer scores, no NaN.
+        preds: (N, ...) floating or integer scores.
         target: (N, ...) integers or bool, 0 or 1.
         weights: (N, ...) finite weights of at least 0; counts are then their sums.
-        ties, interpolation: of ``average_precision``, as for :func:`torch_ap.functional.binary_average_precision`.
-        ignore_index: target value of items that do not count.
-        validate_args: whether values are checked.
+        normalization: "sigmoid" to apply one, None (default) to leave scores as they are.
+        top_k, denominator, interpolation, ties, convention: of ``average_precision``, as for
+            :func:`torch_ap.functional.binary_average_precision`.
+        ignore_index, validate_args, nan_strategy: as there.
         name: of the system or class, for pictures and tables.
 
     Returns:
@@ -54,8 +63,124 @@ def curve(
         (0.7, 0.8, 2, 1)
     """
     checks.text("name", name)
-    inputs = ClassificationInputs(ignore_index=ignore_index, check_values=validate_args)
-    settings = APSettings(inputs, Convention(interpolation=interpolation, ties=ties))
+    inputs, _ = inputs_and_bins(None, ignore_index, validate_args, normalization, nan_strategy)
+    settings = APSettings(inputs, convention_of(convention, top_k, denominator, interpolation, ties))
+    return _curves(settings, preds, target, weights, [name])[0]
+
+
+def multiclass_curve(
+    preds: Tensor,
+    target: Tensor,
+    num_classes: int,
+    *,
+    weights: Tensor | None = None,
+    normalization: Normalization = None,
+    top_k: int | None = None,
+    denominator: Denominator = "min",
+    interpolation: Interpolation = None,
+    ties: Ties = "grouped",
+    convention: Convention | None = None,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    nan_strategy: NanStrategy = "error",
+    class_names: Sequence[str] | None = None,
+) -> list[Curve]:
+    """The curve of each class against the rest, as :func:`curve` has it.
+
+    Args:
+        preds: (N, C, ...) floating or integer scores.
+        target: (N, ...) integers, class ids from 0 to C - 1.
+        num_classes: C, at least 2.
+        weights: (N, ...) finite weights of at least 0.
+        normalization: as for :func:`torch_ap.functional.multiclass_average_precision`.
+        top_k, denominator, interpolation, ties, convention: as for :func:`curve`.
+        ignore_index, validate_args, nan_strategy: as there.
+        class_names: (C,) different names; None for 0 to C - 1.
+
+    Returns:
+        (C,) :class:`Curve`, with the class as ``name``.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals what ``torch_ap.MulticlassAveragePrecision.curve`` gives.
+
+    Source: Zhu (2004), section 1, for each class.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import multiclass_curve
+        >>> preds = torch.tensor([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.3, 0.4, 0.3]])
+        >>> found = multiclass_curve(preds, torch.tensor([0, 1, 2]), 3, class_names=["cat", "dog", "bird"])
+        >>> found[1].name, found[1].thresholds
+        ('dog', tensor([0.7000, 0.4000, 0.1000]))
+    """
+    names = checks.names_of_classes(class_names, checks.positive_int("num_classes", num_classes, least=2))
+    inputs, _ = inputs_and_bins(
+        None, ignore_index, validate_args, normalization, nan_strategy, "num_classes", num_classes
+    )
+    settings = APSettings(inputs, convention_of(convention, top_k, denominator, interpolation, ties))
+    return _curves(settings, preds, target, weights, names)
+
+
+def multilabel_curve(
+    preds: Tensor,
+    target: Tensor,
+    num_labels: int,
+    *,
+    weights: Tensor | None = None,
+    normalization: Literal["none", "sigmoid"] | None = None,
+    top_k: int | None = None,
+    denominator: Denominator = "min",
+    interpolation: Interpolation = None,
+    ties: Ties = "grouped",
+    convention: Convention | None = None,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    nan_strategy: NanStrategy = "error",
+    class_names: Sequence[str] | None = None,
+) -> list[Curve]:
+    """The curve of each label, as :func:`curve` has it.
+
+    Args:
+        preds: (N, L, ...) floating or integer scores, no NaN.
+        target: (N, L, ...) integers or bool, 0 or 1.
+        num_labels: L, at least 2.
+        weights: (N, ...) or (N, L, ...) finite weights of at least 0.
+        normalization: as for :func:`torch_ap.functional.multilabel_average_precision`.
+        top_k, denominator, interpolation, ties, convention: as for :func:`curve`.
+        ignore_index, validate_args, nan_strategy: as there.
+        class_names: (L,) different names; None for 0 to L - 1.
+
+    Returns:
+        (L,) :class:`Curve`, with the label as ``name``.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals what ``torch_ap.MultilabelAveragePrecision.curve`` gives.
+
+    Source: Zhu (2004), section 1, for each label.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import multilabel_curve
+        >>> preds, target = torch.tensor([[0.9, 0.2], [0.6, 0.7]]), torch.tensor([[1, 0], [0, 1]])
+        >>> [x.hits.tolist() for x in multilabel_curve(preds, target, num_labels=2)]
+        [[1, 1], [1, 1]]
+    """
+    names = checks.names_of_classes(class_names, checks.positive_int("num_labels", num_labels, least=2))
+    inputs, _ = inputs_and_bins(
+        None, ignore_index, validate_args, normalization, nan_strategy, "num_labels", num_labels
+    )
+    settings = APSettings(inputs, convention_of(convention, top_k, denominator, interpolation, ties))
+    return _curves(settings, preds, target, weights, names)
+
+
+def _curves(
+    settings: APSettings, preds: Tensor, target: Tensor, weights: Tensor | None, names: Sequence[str]
+) -> list[Curve]:
     batch = settings.validate(preds, target, weights)
-    inputs.raise_broken(batch.broken)
-    return curves_of(settings.curve(batch, keep_all_groups=True), settings.convention, [name])[0]
+    settings.inputs.raise_broken(settings.inputs.without_nan(batch.broken))
+    warn_of_logits(settings.inputs, batch)
+    return curves_of(settings.curve(batch, keep_all_groups=True), settings.convention, names)

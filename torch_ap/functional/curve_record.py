@@ -84,7 +84,7 @@ class Curve(Result):
         """(T,) float64, F_beta at each threshold.
 
         Args:
-            beta: at least 0; recall counts beta times as much as precision.
+            beta: at least 0, with a finite square; recall counts beta times as much as precision.
         """
         tp, retrieved, m = (segments.as_float64(x) for x in (self.hits, self.items, self.m))
         return Counts(tp=tp, fp=retrieved - tp, fn=m - tp, tn=torch.zeros_like(tp)).f_beta(beta)

@@ -91,7 +91,7 @@ def f_beta_at_k(
 
     Args:
         preds, target, k, ties, predicted: as in :func:`precision_at_k`.
-        beta: finite, at least 0: recall counts beta times as much as precision.
+        beta: at least 0, with a finite square: recall counts beta times as much as precision.
 
     Returns:
         0-d, or (Q,), in [0, 1]; 0 where nothing is relevant.
@@ -109,7 +109,7 @@ def f_beta_at_k(
         >>> f_beta_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1]), k=2, beta=0.5)
         tensor(0.4545)
     """
-    checks.not_negative("beta", beta)
+    checks.beta("beta", beta, zero=True)
     return counts_at_k(preds, target, k, ties=ties, predicted=predicted).f_beta(beta).to(result_dtype(preds.dtype))
 
 

@@ -124,7 +124,7 @@ def retrieval_f_beta(
         preds, target, top_k, ties: as in :func:`retrieval_precision`.
         indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries, dtype: as in
             :func:`torch_ap.functional.retrieval_average_precision`.
-        beta: how many times as much as precision recall counts; at least 0.
+        beta: how many times as much as precision recall counts; at least 0, with a finite square.
 
     Returns:
         0-d or (Q,), as there.

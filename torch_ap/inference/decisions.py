@@ -85,7 +85,7 @@ def compare_decisions(
         preds_b: of system B, for the same items.
         target: (N, ...) integers or bool, 0 or 1.
         measure: as above.
-        beta: of "f_beta": recall counts beta times as much as precision; finite, at least 0.
+        beta: of "f_beta": recall counts beta times as much as precision; at least 0, with a finite square.
         method: "exact", possible where (d + 1) (e + 1) is at most 3,000,000, with d hits and e misses on which the
             systems differ; "randomization", (b + 1) / (B + 1) of B random swaps; or "auto": exact where possible.
         n_resamples: random swaps; at least 2.
@@ -118,7 +118,7 @@ def compare_decisions(
     """
     checks.one_of("measure", measure, allowed(Measure))
     checks.one_of("method", method, allowed(Method))
-    checks.not_negative("beta", beta)
+    checks.beta("beta", beta, zero=True)
     how = Resampling(n_resamples, generator, batch, progress)
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
         _check_decisions(name, preds, target)

@@ -6,12 +6,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_ap.curve.convention import Convention
 from torch_ap.functional.curve_record import Curve
+from torch_ap.functional.detection_curves import curves_of_coco
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images
 from torch_ap.matching import coco
-from torch_ap.matching.coco import ClassNames, Report, per_class
+from torch_ap.matching.coco import ClassNames, Report, check_names, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
 from torch_ap.matching.matched import Matches
@@ -228,19 +228,17 @@ class MeanAveragePrecision(CocoFiles):
             >>> metric.curve(0.75, class_names=["cat"])[0].recall
             tensor([0.3333, 0.3333, 0.6667], dtype=torch.float64)
         """
-        settings, areas = self._settings, list(self._settings.areas)
-        checks.one_of("area", area, areas)
+        settings = self._settings
+        checks.one_of("area", area, list(settings.areas))
         limit = len(settings.limits) - 1
         if max_detections is not None:
             limit = checks.place_among("max_detections", max_detections, settings.limits)
         place = checks.place_among("iou_threshold", iou_threshold, settings.thresholds)
-        names = self._report.class_names if class_names is None else class_names
+        check_names(class_names)
         with self._all_ranks():
             numbers = self._numbers(self._columns(), iou_type)
-        cell = (areas.index(area), limit, place)
-        usual = settings.levels == default_settings(self.iou_type).levels
-        convention = Convention(interpolation="101-point" if usual else numbers.levels)
-        return self._curves(numbers.rankings(*cell), convention, numbers.labels, names, numbers.of_rankings(*cell))
+        names = self._report.class_names if class_names is None else class_names
+        return curves_of_coco(numbers, area, limit, place, names)
 
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""

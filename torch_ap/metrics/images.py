@@ -7,16 +7,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from torch_ap.curve.convention import Convention
-from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs, of_images
-from torch_ap.matching.coco import ClassNames, check_names, different_names_of
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics.image_sample import ImageSample, UncertainImages
 from torch_ap.metrics.states import Form
-from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors, values
 from torch_ap.runtime import memory
 
@@ -88,16 +84,6 @@ class DetectionMetric(UncertainImages):
     def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
         """What matching finds in these images, and how AP is interpolated; for concrete classes."""
         raise NotImplementedError
-
-    def _curves(
-        self, rankings: HitCurve, convention: Convention, labels: Tensor, names: ClassNames, each: Tensor | None = None
-    ) -> list[Curve]:
-        """The curves of the classes that occur; ``each`` is their AP, where it is known."""
-        check_names(names)
-        named = different_names_of(labels, names)
-        if not named:
-            return []
-        return curves_of(rankings, convention, named, each)
 
     def _check_iou_type(self, iou_type: str | None) -> None:
         checks.one_of("iou_type", iou_type, (None, *self._inputs.geometry))

@@ -17,6 +17,7 @@ from torch_ap.metrics.item_state import ItemState
 from torch_ap.metrics.representation import setting
 from torch_ap.ranking import adaptive
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
 from torch_ap.rules.messages import shown
 from torch_ap.rules.options import Design
 
@@ -189,7 +190,7 @@ class ClassificationAveragePrecision(ItemState):
         one = settings.inputs.width is None or settings.average == "micro"
         if one and class_names is not None:
             raise ValueError(f"`class_names` must be None where there is one curve, got {shown(class_names)}")
-        names = [""] if one else representation.names_of_classes(class_names, len(rankings.m))
+        names = [""] if one else checks.names_of_classes(class_names, len(rankings.m))
         return curves_of(rankings, settings.convention, names, each)
 
     def _sample(self, design: Design = "iid") -> ItemSample:  # type: ignore[override]

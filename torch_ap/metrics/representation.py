@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.rules import checks
 from torch_ap.rules.messages import shown
 
 _LONG = 5
@@ -47,15 +48,6 @@ def _text(value: Any) -> str:
     return getattr(value, "__name__", repr(value)) if callable(value) else repr(value)
 
 
-def names_of_classes(class_names: Sequence[str] | None, count: int) -> list[str]:
-    """The names given, which must be so many different ones; the numbers from 0 on where none are."""
-    names = list(map(str, range(count))) if class_names is None else class_names
-    fits = isinstance(names, list | tuple) and len(names) == count and all(isinstance(one, str) for one in names)
-    if not fits or len(set(names)) != count:
-        raise ValueError(f"`class_names` must be a list of {count} different names, got {shown(class_names)}")
-    return list(names)
-
-
 def named_values(name: str, columns: Mapping[str, Tensor], class_names: Sequence[str] | None) -> dict[str, Tensor]:
     """Values under the metric's name, or under that and each class's."""
     value = columns[""]
@@ -66,7 +58,7 @@ def named_values(name: str, columns: Mapping[str, Tensor], class_names: Sequence
                 f"got {shown(class_names)}"
             )
         return {f"{name}{end}": x for end, x in columns.items()}
-    names = names_of_classes(class_names, len(value))
+    names = checks.names_of_classes(class_names, len(value))
     found = {f"{name}_{one}{end}": x[place] for place, one in enumerate(names) for end, x in columns.items()}
     taken = {f"{name}{end}" for end in columns}
     if len(found) < len(names) * len(columns) or taken & found.keys():

@@ -108,7 +108,7 @@ class RetrievalFBeta(QueryMetric):
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
         top_k: k of at least 1, or None for all items of a query.
-        beta: how many times as much as precision recall counts; at least 0.
+        beta: how many times as much as precision recall counts; at least 0, with a finite square.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
         kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 

@@ -19,6 +19,7 @@ from torch_ap.inference.resampling import Resampling
 from torch_ap.metrics.base import RankingMetric
 from torch_ap.metrics.representation import check_class, check_settings, named_values
 from torch_ap.rules import checks
+from torch_ap.rules.messages import refuse
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +241,8 @@ class UncertainMetric(RankingMetric):
         """
         resampling = Resampling(n_resamples, generator, batch, progress)
         checks.text("prefix", prefix, optional=True)
+        if prefix == "":
+            refuse("prefix", "must not be empty, as the value has no other name", prefix)
         with self._all_ranks():
             sample = self._sample()
             value, low, high = sample.value_and_ends(confidence_level, method, resampling)

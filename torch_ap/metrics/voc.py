@@ -5,11 +5,11 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.curve.convention import Convention
 from torch_ap.functional.curve_record import Curve
+from torch_ap.functional.detection_curves import curves_of_voc
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images
-from torch_ap.matching.coco import ClassNames
+from torch_ap.matching.coco import ClassNames, check_names
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
@@ -119,7 +119,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         settings, place = self._settings, 0
         if iou_threshold is not None:
             place = checks.place_among("iou_threshold", iou_threshold, settings.thresholds)
+        check_names(class_names)
         with self._all_ranks():
-            labels, matches = settings.match(self._columns())
-        convention = Convention(interpolation=settings.interpolation)
-        return self._curves(matches.rankings(0, place), convention, labels, class_names)
+            columns = self._columns()
+        return curves_of_voc(settings, columns, place, class_names)

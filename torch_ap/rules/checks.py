@@ -89,9 +89,9 @@ def positive(name: str, value: Any) -> None:
         refuse(name, "must be a finite number above 0", value)
 
 
-def beta(name: str, value: Any) -> None:
-    """``value`` is the beta of an F measure, above 0, whose square is a finite float."""
-    positive(name, value)
+def beta(name: str, value: Any, *, zero: bool = False) -> None:
+    """``value`` is the beta of an F measure, above 0 or, with ``zero``, 0; its square is a finite float."""
+    (not_negative if zero else positive)(name, value)
     if value > _MOST_BETA:
         refuse(name, f"must be at most {_MOST_BETA:g}, so that its square is finite", value)
 
@@ -244,6 +244,15 @@ def within_bounds(bounds: Any, **given: Tensor) -> None:
         outside = values[(values < bounds[0] - slack) | (values > bounds[1] + slack)]
         if len(outside):
             refuse(name, f"must lie within `bounds`, {bounds!r}", outside[0].item())
+
+
+def names_of_classes(class_names: Any, count: int) -> list[str]:
+    """The names given, which must be so many different ones; the numbers from 0 on where none are."""
+    names = list(map(str, range(count))) if class_names is None else class_names
+    fits = isinstance(names, list | tuple) and len(names) == count and all(isinstance(one, str) for one in names)
+    if not fits or len(set(names)) != count:
+        refuse("class_names", f"must be a list of {count} different names", class_names)
+    return list(names)
 
 
 def _index(value: Any, *, tensors: bool = False) -> int | None:

@@ -1,0 +1,165 @@
+"""The curves of detectors as data: the functions, and the steps that they share with the metrics."""
+
+from torch import Tensor
+
+from torch_ap.curve.convention import Convention
+from torch_ap.functional.curve_record import Curve, curves_of
+from torch_ap.functional.detection import validated
+from torch_ap.inputs.detections import Columns, Images
+from torch_ap.matching import coco
+from torch_ap.matching.coco import ClassNames, check_names, different_names_of
+from torch_ap.matching.coco_numbers import CocoNumbers
+from torch_ap.matching.coco_settings import AreaRanges, OwnIoU, default_settings, settings_of
+from torch_ap.matching.voc import VocSettings, voc_settings_of
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks
+from torch_ap.rules.options import BoxFormat, IoUType, VOCInterpolation, allowed
+
+
+def coco_curve(
+    preds: Images,
+    target: Images,
+    box_format: BoxFormat = "xyxy",
+    iou_type: IoUType = "bbox",
+    iou_threshold: float = 0.5,
+    rec_thresholds: list[float] | None = None,
+    max_detections: int = 100,
+    *,
+    area: str = "all",
+    area_ranges: AreaRanges | None = None,
+    class_names: ClassNames = None,
+    iou: OwnIoU | None = None,
+    box_width: int = 4,
+    area_as_given: bool = False,
+    validate_args: bool = True,
+) -> list[Curve]:
+    """The curve of each class of a detector at one IoU threshold, as COCO matches and counts its detections.
+
+    Args:
+        preds, target: images as for :func:`torch_ap.functional.coco_mean_average_precision`, lists or packed.
+        box_format, iou_type, rec_thresholds: as there; one ``iou_type``.
+        iou_threshold: a number in [0, 1].
+        max_detections: detections of a class and image that count, the best ones.
+        area: name of an area range, "all" or one of ``area_ranges``.
+        area_ranges, class_names, iou, box_width, area_as_given, validate_args: as there.
+
+    Returns:
+        (K,) :class:`Curve`, in the order of the labels that occur, with the label or its name as ``name``. Items are
+        detections, taken one by one, and positives the ground truths, of which ``m`` counts those never found too. AP
+        is COCO's at this threshold, NaN without ground truths.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules; the message names image and key.
+
+    Equals what ``torch_ap.MeanAveragePrecision.curve`` gives; its ``interpolated("101-point")`` the ``precision`` of
+    COCOeval's ``eval``.
+
+    Source: Lin et al. (2014), Microsoft COCO: Common Objects in Context.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import coco_curve
+        >>> boxes, labels = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]]), torch.tensor([3, 3])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}]
+        >>> found = coco_curve(preds, [{"boxes": boxes[1:], "labels": labels[1:]}], class_names={3: "cat"})
+        >>> found[0].name, found[0].thresholds, found[0].hits
+        ('cat', tensor([0.9000, 0.8000]), tensor([0, 1]))
+    """
+    checks.one_of("iou_type", iou_type, allowed(IoUType))
+    checks.fraction("iou_threshold", iou_threshold)
+    limit = checks.positive_int("max_detections", max_detections)
+    settings = settings_of(
+        box_format=box_format,
+        iou_type=iou_type,
+        iou_thresholds=[iou_threshold],
+        rec_thresholds=rec_thresholds,
+        max_detection_thresholds=[limit],
+        average="macro",
+        area_ranges=area_ranges,
+        iou=iou,
+        box_width=box_width,
+        area_as_given=area_as_given,
+        validate_args=validate_args,
+    )
+    checks.one_of("area", area, list(settings.areas))
+    check_names(class_names)
+    numbers = coco.match(settings, validated(settings.inputs, preds, target), iou_type)
+    return curves_of_coco(numbers, area, limit=0, threshold=0, class_names=class_names)
+
+
+def voc_curve(
+    preds: Images,
+    target: Images,
+    box_format: BoxFormat = "xyxy",
+    iou_threshold: float = 0.5,
+    *,
+    interpolation: VOCInterpolation = "all-points",
+    inclusive_pixels: bool = True,
+    strict: bool = False,
+    class_names: ClassNames = None,
+    validate_args: bool = True,
+) -> list[Curve]:
+    """The curve of each class of a detector at one IoU threshold, as VOC matches and counts its detections.
+
+    Args:
+        preds, target: images as for :func:`torch_ap.functional.voc_mean_average_precision`, lists or packed.
+        iou_threshold: a number in [0, 1].
+        box_format, interpolation, inclusive_pixels, strict, validate_args: as there.
+        class_names: names of the labels, a dict, or a list that begins with the name of label 0.
+
+    Returns:
+        (K,) :class:`Curve`, in the order of the labels that occur, with the label or its name as ``name``. Items are
+        detections, taken one by one, without those of difficult objects, and positives the ground truths. AP is NaN
+        without ground truths.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules; the message names image and key.
+
+    Equals what ``torch_ap.VOCMeanAveragePrecision.curve`` gives, and ``rec`` and ``prec`` of ``VOCevaldet.m``.
+
+    Source: Everingham et al. (2010), The PASCAL Visual Object Classes (VOC) Challenge, section 4.2.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import voc_curve
+        >>> boxes, labels = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]]), torch.tensor([3, 3])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}]
+        >>> voc_curve(preds, [{"boxes": boxes[1:], "labels": labels[1:]}])[0].precision
+        tensor([0.0000, 0.5000], dtype=torch.float64)
+    """
+    checks.fraction("iou_threshold", iou_threshold)
+    settings = voc_settings_of(
+        box_format=box_format,
+        iou_threshold=iou_threshold,
+        interpolation=interpolation,
+        inclusive_pixels=inclusive_pixels,
+        strict=strict,
+        validate_args=validate_args,
+    )
+    check_names(class_names)
+    return curves_of_voc(settings, validated(settings.inputs, preds, target), threshold=0, class_names=class_names)
+
+
+def curves_of_coco(numbers: CocoNumbers, area: str, limit: int, threshold: int, class_names: ClassNames) -> list[Curve]:
+    """The curves of the classes at one of the limits and thresholds of the settings, in one of the areas."""
+    settings = numbers.settings
+    cell = (list(settings.areas).index(area), limit, threshold)
+    usual = settings.levels == default_settings(settings.iou_types).levels
+    convention = Convention(interpolation="101-point" if usual else numbers.levels)
+    rankings, each = numbers.rankings(*cell), numbers.of_rankings(*cell)
+    return _of_classes(rankings, convention, numbers.labels, class_names, each)
+
+
+def curves_of_voc(settings: VocSettings, columns: Columns, threshold: int, class_names: ClassNames) -> list[Curve]:
+    """The curves of the classes at one of the thresholds of the settings."""
+    labels, matches = settings.match(columns)
+    convention = Convention(interpolation=settings.interpolation)
+    return _of_classes(matches.rankings(0, threshold), convention, labels, class_names)
+
+
+def _of_classes(
+    rankings: HitCurve, convention: Convention, labels: Tensor, names: ClassNames, each: Tensor | None = None
+) -> list[Curve]:
+    """The curves of the classes that occur; ``each`` is their AP, where it is known."""
+    named = different_names_of(labels, names)
+    return curves_of(rankings, convention, named, each) if named else []
