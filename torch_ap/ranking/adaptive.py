@@ -12,15 +12,19 @@ is exact, associative and commutative, and so gives the same bits in every order
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import segments
+from torch_ap.ranking import bins, lookup, order, segments
 
 _LOWEST, _UNUSED = -(1 << 63), (1 << 63) - 1
 _ENDS, _COUNTS, _WEIGHTS = 0, slice(1, 3), slice(3, 5)
 FIELDS = 5
+_LOOKUP_PAYS = 1 << 12  # items, whose binary search takes as long as making the tables
 
 
 def empty(columns: int, size: int, device: torch.device | None = None) -> Tensor:
@@ -106,10 +110,44 @@ def _scale(items: int, size: int) -> float:
     return high
 
 
-def bin_of(sketch: Tensor, scores: Tensor) -> Tensor:
-    """The bin of each of (N, C) scores, from the lowest: int64, without a device sync."""
+def counted(
+    sketch: Tensor, scores: Tensor, relevant: Tensor, *, weight: Tensor | None = None, kept: Tensor | None = None
+) -> Tensor:
+    """Misses and hits in each bin of a sketch, (C, B, 2), from the lowest bin; no device sync on an accelerator.
+
+    Args:
+        sketch: with bins.
+        scores: (N, C).
+        relevant: of that shape, 0/1; or (N,), for several columns class ids.
+        weight: (N,) or the shape of ``scores``.
+        kept: bool, of the shape of ``relevant``: which items count. Default: all.
+    """
+    columns, size = sketch.shape[:2]
+    if not scores.is_cpu or len(scores) < _LOOKUP_PAYS:
+        return bins.count_by(partial(_searched, sketch), size, scores, relevant, weight=weight, counted=kept)
+    found = []
+    for column in range(columns):
+        hit, *more = (_column(x, column) for x in (relevant, weight, kept))
+        hit = hit == column if relevant.ndim == 1 and columns > 1 else hit
+        place = _lookup(sketch[column, :, _ENDS])
+        found.append(bins.count_by(place, size, scores[:, column], hit, weight=more[0], counted=more[1]))
+    return torch.cat(found)
+
+
+def _column(values: Any, column: int) -> Any:
+    return values if values is None or values.ndim == 1 else values[:, min(column, values.shape[1] - 1)]
+
+
+def _searched(sketch: Tensor, scores: Tensor) -> Tensor:
+    """The bin of each of (N, C) scores, from the lowest."""
     ends, keys = sketch[:, :, _ENDS].contiguous(), keys_of(scores.t())
     return torch.searchsorted(ends, keys, right=True).sub_(1).clamp_(0, sketch.shape[1] - 1).t().contiguous()
+
+
+def _lookup(ends: Tensor) -> Callable[[Tensor], Tensor]:
+    """:func:`_searched` for (N, 1) scores and (B,) ends, by tables."""
+    found = lookup.of_ends(scores_of(ends[1:][ends[1:] != _UNUSED]))  # every score reaches the first
+    return lambda scores: found(scores[:, 0])[:, None]
 
 
 def added(sketch: Tensor, counts: Tensor) -> Tensor:
@@ -143,24 +181,37 @@ def merged(sketches: Tensor) -> Tensor:
     Args:
         sketches: (W, C, B, 5).
     """
-    ends = sketches[..., _ENDS]
-    teachers = (ends[:, :, 0] != _UNUSED).sum(0)[:, None]
-    columns, size = ends.shape[1:]
-    ordered = ends.movedim(0, 1).reshape(columns, -1).sort(1).values
-    place = torch.arange(ordered.shape[1], device=ends.device)
-    last = (place + teachers - 1).clamp(0, ordered.shape[1] - 1)
-    first = torch.cat([torch.ones_like(ordered[:, :1]), ordered[:, 1:] - ordered[:, :-1]], 1) != 0
-    shared = first & (ordered == ordered.gather(1, last)) & (place + teachers <= ordered.shape[1])
-    common = torch.where(shared, ordered, _UNUSED).sort(1).values[:, :size].contiguous()
+    common = _common_ends(sketches[..., _ENDS])
     found = torch.zeros_like(sketches[0])
     found[:, :, _ENDS] = common
-    weights = found.new_zeros(columns, size, 2).double() if sketches.device.type != "mps" else None
     for one in sketches:
-        at = torch.searchsorted(common, one[:, :, _ENDS].contiguous(), right=True).sub_(1).clamp_(0, size - 1)
-        spread = at[:, :, None].expand(-1, -1, 2)
-        found[:, :, _COUNTS] += torch.zeros_like(one[:, :, _COUNTS]).scatter_add_(1, spread, one[:, :, _COUNTS])
-        if weights is not None:
-            weights += torch.zeros_like(weights).scatter_add_(1, spread, weights_in(one))
-    if weights is not None:
+        found[:, :, _COUNTS] += _counts_between(common, one)
+    weights = sum(_weights_between(common, one) for one in sketches if not one.is_cpu or bool(weights_in(one).any()))
+    if isinstance(weights, Tensor):
         found[:, :, _WEIGHTS] = weights.view(torch.int64)
     return found
+
+
+def _common_ends(ends: Tensor) -> Tensor:
+    """Those of (W, C, B) that all of the W have which have learnt any: (C, B)."""
+    learners = (ends[:, :, 0] != _UNUSED).sum(0)[:, None]
+    ordered = order.sort(ends.movedim(0, 1).flatten(1))
+    place = torch.arange(ordered.shape[1], device=ends.device)
+    last = (place + learners - 1).clamp(0, len(place) - 1)  # of equal ends, of which each has one
+    shared = (ordered == ordered.gather(1, last)) & (place + learners <= len(place))
+    return order.sort(torch.where(shared, ordered, _UNUSED))[:, : ends.shape[2]].contiguous()
+
+
+def _counts_between(common: Tensor, sketch: Tensor) -> Tensor:
+    """(C, B, 2) counts of a sketch from each of (C, B) of its ends up to the next."""
+    first = torch.searchsorted(sketch[:, :, _ENDS].contiguous(), common)
+    running = segments.from_zero(sketch[:, :, _COUNTS].transpose(1, 2).contiguous())
+    bounds = torch.cat([first, torch.full_like(first[:, :1], first.shape[1])], 1)
+    return running.gather(2, bounds[:, None].expand(-1, 2, -1)).diff().transpose(1, 2)
+
+
+def _weights_between(common: Tensor, sketch: Tensor) -> Tensor:
+    """(C, B, 2) float64 weights, as :func:`_counts_between`; added up, where differences would be rounded."""
+    place = torch.searchsorted(common, sketch[:, :, _ENDS].contiguous(), right=True).sub_(1).clamp_(min=0)
+    weights = weights_in(sketch)
+    return torch.zeros_like(weights).scatter_add_(1, place[:, :, None].expand(-1, -1, 2), weights)
