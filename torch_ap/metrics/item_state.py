@@ -19,6 +19,7 @@ from torch_ap.runtime import memory
 _BYTES_A_BIN = 32  # counts and sums of weights, of misses and of hits
 _BYTES_LEARNT = 8 * adaptive.FIELDS  # the end of the bin as well
 
+
 class ItemState(UncertainItems):
     """Abstract: the state that the three average precisions share, and how it enters.
 

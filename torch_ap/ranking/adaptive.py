@@ -11,6 +11,7 @@ it and so on. Similar scores then learn mostly the same ends. Two sketches are a
 is exact, associative and commutative, and so gives the same bits in every order and grouping.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from functools import partial
@@ -22,9 +23,11 @@ from torch import Tensor
 from torch_ap.ranking import bins, lookup, order, segments
 
 _LOWEST, _UNUSED = -(1 << 63), (1 << 63) - 1
+_INFINITE = 0x7FF << 52  # the bits of float64's infinity
 _ENDS, _COUNTS, _WEIGHTS = 0, slice(1, 3), slice(3, 5)
 FIELDS = 5
 _LOOKUP_PAYS = 1 << 12  # items, whose binary search takes as long as making the tables
+_TABLES_KEPT = 4  # of half a megabyte each
 
 
 def empty(columns: int, size: int, device: torch.device | None = None) -> Tensor:
@@ -41,13 +44,13 @@ def has_learnt(sketch: Tensor) -> Tensor:
 
 def is_sketch(sketch: Tensor) -> bool:
     """Whether updates can make it: ends that ascend, unused bins last and empty, counts and weights not negative."""
-    ends, counts, weights = sketch[:, :, _ENDS], sketch[:, :, _COUNTS], weights_in(sketch)
+    ends, inside = sketch[:, :, _ENDS].contiguous(), sketch[:, :, 1:]
     used = ends != _UNUSED
     ascending = (ends[:, 1:] > ends[:, :-1]) | ~used[:, 1:]
     whole = (used[:, :1] == used[0, 0]) & (~used[:, :1] | (ends[:, :1] == _LOWEST))
-    filled = (counts != 0) | (weights != 0)
-    fits = ascending.all() & whole.all() & (counts >= 0).all() & (weights >= 0).all() & torch.isfinite(weights).all()
-    return bool(fits & (used[:, :, None] | ~filled).all())
+    # the bits of float64 ascend with the number from 0 on, and those of negative ones are negative
+    fits = ascending.all() & whole.all() & (inside >= 0).all() & (sketch[:, :, _WEIGHTS] < _INFINITE).all()
+    return bool(fits & (used | (inside.amax(2) == 0)).all())
 
 
 def keys_of(scores: Tensor) -> Tensor:
@@ -146,8 +149,15 @@ def _searched(sketch: Tensor, scores: Tensor) -> Tensor:
 
 def _lookup(ends: Tensor) -> Callable[[Tensor], Tensor]:
     """:func:`_searched` for (N, 1) scores and (B,) ends, by tables."""
-    found = lookup.of_ends(scores_of(ends[1:][ends[1:] != _UNUSED]))  # every score reaches the first
+    found = _tables(ends[1:].numpy().tobytes())  # every score reaches the first
     return lambda scores: found(scores[:, 0])[:, None]
+
+
+@functools.lru_cache(_TABLES_KEPT)
+def _tables(ends: bytes) -> lookup.Lookup:
+    """Of the bytes of ends: each update asks for the same."""
+    keys = torch.frombuffer(bytearray(ends), dtype=torch.int64)
+    return lookup.of_ends(scores_of(keys[keys != _UNUSED]))
 
 
 def added(sketch: Tensor, counts: Tensor) -> Tensor:
@@ -181,37 +191,52 @@ def merged(sketches: Tensor) -> Tensor:
     Args:
         sketches: (W, C, B, 5).
     """
-    common = _common_ends(sketches[..., _ENDS])
-    found = torch.zeros_like(sketches[0])
-    found[:, :, _ENDS] = common
-    for one in sketches:
-        found[:, :, _COUNTS] += _counts_between(common, one)
-    weights = sum(_weights_between(common, one) for one in sketches if not one.is_cpu or bool(weights_in(one).any()))
+    common, first = _common_ends(sketches[..., _ENDS])
+    many = common.shape[1]
+    found = empty(sketches.shape[1], sketches.shape[2], sketches.device)
+    found[:, :many, _ENDS] = common
+    for one, places in zip(sketches, first, strict=True):
+        found[:, :many, _COUNTS] += _counts_from(places, one)
+    weights = sum(_weights_from(found, one) for one in sketches if not one.is_cpu or bool(weights_in(one).any()))
     if isinstance(weights, Tensor):
         found[:, :, _WEIGHTS] = weights.view(torch.int64)
     return found
 
 
-def _common_ends(ends: Tensor) -> Tensor:
-    """Those of (W, C, B) that all of the W have which have learnt any: (C, B)."""
-    learners = (ends[:, :, 0] != _UNUSED).sum(0)[:, None]
-    ordered = order.sort(ends.movedim(0, 1).flatten(1))
-    place = torch.arange(ordered.shape[1], device=ends.device)
-    last = (place + learners - 1).clamp(0, len(place) - 1)  # of equal ends, of which each has one
-    shared = (ordered == ordered.gather(1, last)) & (place + learners <= len(place))
-    return order.sort(torch.where(shared, ordered, _UNUSED))[:, : ends.shape[2]].contiguous()
+def _common_ends(ends: Tensor) -> tuple[Tensor, Tensor]:
+    """Those of (W, C, B) that all of the W have which have learnt any, unused ones last; and which bins they begin.
+
+    Returns:
+        (C, M), at most as many as the sketch with the fewest has, and (W, C, M), B for unused ends.
+    """
+    size, used = ends.shape[2], (ends != _UNUSED).sum(2)
+    fewest = torch.where(used > 0, used, size + 1).argmin(0)
+    wanted = ends[fewest, torch.arange(len(fewest), device=ends.device)]
+    if ends.is_cpu:
+        wanted = wanted[:, : int((wanted != _UNUSED).sum(1).max())].contiguous()
+    first = torch.stack([torch.searchsorted(one.contiguous(), wanted) for one in ends])
+    there = ends.gather(2, first.clamp(max=size - 1)) == wanted
+    shared = (wanted != _UNUSED) & (there | (used == 0)[:, :, None]).all(0)
+    many = wanted.shape[1]
+    kept = order.sort(torch.where(shared, torch.arange(many, device=ends.device), many))
+    return _and(wanted, _UNUSED).gather(1, kept), _and(first, size).gather(2, kept.expand(len(first), -1, -1))
 
 
-def _counts_between(common: Tensor, sketch: Tensor) -> Tensor:
-    """(C, B, 2) counts of a sketch from each of (C, B) of its ends up to the next."""
-    first = torch.searchsorted(sketch[:, :, _ENDS].contiguous(), common)
+def _and(values: Tensor, last: int) -> Tensor:
+    """The values with one more at the end of each row."""
+    return torch.cat([values, torch.full_like(values[..., :1], last)], -1)
+
+
+def _counts_from(first: Tensor, sketch: Tensor) -> Tensor:
+    """(C, M, 2) counts from each of (C, M) bins up to the next of them."""
     running = segments.from_zero(sketch[:, :, _COUNTS].transpose(1, 2).contiguous())
-    bounds = torch.cat([first, torch.full_like(first[:, :1], first.shape[1])], 1)
-    return running.gather(2, bounds[:, None].expand(-1, 2, -1)).diff().transpose(1, 2)
+    bounds = _and(first, sketch.shape[1])[:, None].expand(-1, 2, -1)
+    return running.gather(2, bounds).diff().transpose(1, 2)
 
 
-def _weights_between(common: Tensor, sketch: Tensor) -> Tensor:
-    """(C, B, 2) float64 weights, as :func:`_counts_between`; added up, where differences would be rounded."""
-    place = torch.searchsorted(common, sketch[:, :, _ENDS].contiguous(), right=True).sub_(1).clamp_(min=0)
+def _weights_from(common: Tensor, sketch: Tensor) -> Tensor:
+    """(C, B, 2) float64 weights in the bins of another sketch: added up, where differences would be rounded."""
+    ends, theirs = (x[:, :, _ENDS].contiguous() for x in (common, sketch))
+    place = torch.searchsorted(ends, theirs, right=True).sub_(1).clamp_(min=0)
     weights = weights_in(sketch)
     return torch.zeros_like(weights).scatter_add_(1, place[:, :, None].expand(-1, -1, 2), weights)

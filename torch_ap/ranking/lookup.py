@@ -37,7 +37,7 @@ class Lookup:
 
     def __call__(self, scores: Tensor) -> Tensor:
         """How many ends each of (N,) scores reaches: int32. Equals ``searchsorted(ends, scores, right=True)``."""
-        return torch.cat([self._of_block(some) for some in scores.split(_BLOCK)])
+        return torch.cat([self._of_block(some) for some in torch.split(scores, _BLOCK)])
 
     def _of_block(self, scores: Tensor) -> Tensor:
         exact, keys = segments.as_float64(scores).numpy(), _keys(scores)
