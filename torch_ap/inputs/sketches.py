@@ -1,7 +1,5 @@
 """Checked items added to sketches: bins that are learnt from the first items, see :mod:`torch_ap.ranking.adaptive`."""
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
@@ -23,8 +21,7 @@ def extended(sketch: Tensor, batch: Batch, settings: Bins, *, ignoring: bool) ->
     kept = counted(batch.target) if ignoring else None
     if not bool(adaptive.has_learnt(sketch)):
         sketch = adaptive.learnt(_known(scores[: settings.pilot], kept), sketch.shape[1])
-    place, size = partial(adaptive.bin_of, sketch), sketch.shape[1]
-    more = bins.count_by(place, size, scores, batch.target, weight=batch.weights, counted=kept)
+    more = adaptive.counted(sketch, scores, batch.target, weight=batch.weights, kept=kept)
     return adaptive.added(sketch, more)
 
 

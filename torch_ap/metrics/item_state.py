@@ -16,7 +16,8 @@ from torch_ap.rules import tensors
 from torch_ap.rules.values import NAN_SCORE
 from torch_ap.runtime import memory
 
-_BYTES_A_BIN = 8 * adaptive.FIELDS
+_BYTES_A_BIN = 32  # counts and sums of weights, of misses and of hits
+_BYTES_LEARNT = 8 * adaptive.FIELDS  # the end of the bin as well
 
 
 class ItemState(UncertainItems):
@@ -41,7 +42,7 @@ class ItemState(UncertainItems):
     counts: Tensor
     weight_sums: Tensor
     sketch: Tensor
-    _seen = (0, 0)  # parts that are held, and items in them
+    _seen: tuple[list[Tensor], int, int] = ([], 0, 0)  # a list state, how long it was, and the items in it
 
     def __init__(self, settings: APSettings, **kwargs: Any) -> None:
         inputs, bins = settings.inputs, settings.bins
@@ -54,11 +55,12 @@ class ItemState(UncertainItems):
                 self.add_state(name, [], dist_reduce_fx="cat")
         if bins is None:
             return
-        memory.check_room("bins", _BYTES_A_BIN * bins.size * (inputs.width or 1))
+        asked = "bins" if settings.thresholds is None else "thresholds"
+        shape = (1 if micro else inputs.width or 1, bins.size, 2)
+        memory.check_room(asked, shape[0] * bins.size, _BYTES_LEARNT if settings.adaptive else _BYTES_A_BIN)
         if settings.adaptive:
             self.add_state("sketch", settings.empty_sketch(), dist_reduce_fx=adaptive.merged)
         else:
-            shape = (inputs.width or 1, bins.size, 2)
             self.add_state("counts", torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
             self.add_state("weight_sums", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
@@ -72,33 +74,36 @@ class ItemState(UncertainItems):
         held = self._listed("targets")
         return [counted(x) if x.ndim == 1 else torch.ones_like(x[:, 0], dtype=torch.bool) for x in held]
 
-    def _count_full_lists(self) -> None:
-        """Count the items held one by one, once they are more than are learnt from."""
+    def _append_and_count(self, batch: Batch, target: Tensor) -> None:
+        """Keep a batch with those that wait, or count all of them, once they are more than are learnt from."""
         assert self._settings.bins is not None
-        parts, items = self._seen
-        if parts + 1 != len(self.scores):
-            items = sum(map(len, self.scores[:-1]))
-        self._seen = len(self.scores), items + len(self.scores[-1])
-        if self._seen[1] > self._settings.bins.pilot:
-            self.sketch = self._settings.sketched(self.sketch, self._batch())
-            for name in self._lists:  # what is left says that weights were given, and their form
-                setattr(self, name, [x[:0].clone() for x in getattr(self, name)[:1]])
+        parts, number, waiting = self._seen
+        if parts is not self.scores or number != len(parts):
+            waiting = sum(map(len, self.scores))
+        counting = self._aside is None and waiting + len(batch.scores) > self._settings.bins.pilot
+        self._append(batch, target, None, copied=not counting)
+        self._seen = self.scores, len(self.scores), waiting + len(batch.scores)
+        if not counting:  # `forward` does it at its end
+            return
+        try:
+            self._count_waiting()
+        except BaseException:
+            for name in self._lists:
+                del getattr(self, name)[-1:]
+            raise
 
-    def reset(self) -> None:
-        """Forget all items, as torchmetrics' own."""
-        super().reset()
-        self._seen = (0, 0)
-
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        super()._load_from_state_dict(*args, **kwargs)
-        self._seen = (0, 0)
+    def _count_waiting(self) -> None:
+        sketch = self._settings.sketched(self.sketch, self._batch())
+        # what is left of the lists says that weights were given, and their form
+        left = {name: [x[:0].clone() for x in getattr(self, name)[:1]] for name in self._lists}
+        self.__dict__.update(left, sketch=sketch)
 
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
         super()._reduce_states(incoming_state)
-        self._seen = (0, 0)
-        counts = self._settings.adaptive and bool(self.scores)  # merging learns nothing, so that its order is free
-        if counts and (self._aside is not None or bool(adaptive.has_learnt(self.sketch))):
-            self._count_full_lists()
+        if not self._settings.adaptive or sum(map(len, self.scores)) <= self._settings.pilot:
+            return
+        if self._aside is not None or bool(adaptive.has_learnt(self.sketch)):
+            self._count_waiting()  # merging learns nothing, so that its order is free
 
     def _binned(self) -> Tensor:
         """(C, B, 2) misses and hits per bin: counts, or sums of weights."""
@@ -119,11 +124,13 @@ class ItemState(UncertainItems):
         warned = {NAN_SCORE: inputs.warn_of_nan} if inputs.nan_strategy == "warn" else {}
         self._raise_noted(warned, **inputs.words)
 
-    def _append(self, batch: Batch, target: Tensor, sample_ids: Tensor | None) -> None:
-        """Keep the batch, in memory of our own."""
-        scores = memory.copied(batch.scores) if not self._settings.inputs.normalizes else batch.scores
-        targets = batch.target if batch.target.dtype != target.dtype else memory.copied(batch.target)
-        weights = None if batch.weights is None else memory.copied(batch.weights)
+    def _append(self, batch: Batch, target: Tensor, sample_ids: Tensor | None, *, copied: bool = True) -> None:
+        """Keep the batch, ``copied`` in memory of our own."""
+        scores, targets, weights = batch.scores, batch.target, batch.weights
+        if copied:
+            scores = scores if self._settings.inputs.normalizes else memory.copied(scores)
+            targets = targets if targets.dtype != target.dtype else memory.copied(targets)
+            weights = None if weights is None else memory.copied(weights)
         ids = (samples.checked(sample_ids, torch.Size([len(scores)]), scores.device, "item"),)
         self._hold((scores, targets, weights) + ids * (self._settings.bins is None))
 

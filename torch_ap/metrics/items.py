@@ -115,9 +115,7 @@ class ClassificationAveragePrecision(ItemState):
         if self._settings.bins is None:
             self._append(batch, target, sample_ids)
         elif self._settings.adaptive:
-            self._append(batch, target, None)
-            if self._aside is None:
-                self._count_full_lists()
+            self._append_and_count(batch, target)
         elif weights is None:
             self.counts = self.counts + self._settings.counts(batch)
         else:

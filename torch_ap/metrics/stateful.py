@@ -107,7 +107,12 @@ class StatefulMetric(Metric):
         given = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
         state = self._checked_state(given, "incoming_state")
         self._check_fit(vars(self), state, "in this metric and in `incoming_state`, or in neither")
-        super().merge_state(state)
+        before = {name: getattr(self, name) for name in self._defaults}
+        try:
+            super().merge_state(state)
+        except BaseException:  # out of memory, say
+            vars(self).update(before)
+            raise
         if self.compute_on_cpu:
             self._move_list_states_to_cpu()
         self._computed = None
@@ -205,9 +210,7 @@ class StatefulMetric(Metric):
 
     def _reader(self) -> "StatefulMetric":
         """An empty metric of the same settings, for what torchmetrics' class has kept of its batches."""
-        reader = deepcopy(self)
-        reader.reset()
-        return reader
+        return self.emptied()
 
     def _check_identity(self, first_violation: Any, name: str) -> None:
         here = self.first_violation

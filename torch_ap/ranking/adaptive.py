@@ -11,16 +11,23 @@ it and so on. Similar scores then learn mostly the same ends. Two sketches are a
 is exact, associative and commutative, and so gives the same bits in every order and grouping.
 """
 
+import functools
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import segments
+from torch_ap.ranking import bins, lookup, order, segments
 
 _LOWEST, _UNUSED = -(1 << 63), (1 << 63) - 1
+_INFINITE = 0x7FF << 52  # the bits of float64's infinity
 _ENDS, _COUNTS, _WEIGHTS = 0, slice(1, 3), slice(3, 5)
 FIELDS = 5
+_LOOKUP_PAYS = 1 << 12  # items, whose binary search takes as long as making the tables
+_TABLES_KEPT = 4  # of half a megabyte each
 
 
 def empty(columns: int, size: int, device: torch.device | None = None) -> Tensor:
@@ -37,13 +44,13 @@ def has_learnt(sketch: Tensor) -> Tensor:
 
 def is_sketch(sketch: Tensor) -> bool:
     """Whether updates can make it: ends that ascend, unused bins last and empty, counts and weights not negative."""
-    ends, counts, weights = sketch[:, :, _ENDS], sketch[:, :, _COUNTS], weights_in(sketch)
+    ends, inside = sketch[:, :, _ENDS].contiguous(), sketch[:, :, 1:]
     used = ends != _UNUSED
     ascending = (ends[:, 1:] > ends[:, :-1]) | ~used[:, 1:]
     whole = (used[:, :1] == used[0, 0]) & (~used[:, :1] | (ends[:, :1] == _LOWEST))
-    filled = (counts != 0) | (weights != 0)
-    fits = ascending.all() & whole.all() & (counts >= 0).all() & (weights >= 0).all() & torch.isfinite(weights).all()
-    return bool(fits & (used[:, :, None] | ~filled).all())
+    # the bits of float64 ascend with the number from 0 on, and those of negative ones are negative
+    fits = ascending.all() & whole.all() & (inside >= 0).all() & (sketch[:, :, _WEIGHTS] < _INFINITE).all()
+    return bool(fits & (used | (inside.amax(2) == 0)).all())
 
 
 def keys_of(scores: Tensor) -> Tensor:
@@ -106,10 +113,51 @@ def _scale(items: int, size: int) -> float:
     return high
 
 
-def bin_of(sketch: Tensor, scores: Tensor) -> Tensor:
-    """The bin of each of (N, C) scores, from the lowest: int64, without a device sync."""
+def counted(
+    sketch: Tensor, scores: Tensor, relevant: Tensor, *, weight: Tensor | None = None, kept: Tensor | None = None
+) -> Tensor:
+    """Misses and hits in each bin of a sketch, (C, B, 2), from the lowest bin; no device sync on an accelerator.
+
+    Args:
+        sketch: with bins.
+        scores: (N, C).
+        relevant: of that shape, 0/1; or (N,), for several columns class ids.
+        weight: (N,) or the shape of ``scores``.
+        kept: bool, of the shape of ``relevant``: which items count. Default: all.
+    """
+    columns, size = sketch.shape[:2]
+    if not scores.is_cpu or len(scores) < _LOOKUP_PAYS:
+        return bins.count_by(partial(_searched, sketch), size, scores, relevant, weight=weight, counted=kept)
+    found = []
+    for column in range(columns):
+        hit, *more = (_column(x, column) for x in (relevant, weight, kept))
+        hit = hit == column if relevant.ndim == 1 and columns > 1 else hit
+        place = _lookup(sketch[column, :, _ENDS])
+        found.append(bins.count_by(place, size, scores[:, column], hit, weight=more[0], counted=more[1]))
+    return torch.cat(found)
+
+
+def _column(values: Any, column: int) -> Any:
+    return values if values is None or values.ndim == 1 else values[:, min(column, values.shape[1] - 1)]
+
+
+def _searched(sketch: Tensor, scores: Tensor) -> Tensor:
+    """The bin of each of (N, C) scores, from the lowest."""
     ends, keys = sketch[:, :, _ENDS].contiguous(), keys_of(scores.t())
     return torch.searchsorted(ends, keys, right=True).sub_(1).clamp_(0, sketch.shape[1] - 1).t().contiguous()
+
+
+def _lookup(ends: Tensor) -> Callable[[Tensor], Tensor]:
+    """:func:`_searched` for (N, 1) scores and (B,) ends, by tables."""
+    found = _tables(ends[1:].numpy().tobytes())  # every score reaches the first
+    return lambda scores: found(scores[:, 0])[:, None]
+
+
+@functools.lru_cache(_TABLES_KEPT)
+def _tables(ends: bytes) -> lookup.Lookup:
+    """Of the bytes of ends: each update asks for the same."""
+    keys = torch.frombuffer(bytearray(ends), dtype=torch.int64)
+    return lookup.of_ends(scores_of(keys[keys != _UNUSED]))
 
 
 def added(sketch: Tensor, counts: Tensor) -> Tensor:
@@ -143,24 +191,52 @@ def merged(sketches: Tensor) -> Tensor:
     Args:
         sketches: (W, C, B, 5).
     """
-    ends = sketches[..., _ENDS]
-    teachers = (ends[:, :, 0] != _UNUSED).sum(0)[:, None]
-    columns, size = ends.shape[1:]
-    ordered = ends.movedim(0, 1).reshape(columns, -1).sort(1).values
-    place = torch.arange(ordered.shape[1], device=ends.device)
-    last = (place + teachers - 1).clamp(0, ordered.shape[1] - 1)
-    first = torch.cat([torch.ones_like(ordered[:, :1]), ordered[:, 1:] - ordered[:, :-1]], 1) != 0
-    shared = first & (ordered == ordered.gather(1, last)) & (place + teachers <= ordered.shape[1])
-    common = torch.where(shared, ordered, _UNUSED).sort(1).values[:, :size].contiguous()
-    found = torch.zeros_like(sketches[0])
-    found[:, :, _ENDS] = common
-    weights = found.new_zeros(columns, size, 2).double() if sketches.device.type != "mps" else None
-    for one in sketches:
-        at = torch.searchsorted(common, one[:, :, _ENDS].contiguous(), right=True).sub_(1).clamp_(0, size - 1)
-        spread = at[:, :, None].expand(-1, -1, 2)
-        found[:, :, _COUNTS] += torch.zeros_like(one[:, :, _COUNTS]).scatter_add_(1, spread, one[:, :, _COUNTS])
-        if weights is not None:
-            weights += torch.zeros_like(weights).scatter_add_(1, spread, weights_in(one))
-    if weights is not None:
+    common, first = _common_ends(sketches[..., _ENDS])
+    many = common.shape[1]
+    found = empty(sketches.shape[1], sketches.shape[2], sketches.device)
+    found[:, :many, _ENDS] = common
+    for one, places in zip(sketches, first, strict=True):
+        found[:, :many, _COUNTS] += _counts_from(places, one)
+    weights = sum(_weights_from(found, one) for one in sketches if not one.is_cpu or bool(weights_in(one).any()))
+    if isinstance(weights, Tensor):
         found[:, :, _WEIGHTS] = weights.view(torch.int64)
     return found
+
+
+def _common_ends(ends: Tensor) -> tuple[Tensor, Tensor]:
+    """Those of (W, C, B) that all of the W have which have learnt any, unused ones last; and which bins they begin.
+
+    Returns:
+        (C, M), at most as many as the sketch with the fewest has, and (W, C, M), B for unused ends.
+    """
+    size, used = ends.shape[2], (ends != _UNUSED).sum(2)
+    fewest = torch.where(used > 0, used, size + 1).argmin(0)
+    wanted = ends[fewest, torch.arange(len(fewest), device=ends.device)]
+    if ends.is_cpu:
+        wanted = wanted[:, : int((wanted != _UNUSED).sum(1).max())].contiguous()
+    first = torch.stack([torch.searchsorted(one.contiguous(), wanted) for one in ends])
+    there = ends.gather(2, first.clamp(max=size - 1)) == wanted
+    shared = (wanted != _UNUSED) & (there | (used == 0)[:, :, None]).all(0)
+    many = wanted.shape[1]
+    kept = order.sort(torch.where(shared, torch.arange(many, device=ends.device), many))
+    return _and(wanted, _UNUSED).gather(1, kept), _and(first, size).gather(2, kept.expand(len(first), -1, -1))
+
+
+def _and(values: Tensor, last: int) -> Tensor:
+    """The values with one more at the end of each row."""
+    return torch.cat([values, torch.full_like(values[..., :1], last)], -1)
+
+
+def _counts_from(first: Tensor, sketch: Tensor) -> Tensor:
+    """(C, M, 2) counts from each of (C, M) bins up to the next of them."""
+    running = segments.from_zero(sketch[:, :, _COUNTS].transpose(1, 2).contiguous())
+    bounds = _and(first, sketch.shape[1])[:, None].expand(-1, 2, -1)
+    return running.gather(2, bounds).diff().transpose(1, 2)
+
+
+def _weights_from(common: Tensor, sketch: Tensor) -> Tensor:
+    """(C, B, 2) float64 weights in the bins of another sketch: added up, where differences would be rounded."""
+    ends, theirs = (x[:, :, _ENDS].contiguous() for x in (common, sketch))
+    place = torch.searchsorted(ends, theirs, right=True).sub_(1).clamp_(min=0)
+    weights = weights_in(sketch)
+    return torch.zeros_like(weights).scatter_add_(1, place[:, :, None].expand(-1, -1, 2), weights)

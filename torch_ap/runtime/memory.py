@@ -24,7 +24,7 @@ def copied(values: Tensor) -> Tensor:
 
 
 def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
-    """The parts, at least one, joined to one tensor; a single part is not copied.
+    """The parts, at least one, joined to one tensor; one beside which there are only empty ones is not copied.
 
     Different dtypes become one that holds the numbers of all. Where some parts are (N,) and others (N, C), the former
     are spread over the columns.
@@ -32,8 +32,9 @@ def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
     Raises:
         ValueError: for dtypes that no dtype holds all of; ``name`` is what the message calls the values.
     """
-    if len(parts) == 1:
-        return parts[0]
+    filled = [part for part in parts if len(part)] or parts
+    if len(parts) == 1 or (len(filled) == 1 and all(part.ndim == filled[0].ndim for part in parts)):
+        return filled[0]
     first = parts[0]
     if any(part.dtype != first.dtype or part.ndim != first.ndim for part in parts):
         dtype = tensors.common_dtype(name, [part.dtype for part in parts if part.numel()] or [first.dtype])
@@ -60,14 +61,14 @@ def _memory(shape: Sequence[int], like: Tensor) -> Tensor | None:
     return torch.from_numpy(np.empty(size, np.uint8)).view(like.dtype).view(*shape)
 
 
-def check_room(name: str, size: int) -> None:
-    """Refuse a state of so many bytes, which ``name`` asks for, where the host has less memory in all."""
+def check_room(name: str, bins: int, each: int) -> None:
+    """Refuse a state of so many bins of so many bytes, which ``name`` asks for, where the host has less memory."""
     known = hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else sys.maxsize
-    if size > room:
+    if bins * each > room:
         raise ValueError(
-            f"`{name}` must leave a state that fits into memory: {size / 1e9:,.1f} GB are more than the "
-            f"{room / 1e9:,.1f} GB here; each bin of each class takes 40 bytes"
+            f"`{name}` must leave a state that fits into memory: {bins * each / 1e9:,.1f} GB are more than the "
+            f"{room / 1e9:,.1f} GB here; each bin of each class takes {each} bytes"
         )
 
 
