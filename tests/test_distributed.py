@@ -150,12 +150,12 @@ def check_what_contradicts(rank):
 
 
 def check_a_rank_that_fails(rank):
-    """A state that one rank cannot join raises on the other rank too, which would otherwise wait for it."""
+    """A state that one rank cannot join raises the same error on the other rank too, which would otherwise wait."""
     metric = torch_ap.BinaryAveragePrecision()
     metric.update(torch.rand(2), torch.tensor([0, 1]))
     if rank:
         metric.scores.append("broken by hand")
-    with pytest.raises((ValueError, AttributeError), match="rank 1 could not join" if not rank else "no attribute"):
+    with pytest.raises(AttributeError, match="no attribute"):
         metric.compute()
 
 

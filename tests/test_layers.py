@@ -9,7 +9,7 @@ import torch_ap
 
 ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = (
-    *("_version", "rules", "runtime", "ranking", "curve", "geometry", "inputs", "matching", "evaluation"),
+    *("_version", "rules", "runtime", "ranking", "curve", "geometry", "inputs", "matching", "evaluation", "exchange"),
     *("inference", "functional", "files", "metrics", "plot", "reports"),
     *("classification", "retrieval", "detection", "sklearn", "cli", ""),
 )

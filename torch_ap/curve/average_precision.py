@@ -56,11 +56,11 @@ def average_precision(
     elif (top_k is None and ties == "grouped") or not _any_tied(values):
         # the same as below, in half the passes over memory
         hits = values.hits if top_k is None else values.hits * (values.items_above < top_k)
-        total = segments.total_product(hits, values.precision, values.offsets)
-        ratio = _per(total, segments.total(hits, values.offsets)) if denominator == "found" and top_k else None
+        total = values.total_product(hits, values.precision)
+        ratio = _per(total, values.total(hits)) if denominator == "found" and top_k else None
     else:
         groups = _groups(values, top_k)
-        total = segments.total(_RULES[ties](groups), values.offsets)
+        total = values.total(_RULES[ties](groups))
         ratio = _per_found(values, groups, total, ties) if denominator == "found" and top_k else None
     if ratio is not None:
         return arrays.tensor(arrays.namespace(m).where(m > 0, ratio, torch.nan))
@@ -81,7 +81,7 @@ def average_precision_of_ranks(ranks: Any, *, tied: bool = False) -> Any:
 
 
 def _any_tied(curve: Any) -> bool:
-    return not curve.untied and (curve.single or arrays.some(curve.items > 1))
+    return not curve.untied and (curve.single or curve.some(curve.items > 1))
 
 
 def _per(total: Any, found: Any) -> Any:
@@ -180,17 +180,17 @@ def _per_found(curve: Any, groups: _Groups, total: Any, ties: str) -> Any:
     the number of its hits that lie in the top k.
     """
     hits, items, _, _, places = groups
-    found = segments.total(hits_within(hits, items, places, ties), curve.offsets)
-    ratio = _per(total, found)
-    if ties != "expected":
+    ratio = _per(total, curve.total(hits_within(hits, items, places, ties)))
+    straddles = (places > 0) & (places < items)
+    if ties != "expected" or not curve.some(straddles):
         return ratio
-    cut = arrays.places((places > 0) & (places < items))
+    cut, mean = arrays.places(straddles), hits * 0
     if len(cut):
         group = tuple(x[cut] for x in groups)
-        segment = curve.segment[cut]
-        above = total[segment] - _expected_of_tied(*group)
-        ratio[segment] = arrays.native(_mean_ratio(tuple(map(arrays.tensor, group)), arrays.tensor(above)))
-    return ratio
+        above = total[curve.segment[cut]] - _expected_of_tied(*group)
+        mean[cut] = arrays.native(_mean_ratio(tuple(map(arrays.tensor, group)), arrays.tensor(above)))
+    is_cut = curve.total(segments.as_float64(straddles))
+    return arrays.namespace(ratio).where(is_cut > 0, curve.total(mean), ratio)
 
 
 def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:

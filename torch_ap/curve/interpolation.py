@@ -56,7 +56,8 @@ def highest_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missin
         levels: (L,) as of :func:`at_levels`.
         missing: what stands where no entry reaches the level; no value is below it.
     """
-    return highest_from(values, *_comparable(curve, levels), curve.offsets, missing=missing)
+    found = highest_from(values, *_comparable(curve, levels), curve.offsets, missing=missing)
+    return found if curve.parts is None else curve.parts.highest(found)
 
 
 def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor, *, missing: float = 0.0) -> Tensor:
@@ -88,7 +89,7 @@ def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
 def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
     """(E,) recall of each entry, and the levels: both float64 after the same rounding."""
     recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)[curve.segment]
-    if curve.weighted and bool((curve.hits != curve.hits.floor()).any()):
+    if curve.weighted and curve.some(curve.hits != curve.hits.floor()):
         recall = recall * (1 + _RECALL_LACKS)
     return segments.as_float64(recall.to(levels.dtype)), segments.as_float64(levels)
 
@@ -104,8 +105,13 @@ def at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
         (S, L) float64; 0 where the ranking has fewer hits, NaN where nothing is relevant.
     """
     precision = torch.cat([envelope(curve), segments.as_float64(curve.m).new_zeros(1)])
-    entry = segments.first_reaching(curve.hits, curve.offsets, counts.clamp(min=1))
-    return torch.where(curve.m[:, None] > 0, precision[entry], torch.nan)
+    counts = counts.clamp(min=1)
+    if curve.parts is not None and len(curve.hits):  # of the parts above this one
+        first = curve.offsets[:-1].clamp(max=len(curve.hits) - 1)
+        counts = counts - curve.hits_above[first][:, None]
+    entry = segments.first_reaching(curve.hits, curve.offsets, counts)
+    found = precision[entry] if curve.parts is None else curve.parts.highest(precision[entry])
+    return torch.where(curve.m[:, None] > 0, found, torch.nan)
 
 
 def trec_cuts(m: Tensor, levels: Tensor, version: int) -> Tensor:
@@ -127,7 +133,7 @@ def over_all_points(curve: HitCurve) -> Tensor:
     (1 / m) * sum over hits of the highest precision at that recall or beyond.
     """
     m = segments.as_float64(curve.m)
-    area = segments.total(segments.as_float64(curve.hits) * envelope(curve), curve.offsets)
+    area = curve.total(segments.as_float64(curve.hits) * envelope(curve))
     return torch.where(m > 0, area / m, torch.nan)
 
 
@@ -141,7 +147,7 @@ def trapezoid(curve: HitCurve) -> Tensor:
     end = curve.precision
     above = segments.as_float64(curve.items_above)
     start = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, end)
-    area = segments.total(segments.as_float64(curve.hits) * ((start + end) / 2), curve.offsets)
+    area = curve.total(segments.as_float64(curve.hits) * ((start + end) / 2))
     return torch.where(m > 0, area / m, torch.nan)
 
 
@@ -161,15 +167,20 @@ def untied(curve: HitCurve, ties: str) -> HitCurve:
         hits_above=curve.hits_above[group] + inside,
         items_above=curve.items_above[group] + inside + misses,
         score=None if curve.score is None else curve.score[group],
-        offsets=segments.from_counts(curve.hits_seen),
+        offsets=segments.from_counts(segments.total(curve.hits, curve.offsets)),
         n=curve.n,
         m=curve.m,
+        parts=curve.parts,
     )
 
 
 def envelope(curve: HitCurve) -> Tensor:
     """(E,) float64, the highest precision from this entry to the end of its ranking."""
-    return segments.maximum_from_right(_precision(curve), curve.offsets)
+    found = segments.maximum_from_right(_precision(curve), curve.offsets)
+    if curve.parts is None:
+        return found
+    here = torch.where(curve.offsets.diff() > 0, torch.cat([found, found.new_zeros(1)])[curve.offsets[:-1]], 0)
+    return torch.maximum(found, segments.repeat(curve.parts.highest_below(here), curve.offsets.diff()))
 
 
 def _precision(curve: HitCurve) -> Tensor:

@@ -117,10 +117,13 @@ class APSettings:
                 f"tied items, has no weight; got top_k={self.convention.top_k}, ties={self.convention.ties!r}"
             )
 
+    def rankings(self, validated: Batch) -> Batch:
+        """The items with one column per ranking: as they are, or all in one for the micro average."""
+        return _flat(validated) if self.average == "micro" else validated
+
     def curve(self, validated: Batch, *, keep_all_groups: bool = False) -> HitCurve:
         """The hit curves of validated items, one per column, or one of all of them for the micro average."""
-        if self.average == "micro":
-            validated = _flat(validated)
+        validated = self.rankings(validated)
         if self.bins is not None:
             return self.curve_of_bins(self.counts(validated))
         return classification.curve_of(validated, ignoring=self.inputs.ignoring, keep_all_groups=keep_all_groups)
@@ -140,8 +143,7 @@ class APSettings:
     def sketched(self, sketch: Tensor, validated: Batch) -> Tensor:
         """The sketch with the items of a batch."""
         assert self.bins is not None
-        batch = _flat(validated) if self.average == "micro" else validated
-        return sketches.extended(sketch, batch, self.bins, ignoring=self.inputs.ignoring)
+        return sketches.extended(sketch, self.rankings(validated), self.bins, ignoring=self.inputs.ignoring)
 
     def curve_of_bins(self, counts: Tensor, *, score: Tensor | None = None) -> HitCurve:
         """The hit curves of counts per bin. What lies below every threshold is never retrieved.

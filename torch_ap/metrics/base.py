@@ -19,6 +19,7 @@ from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.metrics import plotted
 from torch_ap.metrics.stateful import StatefulMetric
+from torch_ap.metrics.synced import SyncedMetric
 from torch_ap.rules import values
 from torch_ap.runtime.untraced import leave_methods_to_python, untraced
 
@@ -26,7 +27,7 @@ _NEVER = 1 << 62
 _WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
 
 
-class RankingMetric(StatefulMetric):
+class RankingMetric(SyncedMetric):
     """Abstract base of the metrics of this package.
 
     Concrete classes declare list states of flat, concatenable tensors and sums, and implement ``update`` and
@@ -35,7 +36,7 @@ class RankingMetric(StatefulMetric):
     Args:
         identity: everything that ``update`` depends on, as text. Metrics share state in a compute group, merge or load
             each other's state only if it is the same.
-        kwargs: of ``torchmetrics.Metric``.
+        kwargs: ``sync``, and those of ``torchmetrics.Metric``.
     """
 
     is_differentiable: bool = False

@@ -1,5 +1,6 @@
 """What the average precisions of classifiers hold: the items given, counts of them per bin, or a sketch."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -7,11 +8,14 @@ import torch
 from torch import Tensor
 
 from torch_ap.evaluation.average_precision import APSettings
+from torch_ap.exchange import items
+from torch_ap.exchange.ranks import Ranks
 from torch_ap.inputs import samples, sketches
 from torch_ap.inputs.classification import Batch, counted
 from torch_ap.metrics.item_sample import UncertainItems
 from torch_ap.metrics.states import Form
 from torch_ap.ranking import adaptive
+from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import tensors
 from torch_ap.rules.values import NAN_SCORE
 from torch_ap.runtime import memory
@@ -151,6 +155,14 @@ class ItemState(UncertainItems):
         device = self.sketch.device  # with `compute_on_cpu` not that of the lists
         weights = None if batch.weights is None else batch.weights.to(device)
         return Batch(scores.to(device), target.to(device), weights)
+
+    def _can_exchange(self, held: Mapping[str, Tensor]) -> bool:
+        return self._settings.bins is None and "weights" not in held and samples.STATE not in held
+
+    def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[HitCurve, torch.dtype]:
+        """This rank's part of the curve, and the dtype of all scores."""
+        batch = Batch(held["scores"], held["targets"]) if held else self._settings.inputs.no_items(self.device)
+        return items.part_of_curve(ranks, self._settings.rankings(batch)), batch.scores.dtype
 
     def _forms(self) -> dict[str, Form]:
         empty = self._settings.inputs.no_items(self.device)

@@ -167,6 +167,8 @@ class ClassificationAveragePrecision(ItemState):
     def _held(self) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
         """How the value is computed, the rankings, their items unless only counts are held, and the scores' dtype."""
         settings = self._settings
+        if self._exchanged is not None:
+            return settings, self._exchanged[0], None, self._exchanged[1]
         if settings.bins is None or (settings.adaptive and not bool(adaptive.has_learnt(self.sketch))):
             batch, dtype = self._batch(), torch.float32
             exact = replace(settings, bins=None)

@@ -4,14 +4,12 @@ One set of checks serves them all. What comes from elsewhere passes as batches d
 is refused before anything has changed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, TypeVar
 
-import torch
 from torch import Tensor
 from torchmetrics import Metric
-from torchmetrics.utilities.distributed import gather_all_tensors
 
 from torch_ap.inputs import samples
 from torch_ap.metrics import payload, representation, states
@@ -243,49 +241,6 @@ class StatefulMetric(Metric):
                 setattr(self, name, value)
             self._computed, self._update_count = None, max(1, self._update_count)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-    # -- many ranks
-
-    def _sync_dist(
-        self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any | None = None
-    ) -> None:
-        """Gather the states: one tensor per state, after one small exchange of what each rank holds.
-
-        What ranks hold is compared before any of it is sent, so that all of them raise the same error or none does.
-        """
-        group = process_group or self.process_group
-        names = self._list_states()
-        local, failure = self._joined_here(names)
-        words = torch.tensor(states.header(self._identity, names, local), device=self.device)
-        headers = [x.tolist() for x in dist_sync_fn(words, group=group)]
-        if local is None:
-            raise failure
-        everywhere: dict[str, list[Tensor]] = {name: [] for name in names}
-        for held in states.read_headers(headers, len(self._identity), names):
-            self._check_fit(everywhere, held, "on every rank or on none")
-            everywhere = {name: [*parts, *held[name]] for name, parts in everywhere.items()}
-        for name, parts in everywhere.items():
-            setattr(self, name, [self._gathered(dist_sync_fn, group, local.get(name), parts)] if parts else [])
-        for name, reduction in self._reductions.items():
-            if name not in names and callable(reduction):
-                setattr(self, name, reduction(torch.stack(list(dist_sync_fn(getattr(self, name), group=group)))))
-
-    def _joined_here(self, names: Sequence[str]) -> tuple[dict[str, Tensor] | None, Exception]:
-        """The list states of this rank as tensors; None, and why, where that fails, which other ranks must hear of."""
-        try:
-            return states.joined({name: getattr(self, name) for name in names}), ValueError()
-        except Exception as error:
-            return None, error
-
-    def _gathered(
-        self, gather: Callable[..., Any], group: Any, mine: Tensor | None, everywhere: list[Tensor]
-    ) -> Tensor:
-        """One state of all ranks, from mine and from the forms of all, in the dtype and width that hold all."""
-        like = memory.joined(everywhere)
-        mine = torch.empty((0, *like.shape[1:]), dtype=like.dtype, device=self.device) if mine is None else mine
-        mine = memory.spread(mine.to(like.dtype), like.shape[1:])
-        wire = torch.int32 if like.dtype == torch.int16 else like.dtype  # neither gloo nor NCCL sends int16
-        return memory.joined(list(gather(mine.to(wire), group=group))).to(like.dtype)
 
 
 leave_methods_to_python(StatefulMetric)

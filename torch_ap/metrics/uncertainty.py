@@ -79,7 +79,7 @@ class UncertainMetric(RankingMetric):
         """The state of all ranks together."""
         to_sync = self._to_sync and not self._is_synced
         with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn, should_sync=to_sync, should_unsync=self._should_unsync and to_sync
+            dist_sync_fn=self._gathering, should_sync=to_sync, should_unsync=self._should_unsync and to_sync
         ):
             yield
 

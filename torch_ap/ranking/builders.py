@@ -118,6 +118,26 @@ def from_columns(
     return hit_curve.join(blocks)
 
 
+def from_hits_and_misses(hits: Sequence[Any], misses: Sequence[Any], dtype: torch.dtype) -> HitCurve:
+    """The hit curves of rankings whose hits and misses lie apart, which are sorted in place.
+
+    Args:
+        hits, misses: native scores of the rankings, one array each; on CPU as :func:`order.sortable` makes them.
+        dtype: of the scores as they were given.
+    """
+    if isinstance(hits[0], Tensor):
+        parts = [part for pair in zip(hits, misses, strict=True) for part in pair]
+        lengths = torch.tensor([len(part) for part in parts], device=parts[0].device)
+        kind = torch.arange(len(parts), device=parts[0].device).repeat_interleave(lengths)
+        return from_scores(torch.cat(parts), kind % 2 == 0, segment=kind // 2, segments_count=len(hits))
+    groups = [
+        _count_groups([order.sort_in_place(found), order.sort_in_place(other)], found)
+        for found, other in zip(hits, misses, strict=True)
+    ]
+    n = np.array([len(found) + len(other) for found, other in zip(hits, misses, strict=True)], np.int64)
+    return _assemble(groups, n, np.array([len(found) for found in hits], np.int64), dtype)
+
+
 def _many_on_cpu(
     scores: Tensor, relevant: Tensor, segment: Tensor, segments_count: int, lengths: Tensor | None, m: Tensor | None
 ) -> HitCurve:

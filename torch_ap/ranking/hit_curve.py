@@ -9,7 +9,7 @@ in it. From these four counts every rule for ties follows.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -19,6 +19,25 @@ from torch_ap.ranking.order import Array
 from torch_ap.runtime import arrays
 
 _COUNTS = ("hits", "items", "hits_above", "items_above", "offsets", "n", "m")
+
+
+class Parts(Protocol):
+    """What reduces values over all parts of rankings of which each process has one.
+
+    All processes call the same methods in the same order; each gets the result. Values and results are native.
+    """
+
+    def total(self, values: Any, offsets: Any) -> Any:
+        """(E,) values of the entries here to (S,) sums of the entries of all parts, to the bit those of one process."""
+        ...
+
+    def highest(self, values: Tensor) -> Tensor:
+        """The greatest of each value over all parts: of any shape, the same everywhere."""
+        ...
+
+    def highest_below(self, values: Tensor) -> Tensor:
+        """(S,) values to the greatest of those of the parts below this one, -inf for none."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +59,8 @@ class HitCurve:
         untied: whether this is known to be one ranking, of at least one item, whose entries are one item each, a hit.
         seen: (S,) hits of all entries, where entries below some rank were left out and m are the hits of all.
         single: whether this is known to be one ranking of at least one item, untied or not, with native values.
+        parts: where the entries are those of a range of scores, and other processes have the others: what reduces
+            values over all of them. Counts above, ``n`` and ``m`` are those of the whole rankings.
     """
 
     hits: Tensor
@@ -53,6 +74,7 @@ class HitCurve:
     untied: bool = False
     seen: Tensor | None = None
     single: bool = False
+    parts: Parts | None = None
 
     def __getattr__(self, name: str) -> Any:
         """The tensors of a curve of which there are only native values so far; what is read-only is copied."""
@@ -78,7 +100,7 @@ class HitCurve:
         hits, items, hits_above, items_above, offsets, n, m = (
             x.numpy() for x in (self.hits, self.items, self.hits_above, self.items_above, self.offsets, self.n, self.m)
         )
-        fields: Any = (hits, items, hits_above, items_above, None, offsets, n, m)
+        fields: Any = (hits, items, hits_above, items_above, None, offsets, n, m, False, None, False, self.parts)
         return HitCurve(*fields)
 
     @property
@@ -112,9 +134,22 @@ class HitCurve:
     @property
     def hits_seen(self) -> Tensor:
         """(S,) hits of all entries; below ``m`` where relevant items were not retrieved."""
-        if self.seen is not None:
-            return self.seen
-        return segments.total(self.hits, self.offsets)
+        return self.seen if self.seen is not None else self.total(self.hits)
+
+    # -- over all entries of a ranking, those of other parts too
+
+    def total(self, values: Any) -> Any:
+        """(E,) values of entries to the (S,) sums of each ranking."""
+        return segments.total(values, self.offsets) if self.parts is None else self.parts.total(values, self.offsets)
+
+    def total_product(self, weights: Any, values: Any) -> Any:
+        """(S,) sums of weight times value, float64; what weighs nothing adds nothing, NaN or not."""
+        return self.total(segments.product(weights, values))
+
+    def some(self, flags: Any) -> bool:
+        """Whether a flag of any entry is set."""
+        found = arrays.some(flags)
+        return found if self.parts is None else bool(self.parts.highest(torch.tensor([int(found)])))
 
 
 def of_arrays(

@@ -142,17 +142,11 @@ def total(values: Values, offsets: Values) -> Values:
     return out
 
 
-def total_product(weights: Values, values: Values, offsets: Values) -> Values:
-    """Sum of weight times value of each segment, float64; what weighs nothing adds nothing, NaN or not.
-
-    Args:
-        weights: (E,) int64 or float64.
-        values: (E,) float64.
-        offsets: (S + 1,) int64.
-    """
+def product(weights: Values, values: Values) -> Values:
+    """Weight times value, elementwise in float64; 0 where the weight is, NaN or not."""
     if isinstance(values, Tensor):
-        return total(torch.where(weights > 0, weights * values, 0), offsets)
-    return total(np.where(weights > 0, weights * values, 0), offsets)
+        return torch.where(weights > 0, weights * values, 0)
+    return np.where(weights > 0, weights * values, 0)
 
 
 def cumulative(values: Tensor, offsets: Tensor) -> Tensor:

@@ -1,0 +1,181 @@
+"""Values of ranks that exchange their items, to the bit those of one process: ranks are threads here, any number."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import torch_ap
+from tests.modes import quiet, same
+from tests.threads import Threads
+from torch_ap.exchange import items, parts, ranks
+from torch_ap.inputs.classification import Batch
+from torch_ap.ranking import segments
+
+CONVENTIONS = [
+    *({"ties": ties} for ties in ("grouped", "expected", "optimistic", "pessimistic")),
+    *({"top_k": 5, "denominator": "relevant", "ties": ties} for ties in ("grouped", "expected")),
+    *({"top_k": 7, "denominator": "found", "ties": ties} for ties in ("grouped", "expected", "optimistic")),
+    *({"interpolation": name} for name in ("11-point", "101-point", "11-point-trec9", "11-point-trec10")),
+    *({"interpolation": "all-points", "ties": ties} for ties in ("grouped", "optimistic")),
+    {"interpolation": "trapezoid"},
+    {"interpolation": torch.tensor([0.5, 0.1, 1.0])},
+]
+TASKS = {
+    "binary": (torch_ap.BinaryAveragePrecision, {}),
+    "multiclass": (torch_ap.MulticlassAveragePrecision, {"num_classes": 3}),
+    "multilabel": (torch_ap.MultilabelAveragePrecision, {"num_labels": 3}),
+}
+
+
+def drawn(task, size, values, ignored, seed):
+    """Scores of so many different values (0: any), and targets, of which some may be ignored."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (size,) if task == "binary" else (size, 3)
+    preds = torch.rand(shape, generator=generator)
+    preds = (preds * values).floor() / values if values else preds
+    many = 3 if task == "multiclass" else 2
+    target = torch.randint(many, shape[: 2 - (task == "multiclass")], generator=generator)
+    if ignored:
+        target[torch.rand(target.shape, generator=generator) < 0.2] = -1
+    return preds, target
+
+
+def new(task, convention, **more):
+    kind, given_settings = TASKS[task]
+    return kind(**given_settings, **convention, **more).set_dtype(torch.float64)
+
+
+def on_ranks(make, shares):
+    """What ``compute`` gives on each rank, whose updates are the given batches."""
+
+    def work(rank):
+        metric = make(sync="exchange", distributed_available_fn=lambda: True)
+        for batch in shares[rank]:
+            quiet(metric.update, *batch)
+        return quiet(metric.compute)
+
+    return Threads(len(shares))(work)
+
+
+def here():
+    return ranks.Ranks(None, torch.device("cpu"))
+
+
+def whole(make, *batch):
+    metric = make()
+    quiet(metric.update, *batch)
+    return quiet(metric.compute)
+
+
+def split(batch, cuts, world):
+    """The items in updates that end at these places, dealt to ranks in turn of the place."""
+    bounds = [0, *sorted(cuts), len(batch[0])]
+    updates = [[x[start:end] for x in batch] for start, end in itertools.pairwise(bounds)]
+    return [[x for place, x in enumerate(updates) if place * world // len(updates) == rank] for rank in range(world)]
+
+
+@settings(max_examples=150)
+@given(
+    task=st.sampled_from(list(TASKS)),
+    convention=st.sampled_from(CONVENTIONS),
+    world=st.integers(1, 6),
+    size=st.integers(0, 80),
+    values=st.sampled_from([0, 1, 2, 9]),
+    ignored=st.booleans(),
+    cuts=st.lists(st.integers(0, 80), max_size=8),
+    average=st.sampled_from(["macro", "none", "weighted", "micro"]),
+    seed=st.integers(0, 99),
+)
+def test_any_split_gives_the_same_bits(task, convention, world, size, values, ignored, cuts, average, seed):
+    batch = drawn(task, size, values, ignored, seed)
+    more = {"ignore_index": -1} if ignored else {}
+    if task != "binary":
+        more["average"] = "macro" if average == "micro" and task == "multiclass" else average
+
+    def make(**also):
+        return new(task, convention, **more, **also)
+
+    expected = whole(make, *batch)
+    for value in on_ranks(make, split(batch, [min(x, size) for x in cuts], world)):
+        same(value, expected)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("convention", [CONVENTIONS[0], CONVENTIONS[1], CONVENTIONS[14]])
+@pytest.mark.parametrize("world", [2, 5])
+def test_many_items_give_the_same_bits(task, convention, world):
+    """So many that sums are halved, over parts that lie on two ranks."""
+    batch = drawn(task, 20_000, 0, False, world)
+
+    def make(**also):
+        return new(task, convention, **also)
+
+    for value in on_ranks(make, split(batch, [9, 7000, 7001, 15_000], world)):
+        same(value, whole(make, *batch))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.uint8])
+def test_dtypes(dtype):
+    preds, target = drawn("binary", 500, 0, False, 1)
+    batch = (preds * 100).to(dtype), target
+
+    def make(**also):
+        return torch_ap.BinaryAveragePrecision(**also)
+
+    for value in on_ranks(make, split(batch, [100, 350], 3)):
+        same(value, whole(make, *batch))
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 8])
+def test_sums_are_those_of_numpy(world):
+    """Runs of every length around those at which NumPy changes how it adds, cut anywhere."""
+    numbers = np.random.default_rng(world)
+    lengths = np.concatenate([np.arange(0, 20), 128 + np.arange(-3, 12), numbers.integers(0, 5000, 30)])
+    values = [numbers.random(length) for length in lengths]
+    cuts = [np.sort(np.r_[0, numbers.integers(0, length + 1, world - 1), length]) for length in lengths]
+    expected = segments.total(np.concatenate(values), segments.from_counts(lengths))
+
+    def work(rank):
+        mine = [x[cut[rank] : cut[rank + 1]] for x, cut in zip(values, cuts, strict=True)]
+        offsets = segments.from_counts(np.array([len(x) for x in mine]))
+        return parts.RankParts(here()).total(np.concatenate(mine), offsets)
+
+    for found in Threads(world)(work):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_another_order_of_sums_would_be_seen():
+    values = np.random.default_rng(0).random(5000)
+    sizes = parts.halved(np.array([5000]), 4)[0]
+    assert sizes.sum() == 5000
+    assert sizes[0] == 1
+    assert np.add.reduceat(values, [0])[0] != values.reshape(-1, 50).sum(1).sum()
+
+
+@pytest.mark.parametrize("made", ["sorted over ranks", "three scores of four are 0", "one rank has nearly all"])
+def test_no_rank_has_much_more_than_its_share(made):
+    """Of what is sent, and of what is received."""
+    size, world = 40_000, 4
+    preds, target = drawn("binary", size, 0, False, 2)
+    if made == "sorted over ranks":
+        preds = preds.sort().values
+    if made == "three scores of four are 0":
+        preds[torch.rand(size, generator=torch.Generator().manual_seed(1)) < 0.75] = 0
+    cuts = [10, 20, 30] if made.startswith("one rank") else [10_000, 20_000, 30_000]
+    bounds = [0, *cuts, size]
+    threads = Threads(world)
+
+    def work(rank):
+        mine = slice(bounds[rank], bounds[rank + 1])
+        part = items.part_of_curve(here(), Batch(preds[mine], target[mine].byte()))
+        return int(part.hits.sum())
+
+    threads(work)
+    share = preds.nbytes / world
+    overhead = 20_000  # samples and sums
+    assert all(sent <= (1.1 if not made.startswith("one rank") else world) * share + overhead for sent in threads.sent)
+    assert all(got <= 1.1 * share + overhead for got in threads.received)

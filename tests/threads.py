@@ -1,0 +1,89 @@
+"""Ranks that are threads of this process, any number of them: the collectives of the package without processes."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from unittest import mock
+
+import torch
+
+from torch_ap.exchange import ranks
+from torch_ap.metrics import synced
+
+PATIENCE = 20  # seconds that a rank waits for the others
+SUM, MAX = "sum", "max"
+
+
+class Threads:
+    """So many ranks; ``sent`` and ``received`` count the bytes that each sends to others and gets from them."""
+
+    def __init__(self, size):
+        self.size, self.sent, self.received = size, [0] * size, [0] * size
+        self.barrier, self.box, self.local = threading.Barrier(size), [None] * size, threading.local()
+
+    def __call__(self, work):
+        """What ``work(rank)`` returns on each rank, or raises on the first that does."""
+        with (
+            mock.patch.object(ranks, "dist", self._collectives()),
+            mock.patch.object(synced, "gather_all_tensors", self.gather),
+            ThreadPoolExecutor(self.size) as pool,
+        ):
+            futures = [pool.submit(self._run, work, rank) for rank in range(self.size)]
+            errors = [error for future in futures if (error := future.exception())]
+            for error in errors:
+                if not isinstance(error, threading.BrokenBarrierError):
+                    raise error
+            return [future.result() for future in futures]
+
+    def _run(self, work, rank):
+        self.local.rank = rank
+        torch.set_num_threads(1)
+        try:
+            return work(rank)
+        except BaseException:
+            self.barrier.abort()
+            raise
+
+    def all(self, value):
+        """The value of each rank."""
+        self.box[self.local.rank] = value
+        self.barrier.wait(PATIENCE)
+        found = list(self.box)
+        self.barrier.wait(PATIENCE)
+        return found
+
+    def gather(self, values, **_):
+        return [x.clone() for x in self.all(values)]
+
+    def _collectives(self):
+        return SimpleNamespace(
+            ReduceOp=SimpleNamespace(SUM=SUM, MAX=MAX),
+            get_rank=lambda _: self.local.rank,
+            get_world_size=lambda _: self.size,
+            all_gather=self._all_gather,
+            all_reduce=self._all_reduce,
+            all_to_all_single=self._all_to_all_single,
+        )
+
+    def _all_gather(self, out, values, **_):
+        self._count(*[values.nbytes * (self.size - 1)] * 2)
+        for place, x in zip(out, self.all(values), strict=True):
+            assert (place.shape, place.dtype) == (x.shape, x.dtype)
+            place.copy_(x)
+
+    def _all_reduce(self, values, how, **_):
+        self._count(values.nbytes, values.nbytes)
+        found = torch.stack(self.all(values.clone()))
+        values.copy_(found.sum(0) if how == SUM else found.amax(0))
+
+    def _all_to_all_single(self, out, values, coming=None, sent=None, **_):
+        sent = sent or [len(values) // self.size] * self.size
+        parts, here = values.split(sent), self.local.rank
+        received = [x[here] for x in self.all(parts)]
+        self._count(*(sum(x.nbytes for rank, x in enumerate(each) if rank != here) for each in (parts, received)))
+        assert coming is None or coming == [len(x) for x in received]
+        out.copy_(torch.cat(received))
+
+    def _count(self, sent, received):
+        self.sent[self.local.rank] += sent
+        self.received[self.local.rank] += received

@@ -1,0 +1,97 @@
+"""The ranks of a process group, and the few collectives that all exchanges are made of.
+
+Tensors travel as bytes, whatever their dtype: neither gloo nor NCCL sends all of them. They lie on the metric's device.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from torch_ap.exchange.failures import raise_everywhere
+
+Result = TypeVar("Result")
+
+
+class Ranks:
+    """The ranks of a process group; all of them call the same methods in the same order.
+
+    Args:
+        group: of ``torch.distributed``; None for all processes.
+        device: where what is sent must lie.
+    """
+
+    def __init__(self, group: Any, device: torch.device) -> None:
+        self.group, self.device = group, device
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+
+    # -- collectives
+
+    def gather(self, values: Tensor) -> Tensor:
+        """(...) values, as many on each rank, to (W, ...) those of all."""
+        sent = _bytes(values.to(self.device))
+        found = sent.new_empty((self.size, *sent.shape))
+        dist.all_gather(list(found.unbind()), sent, group=self.group)
+        return found.view(values.dtype).reshape(self.size, *values.shape)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of each value over all ranks: whole numbers, or such that at most one is not 0."""
+        return self._reduced(values, dist.ReduceOp.SUM)
+
+    def highest(self, values: Tensor) -> Tensor:
+        """The greatest of each value over all ranks."""
+        return self._reduced(values, dist.ReduceOp.MAX)
+
+    def send(self, values: Tensor, counts: Sequence[int], expected: Sequence[int]) -> Tensor:
+        """Rows to their ranks: the first ``counts[0]`` of (N, ...) go to the first rank, and so on.
+
+        Args:
+            values: (N, ...).
+            counts: (W,) how many rows go to each rank.
+            expected: (W,) how many come from each.
+
+        Returns:
+            (M, ...) rows, those of the first rank first.
+        """
+        row = values.shape[1:].numel() * values.element_size()
+        sent = _bytes(values.to(self.device))
+        found = sent.new_empty(sum(expected) * row)
+        dist.all_to_all_single(found, sent, [x * row for x in expected], [x * row for x in counts], group=self.group)
+        return found.view(values.dtype).reshape(-1, *values.shape[1:])
+
+    def swap(self, values: Tensor) -> Tensor:
+        """(W, ...) one entry for each rank to (W, ...) one from each."""
+        found = torch.empty_like(sent := values.to(self.device).contiguous())
+        dist.all_to_all_single(found, sent, group=self.group)
+        return found
+
+    def _reduced(self, values: Tensor, how: Any) -> Tensor:
+        found = values.to(self.device, copy=True).contiguous()
+        dist.all_reduce(found, how, group=self.group)
+        return found
+
+    # -- failures
+
+    def attempt(self, work: Callable[..., Result], *args: Any) -> Result:
+        """``work(*args)`` of each rank, which must have no collectives; an error of one is raised by all."""
+        failure, found = None, None
+        try:
+            found = work(*args)
+        except Exception as error:
+            failure = error
+        if bool(self.highest(torch.tensor([int(failure is not None)]))):
+            raise_everywhere(failure, self._gather_unequal, self.device)
+        return found  # type: ignore[return-value]
+
+    def _gather_unequal(self, values: Tensor) -> list[Tensor]:
+        lengths = self.gather(torch.tensor([len(values)])).flatten().tolist()
+        padded = torch.zeros(max(lengths), dtype=values.dtype, device=values.device)
+        padded[: len(values)] = values
+        return [x[:length] for x, length in zip(self.gather(padded), lengths, strict=True)]
+
+
+def _bytes(values: Tensor) -> Tensor:
+    """The values as flat bytes; of at most one value any stride is called contiguous."""
+    return values.contiguous().as_strided((values.numel(),), (1,)).view(torch.uint8)
