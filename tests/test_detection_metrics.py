@@ -217,7 +217,7 @@ def test_accelerator_raises_for_values_in_compute():
     backwards = {**image, "boxes": torch.tensor([[5.0, 5, 1, 1]]).cuda()}
     metric.update([{**backwards, "scores": torch.ones(1).cuda()}], [image])
     metric.update([{**image, "scores": torch.ones(1).cuda()}], [backwards])
-    with pytest.raises(ValueError, match=r"`boxes` in `target` .*negative .* update 2"):
+    with pytest.raises(ValueError, match=r"`boxes` in `target` .*x1 <= x2 .* update 2"):
         metric.compute()
 
 

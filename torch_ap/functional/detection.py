@@ -8,9 +8,10 @@ from torch import Tensor
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.inputs.detections import Columns, DetectionInputs, Images
 from torch_ap.matching.coco import ClassNames, Report
-from torch_ap.matching.coco_settings import AreaRanges, OwnIoU, settings_of
+from torch_ap.matching.coco_settings import settings_of
+from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.matching.voc import voc_settings_of
-from torch_ap.rules import values
+from torch_ap.rules import detections, values
 from torch_ap.rules.options import BoxFormat, IoUType, VOCInterpolation
 
 
@@ -121,7 +122,7 @@ def coco_mean_average_precision(
 def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns:
     """The columns of images that are all there is; a broken rule is raised at once."""
     columns, broken = inputs.validate(preds, target)
-    values.raise_first(values.DETECTION_VALUE_RULES, broken)
+    values.raise_first(detections.VALUE_RULES, broken)
     return columns
 
 

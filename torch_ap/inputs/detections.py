@@ -14,8 +14,8 @@ from torch import Tensor
 
 from torch_ap.geometry import masks
 from torch_ap.ranking import segments
+from torch_ap.rules import detections as value_rules
 from torch_ap.rules import images as rules
-from torch_ap.rules import values as value_rules
 from torch_ap.rules.messages import Plain, refuse
 from torch_ap.runtime import memory
 
@@ -27,22 +27,39 @@ _INTEGER_FLAGS = ("iscrowd", "difficult")
 
 
 @dataclass(frozen=True)
+class RowColumn:
+    """A column with one row of real numbers per detection and ground truth, such as boxes.
+
+    Attributes:
+        key: of the dicts.
+        row: shape of a row.
+        of_detections: names of the rules of ``rules.detections`` that it keeps in ``preds``.
+        of_truths: likewise in ``target``.
+    """
+
+    key: str
+    row: tuple[int, ...]
+    of_detections: tuple[str, ...]
+    of_truths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class DetectionInputs:
     """How images of one metric come in.
 
     Attributes:
-        geometry: which of "bbox", "segm" and "precomputed" the images carry.
-        width: numbers per box.
-        box_format: of ``boxes``; None where their numbers may mean anything.
+        rows: the columns of shapes.
+        masks: whether images have masks.
+        pairs: whether they have a number for each pair of a detection and a ground truth.
         of_truths: further columns of ground truths: "iscrowd", "area", "difficult"; zeros where not given.
         of_detections: further columns of detections: "area".
         check_values: whether values are checked. Form always is.
         areas_required: whether every image must have its "area", where that is a column.
     """
 
-    geometry: tuple[str, ...] = ("bbox",)
-    width: int = 4
-    box_format: str | None = None
+    rows: tuple[RowColumn, ...]
+    masks: bool = False
+    pairs: bool = False
     of_truths: tuple[str, ...] = ("iscrowd", "area")
     of_detections: tuple[str, ...] = ()
     check_values: bool = True
@@ -54,10 +71,10 @@ class DetectionInputs:
         names = []
         for side, further in (("detection", ("scores", *self.of_detections)), ("ground_truth", self.of_truths)):
             names += [f"{side}_{key}" for key in ("labels", *further)] + [f"{side}s_per_image"]
-            names += [f"{side}_boxes"] if "bbox" in self.geometry else []
-            names += [f"{side}_mask_edges", f"{side}_edges_per_mask"] if "segm" in self.geometry else []
-        names += ["image_sizes"] if "segm" in self.geometry else []
-        return (*names, "pair_ious") if "precomputed" in self.geometry else tuple(names)
+            names += [f"{side}_{column.key}" for column in self.rows]
+            names += [f"{side}_mask_edges", f"{side}_edges_per_mask"] if self.masks else []
+        names += ["image_sizes"] if self.masks else []
+        return (*names, "pair_ious") if self.pairs else tuple(names)
 
     def validate(self, preds: Images, target: Images) -> tuple[Columns, Tensor | None]:
         """Check images and make columns of them; the tensors given are neither kept nor written to.
@@ -79,9 +96,9 @@ class DetectionInputs:
                 "`preds` and `target` must have `counts` of the same length, got "
                 f"{len(columns['detections_per_image'])} and {len(columns['ground_truths_per_image'])}"
             )
-        if "segm" in self.geometry:
+        if self.masks:
             columns |= masks.columns_of_images(sides[0].images, sides[1].images, packed)
-        if "precomputed" in self.geometry:
+        if self.pairs:
             columns["pair_ious"] = _pair_ious(sides[0], sides[1])
         devices = {str(column.device) for column in columns.values()}
         if len(devices) > 1:
@@ -109,10 +126,10 @@ class DetectionInputs:
         for side, prefix in _SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
             rules.counts(side, counts.cpu(), rows[prefix])
-            if "segm" in self.geometry:
+            if self.masks:
                 masks.check_edges(columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"], prefix)
         pairs = int((images * columns["ground_truths_per_image"]).sum())
-        given = len(columns["pair_ious"]) if "precomputed" in self.geometry else pairs
+        given = len(columns["pair_ious"]) if self.pairs else pairs
         if given != pairs:
             refuse("pair_ious", f"must have {pairs} entries, one per pair of an image", given)
         return self._broken(columns) if self.check_values else None
@@ -120,19 +137,19 @@ class DetectionInputs:
     def _rows(self, side: "_Side", further: tuple[str, ...]) -> Columns:
         """Labels, counts, boxes and the further columns of one side."""
         needed = ["labels", *(["scores"] if "scores" in further else [])]
-        labels = side.column("labels", None)
+        labels = side.column("labels")
         columns = {f"{side.prefix}_labels": labels, f"{side.prefix}s_per_image": side.counts}
         for key in further:
             if key in needed:
-                columns[f"{side.prefix}_{key}"] = side.column(key, None)
+                columns[f"{side.prefix}_{key}"] = side.column(key)
             else:
                 if key == "area" and self.areas_required:
                     rules.missing(side.name, side.images, key)
                 columns[f"{side.prefix}_{key}"] = side.optional(
                     key, len(labels), labels.device, check_values=self.check_values
                 )
-        if "bbox" in self.geometry:
-            columns[f"{side.prefix}_boxes"] = side.column("boxes", self.width)
+        for column in self.rows:
+            columns[f"{side.prefix}_{column.key}"] = side.column(column.key, column.row, real=True)
         return columns
 
     def _broken(self, columns: Columns) -> Tensor | None:
@@ -140,18 +157,16 @@ class DetectionInputs:
         flags = []
         for name, prefix in _SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
-            flags.append(value_rules.of_counts(counts, len(columns[f"{prefix}_labels"])))
-            image = None
-            if counts.device.type == "cpu":
-                image = image_of(counts)
-            for key in ("boxes", "scores", *self.of_truths, *self.of_detections):
-                values = columns.get(f"{prefix}_{key}")
-                if values is not None and len(values):
-                    flags.append(value_rules.of_column(name, key, values, image))
-            if name == "target" and self.box_format is not None and "bbox" in self.geometry:
-                flags.append(value_rules.of_sizes(columns[f"{prefix}_boxes"], self.box_format, image))
-        if "pair_ious" in columns:
-            flags.append(value_rules.of_column("preds", "ious", columns["pair_ious"], None))
+            flags.append(value_rules.check_counts(counts, len(columns[f"{prefix}_labels"])))
+            image = image_of(counts) if counts.device.type == "cpu" else None
+            further = self.of_truths if name == "target" else ("scores", *self.of_detections)
+            looks = {x.key: x.of_truths if name == "target" else x.of_detections for x in self.rows}
+            for key, names in (looks | {key: (value_rules.RULE_OF[key],) for key in further}).items():
+                values = columns[f"{prefix}_{key}"]
+                if len(values):
+                    flags.append(value_rules.check(names, (name, key), values, image))
+        if self.pairs and len(columns["pair_ious"]):
+            flags.append(value_rules.check(("ious",), ("preds", "ious"), columns["pair_ious"], None))
         found = [flag for flag in flags if flag is not None]
         return torch.stack(found).any(0) if found else None
 
@@ -163,8 +178,8 @@ class _Side:
         self.name, self.prefix, self.images, self.packed = name, _SIDES[name], images, packed
         rules.missing(name, images, "labels")
         values = [image["labels"] for image in images]
-        if not rules.form_fits("labels", values, None, None):
-            rules.column(name, "labels", values, None, None)
+        if not rules.form_fits("labels", values, None):
+            rules.column(name, "labels", values, None)
         self.lengths = [value.shape[0] for value in values]
         if packed:
             rules.missing(name, images, "counts")
@@ -179,21 +194,20 @@ class _Side:
         counts = torch.tensor(self.lengths, dtype=torch.int64)
         return memory.sent(counts, self.images[0]["labels"].device) if self.images else counts
 
-    def column(self, key: str, width: int | None) -> Tensor:
-        """One key of all images end to end; a copy."""
+    def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False) -> Tensor:
+        """One key of all images end to end; a copy. Where rows are ``real`` numbers, integers become float64."""
         try:
             values = [image[key] for image in self.images]
         except KeyError:
             rules.missing(self.name, self.images, key)
             raise
-        if not rules.form_fits(key, values, self.lengths, width):
-            rules.column(self.name, key, values, self.lengths, width)
-        shape = (0,) if width is None else (0, width)
+        if not rules.form_fits(key, values, self.lengths, row):
+            rules.column(self.name, key, values, self.lengths, row)
         filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
         if not filled:
             device = values[0].device if values else None
-            return torch.empty(shape, dtype=torch.int64 if key == "labels" else torch.float32, device=device)
-        if key == "boxes":
+            return torch.empty((0, *row), dtype=torch.int64 if key == "labels" else torch.float32, device=device)
+        if real:
             filled = [value if value.is_floating_point() else value.to(torch.float64) for value in filled]
         elif key == "labels":
             filled = [value.to(torch.int64) for value in filled]
@@ -210,8 +224,8 @@ class _Side:
             image[key] if key in image else torch.zeros(length, dtype=dtype, device=device)
             for image, length in zip(self.images, self.lengths, strict=True)
         ]
-        if not rules.form_fits(key, values, self.lengths, None):
-            rules.column(self.name, key, values, self.lengths, None)
+        if not rules.form_fits(key, values, self.lengths):
+            rules.column(self.name, key, values, self.lengths)
         filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
         if dtype == torch.float64:
             filled = [value.to(dtype) for value in filled]
@@ -219,7 +233,7 @@ class _Side:
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
             if check_values and joined.device.type == "cpu":
-                value_rules.of_column(self.name, key, joined, image_of(self.counts))
+                value_rules.check(("flags",), (self.name, key), joined, image_of(self.counts))
             joined = torch.where((joined == 0) | (joined == 1), joined, 255)
         return joined.to(dtype)
 
@@ -258,8 +272,8 @@ def _pair_ious(detections: _Side, truths: _Side) -> Tensor:
         total = None
         if detections.counts.device.type == "cpu":
             total = [int((detections.counts * truths.counts).sum())]
-        if not rules.form_fits(key, values, total, None):
-            rules.column("preds", key, values, total, None)
+        if not rules.form_fits(key, values, total):
+            rules.column("preds", key, values, total)
         given: Tensor = values[0]
         return given.detach().to(torch.float64, copy=True)
     for place, (value, rows, columns) in enumerate(zip(values, detections.lengths, truths.lengths, strict=True)):

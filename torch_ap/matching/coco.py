@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from torch_ap.geometry.boxes import PairIoU
 from torch_ap.geometry.run_lengths import is_whole
 from torch_ap.inputs.detections import Columns, distinct_labels, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_settings import CocoSettings, Shapes
+from torch_ap.matching.coco_settings import CocoSettings, Objects
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
 from torch_ap.rules.checks import place_among
@@ -39,8 +40,11 @@ def match(settings: CocoSettings, columns: Columns, iou_type: str, *, micro: boo
         micro: whether all labels are one category.
     """
     labels, ranked, candidates, categories = _prepare(settings, columns, micro)
-    shapes = Shapes(settings, columns, iou_type)
-    return CocoNumbers(settings, _matches(settings, ranked, candidates, shapes, categories), labels)
+    objects = Objects(settings, columns, iou_type)
+    crowd = objects.crowd[candidates.truths]
+    pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
+    matches = _matches(settings, ranked, candidates, objects, pair_iou, categories)
+    return CocoNumbers(settings, matches, labels)
 
 
 def all_pairs(
@@ -48,7 +52,8 @@ def all_pairs(
 ) -> tuple[Candidates, Pairs, int]:
     """Every pair of one image and category with its IoU, whatever that is; and the number of categories."""
     _, ranked, candidates, categories = _prepare(settings, columns, micro)
-    pair_iou = Shapes(settings, columns, iou_type).pair_iou(ranked.rows[candidates.ranked], candidates.truths)
+    crowd = columns["ground_truth_iscrowd"].bool()[candidates.truths]
+    pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
     return candidates, candidate_pairs.overlapping(candidates, pair_iou, 0.0), categories
 
 
@@ -75,14 +80,18 @@ def _prepare(
 
 
 def _matches(
-    settings: CocoSettings, ranked: candidate_pairs.Ranked, candidates: Candidates, shapes: Shapes, categories: int
+    settings: CocoSettings,
+    ranked: candidate_pairs.Ranked,
+    candidates: Candidates,
+    objects: Objects,
+    pair_iou: PairIoU,
+    categories: int,
 ) -> Matches:
     """Find the candidate pairs, match them, and keep the pairs that matched."""
-    crowd = shapes.crowd[candidates.truths]
+    crowd = objects.crowd[candidates.truths]
     criteria = settings.criteria(crowd.device)
-    pair_iou = shapes.pair_iou(ranked.rows[candidates.ranked], candidates.truths)
     pairs = candidate_pairs.overlapping(candidates, pair_iou, criteria.least)
-    ignored = ~settings.inside(shapes.truth_area[candidates.truths]) | crowd
+    ignored = ~settings.inside(objects.truth_area[candidates.truths]) | crowd
     matched = assignment.greedy(pairs, candidates.group, ignored, crowd, criteria)
     kept = (matched != 0).any(0).nonzero().squeeze(1)
     kept = kept[torch.argsort(candidates.ranked[pairs.detection[kept]])]
@@ -93,7 +102,7 @@ def _matches(
         at=candidates.ranked[pairs.detection[kept]],
         matched=matched,
         true_positive=matched & ~skipped,
-        inside=settings.inside(shapes.detection_area[ranked.rows]),
+        inside=settings.inside(objects.detection_area[ranked.rows]),
         truth_group=candidates.group,
         valid=~ignored,
         categories=categories,

@@ -14,6 +14,7 @@ from torch_ap.geometry import boxes
 from torch_ap.inputs.detections import Columns, DetectionInputs, distinct_labels, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.coco import zero_dimensional
+from torch_ap.matching.geometries import ShapeSettings
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -23,30 +24,31 @@ from torch_ap.rules.options import VOCInterpolation, allowed
 INTERPOLATIONS = allowed(VOCInterpolation)
 
 
-@dataclass(frozen=True, eq=False)
-class VocSettings:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VocSettings(ShapeSettings):
     """All settings of VOC's mean average precision, and the steps from images to its numbers.
 
     Attributes:
-        box_format: of ``boxes``.
         thresholds: T IoU thresholds.
         interpolation: "11-point" or "11-point-arange" (VOC 2007), "all-points" (VOC 2010 on) or "101-point".
         inclusive_pixels: whether corners name pixels that they include, so that sizes are one more than differences.
         strict: whether an IoU must exceed the threshold.
-        check_values: whether values are checked.
     """
 
-    box_format: str
     thresholds: tuple[float, ...]
     interpolation: str
     inclusive_pixels: bool = True
     strict: bool = False
-    check_values: bool = True
+
+    @property
+    def pixel(self) -> float:
+        """What is added to the differences of corners."""
+        return float(self.inclusive_pixels)
 
     @cached_property
     def inputs(self) -> DetectionInputs:
         """How images come in."""
-        return DetectionInputs(box_format=self.box_format, of_truths=("difficult",), check_values=self.check_values)
+        return DetectionInputs(rows=self.rows, of_truths=("difficult",), check_values=self.check_values)
 
     def curve(self, columns: Columns) -> tuple[Tensor, HitCurve]:
         """(K,) the labels that occur; T * K rankings, one a threshold and class, those of the first threshold first."""
@@ -69,9 +71,9 @@ class VocSettings:
         self, ranked: candidate_pairs.Ranked, candidates: candidate_pairs.Candidates, columns: Columns, categories: int
     ) -> Matches:
         rows = ranked.rows[candidates.ranked]
-        one = boxes.to_xyxy(columns["detection_boxes"][rows], self.box_format)
-        two = boxes.to_xyxy(columns["ground_truth_boxes"][candidates.truths], self.box_format)
-        pairs = candidate_pairs.overlapping(candidates, boxes.voc_pairs(one, two, float(self.inclusive_pixels)), 0.0)
+        no_crowds = torch.zeros_like(candidates.truths, dtype=torch.bool)
+        pair_iou = self.similarity(columns, self.iou_types[0], rows, candidates.truths, no_crowds)
+        pairs = candidate_pairs.overlapping(candidates, pair_iou, 0.0)
         thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
         detection, truth, state = assignment.argmax(pairs, thresholds, strict=self.strict)
         hard = columns["ground_truth_difficult"][candidates.truths].bool()
@@ -133,5 +135,10 @@ def voc_settings_of(
     for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict), ("validate_args", validate_args)):
         checks.boolean(name, value)
     return VocSettings(
-        box_format, tuple(map(float, iou_threshold)), interpolation, inclusive_pixels, strict, validate_args
+        box_format=box_format,
+        thresholds=tuple(map(float, iou_threshold)),
+        interpolation=interpolation,
+        inclusive_pixels=inclusive_pixels,
+        strict=strict,
+        check_values=validate_args,
     )

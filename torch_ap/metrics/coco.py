@@ -13,7 +13,8 @@ from torch_ap.inputs.detections import Columns, Images
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, Report, check_names, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_settings import AreaRanges, CocoSettings, OwnIoU, default_settings, settings_of
+from torch_ap.matching.coco_settings import CocoSettings, default_settings, settings_of
+from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics import representation
 from torch_ap.metrics.coco_files import CocoFiles

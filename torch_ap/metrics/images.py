@@ -13,7 +13,7 @@ from torch_ap.inputs.detections import Columns, DetectionInputs, of_images
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics.image_sample import ImageSample, UncertainImages
 from torch_ap.metrics.states import Form
-from torch_ap.rules import checks, tensors, values
+from torch_ap.rules import checks, detections, tensors, values
 from torch_ap.runtime import memory
 
 
@@ -26,7 +26,7 @@ class DetectionMetric(UncertainImages):
 
     sample_ids: list[Tensor]
 
-    value_rules = values.DETECTION_VALUE_RULES
+    value_rules = detections.VALUE_RULES
     settings_of_update = "box format, geometry, `validate_args`"
     peer_states = ("groundtruth_box", "groundtruth_labels")
 
@@ -86,7 +86,7 @@ class DetectionMetric(UncertainImages):
         raise NotImplementedError
 
     def _check_iou_type(self, iou_type: str | None) -> None:
-        checks.one_of("iou_type", iou_type, (None, *self._inputs.geometry))
+        checks.one_of("iou_type", iou_type, (None, *self._settings.iou_types))
 
     def _sample(self, iou_type: str | None = None) -> ImageSample:  # type: ignore[override]
         columns = self._columns()

@@ -24,7 +24,9 @@ def lists(preds: Any, target: Any) -> None:
         raise ValueError(f"`preds` and `target` must have the same length, got {len(preds)} and {len(target)}")
 
 
-def column(name: str, key: str, values: Sequence[Any], lengths: Sequence[int] | None, width: int | None) -> NoReturn:
+def column(
+    name: str, key: str, values: Sequence[Any], lengths: Sequence[int] | None, row: tuple[int, ...] = ()
+) -> NoReturn:
     """Say which image's ``key`` breaks a rule of form. Called when a look at all of them together found one that does.
 
     Args:
@@ -32,15 +34,14 @@ def column(name: str, key: str, values: Sequence[Any], lengths: Sequence[int] | 
         key: of the dicts.
         values: its value in each dict.
         lengths: how many rows each must have, where that is known.
-        width: number of columns, where there are any.
+        row: shape of each row.
     """
-    shape = "(N,)" if width is None else f"(N, {width})"
+    shape = f"({', '.join(map(str, ('N', *row)))}{'' if row else ','})"
     for place, value in enumerate(values):
         where = f"{name}[{place}]['{key}']"
         if not isinstance(value, Tensor):
             refuse(where, "must be a tensor", Plain(type(value).__name__))
-        fits = value.ndim == 1 if width is None else value.ndim == 2 and value.shape[1] == width
-        if value.numel() and not fits:
+        if value.numel() and (not value.ndim or value.shape[1:] != row):
             refuse(where, f"must have shape {shape}", Plain(tuple(value.shape)))
         if value.numel() and not _dtype_fits(key, value.dtype):
             kind = "an integer" if key in _INTEGERS else "a real"
@@ -52,13 +53,12 @@ def column(name: str, key: str, values: Sequence[Any], lengths: Sequence[int] | 
     refuse(f"{key}` in `{name}", "must lie on one device", Plain(", ".join(devices)))
 
 
-def form_fits(key: str, values: Sequence[Any], lengths: Sequence[int] | None, width: int | None) -> bool:
+def form_fits(key: str, values: Sequence[Any], lengths: Sequence[int] | None, row: tuple[int, ...] = ()) -> bool:
     """Whether all values keep the rules of form. Empty ones may have any dtype, and any shape that begins with 0."""
     if not all(isinstance(value, Tensor) for value in values):
         return False
     shapes = [value.shape for value in values]
-    tail = () if width is None else (width,)
-    if any(not shape or (shape[0] and shape[1:] != tail) for shape in shapes):
+    if any(not shape or (shape[0] and shape[1:] != row) for shape in shapes):
         return False
     if lengths is not None and [shape[0] for shape in shapes] != list(lengths):
         return False

@@ -1,0 +1,194 @@
+"""The kinds of shapes, as a table: what images bring, the area of each shape, the similarity of pairs of them.
+
+Matching asks for nothing else, so a new kind of shape is a row.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from torch import Tensor
+
+from torch_ap.geometry import boxes, masks
+from torch_ap.geometry.boxes import PairIoU
+from torch_ap.inputs.detections import Columns, RowColumn, image_of
+from torch_ap.ranking import segments
+from torch_ap.rules.messages import Plain, refuse
+
+AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
+OwnIoU: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+COCO_AREAS: AreaRanges = {
+    "all": (0, 1e10),
+    "small": (0, 32.0**2),
+    "medium": (32.0**2, 96.0**2),
+    "large": (96.0**2, 1e10),
+}
+ANY_AREA: AreaRanges = {"all": (-float("inf"), float("inf"))}  # areas of unknown shapes, volumes perhaps
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapeSettings:
+    """Which kinds of shapes a metric compares, and how.
+
+    Attributes:
+        iou_types: names of :data:`GEOMETRIES`, one or several.
+        box_format: of ``boxes``; of no meaning with ``own_iou``.
+        own_iou: IoU of pairs of boxes, in place of COCO's.
+        box_width: numbers per box.
+        check_values: whether values are checked.
+    """
+
+    iou_types: tuple[str, ...] = ("bbox",)
+    box_format: str
+    own_iou: OwnIoU | None = None
+    box_width: int = 4
+    check_values: bool = True
+
+    @property
+    def pixel(self) -> float | None:
+        """What VOC adds to the differences of corners; None for COCO's boxes."""
+        return None
+
+    def geometry(self, iou_type: str) -> "Geometry":
+        """The row of one of the kinds."""
+        return GEOMETRIES["pairs of boxes" if self.own_iou is not None else iou_type]
+
+    @property
+    def geometries(self) -> tuple["Geometry", ...]:
+        """The rows of all kinds."""
+        return tuple(self.geometry(kind) for kind in self.iou_types)
+
+    @property
+    def rows(self) -> tuple[RowColumn, ...]:
+        """The columns of all kinds."""
+        return tuple(column for one in self.geometries for column in one.rows(self))
+
+    def area(self, columns: Columns, iou_type: str, side: str) -> Tensor:
+        """(N,) float64, the area of each shape of a side, "detection" or "ground_truth"."""
+        found = self.geometry(iou_type).area
+        return segments.as_float64(columns[f"{side}_area"]) if found is None else found(self, columns, side)
+
+    def similarity(self, columns: Columns, iou_type: str, rows: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
+        """That of pairs of ``rows`` of the detections and ``truths`` of the ground truths.
+
+        Args:
+            columns: all images.
+            iou_type: one of the kinds.
+            rows: (D,) int64.
+            truths: (G,) int64.
+            crowd: (G,) bool, which of ``truths`` are crowds.
+        """
+        return self.geometry(iou_type).similarity(self, columns, rows, truths, crowd)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """One kind of shape; its functions are given the settings and all columns of the images.
+
+    Attributes:
+        similarity: as :meth:`ShapeSettings.similarity`.
+        area: as :meth:`ShapeSettings.area`; None where ``area`` is what images say.
+        file_areas: whether detections bring their areas where areas are taken as COCO's files give them.
+        rows: the columns with a row per shape.
+        masks: whether images have masks.
+        pairs: whether images have a number for each pair.
+        area_ranges: where none are given.
+        limits: on detections, where none are given.
+    """
+
+    similarity: Callable[[ShapeSettings, Columns, Tensor, Tensor, Tensor], PairIoU]
+    area: Callable[[ShapeSettings, Columns, str], Tensor] | None = None
+    rows: Callable[[ShapeSettings], tuple[RowColumn, ...]] = lambda _: ()
+    file_areas: bool = False
+    masks: bool = False
+    pairs: bool = False
+    area_ranges: AreaRanges = field(default_factory=lambda: COCO_AREAS)
+    limits: tuple[int, ...] = (1, 10, 100)
+
+
+def _box_rows(settings: ShapeSettings) -> tuple[RowColumn, ...]:
+    return (RowColumn("boxes", (4,), ("boxes",), ("boxes", settings.box_format)),)
+
+
+def _box_area(settings: ShapeSettings, columns: Columns, side: str) -> Tensor:
+    return boxes.area(boxes.to_xywh(columns[f"{side}_boxes"], settings.box_format))
+
+
+def _box_similarity(settings: ShapeSettings, columns: Columns, rows: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
+    detected, true = columns["detection_boxes"].index_select(0, rows), columns["ground_truth_boxes"][truths]
+    form, pixel = settings.box_format, settings.pixel
+    if pixel is None:
+        return boxes.coco_pairs(boxes.to_xywh(detected, form), boxes.to_xywh(true, form), crowd)
+    return boxes.voc_pairs(boxes.to_xyxy(detected, form), boxes.to_xyxy(true, form), pixel)
+
+
+def _mask_area(settings: ShapeSettings, columns: Columns, side: str) -> Tensor:  # noqa: ARG001
+    return segments.as_float64(masks.area(columns[f"{side}_mask_edges"], columns[f"{side}_edges_per_mask"]))
+
+
+def _mask_similarity(
+    settings: ShapeSettings,  # noqa: ARG001
+    columns: Columns,
+    rows: Tensor,
+    truths: Tensor,
+    crowd: Tensor,
+) -> PairIoU:
+    height = columns["image_sizes"][image_of(columns["ground_truths_per_image"])][:, 0].clamp(min=1)
+    detected, true = (
+        masks.take(columns[f"{side}_mask_edges"], columns[f"{side}_edges_per_mask"], places)
+        for side, places in (("detection", rows), ("ground_truth", truths))
+    )
+    return masks.coco_pairs(detected, true, crowd, height[truths])
+
+
+def _given_similarity(
+    settings: ShapeSettings,  # noqa: ARG001
+    columns: Columns,
+    rows: Tensor,
+    truths: Tensor,
+    crowd: Tensor,  # noqa: ARG001
+) -> PairIoU:
+    """From the matrices given, one per image."""
+    counts = [columns[f"{side}s_per_image"] for side in ("detection", "ground_truth")]
+    image = image_of(counts[0])[rows]
+    start = [segments.from_counts(x) for x in (*counts, counts[0] * counts[1])]
+    row = start[2][image] + (rows - start[0][image]) * counts[1][image] - start[1][image]
+
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        return _reaching(d, g, segments.as_float64(columns["pair_ious"][row[d] + truths[g]]), least)
+
+    return overlapping
+
+
+def _own_rows(settings: ShapeSettings) -> tuple[RowColumn, ...]:
+    return (RowColumn("boxes", (settings.box_width,), ("boxes",), ("boxes",)),)
+
+
+def _own_similarity(settings: ShapeSettings, columns: Columns, rows: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
+    """From a function of pairs of boxes."""
+    own = settings.own_iou
+    assert own is not None
+    one, two = columns["detection_boxes"][rows], columns["ground_truth_boxes"][truths]
+
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        value = own(one[d], two[g], crowd[g])
+        if not isinstance(value, Tensor) or value.shape != d.shape:
+            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            refuse("iou", f"must return a tensor of shape ({len(d)},) for {len(d)} pairs", Plain(got))
+        return _reaching(d, g, segments.as_float64(value), least)
+
+    return overlapping
+
+
+def _reaching(d: Tensor, g: Tensor, value: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+    kept = (value >= least).nonzero().squeeze(1)
+    return d[kept], g[kept], value[kept]
+
+
+GEOMETRIES: dict[str, Geometry] = {
+    "bbox": Geometry(_box_similarity, _box_area, _box_rows),
+    "segm": Geometry(_mask_similarity, _mask_area, file_areas=True, masks=True),
+    "precomputed": Geometry(_given_similarity, pairs=True, area_ranges=ANY_AREA),
+    "pairs of boxes": Geometry(_own_similarity, rows=_own_rows, area_ranges=ANY_AREA),
+}

@@ -1,0 +1,108 @@
+"""The rules about what the columns of images hold: boxes of no size, flags that are none, scores that are NaN.
+
+As in :mod:`torch_ap.rules.values`, values are looked at at once on CPU; on an accelerator each rule gives a flag.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_ap.rules.messages import refuse
+from torch_ap.rules.values import Rule
+
+_MOST = sys.float_info.max
+
+
+class ImageRule(NamedTuple):
+    """What the rows of a column may hold.
+
+    Attributes:
+        argument: what a message calls it where the image is not known.
+        rule: what a message says of it.
+        offends: (N, ...) values to bool that broadcasts with them, true where one breaks the rule.
+    """
+
+    argument: str
+    rule: str
+    offends: Callable[[Tensor], Tensor]
+
+    @property
+    def text(self) -> str:
+        """Argument and rule, where the value is not known."""
+        return f"`{self.argument}` {self.rule}"
+
+
+def _numbers(argument: str, rule: str, **limits: float) -> ImageRule:
+    return ImageRule(argument, rule, Rule(argument, rule, **limits).offends)  # type: ignore[arg-type]
+
+
+def _sizes(box_format: str) -> ImageRule:
+    """Ground-truth boxes have no negative size, which sizes read as corners break. Detections may."""
+    said, start = "have no negative width or height", 0
+    if box_format == "xyxy":
+        said = "have x1 <= x2 and y1 <= y2"
+    return ImageRule(
+        "boxes` in `target",
+        f"must {said}, by `box_format='{box_format}'`",
+        lambda x: x[:, 2:] < (x[:, :2] if box_format == "xyxy" else start),
+    )
+
+
+RULES: dict[str, ImageRule] = {
+    "boxes": _numbers("boxes", "must be finite", low=-_MOST, high=_MOST),
+    "scores": _numbers("scores", "must not hold NaN"),
+    "flags": _numbers("iscrowd` and `difficult", "must hold 0 and 1", low=0, high=1, whole=True),
+    "area": _numbers("area", "must not hold NaN"),
+    "ious": _numbers("ious", "must not hold NaN"),
+    "counts": ImageRule("counts", "must be at least 0 and add up to the number of rows", lambda x: x < 0),
+    "xyxy": _sizes("xyxy"),
+    "xywh": _sizes("xywh"),
+    "cxcywh": _sizes("cxcywh"),
+}
+VALUE_RULES = tuple(rule.text for rule in RULES.values())
+RULE_OF = {"scores": "scores", "iscrowd": "flags", "difficult": "flags", "area": "area"}
+_PLACES = {name: place for place, name in enumerate(RULES)}
+
+
+def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, image: Tensor | None) -> Tensor | None:
+    """Whether a column of detections or ground truths keeps rules.
+
+    Args:
+        names: of the rules.
+        owner: "preds" or "target", and key of the dicts.
+        values: the column, one row at least.
+        image: (rows,) image of each row, needed where something is wrong; None if unknown.
+
+    Returns:
+        On CPU None. On an accelerator (R,) bool, true where a rule of ``VALUE_RULES`` is broken.
+
+    Raises:
+        ValueError: on CPU, for the first that is broken.
+    """
+    flags = None
+    for name in names:
+        bad = torch.zeros_like(values) if values.dtype == torch.bool else RULES[name].offends(values)
+        if values.is_cpu:
+            if bool(bad.any()):
+                row = int(bad.reshape(len(values), -1).any(1).nonzero()[0])
+                side, key = owner
+                where = f"{side}['{key}']" if image is None else f"{side}[{int(image[row])}]['{key}']"
+                refuse(where, RULES[name].rule, values[row].tolist())
+        else:
+            found = _flag(name, bad.any())
+            flags = found if flags is None else flags | found
+    return flags
+
+
+def check_counts(value: Tensor, total: int) -> Tensor | None:
+    """The rule about the sum of ``counts`` on an accelerator; None on CPU, where form and sum are checked together."""
+    return None if value.is_cpu else _flag("counts", (value < 0).any() | (value.sum() != total))
+
+
+def _flag(name: str, broken: Tensor) -> Tensor:
+    flags = torch.zeros(len(RULES), dtype=torch.bool, device=broken.device)
+    flags[_PLACES[name]] = broken
+    return flags
