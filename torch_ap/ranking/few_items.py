@@ -99,6 +99,22 @@ def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
     return _of_one(hits, end - start, hits.cumsum() - hits, n - end, n, m)
 
 
+def with_grades(curve: HitCurve, scores: Array, flags: Array, grades: Array) -> HitCurve:
+    """The native curve of :func:`ranking` with the grades of its hits, and of all of them, the highest first.
+
+    Args:
+        curve: of the same scores and flags.
+        scores, flags: as of :func:`ranking`.
+        grades: (N,) of any real dtype.
+    """
+    places = flags.nonzero()[0]
+    found = grades.take(places).astype(np.float64)
+    by_score = scores.take(places).argsort()[::-1][: np.add.reduce(curve.hits)]
+    ideal = found.copy()
+    ideal.sort()
+    return hit_curve.with_grades(curve, found.take(by_score), ideal[::-1])
+
+
 def untied(ascending: Array, hit_scores: Array, m: int) -> Any:
     """The native curve of one ranking of few scores that all differ.
 

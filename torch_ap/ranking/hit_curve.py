@@ -40,6 +40,8 @@ class HitCurve:
         untied: whether this is known to be one ranking, of at least one item, whose entries are one item each, a hit.
         seen: (S,) hits of all entries, where entries below some rank were left out and m are the hits of all.
         single: whether this is known to be one ranking of at least one item, untied or not, with native values.
+        grades: (H,) float64, for graded relevance, where every hit has a grade: those of the hits, by tie group.
+        ideal_grades: (M,) float64, those of all relevant items, ranked or not, best first in each ranking; m of each.
     """
 
     hits: Tensor
@@ -53,6 +55,8 @@ class HitCurve:
     untied: bool = False
     seen: Tensor | None = None
     single: bool = False
+    grades: Tensor | None = None
+    ideal_grades: Tensor | None = None
 
     def __getattr__(self, name: str) -> Any:
         """The tensors of a curve of which there are only native values so far; what is read-only is copied."""
@@ -137,6 +141,13 @@ def with_tensors(native: Any, score: Tensor | Callable[[], Tensor] | None) -> Hi
     curve: HitCurve = object.__new__(HitCurve)
     curve.__dict__.update({"_native": native, "_find_score" if callable(score) else "score": score})
     return curve
+
+
+def with_grades(curve: HitCurve, grades: Any, ideal_grades: Any) -> HitCurve:
+    """The same curve with these grades, as of :class:`HitCurve`; its tensors are still made when one is asked for."""
+    graded: HitCurve = object.__new__(HitCurve)
+    graded.__dict__.update(curve.__dict__ | {"grades": grades, "ideal_grades": ideal_grades})
+    return graded
 
 
 def cut_off(curve: HitCurve, n: Tensor) -> HitCurve:
