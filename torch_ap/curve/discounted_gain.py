@@ -77,11 +77,13 @@ class NormalizedDCG:
 
     def ideal(self, curve: HitCurve) -> Any:
         """The DCG of the ideal ranking, (S,) native."""
-        native, grades = curve.native, arrays.native(curve.ideal_grades)
+        native, gains = curve.native, self.gains_of(arrays.native(curve.ideal_grades))
         offsets = segments.from_counts(native.m)
-        place = arrays.steps(len(grades), offsets) - segments.each_entry(offsets[:-1], offsets)
         single, _ = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
-        found = self.gains_of(grades) * single[place]
+        if len(native.m) == 1 and len(gains):
+            return (gains * single[: len(gains)])[: self.top_k].sum(-1, keepdims=True)
+        place = arrays.steps(len(gains), offsets) - segments.each_entry(offsets[:-1], offsets)
+        found = gains * single[place]
         return segments.total(found if self.top_k is None else found * (place < self.top_k), offsets)
 
     def gains_of(self, grades: Any) -> Any:
@@ -98,18 +100,22 @@ class NormalizedDCG:
         """What each group multiplies every gain in it with, (E,); None where the place inside the group counts."""
         items, above = curve.items, curve.items_above
         where, k = arrays.namespace(items).where, self.top_k
-        depth = int((above + items).max())
-        single, running = discounts(depth, items)
-        alone = single[above] if k is None else where(above < k, single[above], 0)
-        if not arrays.some(items > 1):
-            return alone
-        if self.ties in ("optimistic", "pessimistic"):
+        tied = arrays.places(items > 1)
+        if len(tied) and self.ties in ("optimistic", "pessimistic"):
             return None
+        depth = int(curve.n.max())
+        single, running = discounts(depth, items)
+        found = single[above] if k is None else where(above < k, single[above], 0)
+        if not len(tied):
+            return found
+        items, above = items[tied], above[tied]
         places = items if k is None else places_within(items, above, k)
         if self.ties == "grouped":
-            share = segments.as_float64(places) / segments.as_float64(items)
-            return share * single[arrays.at_least(above + places - 1, 0)]
-        return where(items > 1, _between(running, above, above + places) / segments.as_float64(items), alone)
+            of_group = single[arrays.at_least(above + places - 1, 0)] * segments.as_float64(places)
+        else:
+            of_group = _between(running, above, above + places)
+        found[tied] = of_group / segments.as_float64(items)
+        return found
 
     def _in_order(self, curve: Any, gains: Any, hits_above: Any) -> tuple[Any, Any]:
         """The gains in the order that the rule for ties puts them in, and the discount of each."""

@@ -198,13 +198,14 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
 
     None where anything is out of the ordinary, which the usual code then handles or reports.
     """
-    given = few_items.arrays_of(preds, target, graded=True)
+    graded = getattr(measure, "graded", False)
+    given = few_items.arrays_of(preds, target, graded=True, gains=graded)
     if given is None:
         return None
     curve = few_items.ranking(*given, getattr(measure, "top_k", None))
     if curve is None:
         return None
-    if getattr(measure, "graded", False):
+    if graded:
         curve = few_items.with_grades(curve, *given, target.numpy())
     value = measure(curve)
     number = value.item()

@@ -12,7 +12,6 @@ replaces what their places would.
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -84,7 +83,8 @@ def chance_of_gain(curve: HitCurve, measure: NormalizedDCG, groups: HitCurve | N
     if groups is None:
         worth = total_discount(curve.n if measure.top_k is None else curve.n.clamp(max=measure.top_k))
     else:
-        each = arrays.tensor(measure.dcg(groups, np.ones(int(groups.native.hits.sum()))))
+        ones = torch.ones(int(groups.hits.sum()), dtype=n.dtype, device=n.device)
+        each = arrays.tensor(measure.dcg(groups, arrays.native(ones)))
         worth = torch.cat([each, n.new_zeros(len(n) - len(each))])
     found: Tensor = gain / n.clamp(min=1) * worth / arrays.tensor(measure.ideal(curve))
     return found

@@ -88,14 +88,14 @@ class QueryInputs:
     ) -> QueryBatch:
         """Check a batch and bring it into the layout of the state; the tensors given are never written to."""
         if mask is None is num_relevant and retrieved is None and self._plain and isinstance(indexes, Tensor):
-            small = few_items.valid_arrays(preds, target, graded=True)
+            small = few_items.valid_arrays(preds, target, graded=True, gains=self.graded)
             if (
                 small is not None
                 and indexes.dtype is torch.int64
                 and indexes.shape == small[0].shape
                 and indexes.is_cpu
             ):
-                grades = target.to(torch.float64) if self.graded else None
+                grades = target.to(torch.float64, copy=True) if self.graded else None
                 relevance = torch.from_numpy(small[1])
                 return QueryBatch(torch.from_numpy(small[0].copy()), relevance, indexes.clone(), grades=grades)
         tensors.scores("preds", preds)

@@ -156,7 +156,7 @@ def _ranked(
     rankings = Rankings(queries, curve, judged)
     if items.grades is None:
         return rankings, None
-    places = (items.relevance % 2).nonzero().squeeze(1)
+    places = arrays.tensor(arrays.places(arrays.native(items.relevance) & 1))
     if segment is None:
         assert offsets is not None
         owner = segments.of_places(places, offsets)

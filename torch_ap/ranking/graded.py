@@ -1,12 +1,14 @@
 """Grades of relevance for hit curves: those of the hits, tie group by tie group, and those of the ideal ranking."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.ranking import hit_curve, order, segments, tie_groups
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.runtime import arrays
 
 
 class Relevant(NamedTuple):
@@ -34,24 +36,39 @@ def with_grades(curve: HitCurve, relevant: Relevant) -> HitCurve:
         curve: S rankings without weights; every tie group that holds a hit is an entry.
         relevant: its hits, and the relevant items that were not ranked.
     """
-    segment, grades, scores, ranked = relevant
-    unknown = (curve.m - segments.count(segment, len(curve.m))).clamp(min=0)
-    more = segments.ids(segments.from_counts(unknown))
-    ideal = _descending(torch.cat([segment, more]), torch.cat([grades, torch.ones_like(more, dtype=grades.dtype)]))
+    m = curve.native.m
+    segment, grades = arrays.native(relevant.segment), arrays.native(relevant.grades)
+    unknown, ideal = m - segments.count(segment, len(m)), (segment, grades)
+    if arrays.some(unknown > 0):
+        more = segments.ids(segments.from_counts(arrays.at_least(unknown, 0)))
+        ideal = arrays.joined(segment, more), arrays.joined(grades, segments.as_float64(more * 0 + 1))
+    scores, ranked = relevant.scores, relevant.ranked
     if ranked is not None:
-        segment, grades, scores = segment[ranked], grades[ranked], scores[ranked]
-    return hit_curve.with_grades(curve, segments.pick(grades, _by_score(segment, scores)), ideal)
+        scores, ranked = scores[ranked], arrays.native(ranked)
+        segment, grades = segment[ranked], grades[ranked]
+    by_score = _by_score(segment, arrays.native(order.sortable(scores)))
+    return hit_curve.with_grades(curve, *(arrays.tensor(x) for x in (grades[by_score], _descending(*ideal))))
 
 
-def _by_score(segment: Tensor, scores: Tensor) -> Tensor:
+def _by_score(segment: Any, scores: Any) -> Any:
     """Indices that sort items by ranking, and by descending score in each; equal scores in any order."""
-    return order.argsort(tie_groups.group_keys(scores, segment)[0])
+    if isinstance(segment, Tensor):
+        return torch.argsort(tie_groups.group_keys(scores, segment)[0])
+    keys = order.array_keys(scores)
+    if keys.dtype.itemsize > order.KEYED_BYTES:
+        return np.lexsort((~keys, segment))
+    return ((segment << 32) - keys).argsort()
 
 
-def _descending(segment: Tensor, grades: Tensor) -> Tensor:
+@arrays.quiet
+def _descending(segment: Any, grades: Any) -> Any:
     """The grades by ranking, the highest of each first."""
-    short = grades.float()
-    exact = torch.equal(short.to(grades.dtype), grades)  # and then a key of 32 bits holds the grade itself
-    keys, levels = tie_groups.group_keys(short if exact else grades, segment)
-    found = tie_groups.scores_of_group_keys(order.sort(keys), levels, torch.float32 if exact else grades.dtype)
-    return found.to(grades.dtype)
+    if isinstance(segment, Tensor):
+        keys, levels = tie_groups.group_keys(grades, segment)
+        return tie_groups.scores_of_group_keys(torch.sort(keys).values, levels, grades.dtype)
+    short = grades.astype(np.float32)
+    if np.count_nonzero(short != grades):
+        return grades[np.lexsort((-grades, segment))]
+    keys = (segment << 32) - order.array_keys(short)  # which hold the grades themselves
+    keys.sort()
+    return (-keys & 0xFFFFFFFF).astype(np.int32).view(np.float32).astype(np.float64)
