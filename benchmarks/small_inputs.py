@@ -39,8 +39,9 @@ RETRIEVAL: dict[str, tuple[dict[str, Any], ...]] = {
     "hit_rate": ({}, {"top_k": 5}),
     "reciprocal_rank": ({}, {"top_k": 5}),
     "r_precision": ({},),
+    "normalized_dcg": ({}, {"top_k": 5}),
 }
-CLASSES_OF_QUERIES = ("MAP", "Precision", "Recall", "FallOut", "HitRate", "MRR", "RPrecision")
+CLASSES_OF_QUERIES = ("MAP", "Precision", "Recall", "FallOut", "HitRate", "MRR", "RPrecision", "NormalizedDCG")
 
 
 def batch(size: int, device: str, columns: int | None = None) -> tuple[Tensor, Tensor]:

@@ -122,6 +122,25 @@ def over_queries(
     return value
 
 
+def ndcg(k: int | None = None, gains: str = "linear", ties: str = "expected", m: int | None = None) -> Definition:
+    """The mean over queries of DCG over ideal DCG, of all orders of tied items or those that the rule picks."""
+
+    def value(drawn: Arguments) -> float:
+        preds, target = drawn["preds"], drawn["target"]
+        index = drawn.get("indexes", torch.arange(len(preds))[:, None].expand(preds.shape) if preds.ndim == 2 else None)
+        ranked, values = drawn.get("retrieved", torch.ones_like(preds, dtype=torch.bool)), []
+        for query in index[target >= 0].unique().tolist():
+            mine = (index == query) & (target >= 0)
+            judged, seen = target[mine].tolist(), mine & ranked
+            if m is not None:
+                judged += [1] * (m + query // 10**9 - sum(y > 0 for y in judged))
+            case = (preds[seen].tolist(), target[seen].tolist())
+            values.append(queries.normalized_dcg(*case, judged, k=k, gains=gains, ties=ties))
+        return statistics.fmean(values)
+
+    return value
+
+
 def levels(*given: float) -> Callable[..., Any]:
     return lambda scores, relevant: oracles.interpolated_average_precision(scores, relevant, given)
 
@@ -235,6 +254,12 @@ DEFINITIONS: dict[str, Definition] = {
     "query_hit_rate": over_queries(at(2, queries.hit_rate), "optimistic"),
     "query_mrr": over_queries(at(10**6, queries.reciprocal_rank), empty=None),
     "query_r_precision": over_queries(queries.r_precision),
+    "query_ndcg": ndcg(),
+    "query_ndcg_rows": ndcg(3, "exponential"),
+    "query_ndcg_retrieved": ndcg(ties="optimistic"),
+    "query_ndcg_retrieved_rows": ndcg(ties="grouped"),
+    "query_ndcg_judged": ndcg(4, ties="pessimistic", m=1000),
+    "query_ndcg_ignored": ndcg(),
     "coco": coco,
     "coco_packed": coco,
     "coco_extended": coco,

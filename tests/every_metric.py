@@ -117,6 +117,20 @@ def graded_rows(size, generator):
     return {**drawn, "target": torch.randint(4, drawn["preds"].shape, generator=generator)}
 
 
+def graded_flat(size, generator):
+    return {**flat(size, generator), "target": torch.randint(4, (size,), generator=generator)}
+
+
+def retrieved_flat(size, generator):
+    drawn = graded_flat(size, generator)
+    return {**drawn, "retrieved": torch.rand(size, generator=generator) < 0.7}
+
+
+def retrieved_rows(size, generator):
+    drawn = graded_rows(size, generator)
+    return {**drawn, "retrieved": torch.rand(drawn["preds"].shape, generator=generator) < 0.7}
+
+
 def ignored_flat(size, generator):
     return {**flat(size, generator), "target": torch.randint(-1, 2, (size,), generator=generator)}
 
@@ -272,6 +286,14 @@ METRICS: dict[str, Row] = {
     "query_hit_rate": Row(torch_ap.RetrievalHitRate, flat, {"top_k": 2, "ties": "optimistic"}),
     "query_mrr": Row(torch_ap.RetrievalMRR, flat, {"empty_target_action": "skip"}),
     "query_r_precision": Row(torch_ap.RetrievalRPrecision, rows),
+    "query_ndcg": Row(torch_ap.RetrievalNormalizedDCG, graded_flat),
+    "query_ndcg_rows": Row(torch_ap.RetrievalNormalizedDCG, graded_rows, {"top_k": 3, "gains": "exponential"}),
+    "query_ndcg_retrieved": Row(torch_ap.RetrievalNormalizedDCG, retrieved_flat, {"ties": "optimistic"}),
+    "query_ndcg_retrieved_rows": Row(torch_ap.RetrievalNormalizedDCG, retrieved_rows, {"ties": "grouped"}),
+    "query_ndcg_judged": Row(torch_ap.RetrievalNormalizedDCG, judged_items, {"top_k": 4, "ties": "pessimistic"}),
+    "query_ndcg_ignored": Row(
+        torch_ap.RetrievalNormalizedDCG, ignored_flat, {"ignore_index": -1, "relevance_level": 1}
+    ),
     "coco": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "class_metrics": True}),
     "coco_packed": Row(torch_ap.MeanAveragePrecision, packed_images, IMAGES),
     "coco_micro": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "average": "micro"}),
@@ -421,6 +443,8 @@ FUNCTIONS: dict[str, Row] = {
     "retrieval_f_beta": Row(functional.retrieval_f_beta, flat, {"top_k": 3}),
     "retrieval_fall_out": Row(functional.retrieval_fall_out, flat, {"top_k": 3}),
     "retrieval_hit_rate": Row(functional.retrieval_hit_rate, flat, {"top_k": 3}),
+    "retrieval_normalized_dcg": Row(functional.retrieval_normalized_dcg, graded_flat, {"top_k": 3}),
+    "retrieval_normalized_dcg_rows": Row(functional.retrieval_normalized_dcg, retrieved_rows),
     "retrieval_r_precision": Row(functional.retrieval_r_precision, flat),
     "retrieval_reciprocal_rank": Row(functional.retrieval_reciprocal_rank, graded_rows, {"relevance_level": 2}),
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),

@@ -1,6 +1,7 @@
 """Slow answers for rankings of queries, written from the definitions; they share no code with the package."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
@@ -78,6 +79,40 @@ def reciprocal_rank(order: list[int], k: int | None = None) -> Fraction:
 
 def r_precision(order: list[int], m: int) -> Fraction:
     return Fraction(hits(order, m), m)
+
+
+def dcg(order: list[float], k: int | None, gains: str = "linear") -> float:
+    """Of the grades by rank."""
+    return sum((y if gains == "linear" else 2**y - 1) / math.log2(t + 1) for t, y in enumerate(order[:k], 1))
+
+
+def normalized_dcg(
+    scores: list[float],
+    grades: list[float],
+    judged: list[float],
+    *,
+    k: int | None = None,
+    gains: str = "linear",
+    ties: str = "expected",
+) -> float:
+    """DCG of the ranking over that of all judged items, best first; 0 where none has a gain.
+
+    Grouped items count their gains at the rank of the last of them, at k their share of the places above.
+    """
+    ideal = dcg(sorted(judged)[::-1], k, gains)
+    if not ideal:
+        return 0.0
+    if ties != "grouped":
+        return float(over_orders(lambda order: dcg(order, k, gains), scores, grades, ties)) / ideal
+    total, above = 0.0, 0
+    for score in sorted(set(scores))[::-1]:
+        group = [y for s, y in zip(scores, grades, strict=True) if s == score]
+        places = len(group) if k is None else max(0, min(len(group), k - above))
+        if places:
+            gain = sum(y if gains == "linear" else 2**y - 1 for y in group)
+            total += gain * places / len(group) / math.log2(above + places + 1)
+        above += len(group)
+    return total / ideal
 
 
 def trec_interpolated(order: list[int], m: int, level: float, version: int) -> float:

@@ -14,6 +14,7 @@ RetrievalFBeta                 mean F_beta at k over queries
 RetrievalRPrecision            mean R-precision over queries
 RetrievalFallOut               mean fall-out at k over queries
 RetrievalHitRate               share of queries with a relevant item in the top k
+RetrievalNormalizedDCG         mean normalized discounted cumulative gain over queries
 RetrievalMRR                   mean reciprocal rank of the first relevant item
 MeanAveragePrecision           COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         RetrievalHitRate,
         RetrievalMAP,
         RetrievalMRR,
+        RetrievalNormalizedDCG,
         RetrievalPrecision,
         RetrievalRecall,
         RetrievalRPrecision,
@@ -73,6 +75,7 @@ __all__ = [
     "RetrievalHitRate",
     "RetrievalMAP",
     "RetrievalMRR",
+    "RetrievalNormalizedDCG",
     "RetrievalPrecision",
     "RetrievalRPrecision",
     "RetrievalRecall",

@@ -1,5 +1,6 @@
 """Measures of search and recommendation as metrics, averaged over queries."""
 
+from torch_ap.metrics.discounted_gain import RetrievalNormalizedDCG
 from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
 from torch_ap.metrics.retrieval import RetrievalMAP
 from torch_ap.metrics.retrieval_at_k import (
@@ -16,6 +17,7 @@ __all__ = [
     "RetrievalHitRate",
     "RetrievalMAP",
     "RetrievalMRR",
+    "RetrievalNormalizedDCG",
     "RetrievalPrecision",
     "RetrievalRPrecision",
     "RetrievalRecall",

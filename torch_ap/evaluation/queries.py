@@ -174,16 +174,19 @@ def each_query(
     empty_target_action: Action,
     missing_queries: MissingQueries,
     dtype: torch.dtype | None,
+    retrieved: Tensor | None = None,
 ) -> Tensor:
     """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
-    plain = indexes is mask is num_relevant is None and ignore_index is relevance_level is None and dtype is None
+    all_items = indexes is mask is num_relevant is retrieved is None
+    plain = all_items and ignore_index is relevance_level is None and dtype is None
     usual = plain and missing_queries == "neg" and empty_target_action in averaging.ACTIONS
     if usual and (value := _of_plain_query(measure, preds, target)) is not None:
         return value
     checks.floating_dtype("dtype", dtype)
     single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
-    inputs, each = _plan(ignore_index, relevance_level, single, empty_target_action, missing_queries)
-    batch = inputs.validate(preds, target, indexes, mask, num_relevant)
+    graded: bool = getattr(measure, "graded", False)
+    inputs, each = _plan(ignore_index, relevance_level, single, graded, empty_target_action, missing_queries)
+    batch = inputs.validate(preds, target, indexes, mask, num_relevant, retrieved)
     inputs.raise_broken(batch)
     rankings = rankings_of(batch, single=single)
     values = each(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
@@ -195,12 +198,15 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
 
     None where anything is out of the ordinary, which the usual code then handles or reports.
     """
-    given = few_items.arrays_of(preds, target, graded=True)
+    graded = getattr(measure, "graded", False)
+    given = few_items.arrays_of(preds, target, graded=True, gains=graded)
     if given is None:
         return None
     curve = few_items.ranking(*given, getattr(measure, "top_k", None))
     if curve is None:
         return None
+    if graded:
+        curve = few_items.with_grades(curve, *given, target.numpy())
     value = measure(curve)
     number = value.item()
     return None if number != number else scalar(value, result_dtype(preds.dtype))
@@ -208,8 +214,13 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
 
 @cached.settings_cache
 def _plan(
-    ignore_index: int | None, relevance_level: float | None, single: bool, empty_target_action: str, missing: str
+    ignore_index: int | None,
+    relevance_level: float | None,
+    single: bool,
+    graded: bool,
+    empty_target_action: str,
+    missing: str,
 ) -> tuple[QueryInputs, Callable[..., PerQuery]]:
     """How a batch comes in, and from rankings and a measure to the value of each query."""
-    inputs = QueryInputs(ignore_index, relevance_level, copies=False, single=single)
+    inputs = QueryInputs(ignore_index, relevance_level, copies=False, single=single, graded=graded)
     return inputs, MeasureSettings(inputs=inputs, empty_target_action=empty_target_action, missing=missing).each

@@ -20,6 +20,7 @@ from torch_ap.functional.cuts import (
 )
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 from torch_ap.functional.detection_curves import coco_curve, voc_curve
+from torch_ap.functional.discounted_gain import retrieval_normalized_dcg
 from torch_ap.functional.first_hit import retrieval_hit_rate, retrieval_reciprocal_rank
 from torch_ap.functional.given_curves import average_precision_from_hit_curve, average_precision_from_precision_recall
 from torch_ap.functional.hit_curve_order import HitCurveComparison, compare_hit_curves
@@ -105,6 +106,7 @@ __all__ = [
     "retrieval_f_beta",
     "retrieval_fall_out",
     "retrieval_hit_rate",
+    "retrieval_normalized_dcg",
     "retrieval_precision",
     "retrieval_r_precision",
     "retrieval_recall",

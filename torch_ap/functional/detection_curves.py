@@ -9,7 +9,8 @@ from torch_ap.inputs.detections import Columns, Images
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, check_names, different_names_of
 from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_settings import AreaRanges, OwnIoU, default_settings, settings_of
+from torch_ap.matching.coco_settings import default_settings, settings_of
+from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from torch_ap.curve.average_precision import places_within
 from torch_ap.curve.convention import Convention
+from torch_ap.curve.discounted_gain import NormalizedDCG, total_discount
 from torch_ap.curve.harmonic import harmonic_difference
 from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference.random_ranking import expected_average_precision
@@ -26,6 +27,7 @@ from torch_ap.ranking import builders, order, segments, tied
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.tied import Ties
 from torch_ap.rules.messages import refuse
+from torch_ap.runtime import arrays
 
 
 def chance_of_curve(
@@ -62,6 +64,30 @@ def chance_of_curve(
         total = expected_average_precision(curve.n.clamp(min=1), seen, k, denominator="relevant") * seen
     norm = curve.m if k is None or denominator == "relevant" else curve.m.clamp(max=k)
     return torch.where(curve.m > 0, torch.where(hits > 0, total, 0) / norm, torch.nan)
+
+
+def chance_of_gain(curve: HitCurve, measure: NormalizedDCG, groups: HitCurve | None = None) -> Tensor:
+    """E(nDCG) of each ranking: (S,) float64, NaN where nothing has a gain.
+
+    Each of the n places holds the mean gain of the ranked items.
+
+    Args:
+        curve: S rankings with grades.
+        measure: what nDCG means.
+        groups: the same rankings (the last may be left out if they have no items) with all items as hits, so that every
+            tie group is an entry, and stays one; used where ties are grouped.
+    """
+    n, grades = segments.as_float64(curve.n), curve.grades
+    assert grades is not None
+    gain = segments.total(measure.gains_of(grades), segments.from_zero(curve.hits)[curve.offsets])
+    if groups is None:
+        worth = total_discount(curve.n if measure.top_k is None else curve.n.clamp(max=measure.top_k))
+    else:
+        ones = torch.ones(int(groups.hits.sum()), dtype=n.dtype, device=n.device)
+        each = arrays.tensor(measure.dcg(groups, arrays.native(ones)))
+        worth = torch.cat([each, n.new_zeros(len(n) - len(each))])
+    found: Tensor = gain / n.clamp(min=1) * worth / arrays.tensor(measure.ideal(curve))
+    return found
 
 
 def tie_groups(settings: APSettings, validated: Batch) -> Iterator[HitCurve | Ties]:

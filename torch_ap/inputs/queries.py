@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from torch_ap.inputs import samples
-from torch_ap.ranking import few_items
+from torch_ap.ranking import few_items, segments
 from torch_ap.rules import checks, tensors, values
 from torch_ap.runtime import memory
 
-NOT_COUNTED = 2
+NOT_COUNTED, NOT_RANKED = 2, 4
 _EXACT = 256  # every float dtype holds the whole numbers up to here
 
 
@@ -27,12 +27,14 @@ class QueryBatch(NamedTuple):
 
     Attributes:
         scores: (N,) in the dtype given.
-        relevance: (N,) uint8, 1 for relevant, 0 for not, 2 for what does not count.
+        relevance: (N,) uint8, 1 for relevant, 0 for not, 2 for what does not count; 4 more for what was not ranked.
         indexes: (N,) int64, the query of each item; None for rows.
         lengths: (Q,) int64, the length of each row; None for flat items.
         judged_queries: (J,) int64 queries whose number of relevant items is known; None for rows.
         judged_counts: (J,) int64, those numbers; for rows one per row. None if not given.
-        broken: None, or on an accelerator the rules of ``values.VALUE_RULES`` that the batch breaks.
+        grades: (N,) float64 of each item, used of relevant ones; None where relevance is all that counts.
+        broken: None, or on an accelerator the rules of ``values.VALUE_RULES`` (with grades ``GAIN_VALUE_RULES``) that
+            the batch breaks.
     """
 
     scores: Tensor
@@ -41,6 +43,7 @@ class QueryBatch(NamedTuple):
     lengths: Tensor | None = None
     judged_queries: Tensor | None = None
     judged_counts: Tensor | None = None
+    grades: Tensor | None = None
     broken: Tensor | None = None
 
 
@@ -54,12 +57,15 @@ class QueryInputs:
             whole numbers of at least 0.
         copies: whether batches get memory of their own, for those who keep them.
         single: whether a batch is one ranking, (D,) scores without indexes; it counts as a row.
+        graded: whether targets are grades that are kept, of which relevant are those above 0 (and of at least
+            ``relevance_level``); they may then be fractions.
     """
 
     ignore_index: int | None = None
     relevance_level: float | None = None
     copies: bool = True
     single: bool = False
+    graded: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ignore_index", checks.integer("ignore_index", self.ignore_index))
@@ -68,7 +74,8 @@ class QueryInputs:
     @cached_property
     def _plain(self) -> bool:
         """Whether every item counts, relevant from 1 on, and is kept."""
-        return self.ignore_index is None and self.relevance_level in (None, 1) and self.copies
+        level = None if self.graded else 1
+        return self.ignore_index is None and self.relevance_level in (None, level) and self.copies
 
     def validate(
         self,
@@ -77,17 +84,20 @@ class QueryInputs:
         indexes: Tensor | None = None,
         mask: Tensor | None = None,
         num_relevant: Tensor | Mapping[int, int] | int | None = None,
+        retrieved: Tensor | None = None,
     ) -> QueryBatch:
         """Check a batch and bring it into the layout of the state; the tensors given are never written to."""
-        if mask is None is num_relevant and self._plain and isinstance(indexes, Tensor):
-            small = few_items.valid_arrays(preds, target, graded=True)
+        if mask is None is num_relevant and retrieved is None and self._plain and isinstance(indexes, Tensor):
+            small = few_items.valid_arrays(preds, target, graded=True, gains=self.graded)
             if (
                 small is not None
                 and indexes.dtype is torch.int64
                 and indexes.shape == small[0].shape
                 and indexes.is_cpu
             ):
-                return QueryBatch(torch.from_numpy(small[0].copy()), torch.from_numpy(small[1]), indexes.clone())
+                grades = target.to(torch.float64, copy=True) if self.graded else None
+                relevance = torch.from_numpy(small[1])
+                return QueryBatch(torch.from_numpy(small[0].copy()), relevance, indexes.clone(), grades=grades)
         tensors.scores("preds", preds)
         tensors.graded_target(target)
         tensors.same_shape(preds, target)
@@ -95,16 +105,22 @@ class QueryInputs:
             tensors.indexes(indexes, preds)
         elif not self.single:
             tensors.query_rows(preds)
-        if mask is not None:
-            tensors.mask(mask, preds)
+        for name, flags in (("mask", mask), ("retrieved", retrieved)):
+            if flags is not None:
+                tensors.mask(flags, preds, name)
         given = num_relevant if isinstance(num_relevant, Tensor) else None
-        tensors.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given)
+        tensors.same_device(
+            preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=given, retrieved=retrieved
+        )
         queries, counts = _judgements(num_relevant, preds, indexes)
         ignored = self._ignored(target, mask)
-        broken = _check_values(preds, target, ignored, counts, grades=self.relevance_level is None)
+        scores = preds if retrieved is None else preds.masked_fill(~retrieved, 0)
+        broken = self._check_values(scores, target, ignored, counts)
         relevance = self._relevance(target)
+        if retrieved is not None:
+            relevance = relevance + (~retrieved).view(torch.uint8) * NOT_RANKED
         return QueryBatch(
-            scores=self._own(preds),
+            scores=self._own(scores),
             relevance=self._own(relevance)
             if ignored is None
             else relevance.masked_fill(ignored, NOT_COUNTED).flatten(),
@@ -112,6 +128,7 @@ class QueryInputs:
             lengths=_lengths(preds) if indexes is None else None,
             judged_queries=queries,
             judged_counts=counts,
+            grades=segments.as_float64(target.detach().flatten(), copy=self.copies) if self.graded else None,
             broken=broken,
         )
 
@@ -125,7 +142,7 @@ class QueryInputs:
         owners = batch.judged_queries if batch.lengths is None else batch.lengths
         if batch.lengths is not None and (batch.indexes is not None or batch.judged_queries is not None):
             raise ValueError("`indexes` must be given in every update or in none")
-        of_items = [len(x) for x in (batch.relevance, batch.indexes) if x is not None]
+        of_items = [len(x) for x in (batch.relevance, batch.indexes, batch.grades) if x is not None]
         if any(length != items for length in of_items) or (items and batch.indexes is None is batch.lengths):
             raise ValueError(f"scores, relevance and indexes must be of as many items, got {[items, *of_items]}")
         if batch.lengths is not None and (bool((batch.lengths < 0).any()) or int(batch.lengths.sum()) != items):
@@ -133,18 +150,27 @@ class QueryInputs:
         judged = [0 if x is None else len(x) for x in (owners, batch.judged_counts)]
         if judged[0] != judged[1] and (batch.judged_counts is not None or batch.lengths is None):
             raise ValueError(f"numbers of relevant items must be one per query, got {judged[1]} of {judged[0]}")
-        if items and int(batch.relevance.max()) > NOT_COUNTED:
+        most = NOT_RANKED + 1 if self.graded else NOT_COUNTED
+        if items and (int(batch.relevance.max()) > most or bool((batch.relevance == 3).any())):
             raise ValueError(f"relevance must be 0, 1 or {NOT_COUNTED}, got {int(batch.relevance.max())}")
+        target = batch.relevance
+        if batch.grades is not None:
+            target = torch.where(batch.relevance % 2 == 1, batch.grades, 1)
+            if bool((target <= 0).any()):
+                raise ValueError(f"grades of relevant items must be above 0, got {float(target.min())}")
         ignored = batch.relevance == NOT_COUNTED
-        self.raise_broken(
-            batch._replace(
-                broken=_check_values(batch.scores, batch.relevance, ignored, batch.judged_counts, grades=False)
-            )
-        )
+        self.raise_broken(batch._replace(broken=self._check_values(batch.scores, target, ignored, batch.judged_counts)))
 
     def raise_broken(self, batch: QueryBatch) -> None:
         """Raise for the rules that a batch on an accelerator was found to break."""
-        values.raise_first(values.VALUE_RULES, batch.broken)
+        values.raise_first(values.GAIN_VALUE_RULES if self.graded else values.VALUE_RULES, batch.broken)
+
+    def _check_values(
+        self, preds: Tensor, target: Tensor, ignored: Tensor | None, counts: Tensor | None
+    ) -> Tensor | None:
+        if ignored is not None:
+            preds, target = preds.masked_fill(ignored, 0), target.masked_fill(ignored, 0)
+        return values.of_queries(preds, target, counts, grades=self.relevance_level is None, gains=self.graded)
 
     def _own(self, given: Tensor) -> Tensor:
         flat = given.detach().flatten()
@@ -152,6 +178,8 @@ class QueryInputs:
 
     def _relevance(self, target: Tensor) -> Tensor:
         """Uint8 of 0 and 1, of the shape of ``target``. A bool target is compared as such, which is far faster."""
+        if self.graded and (self.relevance_level is None or self.relevance_level <= 0):
+            return (target > 0).view(torch.uint8)
         level = 1 if self.relevance_level is None else self.relevance_level
         if target.dtype == torch.bool:
             if not 0 < level <= 1:
@@ -184,20 +212,13 @@ def without_copies(batch: QueryBatch, ids: Tensor) -> QueryBatch:
         items, counts = kept.repeat_interleave(batch.lengths), batch.judged_counts
         batch = batch._replace(lengths=batch.lengths[kept], judged_counts=None if counts is None else counts[kept])
     indexes = None if batch.indexes is None else batch.indexes[items]
-    return batch._replace(scores=batch.scores[items], relevance=batch.relevance[items], indexes=indexes)
+    grades = None if batch.grades is None else batch.grades[items]
+    return batch._replace(scores=batch.scores[items], relevance=batch.relevance[items], indexes=indexes, grades=grades)
 
 
 def _lengths(preds: Tensor) -> Tensor:
     """(Q,) int64 lengths of rows; a single ranking is one."""
     return torch.full(preds.shape[:-1] or (1,), preds.shape[-1], device=preds.device)
-
-
-def _check_values(
-    preds: Tensor, target: Tensor, ignored: Tensor | None, counts: Tensor | None, *, grades: bool
-) -> Tensor | None:
-    if ignored is not None:
-        preds, target = preds.masked_fill(ignored, 0), target.masked_fill(ignored, 0)
-    return values.of_queries(preds, target, counts, grades=grades)
 
 
 def _judgements(num_relevant: Any, preds: Tensor, indexes: Tensor | None) -> tuple[Tensor | None, Tensor | None]:

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch
-from torch_ap.ranking import builders, order, segments
+from torch_ap.inputs.queries import NOT_COUNTED, NOT_RANKED, QueryBatch
+from torch_ap.ranking import builders, graded, order, segments
+from torch_ap.ranking.graded import Relevant
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays
 
@@ -22,8 +23,8 @@ class Rankings(NamedTuple):
 
     Attributes:
         queries: (Q,) int64 ids.
-        curve: Q rankings; m counts the relevant items that are known of.
-        judged: (Q,) bool, whether m was given.
+        curve: Q rankings, with grades where the batch has them; m counts the relevant items that are known of.
+        judged: (Q,) bool, whether m was given, or an item that was not ranked.
     """
 
     queries: Tensor
@@ -41,11 +42,14 @@ def rankings_of(batch: QueryBatch, *, single: bool = False) -> Rankings:
     Raises:
         ValueError: for a query with two different numbers of relevant items, or fewer than were seen.
     """
-    rankings = _of_rows(batch) if batch.indexes is None else _of_flat(batch)
+    rankings, relevant = _of_rows(batch) if batch.indexes is None else _of_flat(batch)
     if batch.judged_counts is not None:
         curve, what = rankings.curve, "query" if batch.lengths is None else "row"
-        _check_seen(curve.m, curve.hits_seen, rankings.queries, what="" if single else what)
-    return rankings
+        seen = curve.hits_seen if relevant is None else segments.count(relevant.segment, len(curve.m))
+        _check_seen(curve.m, seen, rankings.queries, what="" if single else what)
+    if relevant is None:
+        return rankings
+    return rankings._replace(curve=graded.with_grades(rankings.curve, relevant))
 
 
 def check_batch(batch: QueryBatch) -> None:
@@ -58,7 +62,7 @@ def check_batch(batch: QueryBatch) -> None:
     """
     if batch.judged_counts is None or not len(batch.judged_counts) or batch.scores.device.type != "cpu":
         return
-    hits = batch.relevance == 1
+    hits = batch.relevance % 2 == 1
     if batch.lengths is not None:
         seen = segments.total(hits.to(torch.int64), segments.from_counts(batch.lengths))
         _check_seen(batch.judged_counts, seen, torch.arange(len(seen)), what="row")
@@ -70,44 +74,106 @@ def check_batch(batch: QueryBatch) -> None:
         _check_seen(counts, seen, known)
 
 
-def _of_rows(batch: QueryBatch) -> Rankings:
+class _Items(NamedTuple):
+    """Columns of a batch, (N,) each, as of :class:`torch_ap.inputs.queries.QueryBatch`."""
+
+    scores: Tensor
+    relevance: Tensor
+    grades: Tensor | None
+
+    def pick(self, kept: Tensor) -> "_Items":
+        return _Items(*(x if x is None else x[kept] for x in self))  # type: ignore[arg-type]
+
+
+def _of_rows(batch: QueryBatch) -> tuple[Rankings, Relevant | None]:
     assert batch.lengths is not None
-    scores, relevance, offsets = batch.scores, batch.relevance, segments.from_counts(batch.lengths)
-    if _some_ignored(relevance):
-        kept = relevance != NOT_COUNTED
-        offsets = segments.from_counts(segments.total(kept.to(torch.int64), offsets))
-        scores, relevance = scores[kept], relevance[kept]
-    curve = builders.from_runs(scores, relevance, offsets, m=batch.judged_counts)
-    xp = arrays.namespace(arrays.native(relevance))
-    where = {} if xp is np else {"device": scores.device}
-    queries = arrays.tensor(xp.arange(len(batch.lengths), **where))
-    judged = arrays.tensor(xp.full((len(queries),), batch.judged_counts is not None, **where))
-    return Rankings(queries, curve, judged)
+    items, offsets = _Items(batch.scores, batch.relevance, batch.grades), segments.from_counts(batch.lengths)
+    most = _greatest(items.relevance)
+    if most >= NOT_COUNTED:
+        kept = items.relevance != NOT_COUNTED
+        offsets, items = segments.from_counts(segments.total(kept.to(torch.int64), offsets)), items.pick(kept)
+    xp = arrays.namespace(arrays.native(items.relevance))
+    queries = arrays.tensor(xp.arange(len(batch.lengths), **({} if xp is np else {"device": offsets.device})))
+    return _ranked(queries, items, most, offsets=offsets, m=batch.judged_counts)
 
 
-def _of_flat(batch: QueryBatch) -> Rankings:
-    scores, relevance, indexes = batch.scores, batch.relevance, batch.indexes
+def _of_flat(batch: QueryBatch) -> tuple[Rankings, Relevant | None]:
+    items, indexes = _Items(batch.scores, batch.relevance, batch.grades), batch.indexes
     assert indexes is not None
-    if _some_ignored(relevance):
-        kept = relevance != NOT_COUNTED
-        scores, relevance, indexes = scores[kept], relevance[kept], indexes[kept]
+    most = _greatest(items.relevance)
+    if most >= NOT_COUNTED:
+        kept = items.relevance != NOT_COUNTED
+        items, indexes = items.pick(kept), indexes[kept]
     queries, offsets = _runs(indexes) if len(indexes) and indexes.device.type == "cpu" else (None, None)
     if queries is not None and offsets is not None:
-        curve = builders.from_runs(scores, relevance, offsets)
+        rankings, relevant = _ranked(queries, items, most, offsets=offsets)
     else:
         queries, segment, lengths = _numbered(indexes)
-        curve = builders.from_scores(scores, relevance, segment=segment, segments_count=len(queries), lengths=lengths)
-    return _judged(queries, curve, batch)
+        rankings, relevant = _ranked(queries, items, most, segment=segment, lengths=lengths)
+    return _judged(rankings, batch), relevant
 
 
-def _some_ignored(relevance: Tensor) -> bool:
-    """Whether there are items that do not count; the greatest value says it in one pass."""
+def _ranked(
+    queries: Tensor,
+    items: _Items,
+    most: int,
+    *,
+    offsets: Tensor | None = None,
+    segment: Tensor | None = None,
+    lengths: Tensor | None = None,
+    m: Tensor | None = None,
+) -> tuple[Rankings, Relevant | None]:
+    """The rankings of items that count, and with grades all relevant items.
+
+    Args:
+        queries: (Q,) ids.
+        items: those of a query end to end, if there are ``offsets``; else in any order, with a ``segment`` each.
+        most: the greatest ``items.relevance``.
+        offsets: (Q + 1,) where those of each query begin and end.
+        segment: (N,) int64 in [0, Q), the query of each.
+        lengths: (Q,) how many each query has.
+        m: (Q,) relevant items, where they are known; those that were not ranked included.
+    """
+    ranked, judged = None, torch.from_numpy(np.full(queries.shape, m is not None)).to(queries.device)
+    scores, relevance = items.scores, items.relevance
+    if offsets is not None and most >= NOT_RANKED:
+        segment, offsets = segments.ids(offsets), None
+    if segment is not None and most >= NOT_RANKED:
+        ranked = relevance < NOT_RANKED
+        judged = judged | (segments.count(segment[~ranked], len(queries)) > 0)
+        m = segments.count(segment[relevance % 2 == 1], len(queries)) if m is None else m
+        scores, relevance, of_ranked = scores[ranked], relevance[ranked], segment[ranked]
+        lengths = segments.count(of_ranked, len(queries))
+        curve = builders.from_scores(
+            scores, relevance, segment=of_ranked, segments_count=len(queries), lengths=lengths, m=m
+        )
+    elif offsets is not None:
+        curve = builders.from_runs(scores, relevance, offsets, m=m)
+    else:
+        curve = builders.from_scores(
+            scores, relevance, segment=segment, segments_count=len(queries), lengths=lengths, m=m
+        )
+    rankings = Rankings(queries, curve, judged)
+    if items.grades is None:
+        return rankings, None
+    places = arrays.tensor(arrays.places(arrays.native(items.relevance) & 1))
+    if segment is None:
+        assert offsets is not None
+        owner = segments.of_places(places, offsets)
+    else:
+        owner = segments.pick(segment, places)
+    grades, scores = (segments.pick(x, places) for x in (items.grades, items.scores))
+    return rankings, Relevant(owner, grades, scores, None if ranked is None else ranked[places])
+
+
+def _greatest(relevance: Tensor) -> int:
+    """The greatest value, which says in one pass whether there are items that do not count, or were not ranked."""
     if not relevance.shape[0]:
-        return False
+        return 0
     if not relevance.is_cpu:
-        return int(relevance.max()) == NOT_COUNTED
+        return int(relevance.max())
     flags = relevance.numpy()
-    return bool(flags[flags.argmax()] == NOT_COUNTED)  # in a third of the time of `max`
+    return int(flags[flags.argmax()])  # in a third of the time of `max`
 
 
 def _runs(indexes: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -144,11 +210,11 @@ def _numbered(indexes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return queries, segment, lengths
 
 
-def _judged(queries: Tensor, curve: HitCurve, batch: QueryBatch) -> Rankings:
+def _judged(rankings: Rankings, batch: QueryBatch) -> Rankings:
     """Let the numbers of relevant items that were given replace those seen; judged queries without items come last."""
-    judged = torch.from_numpy(np.zeros(queries.shape, bool)).to(queries.device)
+    queries, curve, before = rankings
     if batch.judged_queries is None or batch.judged_counts is None or not len(batch.judged_queries):
-        return Rankings(queries, curve, judged)
+        return rankings
     known, counts = _agreed(batch.judged_queries, batch.judged_counts)
     place = torch.searchsorted(known, queries).clamp(max=len(known) - 1)
     judged = known[place] == queries
@@ -161,7 +227,8 @@ def _judged(queries: Tensor, curve: HitCurve, batch: QueryBatch) -> Rankings:
         n=torch.cat([curve.n, torch.zeros_like(added)]),
         m=torch.cat([torch.where(judged, counts[place], curve.m), counts[missing]]),
     )
-    return Rankings(torch.cat([queries, added]), curve, torch.cat([judged, torch.ones_like(added, dtype=torch.bool)]))
+    judged = torch.cat([judged | before, torch.ones_like(added, dtype=torch.bool)])
+    return Rankings(torch.cat([queries, added]), curve, judged)
 
 
 def _agreed(queries: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,26 +14,29 @@ from torch_ap.metrics import representation
 from torch_ap.metrics.query_sample import QuerySample, UncertainQueries
 from torch_ap.metrics.representation import setting
 from torch_ap.metrics.states import Form
+from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import tensors
+from torch_ap.rules import tensors, values
 from torch_ap.rules.options import MissingQueries
 from torch_ap.runtime import memory
 from torch_ap.runtime.cached import memoize
 
-_FLAT, _ROWS = "query_indexes", "row_lengths"
+_FLAT, _ROWS, _GRADES = "query_indexes", "row_lengths", "query_grades"
 
 
 class QueryMetric(UncertainQueries):
     """Abstract: scores, relevance and the query of each item, or the length of each row.
 
-    The state is what was given: scores in their dtype, a byte per item for relevance, and the indexes. Metrics of the
-    same ``ignore_index`` and ``relevance_level`` share it in a ``MetricCollection``, and sort it once between them (on
-    several ranks each gathers and sorts for itself).
+    The state is what was given: scores in their dtype, a byte per item for relevance, the indexes, and for a measure of
+    grades those in float64. Metrics of the same ``ignore_index`` and ``relevance_level``, all with grades or all
+    without, share it in a ``MetricCollection``, and sort it once between them (on several ranks each gathers and sorts
+    for itself).
     A checkpoint of torchmetrics' class (states ``indexes``, ``preds``, ``target``) loads too.
     The aggregate is NaN, with a warning, where no query has a part in it (torchmetrics says 0 where all are skipped).
 
     Args:
-        measure: a curve in, one value per ranking out, NaN where it is undefined.
+        measure: a curve in, one value per ranking out, NaN where it is undefined. With an attribute ``graded`` that is
+            true, of curves with grades.
         empty_target_action: what a query counts as whose measure is undefined: "neg" 0, "pos" 1, "skip" left out,
             "nan", "error".
         ignore_index: target value of items that do not count.
@@ -56,6 +59,7 @@ class QueryMetric(UncertainQueries):
     row_lengths: list[Tensor]
     judged_queries: list[Tensor]
     judged_counts: list[Tensor]
+    query_grades: list[Tensor]
 
     def __init__(
         self,
@@ -68,14 +72,18 @@ class QueryMetric(UncertainQueries):
         missing_queries: MissingQueries = "neg",
         **kwargs: Any,
     ) -> None:
-        inputs = QueryInputs(ignore_index, relevance_level)
+        graded: bool = getattr(measure, "graded", False)
+        inputs = QueryInputs(ignore_index, relevance_level, graded=graded)
         level = relevance_level
         if level is not None:
             level = int(level) if level == int(level) else level  # 1 and 1.0 are one level, 2^53 and 2^53 + 1 are two
-        super().__init__(f"queries|{ignore_index}|{level}", **kwargs)
+        super().__init__(f"queries|{ignore_index}|{level}{'|grades' if graded else ''}", **kwargs)
         self._settings = MeasureSettings(measure, inputs, empty_target_action, missing_queries, aggregation)
-        for name in ("query_scores", "query_relevance", _FLAT, _ROWS, "judged_queries", "judged_counts", samples.STATE):
+        shared = ("query_scores", "query_relevance", _FLAT, _ROWS, "judged_queries", "judged_counts", samples.STATE)
+        for name in (*shared, *([_GRADES] if graded else [])):
             self.add_state(name, [], dist_reduce_fx="cat")
+        if graded:
+            self.value_rules = values.GAIN_VALUE_RULES
 
     empty_target_action = setting("_settings.empty_target_action", "What a query counts as whose measure is undefined.")
     ignore_index = setting("_settings.inputs.ignore_index", "Target value of items that do not count.")
@@ -96,8 +104,12 @@ class QueryMetric(UncertainQueries):
 
     @property
     def target(self) -> list[Tensor]:
-        """Whether each item of ``preds`` is relevant: int64 of 0 and 1."""
-        return [x[kept].long() for x, kept in zip(_listed(self.query_relevance), self._counted, strict=True)]
+        """Whether each item of ``preds`` is relevant, int64 of 0 and 1; of nDCG its grade, float64, 0 for no gain."""
+        relevant = [x[kept].long() for x, kept in zip(_listed(self.query_relevance), self._counted, strict=True)]
+        if _GRADES not in self._lists:
+            return relevant
+        graded = (x[kept] for x, kept in zip(_listed(self.query_grades), self._counted, strict=True))
+        return [torch.where(y > 0, x, 0) for x, y in zip(graded, relevant, strict=True)]
 
     @property
     def indexes(self) -> list[Tensor]:
@@ -113,7 +125,7 @@ class QueryMetric(UncertainQueries):
 
     @property
     def _counted(self) -> list[Tensor]:
-        return [x != NOT_COUNTED for x in _listed(self.query_relevance)]
+        return [x < NOT_COUNTED for x in _listed(self.query_relevance)]
 
     def extra_repr(self) -> str:
         """What differs from the defaults, for ``repr``."""
@@ -163,10 +175,23 @@ class QueryMetric(UncertainQueries):
                 the values is raised by ``compute`` when the tensors lie on an accelerator. So is, on any device, what
                 only many batches together show: a query judged twice with different m, or with fewer than were ranked.
         """
+        self._add(preds, target, indexes, mask, num_relevant, sample_ids)
+
+    def _add(
+        self,
+        preds: Tensor | None,
+        target: Tensor | None,
+        indexes: Tensor | None,
+        mask: Tensor | None,
+        num_relevant: Tensor | dict[int, int] | None,
+        sample_ids: Tensor | None,
+        retrieved: Tensor | None = None,
+    ) -> None:
         if preds is None and target is None and isinstance(num_relevant, dict):
             batch = self._judgements_alone(num_relevant)
         else:
-            batch = self._settings.inputs.validate(preds, target, indexes, mask, num_relevant)  # type: ignore[arg-type]
+            given: Any = (preds, target, indexes, mask, num_relevant, retrieved)
+            batch = self._settings.inputs.validate(*given)
         if batch.judged_counts is not None:
             check_batch(batch)
         if batch.scores.device != self._device:
@@ -176,7 +201,9 @@ class QueryMetric(UncertainQueries):
         if sample_ids is not None:
             what, shape = ("item", preds.shape) if batch.lengths is None else ("row", batch.lengths.shape)  # type: ignore[union-attr]
             ids = samples.checked(sample_ids, shape, batch.scores.device, what)
-        self._hold((*batch[:-1], ids) if items else (None, None, *batch[2:-1], None))
+        columns = (batch.scores, batch.relevance) if items else (None, None)
+        grades = (batch.grades,) if _GRADES in self._lists else ()
+        self._hold((*columns, *batch[2:6], ids, *grades))
         if batch.broken is not None:
             self._note(batch.broken)
 
@@ -209,8 +236,8 @@ class QueryMetric(UncertainQueries):
         """
         with self._all_ranks():
             sample = self._sample()
-        queries, values = sample.values()
-        return queries, values.to(sample.dtype)
+        queries, each = sample.values()
+        return queries, each.to(sample.dtype)
 
     def _sample(self) -> QuerySample:  # type: ignore[override]
         rankings = self._ranked()
@@ -241,9 +268,12 @@ class QueryMetric(UncertainQueries):
             scores = empty if scores is None else scores
             relevance = empty.to(torch.uint8) if relevance is None else relevance
             indexes = empty.to(torch.int64) if indexes is None is lengths else indexes
+        grades = whole.get(_GRADES)
         if all_hits:
             relevance = relevance.clamp(min=1)
-            whole["judged_queries"], counts = None, None
+            whole["judged_queries"], counts, grades = None, None, None
+        elif _GRADES in whole and grades is None:
+            grades = segments.as_float64(relevance)
         batch = QueryBatch(
             scores=scores,
             relevance=relevance,
@@ -251,6 +281,7 @@ class QueryMetric(UncertainQueries):
             lengths=lengths,
             judged_queries=whole["judged_queries"],
             judged_counts=counts,
+            grades=grades,
         )
         try:
             return rankings_of(batch if ids is None else without_copies(batch, ids))
@@ -280,12 +311,15 @@ class QueryMetric(UncertainQueries):
 
     def _forms(self) -> dict[str, Form]:
         whole = dict.fromkeys(self._list_states(), Form([torch.int64]))
+        whole |= {_GRADES: Form([torch.float64, torch.float32])} if _GRADES in whole else {}
         return {**whole, "query_scores": Form(tensors.SCORES), "query_relevance": Form([torch.uint8])}
 
     def _check_held(self, state: dict[str, Any]) -> None:
         empty = torch.empty(0, dtype=torch.uint8, device=self.device)
         columns = [x if isinstance(x := state[name], Tensor) else None for name in self._list_states()]
-        ids, rows = columns.pop(), columns[3] if columns[3] is not None else columns[0]
+        ids, rows = columns.pop(6), columns[3] if columns[3] is not None else columns[0]
+        if _GRADES in self._lists and columns[0] is not None and columns[-1] is None:
+            raise ValueError(f"`{_GRADES}` must be one per item, got none")
         if ids is not None and len(ids) != (0 if rows is None else len(rows)):
             raise ValueError(f"`{samples.STATE}` must be one per item or row, got {len(ids)}")
         batch = QueryBatch(*(empty if x is None else x for x in columns[:2]), *columns[2:])

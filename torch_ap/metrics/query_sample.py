@@ -8,8 +8,9 @@ import torch
 from torch import Generator, Tensor
 
 from torch_ap.curve.convention import Convention
+from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.evaluation.queries import GM_FLOOR, MeasureSettings, PerQuery
-from torch_ap.inference.chance_of_rankings import chance_of_curve
+from torch_ap.inference.chance_of_rankings import chance_of_curve, chance_of_gain
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import METHODS, mean_interval
@@ -36,8 +37,9 @@ class QuerySample(Sample):
 
     @property
     def has_chance_level(self) -> bool:
-        """Whether the measure is an AP whose mean over random orders has a closed form."""
-        return isinstance(self.settings.measure, Convention) and self.settings.measure.has_chance_level
+        """Whether the measure's mean over random orders has a closed form."""
+        measure = self.settings.measure
+        return isinstance(measure, NormalizedDCG) or (isinstance(measure, Convention) and measure.has_chance_level)
 
     def values(self) -> tuple[Tensor, Tensor]:
         """The queries that have a part in the aggregate, and their values in float64."""
@@ -58,16 +60,19 @@ class QuerySample(Sample):
         return Interval(nan, nan, nan, nan, confidence_level, name, reason=reason)
 
     def chance_level(self, resampling: Resampling) -> Tensor:  # noqa: ARG002 - it has a closed form
-        """The mean over queries of E(AP), each query's items in random order."""
+        """The mean over queries of the measure's mean, each query's items in random order."""
         self._check_mean("a chance level")
-        convention = self.settings.measure
-        if not isinstance(convention, Convention):
+        measure, curve = self.settings.measure, self.rankings.curve
+        if not isinstance(measure, Convention | NormalizedDCG):
             raise ValueError(
-                "the chance level is known of average precision only: among the retrieval metrics of `RetrievalMAP`"
+                "the chance level is known of average precision and nDCG only: among the retrieval metrics of "
+                "`RetrievalMAP` and `RetrievalNormalizedDCG`"
             )
-        groups = [self.all_groups()] if convention.ties == "grouped" else None
-        curve = self.rankings.curve
-        values = chance_of_curve(curve, convention, seen=curve.hits_seen, groups=groups)
+        groups = [self.all_groups()] if measure.ties == "grouped" else None
+        if isinstance(measure, NormalizedDCG):
+            values = chance_of_gain(curve, measure, None if groups is None else groups[0])
+        else:
+            values = chance_of_curve(curve, measure, seen=curve.hits_seen, groups=groups)
         return self.settings.value(self._each_of(values), self.dtype, warn=False)
 
     def _each_of(self, values: Tensor) -> PerQuery:

@@ -119,7 +119,7 @@ class SyncedMetric(StatefulMetric):
             self._exchanged = None
 
     def _copy_state_dict(self) -> dict[str, Any]:
-        """What ``unsync`` brings back: the states themselves, which nothing writes to; torchmetrics copies all of them."""
+        """What ``unsync`` brings back: the states themselves, which nothing writes to; torchmetrics copies them all."""
         return {name: list(x) if isinstance(x, list) else x for name in self._defaults for x in [getattr(self, name)]}
 
 

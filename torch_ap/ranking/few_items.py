@@ -20,20 +20,24 @@ FEW_ITEMS = 1 << 13
 _HIGHEST = (1 << 31) - 1  # of the keys that order scores of 32 bits
 _USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
 _USUAL_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
+_USUAL_GAINS = _USUAL_TARGETS | {torch.float32, torch.float64}
+_MOST_GAIN = 1e288
 _ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
 _ONES.setflags(write=False)
 _RANKS.setflags(write=False)
 
 
-def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, Array] | None:
+def arrays_of(scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False) -> tuple[Array, Array] | None:
     """Scores, and which items are hits, for :func:`ranking`; None where they are out of the ordinary.
 
     That is (N,) tensors on CPU, at least one item and at most ``FEW_ITEMS``, bool targets or whole numbers: 0 and 1, or
-    where ``graded`` of at least 0, of which 0 is no hit.
+    where ``graded`` of at least 0, of which 0 is no hit; with ``gains`` fractions too.
     """
     if not (isinstance(scores, Tensor) and isinstance(target, Tensor) and scores.is_cpu and target.is_cpu):
         return None
-    if scores.dtype not in _USUAL_SCORES or target.dtype not in _USUAL_TARGETS or scores.requires_grad:
+    if scores.dtype not in _USUAL_SCORES or target.dtype not in (_USUAL_GAINS if gains else _USUAL_TARGETS):
+        return None
+    if scores.requires_grad or target.requires_grad:
         return None
     values, given = scores.numpy(), target.numpy()
     shape = values.shape  # that of a tensor takes four times as long
@@ -42,21 +46,23 @@ def arrays_of(scores: Tensor, target: Tensor, *, graded: bool) -> tuple[Array, A
     flags = given
     if target.dtype is not torch.bool:
         flags = given.astype(bool)
-        if given[given.argmin()] < 0 or not (graded or given[given.argmax()] <= 1):  # in half the time of `min`, `max`
+        most = _MOST_GAIN if gains else (None if graded else 1)
+        least = given[given.argmin()]  # in half the time of `min`; NaN if there is one
+        if not least >= 0 or not (most is None or given.item(given.argmax()) <= most):
             return None
     return values, flags
 
 
 def valid_arrays(
-    scores: Tensor, target: Tensor, *, graded: bool, unit_range: bool = False
+    scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False, unit_range: bool = False
 ) -> tuple[Array, Array] | None:
     """Scores, and a byte per item for which are hits, in memory of its own; None where anything is out of the ordinary.
 
     Args:
-        scores, target, graded: as of :func:`arrays_of`.
+        scores, target, graded, gains: as of :func:`arrays_of`.
         unit_range: whether scores must lie in [0, 1].
     """
-    found = arrays_of(scores, target, graded=graded)
+    found = arrays_of(scores, target, graded=graded, gains=gains)
     if found is None:
         return None
     values, flags = found
@@ -97,6 +103,22 @@ def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
     end = ascending.searchsorted(ascending.take(start), "right")
     hits = at_start.take(start)
     return _of_one(hits, end - start, hits.cumsum() - hits, n - end, n, m)
+
+
+def with_grades(curve: HitCurve, scores: Array, flags: Array, grades: Array) -> HitCurve:
+    """The native curve of :func:`ranking` with the grades of its hits, and of all of them, the highest first.
+
+    Args:
+        curve: of the same scores and flags.
+        scores, flags: as of :func:`ranking`.
+        grades: (N,) of any real dtype.
+    """
+    places = flags.nonzero()[0]
+    found = grades.take(places).astype(np.float64)
+    by_score = scores.take(places).argsort()[::-1][: np.add.reduce(curve.hits)]
+    ideal = found.copy()
+    ideal.sort()
+    return hit_curve.with_grades(curve, found.take(by_score), ideal[::-1])
 
 
 def untied(ascending: Array, hit_scores: Array, m: int) -> Any:

@@ -61,6 +61,8 @@ class HitCurve:
         single: whether this is known to be one ranking of at least one item, untied or not, with native values.
         parts: where the entries are those of a range of scores, and other processes have the others: what reduces
             values over all of them. Counts above, ``n`` and ``m`` are those of the whole rankings.
+        grades: (H,) float64, for graded relevance, where every hit has a grade: those of the hits, by tie group.
+        ideal_grades: (M,) float64, those of all relevant items, ranked or not, best first in each ranking; m of each.
     """
 
     hits: Tensor
@@ -75,6 +77,8 @@ class HitCurve:
     seen: Tensor | None = None
     single: bool = False
     parts: Parts | None = None
+    grades: Tensor | None = None
+    ideal_grades: Tensor | None = None
 
     def __getattr__(self, name: str) -> Any:
         """The tensors of a curve of which there are only native values so far; what is read-only is copied."""
@@ -172,6 +176,13 @@ def with_tensors(native: Any, score: Tensor | Callable[[], Tensor] | None) -> Hi
     curve: HitCurve = object.__new__(HitCurve)
     curve.__dict__.update({"_native": native, "_find_score" if callable(score) else "score": score})
     return curve
+
+
+def with_grades(curve: HitCurve, grades: Any, ideal_grades: Any) -> HitCurve:
+    """The same curve with these grades, as of :class:`HitCurve`; its tensors are still made when one is asked for."""
+    graded: HitCurve = object.__new__(HitCurve)
+    graded.__dict__.update(curve.__dict__ | {"grades": grades, "ideal_grades": ideal_grades})
+    return graded
 
 
 def cut_off(curve: HitCurve, n: Tensor) -> HitCurve:

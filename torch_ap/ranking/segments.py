@@ -82,6 +82,13 @@ def ids(offsets: Values) -> Values:
     return repeat(torch.arange(len(lengths), device=offsets.device), lengths)
 
 
+def of_places(places: Tensor, offsets: Tensor) -> Tensor:
+    """The segment of entries at some places, ascending: (H,) int64."""
+    if places.is_cpu:
+        return torch.from_numpy(offsets.numpy().searchsorted(places.numpy(), "right") - 1)
+    return torch.searchsorted(offsets, places, right=True) - 1
+
+
 def each_entry(values: Values, offsets: Values) -> Values:
     """The value of each entry's segment, of (S,) values: (E,), or for one segment (1,), which broadcasts."""
     return values if len(values) == 1 else values[ids(offsets)]

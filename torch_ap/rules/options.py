@@ -16,6 +16,7 @@ _Named: TypeAlias = Literal["11-point", "11-point-arange", "101-point", "all-poi
 PointsInterpolation: TypeAlias = _Named | Tensor | None
 Interpolation: TypeAlias = _Named | Literal["11-point-trec9", "11-point-trec10"] | Tensor | None
 Ties: TypeAlias = Literal["grouped", "expected", "optimistic", "pessimistic"]
+Gains: TypeAlias = Literal["linear", "exponential"]
 Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
 NanStrategy: TypeAlias = Literal["error", "ignore", "warn"]
 CurveAverage: TypeAlias = Literal["micro", "macro"] | None

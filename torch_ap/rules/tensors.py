@@ -98,12 +98,12 @@ def indexes(value: Any, preds: Tensor) -> None:
     shape("indexes", value, [preds.shape], of="preds")
 
 
-def mask(value: Any, preds: Tensor) -> None:
+def mask(value: Any, preds: Tensor, name: str = "mask") -> None:
     """A bool tensor of the shape of ``preds``."""
-    tensor("mask", value, hint=" or None")
+    tensor(name, value, hint=" or None")
     if value.dtype != torch.bool:
-        refuse("mask", "must be a bool tensor", value.dtype)
-    shape("mask", value, [preds.shape], of="preds")
+        refuse(name, "must be a bool tensor", value.dtype)
+    shape(name, value, [preds.shape], of="preds")
 
 
 def same_shape(preds: Tensor, target: Tensor) -> None:

@@ -124,6 +124,17 @@ RANGES = {
 }
 VALUE_RULES = tuple(rule.text for rule in RULES)
 NAN_SCORE, _CLASS, _WEIGHT, _UNIT, _NAN_TARGET, _NEGATIVE_COUNT, _GRADE = range(len(RULES))
+GAIN_RULES = (
+    *RULES[:_GRADE],
+    Rule(
+        "target",
+        "must hold grades from 0 to 1e288 (or `ignore_index`); those below 0 count as 0 with a `relevance_level`, from "
+        "which on an item has a gain",
+        low=0,
+        high=MOST_WEIGHT,
+    ),
+)
+GAIN_VALUE_RULES = tuple(rule.text for rule in GAIN_RULES)
 
 
 def raise_first(rules: Sequence[str], broken: Tensor | None, **words: Any) -> None:
@@ -175,7 +186,9 @@ def of_classes(preds: Tensor, target: Tensor, weights: Tensor | None, *, top: in
     return _look(rules, looks, preds)
 
 
-def of_queries(preds: Tensor, target: Tensor, num_relevant: Tensor | None, *, grades: bool) -> Tensor | None:
+def of_queries(
+    preds: Tensor, target: Tensor, num_relevant: Tensor | None, *, grades: bool, gains: bool = False
+) -> Tensor | None:
     """The rules about items of queries.
 
     Args:
@@ -183,18 +196,23 @@ def of_queries(preds: Tensor, target: Tensor, num_relevant: Tensor | None, *, gr
         target: of any shape, likewise.
         num_relevant: of any shape, or None.
         grades: whether targets must be whole numbers of at least 0.
+        gains: whether targets have a gain, so that they may be fractions, and must be finite; the rules broken are then
+            those of ``GAIN_VALUE_RULES``.
 
     Returns, Raises:
         As :func:`of_classes`.
     """
+    rules = GAIN_RULES if gains else RULES
     looks = {NAN_SCORE: preds}
     if target.is_floating_point():
         looks[_NAN_TARGET] = target
-    if grades and target.dtype != torch.uint8:
+    if gains:
+        looks[_GRADE] = target if grades else target.clamp(min=0) if target.dtype != torch.bool else target
+    elif grades and target.dtype != torch.uint8:
         looks[_GRADE] = target
     if num_relevant is not None:
         looks[_NEGATIVE_COUNT] = num_relevant
-    return _look(RULES, looks, preds)
+    return _look(rules, looks, preds)
 
 
 def _look(rules: Sequence[Rule], looks: Mapping[int, Tensor], like: Tensor) -> Tensor | None:

@@ -60,6 +60,11 @@ def every(flags: Tensor) -> bool:
     return flags.is_cpu and bool(np.count_nonzero(flags.numpy()) == flags.shape[0])
 
 
+def joined(first: Any, second: Any) -> Any:
+    """Both, end to end."""
+    return torch.cat([first, second]) if isinstance(first, Tensor) else np.concatenate([first, second])
+
+
 def steps(number: int, like: Any) -> Any:
     """0, 1, 2, ... in the dtype and on the device of native values."""
     if isinstance(like, Tensor):

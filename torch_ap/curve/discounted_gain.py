@@ -1,0 +1,171 @@
+"""Discounted cumulative gain, and its share of the ideal ranking's, under each rule for ties.
+
+The item at rank t adds its gain times d(t) = 1 / log2(t + 1). Of a group of g items, r of which have a gain, G in sum,
+with t0 items above it, only the first L = min(g, k - t0) places count at k:
+
+| ties | the group adds |
+|---|---|
+| expected | (G / g) (d(t0 + 1) + ... + d(t0 + L)), the mean over all orders |
+| grouped | (G L / g) d(t0 + L): the group enters at once, at the rank of its end, and at k with its share |
+| optimistic | its gains in descending order times d(t0 + 1), d(t0 + 2), ... |
+| pessimistic | its gains in ascending order times d(t0 + g - r + 1), d(t0 + g - r + 2), ... |
+
+(McSherry & Najork 2008.) The ideal ranking has no ties that matter: what is equal there has equal gains.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.curve.average_precision import places_within
+from torch_ap.curve.convention import TIES
+from torch_ap.ranking import order, segments
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
+from torch_ap.rules import checks
+from torch_ap.rules.options import Gains, allowed
+from torch_ap.runtime import arrays
+
+GAINS = allowed(Gains)
+_FINE = float(1 << 32)
+_KEPT = 1 << 14
+_HIGHEST_EXPONENT = 1000
+
+
+@dataclass(frozen=True)
+class NormalizedDCG:
+    """DCG at k, divided by that of the ideal ranking of all items that are known.
+
+    Attributes:
+        top_k: k, or None for all items of the ranking.
+        gains: "linear" for the grade itself, "exponential" for 2^grade - 1.
+        ties: how a tie group counts.
+    """
+
+    top_k: int | None = None
+    gains: str = "linear"
+    ties: str = "expected"
+    graded: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "top_k", checks.positive_int("top_k", self.top_k, optional=True))
+        checks.one_of("gains", self.gains, GAINS)
+        checks.one_of("ties", self.ties, TIES)
+
+    @arrays.quiet
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """(S,) float64 in [0, 1], NaN where nothing has a gain, of a curve with grades."""
+        found = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
+        return arrays.tensor(arrays.at_most(found / self.ideal(curve), 1))
+
+    def dcg(self, curve: HitCurve, gains: Any) -> Any:
+        """The DCG of each ranking, (S,) native, whose hits have these gains, (H,) native in the order of the curve."""
+        native = curve.native
+        if not len(gains):
+            return segments.as_float64(native.m) * 0
+        hits_above = segments.from_zero(native.hits)
+        factors = self._factors(native)
+        if factors is None:
+            gains, factors = self._in_order(native, gains, hits_above)
+        elif len(gains) > len(factors):
+            factors = factors[segments.ids(hits_above)]
+        return segments.total(gains * factors, hits_above[native.offsets])
+
+    def ideal(self, curve: HitCurve) -> Any:
+        """The DCG of the ideal ranking, (S,) native."""
+        native, gains = curve.native, self.gains_of(arrays.native(curve.ideal_grades))
+        offsets = segments.from_counts(native.m)
+        single, _ = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
+        if len(native.m) == 1 and len(gains):
+            return (gains * single[: len(gains)])[: self.top_k].sum(-1, keepdims=True)
+        place = arrays.steps(len(gains), offsets) - segments.each_entry(offsets[:-1], offsets)
+        found = gains * single[place]
+        return segments.total(found if self.top_k is None else found * (place < self.top_k), offsets)
+
+    def gains_of(self, grades: Any) -> Any:
+        """The gain of each grade, native or not."""
+        if self.gains == "linear":
+            return grades
+        if len(grades) and float(grades.max()) > _HIGHEST_EXPONENT:
+            raise ValueError(
+                f"`target` must be at most {_HIGHEST_EXPONENT} with `gains='exponential'`, got {float(grades.max())}"
+            )
+        return 2.0**grades - 1
+
+    def _factors(self, curve: Any) -> Any:
+        """What each group multiplies every gain in it with, (E,); None where the place inside the group counts."""
+        items, above = curve.items, curve.items_above
+        where, k = arrays.namespace(items).where, self.top_k
+        tied = arrays.places(items > 1)
+        if len(tied) and self.ties in ("optimistic", "pessimistic"):
+            return None
+        depth = int(curve.n.max())
+        single, running = discounts(depth, items)
+        found = single[above] if k is None else where(above < k, single[above], 0)
+        if not len(tied):
+            return found
+        items, above = items[tied], above[tied]
+        places = items if k is None else places_within(items, above, k)
+        if self.ties == "grouped":
+            of_group = single[arrays.at_least(above + places - 1, 0)] * segments.as_float64(places)
+        else:
+            of_group = _between(running, above, above + places)
+        found[tied] = of_group / segments.as_float64(items)
+        return found
+
+    def _in_order(self, curve: Any, gains: Any, hits_above: Any) -> tuple[Any, Any]:
+        """The gains in the order that the rule for ties puts them in, and the discount of each."""
+        group = segments.ids(hits_above)
+        nth = arrays.steps(len(group), hits_above) - hits_above[:-1][group]
+        first = curve.items_above
+        if self.ties == "pessimistic":
+            first = first + curve.items - curve.hits
+        ascending = torch.argsort(arrays.tensor(gains), descending=self.ties == "optimistic")
+        sequence = order.stable_argsort(segments.pick(arrays.tensor(group), ascending), len(curve.items))
+        rank = first[group] + nth
+        discount = discounts(int(rank.max()) + 1, rank)[0][rank]
+        found = segments.pick(arrays.tensor(gains), segments.pick(ascending, sequence))
+        return arrays.native(found), discount if self.top_k is None else discount * (rank < self.top_k)
+
+
+def discounts(ranks: int, like: Any) -> tuple[Any, tuple[Any, Any]]:
+    """1 / log2(t + 1) for t = 1 .. at least ``ranks``, and their running sums, native as ``like``.
+
+    The sums are in two parts, whole multiples of 2^-32 and the rest, of which no digits are lost where they cancel.
+    """
+    size = 1 << max(ranks - 1, 0).bit_length()
+    single, whole, rest = _kept_discounts(size) if size <= _KEPT else _discounts(size)
+    if not isinstance(like, Tensor):
+        return single, (whole, rest)
+    return _sent(single, like), (_sent(whole, like), _sent(rest, like))
+
+
+def _sent(values: Array, like: Tensor) -> Tensor:
+    """Values on the device of a tensor; on MPS, which has no float64, as float32."""
+    given = torch.from_numpy(values)
+    return (given.float() if like.device.type == "mps" and given.is_floating_point() else given).to(like.device)
+
+
+def _discounts(size: int) -> tuple[Array, Array, Array]:
+    single = 1 / np.log2(np.arange(2, size + 2, dtype=np.float64))
+    whole = np.rint(single * _FINE)
+    return single, segments.from_zero(whole.astype(np.int64)), segments.from_zero(single - whole / _FINE)
+
+
+_kept_discounts = functools.cache(_discounts)
+
+
+def total_discount(ranks: Tensor) -> Tensor:
+    """The sum of 1 / log2(t + 1) for t = 1 .. each of the ranks: float64."""
+    _, running = discounts(int(ranks.max()) if len(ranks) else 0, arrays.native(ranks))
+    return arrays.tensor(_between(running, 0, arrays.native(ranks)))
+
+
+def _between(running: tuple[Any, Any], first: Any, last: Any) -> Any:
+    """The sum of the discounts from the place ``first`` to before the place ``last``, counted from 0."""
+    whole, rest = running
+    return segments.as_float64(whole[last] - whole[first]) / _FINE + (rest[last] - rest[first])
