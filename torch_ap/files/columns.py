@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 20
-_PADDING = 4096
+PADDING = 4096
 _EXACT_POWERS = 10.0 ** np.arange(23)
 _LONGEST_DECIMAL = 17
 _OTHER_FILE = {  # by the columns that TREC's files must have, and have
@@ -52,17 +52,7 @@ class Block(NamedTuple):
 
     def field(self, column: int) -> Array:
         """(L,) byte strings of a column, zero-padded to a multiple of 8 bytes."""
-        start, length = self.starts[:, column], self.ends[:, column] - self.starts[:, column]
-        longest = int(length.max(initial=1))
-        if longest >= _PADDING:
-            line = self.lines[int(length.argmax())]
-            raise ValueError(f"{self.path}, line {line}: a field of {longest} characters is too long")
-        width = -(-longest // 8) * 8
-        windows = np.ndarray((len(self.text) - width + 1,), f"S{width}", self.text, strides=(1,))
-        taken = windows[start].view(np.uint64).reshape(len(start), width // 8)
-        for word in range(width // 8):
-            taken[:, word] &= _KEEP[np.clip(length - 8 * word, 0, 8)]
-        return taken.reshape(-1).view(f"S{width}")
+        return fields(self.text, self.starts[:, column], self.ends[:, column], f"{self.path}, line", self.lines)
 
     def numbers(self, column: int) -> Array:
         """(L,) float64 numbers of a column, rounded as Python rounds them."""
@@ -90,6 +80,29 @@ class Block(NamedTuple):
         for place in np.flatnonzero(np.isinf(converted)).tolist() if kind is float else ():
             raise ValueError(f"{self.path}, line {lines[place]}: {_shown(fields[place])} is not a finite number")
         return converted
+
+
+def fields(text: Array, starts: Array, ends: Array, where: str, lines: Array) -> Array:
+    """(L,) byte strings, zero-padded to a multiple of 8 bytes.
+
+    Args:
+        text: bytes, padded with ``PADDING`` zeros.
+        starts: (L,) where each string begins.
+        ends: (L,) where it ends.
+        where: what stands before the number of a line in messages.
+        lines: (L,) their numbers.
+    """
+    length = ends - starts
+    longest = int(length.max(initial=1))
+    if longest >= PADDING:
+        line = lines[int(length.argmax())]
+        raise ValueError(f"{where} {line}: a field of {longest} characters is too long")
+    width = -(-longest // 8) * 8
+    windows = np.ndarray((len(text) - width + 1,), f"S{width}", text, strides=(1,))
+    taken = windows[starts].view(np.uint64).reshape(len(starts), width // 8)
+    for word in range(width // 8):
+        taken[:, word] &= _KEEP[np.clip(length - 8 * word, 0, 8)]
+    return taken.reshape(-1).view(f"S{width}")
 
 
 _KEEP = np.array([(1 << (8 * kept)) - 1 for kept in range(9)], np.uint64)
@@ -172,7 +185,7 @@ def _refuse_line(path: Path, line: int) -> None:
 
 def _block(data: bytes, newlines: Array, path: Path, first: int, form: str, more: bool) -> Block:
     columns = len(form.split())
-    text = np.frombuffer(data + bytes(_PADDING), np.uint8)
+    text = np.frombuffer(data + bytes(PADDING), np.uint8)
     inside = np.empty(len(data) + 1, bool)
     inside[0] = False
     np.greater(text[: len(data)], 32, out=inside[1:])

@@ -94,7 +94,7 @@ def why_none(qrels: Qrels, run: Run) -> str:
 def _found(qrels: Qrels, graded: Array, run: Run, number: Array) -> Array:
     """The places of the relevant documents in the run, found by equal keys and then by equal names.
 
-    A table of the keys' leading bits excludes most of the run before the search.
+    A table of the keys' leading bits excludes most of a long run before the search.
     """
     places = np.flatnonzero(graded)
     places = places[np.argsort(qrels.key[places])]
@@ -103,10 +103,12 @@ def _found(qrels: Qrels, graded: Array, run: Run, number: Array) -> Array:
         raise ValueError(f"{qrels.path}: two judged documents have the same 64-bit hash; rename one of them")
     if not len(keys):
         return places
-    shift = np.uint64(64 - _TABLE_BITS)
-    table = np.zeros(1 << _TABLE_BITS, bool)
-    table[keys >> shift] = True
-    candidates = np.flatnonzero(table[run.key >> shift])
+    candidates = np.arange(len(run.key))
+    if len(run.key) >> _TABLE_BITS - 3:
+        shift = np.uint64(64 - _TABLE_BITS)
+        table = np.zeros(1 << _TABLE_BITS, bool)
+        table[keys >> shift] = True
+        candidates = np.flatnonzero(table[run.key >> shift])
     at = np.minimum(np.searchsorted(keys, run.key[candidates]), len(keys) - 1)
     same = keys[at] == run.key[candidates]
     candidates, at = candidates[same], places[at[same]]

@@ -75,6 +75,20 @@ def batches(
             raise ValueError(f"{path}: broken {form} file ({first_line(error)})") from None
 
 
+def column_names(path: str | Path) -> list[str]:
+    """The names of the columns of a file of Parquet.
+
+    Raises:
+        OSError, ValueError, ModuleNotFoundError: as :func:`batches`.
+    """
+    arrow = pyarrow()
+    try:
+        names: list[str] = import_module("pyarrow.parquet").read_schema(path).names
+    except arrow.ArrowException as error:
+        raise ValueError(f"{path}: broken parquet file ({first_line(error)})") from None
+    return names
+
+
 def _form_of(path: str | Path) -> str:
     if str(path) == STANDARD_INPUT:
         raise ValueError(f"--format must say what standard input is: one of {', '.join(FORMATS)}")

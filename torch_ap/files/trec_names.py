@@ -3,6 +3,14 @@
 QRELS_FORM = "query iteration document relevance"
 RUN_FORM = "query Q0 document rank score tag"
 
+PARQUET = (".parquet", ".pq")
+COLUMNS = {  # of tables: what is there, and what it is usually called
+    "query": ("query", "query_id", "qid", "q_id"),
+    "document": ("doc", "doc_id", "document", "docno", "docid"),
+    "grade": ("grade", "relevance", "label", "rel"),
+    "score": ("score",),
+}
+
 TREC_CONVENTIONS = ("trec9", "trec10")
 CONVENTIONS = (*TREC_CONVENTIONS, "grouped", "expected", "optimistic", "pessimistic")
 

@@ -1,0 +1,1 @@
+"""Judgements and runs in any form, measured in one call."""
