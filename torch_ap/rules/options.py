@@ -25,6 +25,7 @@ BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
 IoUType: TypeAlias = Literal["bbox", "segm", "precomputed"]
 VOCInterpolation: TypeAlias = Literal["11-point", "11-point-arange", "all-points", "101-point"]
 Design: TypeAlias = Literal["iid", "stratified"]
+Similarity: TypeAlias = Literal["cosine", "dot", "euclidean"]
 
 PILOT = 1 << 16  # scores that adaptive bins are learnt from
 TOLERANCE = 0.01  # width of bounds
