@@ -21,6 +21,7 @@ from torch_ap.functional.cuts import (
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 from torch_ap.functional.detection_curves import coco_curve, voc_curve
 from torch_ap.functional.discounted_gain import retrieval_normalized_dcg
+from torch_ap.functional.embeddings import EmbeddingRetrieval, embedding_average_precision
 from torch_ap.functional.first_hit import retrieval_hit_rate, retrieval_reciprocal_rank
 from torch_ap.functional.given_curves import average_precision_from_hit_curve, average_precision_from_precision_recall
 from torch_ap.functional.hit_curve_order import HitCurveComparison, compare_hit_curves
@@ -60,6 +61,7 @@ from torch_ap.runtime import untraced
 __all__ = [
     "Counts",
     "Curve",
+    "EmbeddingRetrieval",
     "HitCurveComparison",
     "HitCurveHull",
     "HitCurvePoints",
@@ -82,6 +84,7 @@ __all__ = [
     "counts_at_k",
     "counts_at_threshold",
     "curve",
+    "embedding_average_precision",
     "f_beta_at_k",
     "hit_curve",
     "hit_curve_hull",

@@ -5,7 +5,6 @@ numbers come from NumPy's generators, one per resample, seeded by the ``torch.Ge
 for every batch size and number of threads. On accelerators they come from torch.
 """
 
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from torch_ap.ranking import order, segments
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 from torch_ap.rules.messages import Plain, refuse
+from torch_ap.runtime.progress import with_bar
 
 _DRAWS_PER_GROUP = 16
 _NUMBERS_AT_ONCE = 1 << 23
@@ -63,7 +63,7 @@ class Resampling:
     def batches(self, width: int) -> Iterator[range]:
         """The resamples in turn, ``batch`` at a time; by default so many that ``width`` numbers each fit the bound."""
         spans: Any = _spans(self.n_resamples, self.batch or _fitting(width))
-        yield from _with_bar(spans) if self.progress else spans
+        yield from with_bar(spans, self.progress)
 
     def drawn_on_device(self, width: int, draw: Callable[[int], tuple[Tensor, ...]]) -> Iterator[tuple[Tensor, ...]]:
         """What ``draw(b)`` draws, (b, ...) each, for all resamples: a tuple for each of :meth:`batches`.
@@ -135,11 +135,3 @@ def multinomial_on_device(generator: torch.Generator, sizes: Tensor, draws: Tens
 def rows(work: Any, rngs: list[np.random.Generator], size: int) -> list[Any]:
     """``work(rng)`` of each replicate, on as many threads as ``size`` numbers a replicate pay for."""
     return order.in_threads(work, rngs, order.workers(size * len(rngs)))
-
-
-def _with_bar(spans: Any) -> Any:
-    try:
-        bars: Any = importlib.import_module("tqdm.auto")
-    except ImportError as error:
-        raise ModuleNotFoundError("`progress=True` needs tqdm: pip install tqdm (extra `inference`)") from error
-    return bars.tqdm(spans)

@@ -51,12 +51,9 @@ class Result:
 
     def to(self: R, device: torch.device | str) -> R:
         """The same result with its tensors on a device."""
-        lacks_float64 = torch.device(device).type == "mps"
-        moved = {}
-        for name in self._tensors():
-            value: Tensor = getattr(self, name)
-            narrow = lacks_float64 and value.is_floating_point()
-            moved[name] = (value.to(torch.float32) if narrow else value).to(device)
+        held = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        tensors = self._tensors()
+        moved = {x: _moved(value, device) for x, value in held.items() if x in tensors or isinstance(value, dict)}
         return replace(self, **moved)  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +70,7 @@ class Result:
 
     def __repr__(self) -> str:
         """Numbers to four digits; empty texts are left out."""
-        fields_ = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        fields_ = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}  # type: ignore[arg-type]
         shown = {name: value for name, value in fields_.items() if isinstance(value, Tensor) or value != ""}
         name = type(self).__name__
         line = f"{name}({', '.join(f'{x}={_text(value)}' for x, value in shown.items())})"
@@ -91,7 +88,16 @@ def number(value: float) -> Tensor:
     return torch.tensor(value, dtype=torch.int64 if isinstance(value, int) else torch.float64)
 
 
+def _moved(value: Any, device: torch.device | str) -> Any:
+    if isinstance(value, dict):
+        return {name: _moved(one, device) for name, one in value.items()}
+    narrow = torch.device(device).type == "mps" and value.is_floating_point()  # which lacks float64
+    return (value.to(torch.float32) if narrow else value).to(device)
+
+
 def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
     return value.tolist() if isinstance(value, Tensor) else value
 
 

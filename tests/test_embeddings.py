@@ -1,0 +1,382 @@
+"""Embeddings that search embeddings, held against the whole matrix of similarities and against other libraries."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tolerances import REORDERED
+from torch_ap import functional
+from torch_ap.functional import embedding_average_precision
+from torch_ap.inputs.relevance import ByLabel
+from torch_ap.ranking import order, products, tiles
+
+K = (1, 3, 10)
+
+
+def of_matrix(scores, relevant, counts, ties, denominator="min", interpolation=None):
+    """Every value of each query, a row of the matrix at a time, by the functions of rankings."""
+    out = {
+        name: []
+        for name in ("map", "map_at_k", "map_at_r", "precision_at_k", "recall_at_k", "r_precision", "cmc", "mrr")
+    }
+    for row, hit, kept in zip(scores, relevant, counts, strict=True):
+        given = row[kept].double(), hit[kept].long()
+        how = {"ties": ties, "empty_target_action": "nan"}
+        m = int(given[1].sum())
+
+        def precision(k, denominator, given=given, how=how):
+            return functional.retrieval_average_precision(*given, top_k=k, denominator=denominator, **how)
+
+        out["map"].append(functional.retrieval_average_precision(*given, interpolation=interpolation, **how))
+        out["map_at_k"].append(torch.stack([precision(k, denominator) for k in K]))
+        out["map_at_r"].append(precision(m, "relevant") if m else torch.tensor(torch.nan))
+        for name, measure in (
+            ("precision_at_k", functional.retrieval_precision),
+            ("recall_at_k", functional.retrieval_recall),
+            ("cmc", functional.retrieval_hit_rate),
+        ):
+            out[name].append(torch.stack([measure(*given, top_k=k, **how) for k in K]))
+        out["r_precision"].append(functional.retrieval_r_precision(*given, **how))
+        out["mrr"].append(functional.retrieval_reciprocal_rank(*given, **how))
+    return {name: torch.stack(values).double() for name, values in out.items()}
+
+
+def whole(size, dimensions, values, generator):
+    """Vectors of few whole numbers: their products are exact, and many are equal."""
+    return torch.randint(-values, values + 1, (size, dimensions), generator=generator).float()
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    """Tiles of which a small matrix has many."""
+    monkeypatch.setattr(products, "_TILE", {"cpu": (4, 1024)})
+
+
+def drawn(queries, items, labels, generator, dimensions=3, values=2):
+    q, g = (whole(size, dimensions, values, generator) for size in (queries, items))
+    ql, gl = (torch.randint(labels, (size,), generator=generator) for size in (queries, items))
+    return q, g, ql, gl
+
+
+def assert_same(found, expected):
+    assert found.keys() - {"relevant"} == expected.keys()
+    for name, values in expected.items():
+        torch.testing.assert_close(found[name], values, rtol=REORDERED, atol=REORDERED, equal_nan=True, msg=name)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    queries=st.integers(1, 9),
+    items=st.integers(1, 30),
+    labels=st.integers(1, 6),
+    ties=st.sampled_from(["expected", "grouped", "optimistic", "pessimistic"]),
+    similarity=st.sampled_from(["dot", "euclidean"]),
+    denominator=st.sampled_from(["min", "relevant", "found"]),
+    groups=st.booleans(),
+    itself=st.booleans(),
+)
+def test_every_value_is_that_of_the_whole_matrix(
+    seed, queries, items, labels, ties, similarity, denominator, groups, itself
+):
+    generator = torch.Generator().manual_seed(seed)
+    q, g = (whole(size, 3, 2, generator) for size in (queries, items))
+    ql, gl = (torch.randint(labels, (size,), generator=generator) * 7 - 9 for size in (queries, items))
+    qg, gg = (torch.randint(2, (size,), generator=generator) for size in (queries, items))
+    if itself:
+        g, gl, gg = q, ql, qg
+    scores = (
+        q @ g.t()
+        if similarity == "dot"
+        else -(torch.cdist(q.double(), g.double(), compute_mode="donot_use_mm_for_euclid_dist") ** 2)
+    )
+    relevant = ql[:, None] == gl
+    counts = ~(relevant & (qg[:, None] == gg)) if groups else torch.ones_like(relevant)
+    if itself:
+        counts &= ~torch.eye(len(q), dtype=torch.bool)
+    settings = {
+        "similarity": similarity,
+        "ties": ties,
+        "denominator": denominator,
+        "k": K,
+        "empty_target_action": "nan",
+    }
+    if groups:
+        settings |= {"query_groups": qg} | ({} if itself else {"gallery_groups": gg})
+    found = embedding_average_precision(q, None if itself else g, ql, None if itself else gl, **settings)
+    assert_same(found.per_query, of_matrix(scores.round(), relevant, counts, ties, denominator))
+    assert torch.equal(found.per_query["relevant"], (relevant & counts).sum(1))
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("few", [0, 12, 10**6])
+@pytest.mark.parametrize("room", [1, 1 << 20, 1 << 28])
+def test_no_value_depends_on_tiles_memory_or_algorithm(few, room, monkeypatch, generator):
+    monkeypatch.setattr(tiles, "_FEW", few)
+    q, g, ql, gl = drawn(21, 2500, 300, generator, values=9)
+    ql[3] = -1
+    found = embedding_average_precision(q, g, ql, gl, similarity="dot", max_memory=room, k=K, empty_target_action="nan")
+    scores, relevant = q @ g.t(), ql[:, None] == gl
+    assert_same(found.per_query, of_matrix(scores, relevant, torch.ones_like(relevant), "expected"))
+    assert found.without_relevant == 1
+    custom = embedding_average_precision(
+        q,
+        g,
+        ql,
+        gl,
+        similarity="dot",
+        max_memory=room,
+        k=K,
+        empty_target_action="nan",
+        relevance=lambda a, b: a[:, None] == b,
+    )
+    assert custom == found
+
+
+def test_real_numbers_are_ranked_as_the_products_of_the_same_tiles(generator):
+    """To the last bit: what is found is what the matrix gives that the same products make up."""
+    x = torch.randn(300, 40, generator=generator)
+    labels = torch.randint(30, (300,), generator=generator)
+    relation = ByLabel((labels, None), (labels, None), torch.arange(300))
+    matrix = products.Products(x, x, relation, "dot")
+    rows = [
+        matrix.scores(span, slice(0, 300))[: span.stop - span.start, :300] for span in order.blocks(slice(0, 300), 64)
+    ]
+    scores = torch.empty(300, 300)
+    scores[relation.query_order[:, None], relation.item_order] = torch.cat(rows)
+    relevant, counts = labels[:, None] == labels, ~torch.eye(300, dtype=torch.bool)
+    found = embedding_average_precision(x, None, labels, similarity="dot", k=K, empty_target_action="nan")
+    assert_same(found.per_query, of_matrix(scores, relevant, counts, "expected"))
+
+
+# -- what others have
+
+
+def oxford_average_precision(ranked, good, junk):
+    """`compute_ap` of the Oxford and Paris buildings, line by line."""
+    old_recall, old_precision, ap, found, place = 0.0, 1.0, 0.0, 0, 0
+    for one in ranked:
+        if one in junk:
+            continue
+        if one in good:
+            found += 1
+        recall, precision = found / len(good), found / (place + 1.0)
+        ap += (recall - old_recall) * ((old_precision + precision) / 2.0)
+        old_recall, old_precision = recall, precision
+        place += 1
+    return ap
+
+
+def test_oxford_s_trapezoid_and_junk(generator):
+    q, g = torch.randn(5, 16, generator=generator), torch.randn(60, 16, generator=generator)
+    judged = torch.randint(-1, 2, (5, 60), generator=generator)
+    judged[0] = 0
+    found = embedding_average_precision(
+        q, g, torch.arange(5), torch.arange(60), relevance=lambda a, b: judged[a][:, b], interpolation="trapezoid"
+    )
+    ranked = (torch.nn.functional.normalize(q) @ torch.nn.functional.normalize(g).t()).argsort(1, descending=True)
+    expected = [
+        oxford_average_precision(row.tolist(), *({*(one == value).nonzero().flatten().tolist()} for value in (1, -1)))
+        for row, one in zip(ranked[1:], judged[1:], strict=True)
+    ]
+    assert found.per_query["map"][1:].tolist() == pytest.approx(expected, abs=REORDERED)
+    assert math.isnan(found.per_query["map"][0])
+    assert (found.queries, found.without_relevant) == (4, 1)
+
+
+def market_1501(distances, q_pids, g_pids, q_camids, g_camids, max_rank):
+    """Person retrieval as it is published for Market-1501: CMC, and mean average precision."""
+    cmcs, aps = [], []
+    for row, pid, camera in zip(distances, q_pids, q_camids, strict=True):
+        order_ = row.argsort()
+        keep = ~((g_pids[order_] == pid) & (g_camids[order_] == camera))
+        matches = (g_pids[order_] == pid)[keep]
+        if not matches.any():
+            continue
+        cmcs.append(matches.cumsum(0).clamp(max=1)[:max_rank])
+        aps.append((matches.cumsum(0) / torch.arange(1, len(matches) + 1))[matches].mean())
+    return torch.stack(cmcs).double().mean(0), torch.stack(aps).double().mean()
+
+
+def test_market_1501_with_cameras(generator):
+    q, g = torch.randn(40, 8, generator=generator), torch.randn(90, 8, generator=generator)
+    ids, cameras = torch.randint(1, 30, (130,), generator=generator), torch.randint(3, (130,), generator=generator)
+    found = embedding_average_precision(
+        *(q, g, ids[:40], ids[40:]),
+        similarity="euclidean",
+        k=range(1, 21),
+        query_groups=cameras[:40],
+        gallery_groups=cameras[40:],
+    )
+    cmc, ap = market_1501(torch.cdist(q, g), ids[:40], ids[40:], cameras[:40], cameras[40:], 20)
+    assert found.without_relevant
+    torch.testing.assert_close(found.cmc, cmc, rtol=0, atol=REORDERED)
+    assert float(found.map) == pytest.approx(float(ap), abs=1e-7)  # theirs sums float32
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+@pytest.mark.parametrize("itself", [True, False])
+def test_pytorch_metric_learning(similarity, itself, generator):
+    pytest.importorskip("pytorch_metric_learning")
+    from pytorch_metric_learning import distances
+    from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+    from pytorch_metric_learning.utils.inference import CustomKNN
+
+    kinds = {
+        "cosine": distances.CosineSimilarity(),
+        "dot": distances.DotProductSimilarity(normalize_embeddings=False),
+        "euclidean": distances.LpDistance(normalize_embeddings=False),
+    }
+    x, labels = torch.randn(150, 16, generator=generator), torch.randint(12, (150,), generator=generator)
+    q, ql = (None, None) if itself else (x[:50], labels[:50])
+    names = (
+        "mean_average_precision",
+        "mean_average_precision_at_r",
+        "r_precision",
+        "precision_at_1",
+        "mean_reciprocal_rank",
+    )
+    size = 150 if itself else 100
+    theirs = AccuracyCalculator(
+        include=names, k=size - itself, knn_func=CustomKNN(kinds[similarity], 64), device=torch.device("cpu")
+    )
+    if itself:
+        expected = theirs.get_accuracy(x, labels)
+        found = embedding_average_precision(x, None, labels, similarity=similarity)
+    else:
+        expected = theirs.get_accuracy(q, ql, x[50:], labels[50:])
+        found = embedding_average_precision(q, x[50:], ql, labels[50:], similarity=similarity)
+    ours = (found.map, found.map_at_r, found.r_precision, found.precision_at_k[0], found.mrr)
+    assert [float(x) for x in ours] == pytest.approx([expected[name] for name in names], abs=1e-6)  # theirs are float32
+
+
+# -- similarities
+
+
+def test_cosine_ignores_lengths_of_any_size(generator):
+    x, labels = torch.randn(40, 6, generator=generator), torch.randint(8, (40,), generator=generator)
+    expected = embedding_average_precision(x, None, labels)
+    powers = 2.0 ** torch.randint(-110, 120, (40, 1), generator=generator)
+    assert embedding_average_precision(x * powers, None, labels) == expected
+    unit = torch.nn.functional.normalize(x.double())
+    close = embedding_average_precision(unit, None, labels, similarity="euclidean")
+    assert close.map == pytest.approx(float(expected.map), abs=REORDERED)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32_unless_asked_for(dtype, generator):
+    x, labels = torch.randn(64, 24, generator=generator).to(dtype), torch.randint(8, (64,), generator=generator)
+    exact = embedding_average_precision(x.double(), None, labels, similarity="dot")
+    found = embedding_average_precision(x, None, labels, similarity="dot")
+    assert found.map == pytest.approx(float(exact.map), abs=1e-3)  # a few places change
+    asked = embedding_average_precision(x, None, labels, similarity="dot", product_dtype=dtype)
+    assert asked.map != found.map
+    assert asked.map == pytest.approx(float(exact.map), abs=0.05)
+
+
+def test_float32_stays_float32_whatever_training_has_set(generator):
+    x, labels = torch.randn(100, 64, generator=generator), torch.randint(8, (100,), generator=generator)
+    expected = embedding_average_precision(x, None, labels)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert embedding_average_precision(x, None, labels) == expected
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_threads_change_nothing_and_are_given_back(monkeypatch, generator):
+    x, labels = torch.randn(500, 16, generator=generator), torch.randint(50, (500,), generator=generator)
+    expected = embedding_average_precision(x, None, labels)
+    monkeypatch.setattr(order, "workers", lambda _: 1)
+    assert embedding_average_precision(x, None, labels) == expected
+    monkeypatch.undo()
+    seen = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(torch, "set_num_threads", seen.append)
+    assert embedding_average_precision(x, None, labels) == expected
+    assert seen == [1, 2]
+
+
+# -- what cannot be
+
+
+X, LABELS = torch.eye(4), torch.tensor([0, 0, 1, 1])
+ROW_OF_NAN = torch.where(torch.arange(4)[:, None] == 2, torch.nan, X)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"queries": [[1.0]]}, r"`queries` must be a tensor.* got list"),
+        ({"queries": X.long()}, r"`queries` must be a floating .*\(N, d\).* got shape \(4, 4\), torch.int64"),
+        ({"queries": X[0]}, r"`queries` .*shape \(N, d\).* got shape \(4,\)"),
+        ({"queries": ROW_OF_NAN}, r"`queries` must hold finite .*row 2"),
+        ({"gallery": X[:0], "gallery_labels": LABELS[:0]}, r"`gallery` must hold one embedding .* got shape \(0, 4\)"),
+        ({"gallery": X[:, :3], "gallery_labels": LABELS}, r"`gallery` must have 4 columns.* got shape \(4, 3\)"),
+        ({"gallery": X + 1}, r"`gallery_labels` must be a tensor.* got NoneType"),
+        (
+            {"gallery": X + 1, "gallery_labels": LABELS[:3]},
+            r"`gallery_labels` .* of `gallery`, shape \(4,\).* got .*\(3,\)",
+        ),
+        ({"gallery_labels": LABELS.clone()}, r"`gallery_labels` must be None where queries search one another"),
+        ({"query_labels": ["a", "b", "c", "d"]}, r"`query_labels` must be a tensor.*unique.* got list"),
+        ({"query_labels": LABELS.float()}, r"`query_labels` must be an integer tensor.* got torch.float32"),
+        ({"query_labels": torch.eye(4).long()}, r"`query_labels` .*give `relevance`.* got shape \(4, 4\)"),
+        ({"gallery": X + 1, "gallery_labels": LABELS, "query_groups": LABELS}, "both or neither"),
+        ({"similarity": "cosin"}, r"`similarity` must be one of 'cosine', .* got 'cosin'"),
+        ({"k": []}, r"`k` .* got \[\]"),
+        ({"k": [0]}, r"`k` .* got \[0\]"),
+        ({"ties": "none"}, r"`ties` .* got 'none'"),
+        ({"max_memory": 0}, r"`max_memory` .* got 0"),
+        ({"product_dtype": torch.int8}, r"`product_dtype` .* got torch.int8"),
+        ({"relevance": 3}, r"`relevance` must be a function.* got int"),
+        ({"relevance": lambda a, _: a}, r"`relevance` must return a tensor of shape \(4, 4\).* got shape \(4,\)"),
+        ({"relevance": lambda a, b: a[:, None] / (0 * b)}, r"`relevance` must return no NaN"),
+        (
+            {"empty_target_action": "error", "query_labels": torch.arange(4)},
+            r"relevant to every query, got none for query 0",
+        ),
+        ({"queries": X * 1e30, "similarity": "dot"}, r"`queries` and `gallery` must have products within 3.4e\+38"),
+    ],
+)
+def test_what_is_refused(changed, message):
+    arguments = {"queries": X, "gallery": None, "query_labels": LABELS} | changed
+    with pytest.raises((ValueError, TypeError), match=message):
+        embedding_average_precision(**arguments)
+
+
+def test_rows_of_zeros_have_no_direction():
+    zeros = torch.cat([X, torch.zeros(1, 4)])
+    with pytest.raises(ValueError, match=r"`gallery` must hold no row of zeros .*row 4"):
+        embedding_average_precision(X, zeros, LABELS, torch.arange(5))
+    found = embedding_average_precision(X, zeros, LABELS, torch.tensor([0, 0, 1, 1, 2]), similarity="dot")
+    assert found.cmc[0] == 1
+
+
+def test_what_is_odd_is_said():
+    with pytest.warns(UserWarning, match="each finds itself first"):
+        found = embedding_average_precision(X, X.clone(), LABELS, LABELS)
+    assert not found.without_itself
+    assert found.cmc[0] == 1
+    with pytest.warns(UserWarning, match="No query has a relevant item"):
+        found = embedding_average_precision(X, None, torch.arange(4))
+    assert math.isnan(found.map)
+    assert (found.queries, found.without_relevant) == (0, 4)
+    for action, value in (("neg", 0.0), ("pos", 1.0)):
+        found = embedding_average_precision(X, None, torch.arange(4), empty_target_action=action)
+        assert (float(found.map), found.queries, found.without_relevant) == (value, 4, 4)
+
+
+def test_the_record_prints_means_and_exports_all():
+    found = embedding_average_precision(X + 0.1, None, LABELS, k=[1, 2])
+    assert "per_query" not in repr(found)
+    assert found.to_dict()["per_query"]["relevant"] == [1, 1, 1, 1]
+    assert found.to("cpu") == found
+    assert found.per_query["map_at_k"].shape == (4, 2)
+    assert found.per_query["map"].mean() == found.map
+    assert embedding_average_precision(X + 0.1, None, LABELS, k=[1, 3]) != found

@@ -1,0 +1,209 @@
+"""From embeddings and labels to the value of each query: what the function and the metric of embeddings share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_ap.curve import average_precision, averaging, counts, first_hit
+from torch_ap.curve.convention import Convention, query_convention
+from torch_ap.curve.measures import AtRank
+from torch_ap.inputs import embeddings as inputs
+from torch_ap.inputs.relevance import ByFunction, ByLabel, Relevance
+from torch_ap.ranking import products, segments, tiles
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks, tensors
+from torch_ap.rules.messages import Plain, refuse, warn_caller
+from torch_ap.runtime.precision import full_precision
+from torch_ap.runtime.progress import with_bar
+
+UNDEFINED_AS = {"neg": 0.0, "pos": 1.0}
+
+
+class Side(NamedTuple):
+    """The queries, or the gallery.
+
+    Attributes:
+        vectors: (N, d) embeddings.
+        labels: (N,) int64, or what the function of relevance takes.
+        groups: (N,) int64, or None.
+    """
+
+    vectors: Tensor
+    labels: Tensor
+    groups: Tensor | None
+
+
+class EmbeddingBatch(NamedTuple):
+    """Queries, and what they search.
+
+    Attributes:
+        queries: Q of them.
+        gallery: G items.
+        own: (Q,) int64, which item a query itself is, -1 for none; None where queries and gallery are two.
+    """
+
+    queries: Side
+    gallery: Side
+    own: Tensor | None
+
+
+@dataclass(frozen=True)
+class EmbeddingMeasures:
+    """What is measured of the ranking of each query.
+
+    Attributes:
+        k: ranks of the measures "at k".
+        whole: average precision of the whole ranking; its ties are those of all measures.
+        at_k: average precision at each k.
+    """
+
+    k: tuple[int, ...]
+    whole: Convention
+    at_k: tuple[Convention, ...]
+
+    @classmethod
+    def of(cls, k: Any, denominator: Any, interpolation: Any, ties: Any) -> "EmbeddingMeasures":
+        """The measures of these arguments, checked."""
+        ranks = tuple(checks.positive_ints("k", list(k) if isinstance(k, Sequence) else k))
+        whole = query_convention(None, None, "min", interpolation, ties)
+        return cls(ranks, whole, tuple(Convention(rank, denominator, None, whole.ties) for rank in ranks))
+
+    def __call__(self, curve: HitCurve) -> dict[str, Tensor]:
+        """(S,) float64, or (S, K) at each k; NaN where nothing is relevant; and how many items are."""
+        native, ties = curve.native, self.whole.ties or "grouped"
+        relevant = segments.each_entry(segments.as_float64(native.m), native.offsets)
+
+        def at_each(measure: Callable[[int], Tensor]) -> Tensor:
+            return torch.stack([measure(k) for k in self.k], 1)
+
+        return {
+            "map": self.whole(curve),
+            "map_at_k": torch.stack([convention(curve) for convention in self.at_k], 1),
+            "map_at_r": average_precision.average_precision(curve, ties=ties, top_k=relevant, denominator="relevant"),
+            "precision_at_k": at_each(lambda k: AtRank("precision", k, ties=ties)(curve)),
+            "recall_at_k": at_each(lambda k: AtRank("recall", k, ties=ties)(curve)),
+            "r_precision": counts.r_precision(curve, ties=ties),
+            "cmc": at_each(lambda k: first_hit.hit_rate(curve, ties=ties, top_k=k)),
+            "mrr": first_hit.reciprocal_rank(curve, ties=ties),
+            "relevant": curve.m,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingSettings:
+    """How embeddings are searched and what is measured; the arguments of these names of the public function."""
+
+    measures: EmbeddingMeasures
+    similarity: str = "cosine"
+    empty_target_action: str = "skip"
+    relevance: Relevance | None = None
+    product_dtype: torch.dtype | None = None
+    max_memory: int = 1 << 28
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        checks.one_of("similarity", self.similarity, inputs.SIMILARITIES)
+        checks.one_of("empty_target_action", self.empty_target_action, averaging.ACTIONS)
+        checks.floating_dtype("product_dtype", self.product_dtype)
+        checks.boolean("progress", self.progress)
+        object.__setattr__(self, "max_memory", checks.positive_int("max_memory", self.max_memory))
+        if self.relevance is not None and not callable(self.relevance):
+            refuse(
+                "relevance",
+                "must be a function of query labels and gallery labels, or None",
+                Plain(type(self.relevance).__name__),
+                TypeError,
+            )
+
+    def side(self, name: str, vectors: Any, labels: Any, groups: Any) -> Side:
+        """The queries, or the gallery, as they come in: embeddings, labels and groups, in the right form."""
+        word = "query" if name == "queries" else "gallery"
+        vectors = inputs.embeddings(name, vectors)
+        custom = self.relevance is not None
+        labels = inputs.labels(f"{word}_labels", labels, name, len(vectors), any_form=custom)
+        if groups is not None:
+            if custom:
+                refuse(f"{word}_groups", "must be None with `relevance`, which says what does not count", groups)
+            groups = inputs.labels(f"{word}_groups", groups, name, len(vectors))
+        tensors.same_device(**{name: vectors, f"{word}_labels": labels, f"{word}_groups": groups})
+        return Side(vectors, labels, groups)
+
+    def validate(
+        self,
+        queries: Any,
+        gallery: Any,
+        query_labels: Any,
+        gallery_labels: Any,
+        query_groups: Any = None,
+        gallery_groups: Any = None,
+    ) -> EmbeddingBatch:
+        """The arguments of one call, checked."""
+        query_side = self.side("queries", queries, query_labels, query_groups)
+        if gallery is None or gallery is queries:
+            given = {"labels": gallery_labels, "groups": gallery_groups}
+            for name, value in given.items():
+                if value is not None and value is not (query_labels if name == "labels" else query_groups):
+                    refuse(f"gallery_{name}", "must be None where queries search one another", Plain("others"))
+            return self.batch(query_side, None)
+        return self.batch(query_side, self.side("gallery", gallery, gallery_labels, gallery_groups))
+
+    def batch(self, queries: Side, gallery: Side | None) -> EmbeddingBatch:
+        """Both sides, checked; None for queries that search one another."""
+        if gallery is not None:
+            tensors.same_device(queries=queries.vectors, gallery=gallery.vectors)
+            if (queries.groups is None) != (gallery.groups is None):
+                raise ValueError("`query_groups` and `gallery_groups` must be given both or neither")
+            if queries.vectors.shape[1] != gallery.vectors.shape[1]:
+                rule = f"must have {queries.vectors.shape[1]} columns, as `queries` have"
+                refuse("gallery", rule, Plain(f"shape {tuple(gallery.vectors.shape)}"))
+        for name, side in (("queries", queries), ("gallery", gallery)):
+            if side is not None:
+                inputs.check_values(name, side.vectors, self.similarity)
+        if gallery is None:
+            return EmbeddingBatch(queries, queries, torch.arange(len(queries.vectors), device=queries.vectors.device))
+        if len(queries.vectors) > 1 and torch.equal(queries.vectors, gallery.vectors):
+            warn_caller(
+                "`gallery` holds the queries, and each finds itself first: for queries that search one another give "
+                "`gallery=None`.",
+                UserWarning,
+            )
+        return EmbeddingBatch(queries, gallery, None)
+
+    def each(self, batch: EmbeddingBatch) -> dict[str, Tensor]:
+        """The measures of each query, in the order given: (Q,) or (Q, K) float64, and (Q,) how many are relevant."""
+        queries, gallery, own = batch
+        dtype = inputs.product_dtype(self.product_dtype, queries.vectors.dtype, gallery.vectors.dtype)
+        rows, columns = (inputs.vectors(side.vectors, self.similarity, dtype) for side in (queries, gallery))
+        inputs.check_range(rows, columns, self.similarity)
+        relation: ByLabel | ByFunction
+        if self.relevance is not None:
+            relation = ByFunction(self.relevance, queries.labels, gallery.labels, own)
+        else:
+            relation = ByLabel((queries.labels, queries.groups), (gallery.labels, gallery.groups), own)
+        matrix, room = products.Products(rows, columns, relation, self.similarity), self.max_memory // 2
+        with products.workers(matrix.shape) as pool_map, full_precision(rows.device):
+            steps = with_bar(products.spans(matrix, room), self.progress)
+            parts = [self.measures(tiles.curve_of(matrix, span, pool_map, room)) for span in steps]
+        place = torch.argsort(relation.query_order)
+        return {name: torch.cat([part[name] for part in parts])[place] for name in parts[0]}
+
+    def filled(self, values: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
+        """The values with what undefined ones count as, and (Q,) bool which queries have a part in the means.
+
+        Raises:
+            ValueError: for a query without relevant items where that is an error.
+        """
+        kept = values["relevant"] > 0
+        if self.empty_target_action == "error" and not bool(kept.all()):
+            refuse(
+                "gallery",
+                "must hold an item that is relevant to every query",
+                Plain(f"none for query {int((~kept).nonzero()[0])}"),
+            )
+        if self.empty_target_action in UNDEFINED_AS:
+            undefined = UNDEFINED_AS[self.empty_target_action]
+            values = {name: x if name == "relevant" else x.nan_to_num(undefined) for name, x in values.items()}
+        return values, kept if self.empty_target_action == "skip" else torch.ones_like(kept)

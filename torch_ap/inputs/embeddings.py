@@ -1,0 +1,85 @@
+"""Validation of embeddings and labels, and how embeddings become vectors whose inner products rank items."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.rules import checks, tensors
+from torch_ap.rules.messages import Plain, refuse
+from torch_ap.rules.options import Similarity, allowed
+
+SIMILARITIES = allowed(Similarity)
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def embeddings(name: str, value: Any) -> Tensor:
+    """A floating (N, d) tensor, d at least 1, as it is but for gradients."""
+    tensors.tensor(name, value)
+    if value.ndim != 2 or not value.shape[1] or not value.is_floating_point():
+        got = Plain(f"shape {tuple(value.shape)}, {value.dtype}")
+        refuse(name, "must be a floating tensor of shape (N, d), an embedding per row", got)
+    detached: Tensor = value.detach()
+    return detached
+
+
+def labels(name: str, value: Any, of: str, rows: int, *, any_form: bool = False) -> Tensor:
+    """(N,) int64 labels, one per embedding; with ``any_form`` any tensor of N rows, as it is."""
+    tensors.tensor(name, value, hint=", of integers (number names by `numpy.unique(names, return_inverse=True)`)")
+    if not value.ndim or len(value) != rows or (value.ndim != 1 and not any_form):
+        known = f"one label per row of `{of}`, shape ({rows},{' ...' if any_form else ''})"
+        also = "" if any_form or value.ndim != 2 else "; for several labels a row give `relevance`"
+        refuse(name, f"must have {known}{also}", Plain(f"shape {tuple(value.shape)}"))
+    if any_form:
+        detached: Tensor = value.detach()
+        return detached
+    tensors.integers(name, value)
+    whole: Tensor = value.to(torch.int64)
+    return whole
+
+
+def check_values(name: str, value: Tensor, similarity: str) -> None:
+    """One row at least, finite numbers, and under "cosine" no row of zeros, which has no direction."""
+    if not len(value):
+        refuse(name, "must hold one embedding at least", Plain(f"shape {tuple(value.shape)}"))
+    finite = torch.isfinite(value).all(1)
+    if not bool(finite.all()):
+        refuse(name, "must hold finite numbers", Plain(f"others in row {int((~finite).nonzero()[0])}"))
+    if similarity == "cosine" and bool((zero := ~value.any(1)).any()):
+        refuse(
+            name,
+            "must hold no row of zeros with similarity='cosine', which is undefined there",
+            Plain(f"one in row {int(zero.nonzero()[0])}"),
+        )
+
+
+def vectors(value: Tensor, similarity: str, dtype: torch.dtype) -> Tensor:
+    """The vectors whose products are taken, of that dtype: under "cosine" of length 1."""
+    if similarity != "cosine":
+        return value.to(dtype)
+    wide = value.float() if value.dtype in _HALF else value
+    wide = wide / wide.abs().amax(1, keepdim=True)  # so that no square overflows or vanishes
+    wide /= torch.linalg.vector_norm(wide, dim=1, keepdim=True)
+    return wide.to(dtype)
+
+
+def check_range(queries: Tensor, gallery: Tensor, similarity: str) -> None:
+    """Products of these vectors must be finite in their dtype."""
+    longest = [
+        float(torch.linalg.vector_norm(x, dim=1, dtype=torch.float64).max()) if len(x) else 0.0
+        for x in (queries, gallery)
+    ]
+    bound = longest[1] * (longest[0] + (longest[1] if similarity == "euclidean" else 0))
+    most = torch.finfo(queries.dtype).max
+    if not bound <= most:
+        refuse(
+            "queries` and `gallery",
+            f"must have products within {most:.3g}, which {queries.dtype} holds; scale them or give float64",
+            Plain(f"norms up to {longest[0]:.3g} and {longest[1]:.3g}"),
+        )
+
+
+def product_dtype(given: torch.dtype | None, *dtypes: torch.dtype) -> torch.dtype:
+    """Of products: what is asked for; else float64 where an embedding is, and float32."""
+    checks.floating_dtype("product_dtype", given)
+    return given or (torch.float64 if torch.float64 in dtypes else torch.float32)
