@@ -39,6 +39,13 @@ class Ranks:
         dist.all_gather(list(found.unbind()), sent, group=self.group)
         return found.view(values.dtype).reshape(self.size, *values.shape)
 
+    def gather_unequal(self, values: Tensor) -> list[Tensor]:
+        """(N,) values, of each rank any number, to those of each."""
+        lengths = self.gather(torch.tensor([len(values)])).flatten().tolist()
+        padded = torch.zeros(max(lengths), dtype=values.dtype, device=values.device)
+        padded[: len(values)] = values
+        return [x[:length] for x, length in zip(self.gather(padded), lengths, strict=True)]
+
     def sum(self, values: Tensor) -> Tensor:
         """The sum of each value over all ranks: whole numbers, or such that at most one is not 0."""
         return self._reduced(values, dist.ReduceOp.SUM)
@@ -85,14 +92,8 @@ class Ranks:
         except Exception as error:
             failure = error
         if bool(self.highest(torch.tensor([int(failure is not None)]))):
-            raise_everywhere(failure, self._gather_unequal, self.device)
+            raise_everywhere(failure, self.gather_unequal, self.device)
         return found  # type: ignore[return-value]
-
-    def _gather_unequal(self, values: Tensor) -> list[Tensor]:
-        lengths = self.gather(torch.tensor([len(values)])).flatten().tolist()
-        padded = torch.zeros(max(lengths), dtype=values.dtype, device=values.device)
-        padded[: len(values)] = values
-        return [x[:length] for x, length in zip(self.gather(padded), lengths, strict=True)]
 
 
 class Route:
