@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import torch_ap
 from tests.modes import quiet, same
 from tests.threads import Threads
+from torch_ap import Convention
 from torch_ap.exchange import items, parts, ranks
 from torch_ap.inputs.classification import Batch
 from torch_ap.ranking import segments
@@ -31,8 +32,8 @@ TASKS = {
 }
 
 
-def drawn(task, size, values, ignored, seed):
-    """Scores of so many different values (0: any), and targets, of which some may be ignored."""
+def drawn(task, size, values, ignored, seed, extra=""):
+    """Scores of so many different values (0: any), targets, of which some may be ignored, and weights or ids."""
     generator = torch.Generator().manual_seed(seed)
     shape = (size,) if task == "binary" else (size, 3)
     preds = torch.rand(shape, generator=generator)
@@ -41,7 +42,13 @@ def drawn(task, size, values, ignored, seed):
     target = torch.randint(many, shape[: 2 - (task == "multiclass")], generator=generator)
     if ignored:
         target[torch.rand(target.shape, generator=generator) < 0.2] = -1
-    return preds, target
+    batch = {"preds": preds, "target": target}
+    if extra == "weights":
+        batch["weights"] = torch.rand(size, generator=generator).double() ** 9
+    if extra == "sample_ids":
+        batch = {name: torch.cat([x, x[: size // 3]]) for name, x in batch.items()}
+        batch["sample_ids"] = torch.cat([torch.arange(size), torch.arange(size // 3)]) - 7
+    return batch
 
 
 def new(task, convention, **more):
@@ -55,7 +62,7 @@ def on_ranks(make, shares):
     def work(rank):
         metric = make(sync="exchange", distributed_available_fn=lambda: True)
         for batch in shares[rank]:
-            quiet(metric.update, *batch)
+            quiet(metric.update, **batch)
         return quiet(metric.compute)
 
     return Threads(len(shares))(work)
@@ -65,16 +72,16 @@ def here():
     return ranks.Ranks(None, torch.device("cpu"))
 
 
-def whole(make, *batch):
+def whole(make, batch):
     metric = make()
-    quiet(metric.update, *batch)
+    quiet(metric.update, **batch)
     return quiet(metric.compute)
 
 
 def split(batch, cuts, world):
     """The items in updates that end at these places, dealt to ranks in turn of the place."""
-    bounds = [0, *sorted(cuts), len(batch[0])]
-    updates = [[x[start:end] for x in batch] for start, end in itertools.pairwise(bounds)]
+    bounds = [0, *sorted(cuts), len(batch["preds"])]
+    updates = [{name: x[start:end] for name, x in batch.items()} for start, end in itertools.pairwise(bounds)]
     return [[x for place, x in enumerate(updates) if place * world // len(updates) == rank] for rank in range(world)]
 
 
@@ -88,10 +95,13 @@ def split(batch, cuts, world):
     ignored=st.booleans(),
     cuts=st.lists(st.integers(0, 80), max_size=8),
     average=st.sampled_from(["macro", "none", "weighted", "micro"]),
+    extra=st.sampled_from(["", "", "weights", "sample_ids"]),
     seed=st.integers(0, 99),
 )
-def test_any_split_gives_the_same_bits(task, convention, world, size, values, ignored, cuts, average, seed):
-    batch = drawn(task, size, values, ignored, seed)
+def test_any_split_gives_the_same_bits(task, convention, world, size, values, ignored, cuts, average, extra, seed):
+    if extra == "weights" and not Convention(**convention).takes_weights:
+        extra = ""
+    batch = drawn(task, size, values, ignored, seed, extra)
     more = {"ignore_index": -1} if ignored else {}
     if task != "binary":
         more["average"] = "macro" if average == "micro" and task == "multiclass" else average
@@ -99,7 +109,7 @@ def test_any_split_gives_the_same_bits(task, convention, world, size, values, ig
     def make(**also):
         return new(task, convention, **more, **also)
 
-    expected = whole(make, *batch)
+    expected = whole(make, batch)
     for value in on_ranks(make, split(batch, [min(x, size) for x in cuts], world)):
         same(value, expected)
 
@@ -107,27 +117,30 @@ def test_any_split_gives_the_same_bits(task, convention, world, size, values, ig
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("convention", [CONVENTIONS[0], CONVENTIONS[1], CONVENTIONS[14]])
 @pytest.mark.parametrize("world", [2, 5])
-def test_many_items_give_the_same_bits(task, convention, world):
+@pytest.mark.parametrize("extra", ["", "weights"])
+def test_many_items_give_the_same_bits(task, convention, world, extra):
     """So many that sums are halved, over parts that lie on two ranks."""
-    batch = drawn(task, 20_000, 0, False, world)
+    if extra and not Convention(**convention).takes_weights:
+        return
+    batch = drawn(task, 20_000, 0, False, world, extra)
 
     def make(**also):
         return new(task, convention, **also)
 
     for value in on_ranks(make, split(batch, [9, 7000, 7001, 15_000], world)):
-        same(value, whole(make, *batch))
+        same(value, whole(make, batch))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.uint8])
 def test_dtypes(dtype):
-    preds, target = drawn("binary", 500, 0, False, 1)
-    batch = (preds * 100).to(dtype), target
+    batch = drawn("binary", 500, 0, False, 1)
+    batch["preds"] = (batch["preds"] * 100).to(dtype)
 
     def make(**also):
         return torch_ap.BinaryAveragePrecision(**also)
 
     for value in on_ranks(make, split(batch, [100, 350], 3)):
-        same(value, whole(make, *batch))
+        same(value, whole(make, batch))
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 8])
@@ -160,7 +173,7 @@ def test_another_order_of_sums_would_be_seen():
 def test_no_rank_has_much_more_than_its_share(made):
     """Of what is sent, and of what is received."""
     size, world = 40_000, 4
-    preds, target = drawn("binary", size, 0, False, 2)
+    preds, target = drawn("binary", size, 0, False, 2).values()
     if made == "sorted over ranks":
         preds = preds.sort().values
     if made == "three scores of four are 0":

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from torch_ap.exchange.parts import RankParts
-from torch_ap.exchange.ranks import Ranks
+from torch_ap.exchange.ranks import Ranks, Route
 from torch_ap.inputs.classification import Batch, counted
-from torch_ap.ranking import builders, order, segments
+from torch_ap.ranking import builders, hit_curve, order, segments, tie_groups
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.runtime import arrays
+from torch_ap.runtime import arrays, memory
 
 _MOST_SAMPLES, _FEWEST_SAMPLES, _SAMPLES = 256, 8, 1 << 16  # of a ranking on each rank, and of all rankings
 
@@ -38,10 +38,12 @@ def part_of_curve(ranks: Ranks, batch: Batch) -> HitCurve:
 
     Args:
         ranks: each calls it with its own items.
-        batch: items without weights, one ranking or one per column, scores of one dtype on all ranks.
+        batch: one ranking or one per column; scores of one dtype on all ranks, and weights on all or on none.
     """
     rankings = ranks.attempt(_sorted, batch)
     splitters = _splitters(ranks, rankings)
+    if batch.weights is not None:
+        return _part_of_weighted(ranks, batch, splitters)
     found, tied = _exchanged(ranks, rankings, splitters)
     curve = ranks.attempt(builders.from_hits_and_misses, *found, batch.scores.dtype)
     return _with_others(ranks, curve, tied)
@@ -171,3 +173,31 @@ def _with_others(ranks: Ranks, curve: HitCurve, tied: Tensor) -> HitCurve:
         m=whole[0],
         parts=RankParts(ranks),
     )
+
+
+def _part_of_weighted(ranks: Ranks, batch: Batch, splitters: Tensor) -> HitCurve:
+    """The same of weighted items, each of which travels with its weight; those of one score to one rank."""
+    destination, *sent = ranks.attempt(_flat, batch, splitters)
+    route = Route(ranks, ranks.size - 1 - destination)
+    scores, kind, weight = (route.send(x) for x in sent)
+    keys = ranks.attempt(tie_groups.group_keys, scores, kind // 2)[0]
+    _, relevant, last, ordered = ranks.attempt(builders.in_order, keys, kind % 2 == 1, weight)
+    offsets = segments.from_counts(segments.count(kind // 2, len(splitters)))
+    return hit_curve.from_ordered(relevant, last, offsets, weight=ordered, parts=RankParts(ranks))
+
+
+def _flat(batch: Batch, splitters: Tensor) -> tuple[Tensor, ...]:
+    """Of each score that counts the range that it lies in; the score; 2 c + 1 for a hit of column c, 2 c for a miss;
+    and its weight.
+    """
+    scores, target, weights = batch.scores, batch.target, batch.weights
+    assert weights is not None
+    across = (scores if scores.ndim == 2 else scores[:, None]).t().contiguous()
+    sortable = order.sortable(across) if across.is_cpu else across
+    ranges = torch.searchsorted(splitters, sortable, right=True)
+    column = torch.arange(len(across), device=scores.device)[:, None]
+    hits = target == column if scores.ndim > target.ndim else target.t() == 1
+    kind = 2 * column + hits
+    weight = memory.spread(segments.as_float64(weights), scores.shape[1:]).t()
+    kept = (counted(target).t() if target.ndim else counted(target)).expand(across.shape)
+    return tuple(x.expand(across.shape)[kept] for x in (ranges, across, kind, weight))

@@ -54,6 +54,11 @@ class RankParts:
         """The greatest of each value over all ranks."""
         return self._ranks.highest(values)
 
+    def above_and_whole(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum of each value over the parts above this one, and over all; of values that add up exactly."""
+        everywhere = self._ranks.gather(values)
+        return everywhere[: self._ranks.rank].sum(0), everywhere.sum(0)
+
     def highest_below(self, values: Tensor) -> Tensor:
         """(S,) values to the greatest of those of the parts below this one, -inf for none."""
         below = self._ranks.gather(values)[self._ranks.rank + 1 :]

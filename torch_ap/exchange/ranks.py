@@ -11,8 +11,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from torch_ap.exchange.failures import raise_everywhere
+from torch_ap.ranking import order, segments
 
 Result = TypeVar("Result")
+
+_MIXER = -7046029254386353131  # 2^64 / golden ratio, as int64
 
 
 class Ranks:
@@ -35,6 +38,13 @@ class Ranks:
         found = sent.new_empty((self.size, *sent.shape))
         dist.all_gather(list(found.unbind()), sent, group=self.group)
         return found.view(values.dtype).reshape(self.size, *values.shape)
+
+    def gather_unequal(self, values: Tensor) -> list[Tensor]:
+        """(N,) values, of each rank any number, to those of each."""
+        lengths = self.gather(torch.tensor([len(values)])).flatten().tolist()
+        padded = torch.zeros(max(lengths), dtype=values.dtype, device=values.device)
+        padded[: len(values)] = values
+        return [x[:length] for x, length in zip(self.gather(padded), lengths, strict=True)]
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum of each value over all ranks: whole numbers, or such that at most one is not 0."""
@@ -82,14 +92,38 @@ class Ranks:
         except Exception as error:
             failure = error
         if bool(self.highest(torch.tensor([int(failure is not None)]))):
-            raise_everywhere(failure, self._gather_unequal, self.device)
+            raise_everywhere(failure, self.gather_unequal, self.device)
         return found  # type: ignore[return-value]
 
-    def _gather_unequal(self, values: Tensor) -> list[Tensor]:
-        lengths = self.gather(torch.tensor([len(values)])).flatten().tolist()
-        padded = torch.zeros(max(lengths), dtype=values.dtype, device=values.device)
-        padded[: len(values)] = values
-        return [x[:length] for x, length in zip(self.gather(padded), lengths, strict=True)]
+
+class Route:
+    """The way of rows to ranks, and of answers back; rows from one rank keep their order.
+
+    Args:
+        ranks: all of them make one.
+        destination: (N,) int64, the rank that each row here goes to.
+    """
+
+    def __init__(self, ranks: Ranks, destination: Tensor) -> None:
+        self._ranks, self._order = ranks, order.stable_argsort(destination, ranks.size)
+        counts = segments.count(destination, ranks.size)
+        self._counts, self._coming = counts.tolist(), ranks.swap(counts).tolist()
+
+    def send(self, values: Tensor) -> Tensor:
+        """(N, ...) rows to the (M, ...) that come here, those of the first rank first."""
+        return self._ranks.send(values[self._order], self._counts, self._coming)
+
+    def send_back(self, answers: Tensor) -> Tensor:
+        """(M, ...) answers to what came, to (N, ...) those to the rows here."""
+        received = self._ranks.send(answers, self._coming, self._counts)
+        found = torch.empty_like(received)
+        found[self._order] = received
+        return found
+
+
+def spread(ids: Tensor, size: int) -> Tensor:
+    """(N,) int64 to ranks that are about equally often chosen, the same for the same id."""
+    return ((ids * _MIXER) >> 33) % size  # Knuth's multiplicative hashing
 
 
 def _bytes(values: Tensor) -> Tensor:

@@ -46,6 +46,11 @@ class QueryBatch(NamedTuple):
     grades: Tensor | None = None
     broken: Tensor | None = None
 
+    @property
+    def facts(self) -> Tensor:
+        """What copies of an item, or of a row, must have in common."""
+        return self.relevance if self.lengths is None else self.lengths
+
 
 @dataclass(frozen=True)
 class QueryInputs:
@@ -204,9 +209,12 @@ class QueryInputs:
 
 def without_copies(batch: QueryBatch, ids: Tensor) -> QueryBatch:
     """The batch without the copies of items, or of rows, that came before; an id each."""
-    kept = samples.first_copies(ids, batch.relevance if batch.lengths is None else batch.lengths)
-    if kept is None:
-        return batch
+    kept = samples.first_copies(ids, batch.facts)
+    return batch if kept is None else chosen(batch, kept)
+
+
+def chosen(batch: QueryBatch, kept: Tensor) -> QueryBatch:
+    """Some of the items, or of the rows: a flag each."""
     items = kept
     if batch.lengths is not None:
         items, counts = kept.repeat_interleave(batch.lengths), batch.judged_counts

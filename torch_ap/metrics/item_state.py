@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.evaluation.average_precision import APSettings
-from torch_ap.exchange import items
+from torch_ap.exchange import copies, items
 from torch_ap.exchange.ranks import Ranks
 from torch_ap.inputs import samples, sketches
 from torch_ap.inputs.classification import Batch, counted
@@ -151,17 +151,22 @@ class ItemState(UncertainItems):
             if not (ids := self._listed(samples.STATE)):
                 return batch
             kept = samples.first_copies(memory.joined(ids), target)
-            return batch if kept is None else Batch(*(x if x is None else x[kept] for x in batch))  # type: ignore[arg-type]
+            return batch if kept is None else _chosen(batch, kept)
         device = self.sketch.device  # with `compute_on_cpu` not that of the lists
         weights = None if batch.weights is None else batch.weights.to(device)
         return Batch(scores.to(device), target.to(device), weights)
 
-    def _can_exchange(self, held: Mapping[str, Tensor]) -> bool:
-        return self._settings.bins is None and "weights" not in held and samples.STATE not in held
+    @property
+    def _can_exchange(self) -> bool:
+        return self._settings.bins is None
 
     def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[HitCurve, torch.dtype]:
         """This rank's part of the curve, and the dtype of all scores."""
-        batch = Batch(held["scores"], held["targets"]) if held else self._settings.inputs.no_items(self.device)
+        batch = self._settings.inputs.no_items(self.device)
+        if held:
+            batch = Batch(held["scores"], held["targets"], held.get("weights"))
+        if samples.STATE in held:
+            batch = _chosen(batch, copies.first_copies(ranks, held[samples.STATE], batch.target))
         return items.part_of_curve(ranks, self._settings.rankings(batch)), batch.scores.dtype
 
     def _forms(self) -> dict[str, Form]:
@@ -207,3 +212,7 @@ class ItemState(UncertainItems):
         if self.device.type != "meta":
             self._settings = self._settings.to(self.device)
         return self
+
+
+def _chosen(batch: Batch, kept: Tensor) -> Batch:
+    return Batch(*(x if x is None else x[kept] for x in batch))  # type: ignore[arg-type]

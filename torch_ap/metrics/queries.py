@@ -1,12 +1,15 @@
 """The state that all metrics over queries share, and what they do with it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.evaluation.queries import MeasureSettings
+from torch_ap.evaluation.queries import MeasureSettings, PerQuery
+from torch_ap.exchange import queries as exchanged
+from torch_ap.exchange.ranks import Ranks
 from torch_ap.inputs import samples
 from torch_ap.inputs.queries import NOT_COUNTED, QueryBatch, QueryInputs, judgements_by_query, without_copies
 from torch_ap.inputs.query_rankings import Rankings, check_batch, rankings_of
@@ -221,8 +224,7 @@ class QueryMetric(UncertainQueries):
                 ``indexes`` or ``num_relevant``; and on an accelerator for the first update that broke a rule
                 about values.
         """
-        each = self._settings.each(self._ranked())
-        return self._settings.value(each, self._dtype_of_values(), warn=self.update_called)
+        return self._settings.value(self._each(), self._dtype_of_values(), warn=self.update_called)
 
     def per_query(self) -> tuple[Tensor, Tensor]:
         """The queries that have a part in the aggregate, ascending, and the value of each; of all ranks.
@@ -257,38 +259,51 @@ class QueryMetric(UncertainQueries):
 
     def _rankings(self, *, all_hits: bool = False) -> Rankings:
         """The whole state as one curve with one ranking per query; with ``all_hits`` every tie group is an entry."""
-        whole = {
-            name: memory.joined(x) if (x := _listed(getattr(self, name))) else None for name in self._list_states()
-        }
-        ids = whole.pop(samples.STATE)
-        counts, lengths = whole["judged_counts"], whole[_ROWS]
-        scores, relevance, indexes = whole["query_scores"], whole["query_relevance"], whole[_FLAT]
-        if scores is None or relevance is None or indexes is None is lengths:
-            empty = torch.empty(0, device=self.device)
-            scores = empty if scores is None else scores
-            relevance = empty.to(torch.uint8) if relevance is None else relevance
-            indexes = empty.to(torch.int64) if indexes is None is lengths else indexes
-        grades = whole.get(_GRADES)
+        whole = {name: memory.joined(x) for name in self._list_states() if (x := _listed(getattr(self, name)))}
+        batch, ids = self._batch_of(whole)
         if all_hits:
-            relevance = relevance.clamp(min=1)
-            whole["judged_queries"], counts, grades = None, None, None
-        elif _GRADES in whole and grades is None:
-            grades = segments.as_float64(relevance)
-        batch = QueryBatch(
-            scores=scores,
-            relevance=relevance,
-            indexes=indexes,
-            lengths=lengths,
-            judged_queries=whole["judged_queries"],
-            judged_counts=counts,
-            grades=grades,
-        )
-        try:
+            relevance = batch.relevance.clamp(min=1)
+            batch = batch._replace(relevance=relevance, judged_queries=None, judged_counts=None, grades=None)
+        with _lasting():
             return rankings_of(batch if ids is None else without_copies(batch, ids))
-        except ValueError as error:  # each batch agrees with itself, and together they do not: no other will mend that
-            raise ValueError(f"{error}. Call `reset()` before the metric is used on") from None
+
+    def _batch_of(self, whole: Mapping[str, Tensor]) -> tuple[QueryBatch, Tensor | None]:
+        """The list states that hold anything as one batch, and the ids of its samples."""
+        lengths, empty = whole.get(_ROWS), torch.empty(0, device=self.device)
+        batch = QueryBatch(
+            scores=whole.get("query_scores", empty),
+            relevance=whole.get("query_relevance", empty.to(torch.uint8)),
+            indexes=whole.get(_FLAT, empty.to(torch.int64) if lengths is None else None),
+            lengths=lengths,
+            judged_queries=whole.get("judged_queries"),
+            judged_counts=whole.get("judged_counts"),
+            grades=whole.get(_GRADES),
+        )
+        if _GRADES in self._lists and batch.grades is None:
+            batch = batch._replace(grades=segments.as_float64(batch.relevance))
+        return batch, whole.get(samples.STATE)
+
+    @property
+    def _can_exchange(self) -> bool:
+        return True
+
+    def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[Ranks, Rankings, torch.dtype]:
+        """The rankings of this rank's share, and the dtype of all scores."""
+        batch, ids = self._batch_of(held)
+        with _lasting():
+            return ranks, exchanged.share_of(ranks, batch, ids), batch.scores.dtype
+
+    def _each(self) -> PerQuery:
+        """The value of each query, of all ranks."""
+        if self._exchanged is None:
+            return self._settings.each(self._ranked())
+        self._raise_noted()
+        ranks, rankings, _ = self._exchanged
+        return exchanged.of_all(ranks, self._settings.each, rankings)
 
     def _dtype_of_values(self) -> torch.dtype:
+        if self._exchanged is not None:
+            return self._dtype_of_result(self._exchanged[2])
         scores = _listed(self.query_scores)
         dtypes = {x.dtype for x in scores if x.shape[0]} or {x.dtype for x in scores} or {torch.float32}
         return self._dtype_of_result(tensors.common_dtype("preds", dtypes))
@@ -330,3 +345,12 @@ class QueryMetric(UncertainQueries):
 def _listed(state: list[Tensor] | Tensor) -> list[Tensor]:
     """The tensors of a list state, which a sync may have turned into one."""
     return [state] if isinstance(state, Tensor) else state
+
+
+@contextmanager
+def _lasting() -> Iterator[None]:
+    """Say of an error that no other batch will mend it: each agrees with itself, and together they do not."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error}. Call `reset()` before the metric is used on") from None

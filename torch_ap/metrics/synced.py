@@ -66,7 +66,7 @@ class SyncedMetric(StatefulMetric):
             everywhere = {name: [*parts, *held[name]] for name, parts in everywhere.items()}
         alike = {name: self._like_all(local.get(name), parts) for name, parts in everywhere.items() if parts}
         exchanged = None
-        if dist_sync_fn is by_exchange and self._can_exchange(alike):
+        if dist_sync_fn is by_exchange and self._can_exchange:
             exchanged = self._exchange(Ranks(group, self.device), alike)
         else:
             for name in names:
@@ -99,8 +99,9 @@ class SyncedMetric(StatefulMetric):
         wire = torch.int32 if mine.dtype == torch.int16 else mine.dtype  # neither gloo nor NCCL sends int16
         return memory.joined(list(gather(mine.to(wire)))).to(mine.dtype)
 
-    def _can_exchange(self, held: Mapping[str, Tensor]) -> bool:  # noqa: ARG002 - for concrete classes
-        """Whether ranks can share the work, given the list states that any of them holds; the same on every rank."""
+    @property
+    def _can_exchange(self) -> bool:
+        """Whether the value can be had from shares; counts are summed, whatever ``sync`` is."""
         return False
 
     def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> Any:

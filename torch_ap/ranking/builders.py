@@ -163,6 +163,20 @@ def _packed(
 ) -> HitCurve:
     """Any rankings on any device, by one sort of all items."""
     group_keys, levels = tie_groups.group_keys(scores, segment)
+    group_keys, relevant, last, weight = in_order(group_keys, relevant, weight)
+    curve = hit_curve.from_ordered(
+        relevant, last, offsets, score=group_keys, weight=weight, m=m, keep_all_groups=keep_all_groups
+    )
+    assert curve.score is not None
+    return replace(curve, score=tie_groups.scores_of_group_keys(curve.score, levels, scores.dtype))
+
+
+def in_order(
+    group_keys: Tensor, relevant: Tensor, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The keys of items ascending; and of each in that order whether it is relevant, whether it is the last of its tie
+    group, and its weight, float64.
+    """
     if weight is None:
         packed = order.sort((group_keys << 1) | relevant)
         group_keys, relevant = packed >> 1, (packed & 1).bool()
@@ -171,11 +185,7 @@ def _packed(
         group_keys, relevant, weight = group_keys[places], relevant[places], segments.as_float64(weight[places])
     last = torch.ones_like(relevant)
     torch.ne(group_keys[1:], group_keys[:-1], out=last[:-1])
-    curve = hit_curve.from_ordered(
-        relevant, last, offsets, score=group_keys, weight=weight, m=m, keep_all_groups=keep_all_groups
-    )
-    assert curve.score is not None
-    return replace(curve, score=tie_groups.scores_of_group_keys(curve.score, levels, scores.dtype))
+    return group_keys, relevant, last, weight
 
 
 def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import segments
+from torch_ap.ranking import exact_sums, segments
 from torch_ap.ranking.order import Array
 from torch_ap.runtime import arrays
 
@@ -33,6 +33,10 @@ class Parts(Protocol):
 
     def highest(self, values: Tensor) -> Tensor:
         """The greatest of each value over all parts: of any shape, the same everywhere."""
+        ...
+
+    def above_and_whole(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum of each value over the parts above this one, and over all; of values that add up exactly."""
         ...
 
     def highest_below(self, values: Tensor) -> Tensor:
@@ -250,6 +254,7 @@ def from_ordered(
     weight: Tensor | None = None,
     m: Tensor | None = None,
     keep_all_groups: bool = False,
+    parts: Parts | None = None,
 ) -> HitCurve:
     """The curve of items that are already in order: rankings end to end, best item first.
 
@@ -261,13 +266,18 @@ def from_ordered(
         weight: (N,) float64 item weights.
         m: (S,) relevant items of each ranking, where more are known than were ranked.
         keep_all_groups: keep the tie groups without a hit as well.
+        parts: where these are the items of a range of scores, and other processes have the others.
     """
     ends = last.nonzero().squeeze(1)
-    ones = torch.ones_like(relevant, dtype=torch.int64) if weight is None else weight
-    cumulative = [segments.cumulative(x, offsets) for x in (torch.where(relevant.bool(), ones, 0), ones)]
-    sizes = [_at_end(x, offsets) for x in cumulative]
-    first = torch.searchsorted(ends, offsets[:-1])
-    above = [_before(x[ends], first) for x in cumulative]
+    ones = [torch.ones_like(relevant, dtype=torch.int64)]
+    if weight is not None:
+        ones = exact_sums.slices(weight, offsets, *([] if parts is None else [parts.highest]))
+    relevant = relevant.bool()
+    cumulative, starts, sizes = zip(
+        *(_running(x, offsets, parts) for x in ([torch.where(relevant, x, 0) for x in ones], ones)), strict=True
+    )
+    first = torch.searchsorted(ends, offsets[:-1])[offsets.diff() > 0]
+    above = [_before(x[ends], first, y[offsets.diff() > 0]) for x, y in zip(cumulative, starts, strict=True)]
     hits, items = (x[ends] - before for x, before in zip(cumulative, above, strict=True))
     if not keep_all_groups:
         kept = (hits > 0).nonzero().squeeze(1)
@@ -281,7 +291,19 @@ def from_ordered(
         offsets=torch.searchsorted(ends, offsets),
         n=sizes[1],
         m=sizes[0] if m is None else m,
+        parts=parts,
     )
+
+
+def _running(terms: Sequence[Tensor], offsets: Tensor, parts: Parts | None) -> tuple[Tensor, Tensor, Tensor]:
+    """The running sum of each ranking over all parts, (N,); what it begins with here, and what it ends with, (S,)."""
+    sums = [segments.cumulative(x, offsets) for x in terms]
+    whole = torch.stack([_at_end(x, offsets) for x in sums])
+    above = torch.zeros_like(whole)
+    if parts is not None:
+        above, whole = parts.above_and_whole(whole)
+        sums = [x + segments.each_entry(y, offsets) for x, y in zip(sums, above, strict=True)]
+    return exact_sums.rounded(sums), exact_sums.rounded(above.unbind()), exact_sums.rounded(whole.unbind())
 
 
 def _at_end(cumulative: Tensor, offsets: Tensor) -> Tensor:
@@ -289,10 +311,10 @@ def _at_end(cumulative: Tensor, offsets: Tensor) -> Tensor:
     return torch.where(offsets.diff() > 0, torch.cat([cumulative.new_zeros(1), cumulative])[offsets[1:]], 0)
 
 
-def _before(cumulative: Tensor, first: Tensor) -> Tensor:
-    """The running sum above each group: that of the group before, 0 for the ``first`` of each ranking."""
+def _before(cumulative: Tensor, first: Tensor, start: Tensor) -> Tensor:
+    """The running sum above each group: that of the group before; ``start`` for the ``first`` of each ranking."""
     above = torch.cat([cumulative.new_zeros(1), cumulative])[:-1]
-    above[first[first < len(above)]] = 0
+    above[first] = start
     return above
 
 
