@@ -4,12 +4,16 @@ Accelerate repeats items until all processes have equally many full batches. `ga
 `gather_for_metrics` leaves them out. Either gives every process all items, so the metric is told not to gather them
 once more: counted once for each process, they would make the interval too narrow.
 
+Or each process keeps its own items, and the metric gathers. Ids of the items then say which are repetitions.
+
 Run: torchrun --nproc_per_node 2 examples/accelerate_gather.py  (needs the extra `neighbours`)
 
 It prints:
 
     gather_for_metrics  301 items, AP 0.6152, 95% interval 0.4792 to 0.7353
     gather              320 items, AP 0.6040, 95% interval 0.4737 to 0.7210
+    each its own        320 items, AP 0.6040, 95% interval 0.4737 to 0.7210
+    with sample_ids     301 items, AP 0.6152, 95% interval 0.4792 to 0.7353
     scikit-learn        301 items, AP 0.6152
 """
 
@@ -26,16 +30,25 @@ def main() -> None:
     generator = torch.Generator().manual_seed(0)
     target = (torch.rand(301, generator=generator) < 0.2).long()
     scores = torch.randn(301, generator=generator) + 1.5 * target  # of a model, say
-    loader = accelerator.prepare(DataLoader(TensorDataset(scores, target), batch_size=32))
+    loader = accelerator.prepare(DataLoader(TensorDataset(scores, target, torch.arange(301)), batch_size=32))
     gathers = {"gather_for_metrics": accelerator.gather_for_metrics, "gather": accelerator.gather}
     metrics = {name: BinaryAveragePrecision(sync_on_compute=False) for name in gathers}
+    metrics |= {"each its own": BinaryAveragePrecision(), "with sample_ids": BinaryAveragePrecision()}
     for batch in loader:
         for name, gather in gathers.items():
-            metrics[name].update(*gather(tuple(batch)))
+            metrics[name].update(*gather(tuple(batch))[:2])
+        *mine, ids = batch
+        metrics["each its own"].update(*mine)
+        metrics["with sample_ids"].update(*mine, sample_ids=ids)
+    found = {
+        name: (metric.curve(), metric.confidence_interval()) for name, metric in metrics.items()
+    }  # on all processes
     if accelerator.is_main_process:
-        for name, metric in metrics.items():
-            found, items = metric.confidence_interval(), sum(len(x) for x in metric.preds)
-            print(f"{name:20}{items} items, AP {found.estimate:.4f}, 95% interval {found.low:.4f} to {found.high:.4f}")
+        for name, (curve, interval) in found.items():
+            print(
+                f"{name:20}{curve.items[-1]} items, AP {interval.estimate:.4f}, "
+                f"95% interval {interval.low:.4f} to {interval.high:.4f}"
+            )
         print(f"{'scikit-learn':20}{len(target)} items, AP {average_precision_score(target, scores):.4f}")
     accelerator.end_training()
 

@@ -126,6 +126,7 @@ C, L = {"num_classes": CLASSES}, {"num_labels": CLASSES}
 FIVE = torch.linspace(0, 1, 5)
 OWN = [0.25, 0.7, 0.5]
 WIDE = {"tolerance": 1.0}
+LEARNT = {"bins": "adaptive", "pilot": 10, **WIDE}
 LEVELS = [0.0, 0.25, 0.625, 1.0]  # of recall, which floats hold exactly
 
 CASES = {

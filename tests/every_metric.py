@@ -45,6 +45,11 @@ class Row:
         name = self.call.__name__
         return "images" if "Mean" in name else "queries" if name.startswith("Retrieval") else "items"
 
+    @property
+    def learns(self) -> bool:
+        """Whether bins are learnt from the first items, so that which come first matters."""
+        return "pilot" in self.settings
+
     def new(self, **more: Any) -> Any:
         """A fresh metric."""
         return self.call(**self.settings, **more)
@@ -234,6 +239,7 @@ METRICS: dict[str, Row] = {
     "binary_weighted_adaptive": Row(
         torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"bins": "adaptive"}
     ),
+    "binary_weighted_learnt": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), cases.LEARNT),
     "multilabel_scores_weighted_half": Row(
         torch_ap.MultilabelAveragePrecision,
         pair(cases.multilabel, weights=weights_of_scores),

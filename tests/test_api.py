@@ -447,7 +447,12 @@ NO_SUMMARY = {
             *("binary_weighted", "binary_weighted_101_point", "binary_weighted_thresholds"),
             *("multiclass_items_weighted", "multilabel_items_weighted"),
             *("multilabel_scores_weighted", "multilabel_micro_scores_weighted"),
-            *("binary_weighted_half", "binary_weighted_adaptive", "multilabel_scores_weighted_half"),
+            *(
+                "binary_weighted_half",
+                "binary_weighted_adaptive",
+                "binary_weighted_learnt",
+                "multilabel_scores_weighted_half",
+            ),
         ),
         r"`thresholds` and `bins` must be None for the interval of an average": (
             *("multilabel_micro_5_thresholds", "multilabel_micro_half", "multiclass_64_bins"),

@@ -162,6 +162,8 @@ def untied(scores, generator):
 
 @each_row
 def test_order_does_not_matter(row, drawn, generator):
+    if row.learns:
+        pytest.skip("which items come first matters")
     drawn = with_scores(drawn, lambda x: untied(x, generator)) if is_images(drawn) else drawn
     found = whole(row, chosen(drawn, torch.randperm(count(drawn), generator=generator)))
     close(without_images(found), without_images(whole(row, drawn)))
@@ -221,8 +223,8 @@ def test_every_target_dtype(row, drawn, expected, dtype):
 
 @each_row
 def test_scaled_scores_rank_the_same(row, drawn, expected):
-    if not row.any_scores:
-        pytest.skip("scores from 0 to 1 are expected, or become such")
+    if not row.any_scores or row.learns:
+        pytest.skip("scores from 0 to 1 are expected, or become such, or bins end at round numbers")
     found = whole(row, with_scores(drawn, lambda x: x.double() * 64 - 100))
     close(without_images(found, "scores"), without_images(expected, "scores"))
 
@@ -254,6 +256,8 @@ def test_forward_gives_the_batch_and_accumulates(row, drawn, expected):
 
 @each_row
 def test_merge_adds_and_leaves_the_other_alone(row, drawn, generator):
+    if row.learns:
+        pytest.skip("what was learnt apart is kept where it agrees: test_binned")
     if is_images(drawn):  # what is merged comes first, as in torchmetrics
         drawn = with_scores(drawn, lambda x: untied(x, generator))
     n = count(drawn)

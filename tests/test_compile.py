@@ -94,7 +94,7 @@ def test_metrics(name):
     same(quiet(compiled(lambda batch: metric(**batch)), batch), quiet(row.new(), **batch))
 
 
-@pytest.mark.parametrize("name", one_each(METRICS))
+@pytest.mark.parametrize("name", [*one_each(METRICS), "binary_64_bins", "binary_weighted_learnt"])
 def test_the_life_of_a_metric(name):
     batches = METRICS[name].batches(2)
     same(compiled(Holder(METRICS[name].new()))(batches)[0], life(METRICS[name].new(), batches))

@@ -17,7 +17,7 @@ pytestmark = [
         "ignore:.*Metric.updated_called:DeprecationWarning"
     ),  # torchmetrics' own class warns too
 ]
-each_class = pytest.mark.parametrize("name", one_each(METRICS))
+each_class = pytest.mark.parametrize("name", [*one_each(METRICS), "binary_64_bins", "binary_weighted_learnt"])
 
 
 class Model(LightningModule):
