@@ -314,10 +314,7 @@ def test_bars_of_classes_are_values_and_intervals(ax):
     order = [4, 3, 1, 0, 2]
     assert [x.get_width() for x in ax.patches] == pytest.approx([float(value[i]) for i in order[:-1]] + [0])
     assert [x.get_text()[0] for x in ax.get_yticklabels()] == ["abcde"[i] for i in order]
-    (whiskers,) = (x.lines[2][0] for x in ax.containers if hasattr(x, "has_xerr"))
-    ends = [[tuple(point) for point in segment] for segment in whiskers.get_segments()]
-    assert [e[0][0] for e in ends] == pytest.approx([float(found.low[i]) for i in order[:-1]])
-    assert [e[1][0] for e in ends] == pytest.approx([float(found.high[i]) for i in order[:-1]])
+    assert whiskers(ax) == pytest.approx(torch.stack([found.low, found.high], 1)[order[:-1]].numpy())
     assert [x.get_text() for x in ax.texts] == ["no positives"]
     assert legend(ax) == [f"mean {float(value.nanmean()):.3f}"]
 
@@ -342,6 +339,33 @@ def test_bars_have_names_of_their_own(ax):
     assert any(hasattr(x, "has_xerr") for x in ax.containers), "without ties the interval is that of grouped ones"
     with pytest.raises(ValueError, match="`curves` must have different names, got 'a' twice"):
         plot.per_class([functional.curve(*ranking(60, shift), name="a") for shift in (1, 3)])
+
+
+def whiskers(ax):
+    """The ends of the intervals, from the top."""
+    (bars,) = (x.lines[2][0] for x in ax.containers if hasattr(x, "has_xerr"))
+    return np.array([[point[0] for point in segment] for segment in bars.get_segments()])
+
+
+@pytest.mark.parametrize("kind", [MeanAveragePrecision, VOCMeanAveragePrecision])
+def test_intervals_of_detectors_are_those_over_images(kind, ax):
+    metric = detector(kind=kind, noise=0.2)
+    plot.per_class(metric, ax=ax, n_resamples=50, confidence_level=0.8)
+    found = metric.confidence_interval(0.8, per_class=True, n_resamples=50)
+    order = torch.argsort(found.estimate, descending=True)
+    assert [x.get_width() for x in ax.patches] == pytest.approx(found.estimate[order].tolist())
+    assert whiskers(ax) == pytest.approx(torch.stack([found.low, found.high], 1)[order].numpy())
+
+
+def test_intervals_of_interpolated_precision_are_those_of_the_metric(ax):
+    metric = labels(3, average="none", interpolation="11-point")
+    plot.per_class(metric, ax=ax, n_resamples=50)
+    found = metric.confidence_interval(method="bootstrap-logit", n_resamples=50)
+    order = torch.argsort(found.estimate, descending=True)
+    assert whiskers(ax) == pytest.approx(torch.stack([found.low, found.high], 1)[order].numpy())
+    ax.clear()
+    plot.per_class(labels(3, interpolation="trapezoid"), ax=ax)
+    assert not len(whiskers(ax)), "which no method has"
 
 
 def test_curves_of_detectors_have_no_interval(ax):
@@ -467,9 +491,20 @@ def test_chance_levels(ax):
     same = [functional.curve(*ranking(100, shift)) for shift in (1, 2)]
     plot.precision_recall(same, ax=ax)
     assert ax.lines[-1].get_ydata()[0] == float(same[0].chance_level)
+    assert legend(ax)[-1] == f"chance level of precision: {float(same[0].chance_level):.3f}"
     other = functional.curve(*ranking(100, share=0.7))
+    low, high = float(same[0].chance_level), float(other.chance_level)
+    ax.clear()
+    plot.precision_recall([same[0], other], ax=ax)
+    assert sorted(float(x.get_ydata()[0]) for x in ax.lines[-2:]) == [low, high]
+    assert {x.get_color() for x in ax.lines[-2:]} == {x.get_color() for x in ax.lines[:2]}
+    assert legend(ax)[-1] == "chance levels of precision, at the right"
+    ax.clear()
     plot.precision_recall([*same, other], ax=ax)
-    assert [float(x.get_ydata()[0]) for x in ax.lines[-3:]].count(float(other.chance_level)) == 1
+    (band,) = ax.patches
+    assert sorted(band.get_corners()[:, 1])[::3] == pytest.approx([low, high])
+    assert len(ax.lines) == 3
+    assert legend(ax)[-1] == f"chance levels of precision: {low:.3f} to {high:.3f}"
 
 
 def test_curves_of_queries_are_trecs(ax):
@@ -498,7 +533,7 @@ def test_eighty_classes_have_the_five_best_and_the_five_worst_names(ax):
     each = sorted((float(x.average_precision) for x in metric.curve() if x.m), reverse=True)
     assert values == pytest.approx([*each[:5], *each[-5:]], abs=5e-4)  # three digits are shown
     assert legend(ax)[-1] == "70 more"
-    assert len(ax.lines) == 80 + 10
+    assert (len(ax.lines), len(ax.patches)) == (80, 1), "their chance levels as a band"
 
 
 def test_a_long_legend_stands_beside_the_axes_and_is_not_cut():
