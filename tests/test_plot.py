@@ -650,23 +650,64 @@ SMALL = {
 @pytest.mark.parametrize("case", SMALL)
 @pytest.mark.parametrize("draw", [*OF_CURVES.values(), RECTANGLES])
 def test_small_rankings(draw, case, ax):
+    """The numbers in the picture are those of the curve, whatever is undefined."""
     scores, target = (torch.tensor(x) for x in SMALL[case])
     more = {"band": True, "beta": 1.0, "iso_f": (0.5,)} if draw is plot.precision_recall else {}
     for convention in ({}, {"ties": "expected"}, {"interpolation": "11-point"}, {"interpolation": "trapezoid"}):
-        draw(functional.curve(scores, target.long(), **convention), ax=ax, **more)
+        curve = functional.curve(scores, target.long(), **convention)
+        value = float(curve.average_precision)
+        assert np.isnan(value) == (not target.any())
+        ax.clear()
+        draw(curve, ax=ax, **more)
+        shown = style.number(value)
+        if draw is RECTANGLES:
+            assert ax.get_title().endswith(f"= {shown}" if target.any() else "-: no positives")
+        elif draw is plot.per_class:
+            assert [x.get_text().split()[-1] for x in ax.get_yticklabels()] == [shown]
+            assert [x.get_width() for x in ax.patches] == [pytest.approx(0 if np.isnan(value) else value)]
+            assert [x.get_text() for x in ax.texts] == ["no positives"] * int(np.isnan(value))
+        elif draw is plot.hit_curve:
+            assert legend(ax)[0].split() == [shown]
+            *_, line = ax.lines
+            assert (line.get_xdata()[-1], line.get_ydata()[-1]) == (len(scores), int(target.sum()))
+        elif draw is plot.f_beta_thresholds:
+            best = curve.operating_point()
+            assert legend(ax)[0].startswith(f"$F_{{1}}$, highest {style.number(float(best.f_beta))}")
+            finite = torch.isfinite(curve.thresholds) & ~torch.isnan(curve.f_beta())
+            line = next(x for x in ax.lines if x.get_drawstyle() == "steps-pre")
+            assert line.get_ydata().tolist() == curve.f_beta()[finite].flip(0).tolist()
+        else:
+            assert legend(ax)[0].split()[0] == shown
+            line = next(x for x in ax.lines if x.get_color() == style.COLORS[0])
+            assert len(line.get_xdata()) == len(vertices.line(curve).recall)
+            if target.any() and convention.get("interpolation") != "11-point":
+                assert area(line) == pytest.approx(value)
     drawn(ax)
 
 
 @pytest.mark.parametrize("draw", OF_CURVES.values())
-def test_no_curves_at_all(draw, ax):
-    drawn(draw([], ax=ax))
+@pytest.mark.parametrize("nothing", [list, dict, MeanAveragePrecision, VOCMeanAveragePrecision])
+def test_no_curves_at_all(draw, nothing, ax):
+    drawn(draw(nothing(), ax=ax))
+    assert not ax.patches
+    assert not any(len(x.get_xdata()) for x in ax.lines)
+    assert ax.get_legend() is None
+    assert ax.get_xlabel() in ("recall", "depth t", "score threshold", "average precision")
 
 
 def test_detectors_without_images(ax):
     drawn(plot.coco(MeanAveragePrecision(), ax=ax))
-    drawn(plot.precision_recall(MeanAveragePrecision(), ax=ax))
-    drawn(plot.per_class(MeanAveragePrecision(), ax=ax))
-    drawn(plot.precision_recall(detector(kind=VOCMeanAveragePrecision), ax=ax))
+    assert legend(ax) == [f"-  {area}: no objects" for area in ("all", "small", "medium", "large")]
+    assert not any(np.isfinite(x.get_ydata()).any() for x in ax.lines)
+
+
+def test_lines_of_voc_are_those_of_its_curves(ax):
+    metric = detector(kind=VOCMeanAveragePrecision, noise=0.3)
+    plot.precision_recall(metric, ax=ax, chance_level=False)
+    curves = sorted(metric.curve(), key=lambda x: -float(x.average_precision))
+    assert legend(ax) == [f"{float(x.average_precision):.3f}  class {x.name}" for x in curves]
+    for line, curve in zip(ax.lines, curves, strict=True):
+        assert area(line) == pytest.approx(float(curve.average_precision))
 
 
 @pytest.mark.parametrize("classes", [80, 300])

@@ -14,7 +14,7 @@ from benchmarks.coverage import report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.inference import bootstrap
-from torch_ap.inference.images.bootstrap import METHODS, ends, image_replicates
+from torch_ap.inference.images.bootstrap import METHODS, class_intervals_of, ends, image_replicates
 from torch_ap.inference.resampling import Resampling
 
 _SIZES = ((5, 50), (5, 200), (40, 300))
@@ -112,10 +112,11 @@ def of_classes(classes: int, images: int, *, repetitions: int, generator: torch.
     found, truth = Tally(), limits(classes)
     for _ in range(repetitions):
         metric = Scenes(images, classes, generator).detected()
-        table = metric.per_class()
+        table, sample = metric.per_class(), metric._sample(per_class=True)
+        resampling = Resampling(_REPLICATES, generator)
+        values = image_replicates([sample.ranked], resampling, sample.interpolation, of_lists=True)[:, 0]
         for method in METHODS:
-            how = {"per_class": True, "n_resamples": _REPLICATES, "generator": generator}
-            interval = metric.confidence_interval(_LEVEL, method, **how)  # type: ignore[arg-type]
+            interval = class_intervals_of(sample.ranked, values, sample.each_class(), method, _LEVEL)
             ends = zip(interval.low.tolist(), interval.high.tolist(), strict=True)
             for label, count, (low, high) in zip(
                 table["class"].tolist(), table["ground_truths"].tolist(), ends, strict=True

@@ -169,15 +169,15 @@ def class_intervals(
         ValueError: as there.
 
     Measured coverage at 95% by the number of ground truths of a class (``python -m benchmarks.coverage --only
-    detectors``, 300 images, 40 classes, most of them rare):
+    detectors --resampled 80``, 300 images, 40 classes, most of them rare):
 
-    =============  ======  ======  ======  =======  ====
-    ground truths  5 to 9  10-19   20-49   50-99    100-
-    =============  ======  ======  ======  =======  ====
-    logit
-    percentile
-    basic
-    =============  ======  ======  ======  =======  ====
+    =============  ======  ========  ========  ========  ===========
+    ground truths  5 to 9  10 to 19  20 to 49  50 to 99  100 or more
+    =============  ======  ========  ========  ========  ===========
+    logit          0.986   0.959     0.937     0.934     0.916
+    percentile     0.922   0.924     0.928     0.938     0.908
+    basic          0.838   0.894     0.916     0.952     0.924
+    =============  ======  ========  ========  ========  ===========
 
     Source: as there; the scale and the quantile are those of intervals for one ranking.
     """
@@ -187,6 +187,13 @@ def class_intervals(
     every = torch.ones(1, ranked.images, dtype=torch.int64, device=ranked.image.device)
     estimate = ranked.average_precision_of_lists(every, interpolation)[0]
     values = image_replicates([ranked], how, interpolation, of_lists=True)[:, 0]
+    return class_intervals_of(ranked, values, estimate, method, confidence_level)
+
+
+def class_intervals_of(
+    ranked: ResampledRankings, values: Tensor, estimate: Tensor, method: str, confidence_level: float
+) -> Interval:
+    """The intervals of (K,) estimates from their (B, K) replicates."""
     size = ranked.images
     holds = torch.unique(ranked.relevant_list * size + ranked.relevant_image) // max(size, 1)
     images = segments.as_float64(segments.count(holds, len(estimate)))
