@@ -455,7 +455,7 @@ FUNCTIONS: dict[str, Row] = {
     "retrieval_reciprocal_rank": Row(functional.retrieval_reciprocal_rank, graded_rows, {"relevance_level": 2}),
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
     "voc": Row(functional.voc_mean_average_precision, voc_images),
-    "coco_curve": Row(functional.coco_curve, images),
+    "coco_curve": Row(functional.coco_curve, images, {"box_format": "xywh"}),
     "voc_curve": Row(functional.voc_curve, voc_images),
     "box_iou": Row(functional.box_iou, two_sets_of_boxes),
     "ragged_box_iou": Row(ragged.ragged_box_iou, ragged_boxes),

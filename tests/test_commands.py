@@ -537,8 +537,9 @@ def test_why_there_is_no_interval(tmp_path, capsys):
     with (tmp_path / "truth" / "1.txt").open("a") as file:
         file.write(" difficult\n")
     assert main.main(["voc", str(tmp_path / "truth"), str(tmp_path / "found"), "--interval"]) == 0
-    line = capsys.readouterr().out.splitlines()[-1]
-    assert line.startswith("95% interval of the mean - to -; chance, the scores shuffled, - (")
+    ends, chance = capsys.readouterr().out.splitlines()[-2:]
+    assert ends.startswith("95% interval of the mean: - to - (")
+    assert chance == "Chance level of the mean: - (the same boxes, their scores in random order)"
 
 
 def test_swapped_files_are_told(coco, voc, tmp_path, capsys):

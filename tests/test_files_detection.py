@@ -127,8 +127,9 @@ def test_the_command_says_how_sure_its_mean_is(capsys, tmp_path):
     assert main.main(command) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[12:] == [
-        "90% interval of the mean 0.0000 to 0.0000; chance, the scores shuffled, 0.0000 (all resamples have the same "
-        "value, which says nothing of its spread)",
+        "90% interval of the mean: 0.0000 to 0.0000 (all resamples have the same value, which says nothing of its "
+        "spread)",
+        "Chance level of the mean: 0.0000 (the same boxes, their scores in random order)",
         f"{nothing} - {nothing}: difference of the mean +0.0000, 90% interval +0.0000 to +0.0000, p = 1 "
         "(no item tells the systems apart: p = 1 by definition)",
     ]
@@ -278,7 +279,10 @@ def test_voc_folders(voc, truths, detections, capsys):
     lines = capsys.readouterr().out.splitlines()
     # a class with one object, and two detections in random order: (1 + 1/2) / 2
     none = "all resamples have the same value, which says nothing of its spread"
-    assert lines[5] == f"95% interval of the mean 0.5000 to 0.5000; chance, the scores shuffled, 0.7500 ({none})"
+    assert lines[5:] == [
+        f"95% interval of the mean: 0.5000 to 0.5000 ({none})",
+        "Chance level of the mean: 0.7500 (the same boxes, their scores in random order)",
+    ]
     assert main.main(["voc", str(voc / truths), str(voc / detections), "--interval", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "map": 0.5, "map_low": 0.5, "map_high": 0.5, "map_chance": 0.75, "reason": none, "per_class": {"cat": 0.5},

@@ -5,11 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t as student_t
 
 from tests.tolerances import REORDERED
 from torch_ap.curve import interpolation
 from torch_ap.curve.average_precision import average_precision
-from torch_ap.inference.images.bootstrap import ResampledRankings, image_interval, image_replicates
+from torch_ap.inference.images.bootstrap import (
+    METHODS,
+    ResampledRankings,
+    class_intervals,
+    image_interval,
+    image_replicates,
+)
 from torch_ap.inference.resampling import Resampling
 from torch_ap.ranking import hit_curve
 
@@ -144,3 +151,56 @@ def test_on_cuda():
     assert float(found.estimate) == pytest.approx(float(wanted.estimate), abs=REORDERED)
     # 1,000 resamples each of other generators
     assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.15)
+
+
+# -- of each list
+
+
+@pytest.mark.parametrize("levels", [None, LEVELS])
+def test_replicates_of_lists_are_means_over_their_rankings(levels):
+    ranked = made(thresholds=3)
+    how = Resampling(12, torch.Generator().manual_seed(1))
+    found = image_replicates([ranked], how, levels, of_lists=True)[:, 0]
+    weights = torch.from_numpy(np.random.default_rng(0).integers(0, 3, (4, ranked.images)))
+    each = ranked.average_precision_of_lists(weights, levels)
+    assert found.shape == (12, 3)
+    for row, drawn in enumerate(weights):
+        for k in range(3):
+            values = [slowly(ranked, drawn, t * 3 + k, levels) for t in range(3)]
+            assert float(each[row, k]) == pytest.approx(np.mean(values), nan_ok=True, abs=REORDERED)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_intervals_of_lists_are_those_of_their_replicates(method):
+    ranked, how = made(images=30, items=300), {"interpolation": LEVELS}
+    found = class_intervals(ranked, method=method, confidence_level=0.9, resampling=Resampling(80), **how)
+    values = image_replicates([ranked], Resampling(80), LEVELS, of_lists=True)[:, 0].numpy()
+    for k in range(3):
+        images = len(set(ranked.relevant_image[ranked.relevant_list == k].tolist()))
+        if not images:
+            assert torch.isnan(torch.stack([found.estimate[k], found.low[k], found.high[k]])).all()
+            continue
+        estimate = float(found.estimate[k])
+        assert estimate == pytest.approx(np.mean([slowly(ranked, np.ones(30), t * 3 + k, LEVELS) for t in range(2)]))
+        low, high = np.nanquantile(values[:, k], [0.05, 0.95])
+        error = np.nanstd(values[:, k], ddof=1)
+        half = student_t.ppf(0.95, images - 1) * error / (estimate * (1 - estimate))
+        centre = math.log(estimate / (1 - estimate))
+        wanted = {
+            "bootstrap-percentile": (low, high),
+            "bootstrap-basic": (max(0, 2 * estimate - high), min(1, 2 * estimate - low)),
+            "bootstrap-logit": tuple(1 / (1 + math.exp(-x)) for x in (centre - half, centre + half)),
+        }[method]
+        assert (float(found.low[k]), float(found.high[k])) == pytest.approx(wanted)
+        assert float(found.standard_error[k]) == pytest.approx(error)
+    assert found.reason == "1 of 3 classes: nothing is relevant"
+
+
+def test_lists_without_spread_have_no_interval():
+    ranked = made(images=30, items=300)
+    one = replace(ranked, relevant_image=torch.zeros_like(ranked.relevant_image))
+    found = class_intervals(one, resampling=Resampling(20))
+    assert torch.isnan(found.low).all()
+    assert found.reason == "1 of 3 classes: nothing is relevant; 2 of 3 classes: all in one image, which has no spread"
+    with pytest.raises(ValueError, match="`method` must be one of"):
+        class_intervals(ranked, method="wald")

@@ -357,3 +357,27 @@ def test_on_cuda(case):
     assert float(one["map_chance"]) == pytest.approx(float(two["map_chance"]), abs=5e-3)  # shuffles of other generators
     with pytest.raises(ValueError, match="`other` must lie on the same device"):
         there[0].compare(here[0])
+
+
+@EVERY
+def test_intervals_of_classes_are_of_what_the_metric_reports(case):
+    preds, target = scene(3, case, images=12)
+    metric = fed(case, preds, target, class_metrics=True)
+    found = metric.confidence_interval(0.8, per_class=True, **FEW)
+    each = metric.compute()["map_per_class"].reshape(-1)
+    assert found.estimate.tolist() == pytest.approx([math.nan if x == -1 else x for x in each.tolist()], nan_ok=True)
+    assert found.method == "bootstrap-logit"
+    known = ~torch.isnan(found.low)
+    assert known.any()
+    assert (found.low < found.estimate)[known].all()
+    assert (found.estimate < found.high)[known].all()
+    assert found == metric.confidence_interval(0.8, per_class=True, batch=7, **FEW)
+    assert metric.confidence_interval(0.8, **FEW).estimate.ndim == 0
+    with pytest.raises(ValueError, match="`per_class` must be a bool, got 1"):
+        metric.confidence_interval(per_class=1)
+
+
+def test_no_class_has_no_interval():
+    for kind in (MeanAveragePrecision, VOCMeanAveragePrecision):
+        found = kind().confidence_interval(per_class=True)
+        assert found.estimate.shape == found.low.shape == (0,)

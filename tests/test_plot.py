@@ -314,10 +314,7 @@ def test_bars_of_classes_are_values_and_intervals(ax):
     order = [4, 3, 1, 0, 2]
     assert [x.get_width() for x in ax.patches] == pytest.approx([float(value[i]) for i in order[:-1]] + [0])
     assert [x.get_text()[0] for x in ax.get_yticklabels()] == ["abcde"[i] for i in order]
-    (whiskers,) = (x.lines[2][0] for x in ax.containers if hasattr(x, "has_xerr"))
-    ends = [[tuple(point) for point in segment] for segment in whiskers.get_segments()]
-    assert [e[0][0] for e in ends] == pytest.approx([float(found.low[i]) for i in order[:-1]])
-    assert [e[1][0] for e in ends] == pytest.approx([float(found.high[i]) for i in order[:-1]])
+    assert whiskers(ax) == pytest.approx(torch.stack([found.low, found.high], 1)[order[:-1]].numpy())
     assert [x.get_text() for x in ax.texts] == ["no positives"]
     assert legend(ax) == [f"mean {float(value.nanmean()):.3f}"]
 
@@ -342,6 +339,33 @@ def test_bars_have_names_of_their_own(ax):
     assert any(hasattr(x, "has_xerr") for x in ax.containers), "without ties the interval is that of grouped ones"
     with pytest.raises(ValueError, match="`curves` must have different names, got 'a' twice"):
         plot.per_class([functional.curve(*ranking(60, shift), name="a") for shift in (1, 3)])
+
+
+def whiskers(ax):
+    """The ends of the intervals, from the top."""
+    (bars,) = (x.lines[2][0] for x in ax.containers if hasattr(x, "has_xerr"))
+    return np.array([[point[0] for point in segment] for segment in bars.get_segments()])
+
+
+@pytest.mark.parametrize("kind", [MeanAveragePrecision, VOCMeanAveragePrecision])
+def test_intervals_of_detectors_are_those_over_images(kind, ax):
+    metric = detector(kind=kind, noise=0.2)
+    plot.per_class(metric, ax=ax, n_resamples=50, confidence_level=0.8)
+    found = metric.confidence_interval(0.8, per_class=True, n_resamples=50)
+    order = torch.argsort(found.estimate, descending=True)
+    assert [x.get_width() for x in ax.patches] == pytest.approx(found.estimate[order].tolist())
+    assert whiskers(ax) == pytest.approx(torch.stack([found.low, found.high], 1)[order].numpy())
+
+
+def test_intervals_of_interpolated_precision_are_those_of_the_metric(ax):
+    metric = labels(3, average="none", interpolation="11-point")
+    plot.per_class(metric, ax=ax, n_resamples=50)
+    found = metric.confidence_interval(method="bootstrap-logit", n_resamples=50)
+    order = torch.argsort(found.estimate, descending=True)
+    assert whiskers(ax) == pytest.approx(torch.stack([found.low, found.high], 1)[order].numpy())
+    ax.clear()
+    plot.per_class(labels(3, interpolation="trapezoid"), ax=ax)
+    assert not len(whiskers(ax)), "which no method has"
 
 
 def test_curves_of_detectors_have_no_interval(ax):
@@ -467,9 +491,20 @@ def test_chance_levels(ax):
     same = [functional.curve(*ranking(100, shift)) for shift in (1, 2)]
     plot.precision_recall(same, ax=ax)
     assert ax.lines[-1].get_ydata()[0] == float(same[0].chance_level)
+    assert legend(ax)[-1] == f"chance level of precision: {float(same[0].chance_level):.3f}"
     other = functional.curve(*ranking(100, share=0.7))
+    low, high = float(same[0].chance_level), float(other.chance_level)
+    ax.clear()
+    plot.precision_recall([same[0], other], ax=ax)
+    assert sorted(float(x.get_ydata()[0]) for x in ax.lines[-2:]) == [low, high]
+    assert {x.get_color() for x in ax.lines[-2:]} == {x.get_color() for x in ax.lines[:2]}
+    assert legend(ax)[-1] == "chance levels of precision, at the right"
+    ax.clear()
     plot.precision_recall([*same, other], ax=ax)
-    assert [float(x.get_ydata()[0]) for x in ax.lines[-3:]].count(float(other.chance_level)) == 1
+    (band,) = ax.patches
+    assert sorted(band.get_corners()[:, 1])[::3] == pytest.approx([low, high])
+    assert len(ax.lines) == 3
+    assert legend(ax)[-1] == f"chance levels of precision: {low:.3f} to {high:.3f}"
 
 
 def test_curves_of_queries_are_trecs(ax):
@@ -498,7 +533,7 @@ def test_eighty_classes_have_the_five_best_and_the_five_worst_names(ax):
     each = sorted((float(x.average_precision) for x in metric.curve() if x.m), reverse=True)
     assert values == pytest.approx([*each[:5], *each[-5:]], abs=5e-4)  # three digits are shown
     assert legend(ax)[-1] == "70 more"
-    assert len(ax.lines) == 80 + 10
+    assert (len(ax.lines), len(ax.patches)) == (80, 1), "their chance levels as a band"
 
 
 def test_a_long_legend_stands_beside_the_axes_and_is_not_cut():
@@ -615,23 +650,64 @@ SMALL = {
 @pytest.mark.parametrize("case", SMALL)
 @pytest.mark.parametrize("draw", [*OF_CURVES.values(), RECTANGLES])
 def test_small_rankings(draw, case, ax):
+    """The numbers in the picture are those of the curve, whatever is undefined."""
     scores, target = (torch.tensor(x) for x in SMALL[case])
     more = {"band": True, "beta": 1.0, "iso_f": (0.5,)} if draw is plot.precision_recall else {}
     for convention in ({}, {"ties": "expected"}, {"interpolation": "11-point"}, {"interpolation": "trapezoid"}):
-        draw(functional.curve(scores, target.long(), **convention), ax=ax, **more)
+        curve = functional.curve(scores, target.long(), **convention)
+        value = float(curve.average_precision)
+        assert np.isnan(value) == (not target.any())
+        ax.clear()
+        draw(curve, ax=ax, **more)
+        shown = style.number(value)
+        if draw is RECTANGLES:
+            assert ax.get_title().endswith(f"= {shown}" if target.any() else "-: no positives")
+        elif draw is plot.per_class:
+            assert [x.get_text().split()[-1] for x in ax.get_yticklabels()] == [shown]
+            assert [x.get_width() for x in ax.patches] == [pytest.approx(0 if np.isnan(value) else value)]
+            assert [x.get_text() for x in ax.texts] == ["no positives"] * int(np.isnan(value))
+        elif draw is plot.hit_curve:
+            assert legend(ax)[0].split() == [shown]
+            *_, line = ax.lines
+            assert (line.get_xdata()[-1], line.get_ydata()[-1]) == (len(scores), int(target.sum()))
+        elif draw is plot.f_beta_thresholds:
+            best = curve.operating_point()
+            assert legend(ax)[0].startswith(f"$F_{{1}}$, highest {style.number(float(best.f_beta))}")
+            finite = torch.isfinite(curve.thresholds) & ~torch.isnan(curve.f_beta())
+            line = next(x for x in ax.lines if x.get_drawstyle() == "steps-pre")
+            assert line.get_ydata().tolist() == curve.f_beta()[finite].flip(0).tolist()
+        else:
+            assert legend(ax)[0].split()[0] == shown
+            line = next(x for x in ax.lines if x.get_color() == style.COLORS[0])
+            assert len(line.get_xdata()) == len(vertices.line(curve).recall)
+            if target.any() and convention.get("interpolation") != "11-point":
+                assert area(line) == pytest.approx(value)
     drawn(ax)
 
 
 @pytest.mark.parametrize("draw", OF_CURVES.values())
-def test_no_curves_at_all(draw, ax):
-    drawn(draw([], ax=ax))
+@pytest.mark.parametrize("nothing", [list, dict, MeanAveragePrecision, VOCMeanAveragePrecision])
+def test_no_curves_at_all(draw, nothing, ax):
+    drawn(draw(nothing(), ax=ax))
+    assert not ax.patches
+    assert not any(len(x.get_xdata()) for x in ax.lines)
+    assert ax.get_legend() is None
+    assert ax.get_xlabel() in ("recall", "depth t", "score threshold", "average precision")
 
 
 def test_detectors_without_images(ax):
     drawn(plot.coco(MeanAveragePrecision(), ax=ax))
-    drawn(plot.precision_recall(MeanAveragePrecision(), ax=ax))
-    drawn(plot.per_class(MeanAveragePrecision(), ax=ax))
-    drawn(plot.precision_recall(detector(kind=VOCMeanAveragePrecision), ax=ax))
+    assert legend(ax) == [f"-  {area}: no objects" for area in ("all", "small", "medium", "large")]
+    assert not any(np.isfinite(x.get_ydata()).any() for x in ax.lines)
+
+
+def test_lines_of_voc_are_those_of_its_curves(ax):
+    metric = detector(kind=VOCMeanAveragePrecision, noise=0.3)
+    plot.precision_recall(metric, ax=ax, chance_level=False)
+    curves = sorted(metric.curve(), key=lambda x: -float(x.average_precision))
+    assert legend(ax) == [f"{float(x.average_precision):.3f}  class {x.name}" for x in curves]
+    for line, curve in zip(ax.lines, curves, strict=True):
+        assert area(line) == pytest.approx(float(curve.average_precision))
 
 
 @pytest.mark.parametrize("classes", [80, 300])

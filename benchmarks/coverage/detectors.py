@@ -1,5 +1,5 @@
-"""Two detectors on the same images: does the interval of mAP cover, even with many rare classes, and does their
-comparison keep its size?
+"""Two detectors on the same images: does the interval of mAP cover, even with many rare classes, do those of the AP of
+each class, and does the comparison of the two keep its size?
 """
 
 import functools
@@ -14,12 +14,13 @@ from benchmarks.coverage import report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.inference import bootstrap
-from torch_ap.inference.images.bootstrap import METHODS, ends, image_replicates
+from torch_ap.inference.images.bootstrap import METHODS, class_intervals_of, ends, image_replicates
 from torch_ap.inference.resampling import Resampling
 
 _SIZES = ((5, 50), (5, 200), (40, 300))
 _LEVEL, _REPLICATES = 0.95, 400
 _LIMIT = 100_000
+_GROUND_TRUTHS = (1, 5, 10, 20, 50, 100)
 _SIDE, _CELL = 20.0, 40.0
 
 
@@ -98,8 +99,60 @@ def pairs(classes: int, images: int, *, repetitions: int, generator: torch.Gener
     return found
 
 
+@functools.cache
+def limits(classes: int) -> dict[int, float]:
+    """The AP of each class of very many images, by its label."""
+    metric = Scenes(_LIMIT, classes, torch.Generator().manual_seed(0)).detected()
+    table = metric.per_class()
+    return dict(zip(table["class"].tolist(), table["ap"].tolist(), strict=True))
+
+
+def of_classes(classes: int, images: int, *, repetitions: int, generator: torch.Generator) -> Tally:
+    """Intervals of the AP of each class, by the number of its ground truths."""
+    found, truth = Tally(), limits(classes)
+    for _ in range(repetitions):
+        metric = Scenes(images, classes, generator).detected()
+        table, sample = metric.per_class(), metric._sample(per_class=True)
+        resampling = Resampling(_REPLICATES, generator)
+        values = image_replicates([sample.ranked], resampling, sample.interpolation, of_lists=True)[:, 0]
+        for method in METHODS:
+            interval = class_intervals_of(sample.ranked, values, sample.each_class(), method, _LEVEL)
+            ends = zip(interval.low.tolist(), interval.high.tolist(), strict=True)
+            for label, count, (low, high) in zip(
+                table["class"].tolist(), table["ground_truths"].tolist(), ends, strict=True
+            ):
+                if count and not math.isnan(low):
+                    size = max(x for x in _GROUND_TRUTHS if x <= count)
+                    tally(found, (size, method), low <= truth[label] <= high, high - low)
+    return found
+
+
 def sections(options: Options) -> list[Section]:
-    return [Section(tasks_of(pairs, _SIZES, options.resampled, 25), lambda found: _lines(found, options))]
+    return [
+        Section(tasks_of(pairs, _SIZES, options.resampled, 25), lambda found: _lines(found, options)),
+        Section(
+            tasks_of(of_classes, _SIZES[-1:], options.resampled, 10), lambda found: _lines_of_classes(found, options)
+        ),
+    ]
+
+
+def _lines_of_classes(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
+    ((classes, images),) = found
+    (shares,) = found.values()
+    out = [
+        f"\n## AP of each class of a detector, over images: {options.resampled} repetitions\n",
+        f"The first of these detectors on {images} images with {classes} classes. {_REPLICATES} replicates. The truth "
+        f"is the AP of {_LIMIT} images. Classes whose interval has NaN ends, as those in one image, are left out; the "
+        "s.e. takes intervals of one data set for independent.\n",
+    ]
+    out += report.head("ground truths", "method", "intervals", "at 95% covers", "s.e.", "mean width")
+    for size, method in itertools.product(_GROUND_TRUTHS, METHODS):
+        if (size, method) not in shares:
+            continue
+        share = shares[size, method]
+        cells = (f"{share.trials:.0f}", f"{share.value:.3f}", f"{share.error:.4f}", report.width([share]))
+        out.append(report.row(f"from {size}", method, *cells))
+    return out
 
 
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:

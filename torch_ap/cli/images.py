@@ -64,23 +64,24 @@ def refuse_empty(detections: int, path: str, allowed: bool) -> None:
 
 
 def stated(args: argparse.Namespace, run: str, interval: Numbers, compared: Numbers) -> list[str]:
-    """A line for each of the two that there is."""
+    """Lines on each of the two that there is."""
     level = f"{100 * args.confidence_level:.10g}%"
     lines = []
     if interval:
         low, high, chance = (number(interval[name]) for name in ("map_low", "map_high", "map_chance"))
-        lines.append(f"{level} interval of the mean {low} to {high}; chance, the scores shuffled, {chance}")
+        lines.append(f"{level} interval of the mean: {low} to {high}{_because(interval)}")
+        lines.append(f"Chance level of the mean: {chance} (the same boxes, their scores in random order)")
     if compared:
         difference, low, high = (number(compared[name], "+.4f") for name in ("difference", "low", "high"))
         p_value = number(compared["p_value"], ".4g")
         lines.append(
             f"{run} - {args.compare}: difference of the mean {difference}, {level} interval {low} to {high}, "
-            f"p = {p_value}"
+            f"p = {p_value}{_because(compared)}"
         )
-    return [line + because(found) for line, found in zip(lines, [x for x in (interval, compared) if x], strict=True)]
+    return lines
 
 
-def because(found: Mapping[str, Any]) -> str:
+def _because(found: Mapping[str, Any]) -> str:
     """Why numbers are missing, or were found by another rule, behind them."""
     return f" ({found['reason']})" if found["reason"] else ""
 

@@ -59,6 +59,7 @@ def add_trec(subparsers: Subparsers) -> None:
         "  torch-ap trec qrels.txt run.txt\n"
         "  torch-ap trec qrels.txt bm25.run dense.run -m map -m P@10 --compare\n"
         "  torch-ap trec qrels.txt run.txt.gz -m map@100 --per-query --csv > queries.csv\n"
+        "  torch-ap trec qrels.txt run.txt -m map --interval --report run.html\n"
         "  retrieve | torch-ap trec qrels.txt - -m recip_rank --json",
     )
     parser.add_argument("qrels", metavar="QRELS", help=f"judgements: {QRELS_FORM}; - for standard input")
@@ -71,7 +72,10 @@ def add_trec(subparsers: Subparsers) -> None:
     parser.add_argument("--convention", choices=CONVENTIONS, default="trec10", help=_CONVENTION)
     add_forms(parser)
     parser.add_argument("--compare", action="store_true", help=_COMPARE)
-    add_resampling(parser, 10_000, "random flips of its randomization test", "compare")
+    said = "the interval of each mean over its queries, and its chance level: the mean over all orders of each ranking"
+    parser.add_argument("--interval", action="store_true", help=said)
+    add_report_path(parser, "the first measure of a run, or with --compare of two")
+    add_resampling(parser, 10_000, "random flips of its randomization test", "compare", "interval", "report")
     _add_allow_empty(parser, "a run without documents")
     parser.set_defaults(command="trec")
 

@@ -1,7 +1,7 @@
 """``torch-ap trec``: measures of TREC runs against judgements."""
 
 import argparse
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 
 from torch_ap.cli import compare_runs
 from torch_ap.cli.compare_runs import Comparisons, Settings
+from torch_ap.cli.judged_metrics import ENDS, interval_of, metric_of
 from torch_ap.cli.notes import named, note
 from torch_ap.cli.options import DEFAULT_MEASURES
 from torch_ap.cli.progress import Bar
@@ -17,12 +18,14 @@ from torch_ap.files import report
 from torch_ap.files.judged import Judged, judge, why_none
 from torch_ap.files.report import Result
 from torch_ap.files.trec import Qrels, Run, read_qrels, read_run
+from torch_ap.reports import report as write_report
 from torch_ap.rules.messages import printable
 
 _ALL = "all"
 _STANDARD_INPUT = "-"
 
 Results = dict[str, dict[str, Result]]
+Intervals = dict[str, dict[str, dict[str, float]]]
 
 _OTHER_QUERIES = "The runs differ in their queries. Comparisons are over those that both have"
 
@@ -32,6 +35,8 @@ def run(args: argparse.Namespace) -> int:
     names = list(dict.fromkeys(name for given in args.measures or DEFAULT_MEASURES for name in report.expanded(given)))
     if args.compare and len(args.runs) < 2:
         raise ValueError("--compare takes at least two runs")
+    if args.report is not None and len(args.runs) > 1 + args.compare:
+        raise ValueError(f"--report is of one run, or with --compare of two, got {len(args.runs)}")
     if [args.qrels, *args.runs].count(_STANDARD_INPUT) > 1:
         raise ValueError(f"{_STANDARD_INPUT} can be given once, since standard input can be read once")
     with Bar(args.qrels) as bar:
@@ -41,20 +46,51 @@ def run(args: argparse.Namespace) -> int:
         tag, judged = _judged(args, qrels, path)
         if int(judged.curve.n.sum()) and int(judged.curve.m.sum()) and not int(judged.curve.hits_seen.sum()):
             blind.append(path)
-        found.append((tag, path, report.evaluate(judged, names)))
-    results = dict(zip(_columns([(tag, path) for tag, path, _ in found]), [x for *_, x in found], strict=True))
+        found.append((tag, path, judged if args.interval or args.report else None, report.evaluate(judged, names)))
+    columns = _columns([(tag, path) for tag, path, *_ in found])
+    results = dict(zip(columns, [x for *_, x in found], strict=True))
+    judged_runs = {column: judged for column, (_, _, judged, _) in zip(columns, found, strict=True) if judged}
     for said in _notes(args, qrels, results, blind):
         note(said)
     settings = Settings(args.confidence_level, args.n_resamples)
     comparisons = compare_runs.comparisons(results, settings) if args.compare else {}
     if comparisons and args.form and _differ(results):
         note(f"{_OTHER_QUERIES} (see -c).")
+    intervals = _intervals(args, results, judged_runs)
+    if args.report is not None:
+        _write_page(args, names[0], judged_runs)
     Report(
-        parts=lambda: _parts(results, args.per_query, comparisons, settings),
-        records=lambda: _records(results, args.per_query, comparisons),
-        document=lambda: _document(results, args.per_query, comparisons),
+        parts=lambda: _parts(results, args.per_query, comparisons, settings, intervals),
+        records=lambda: _records(results, args.per_query, comparisons, intervals),
+        document=lambda: _document(results, args.per_query, comparisons, intervals),
     ).write(args.form)
     return 0
+
+
+def _intervals(args: argparse.Namespace, results: Results, judged: Mapping[str, Judged]) -> Intervals:
+    """Of each run and measure, where they are asked for."""
+    if not args.interval:
+        return {}
+    level = args.confidence_level
+    return {
+        run: {name: interval_of(judged[run], name, result, level) for name, result in measures.items()}
+        for run, measures in results.items()
+    }
+
+
+def _write_page(args: argparse.Namespace, measure: str, judged: Mapping[str, Judged]) -> None:
+    """The report on the first measure; with --compare of the second run, compared with the first."""
+    (*baseline, (name, run)) = judged.items()
+    other = metric_of(baseline[0][1], measure) if baseline else None
+    write_report(
+        metric_of(run, measure),
+        args.report,
+        other=other,
+        system_names=(name, baseline[0][0] if baseline else f"{name} (baseline)"),
+        query_names=run.queries,
+        title=f"{measure} of {name}",
+        confidence_level=args.confidence_level,
+    )
 
 
 def _judged(args: argparse.Namespace, qrels: Qrels, path: str) -> tuple[str, Judged]:
@@ -139,39 +175,56 @@ def _lines(results: Results, per_query: bool) -> list[tuple[str, str, list[float
     return lines
 
 
-def _parts(results: Results, per_query: bool, comparisons: Comparisons, settings: Settings) -> Iterator[Part]:
+def _parts(
+    results: Results, per_query: bool, comparisons: Comparisons, settings: Settings, intervals: Intervals
+) -> Iterator[Part]:
     """A table with four digits, as trec_eval prints them; then the comparisons, and what to know of them."""
     lines = _lines(results, per_query)
     head = ("measure", "query", *results)
     yield Table([head, *((name, query, *map(number, values)) for name, query, values in lines)], names=2)
+    if intervals:
+        ends = [f"{100 * settings.confidence_level:.10g}% {end}" for end in ("low", "high")]
+        rows = [
+            (name, run, *map(number, (results[run][name].aggregate, *intervals[run][name].values())))
+            for name in next(iter(results.values()))
+            for run in results
+        ]
+        yield Table([("measure", "run", "value", *ends, "chance"), *rows], names=2)
     yield from (Table(rows, names=2) for rows in compare_runs.tables(comparisons, next(iter(results)), settings))
     if comparisons and _differ(results):
         yield f"{_OTHER_QUERIES}, the values above over all that a run has (see -c)."
     yield from compare_runs.notes(comparisons)
 
 
-def _records(results: Results, per_query: bool, comparisons: Comparisons) -> Iterator[Sequence[Any]]:
-    """A row a measure and query; those of a comparison have its number's name for a query, and none of the baseline.
+def _records(
+    results: Results, per_query: bool, comparisons: Comparisons, intervals: Intervals
+) -> Iterator[Sequence[Any]]:
+    """A row a measure and query; those of an interval and a comparison have their number's name for a query.
 
-    Names have "compared." before them, and come after all queries. A number that does not exist is left empty.
+    Names have "interval." or "compared." before them, and come after all queries; of a comparison the baseline has no
+    numbers. A number that does not exist is left empty.
     """
     yield ("measure", "query", *results)
     for name, query, values in _lines(results, per_query):
         yield (name, query, *values)
+    for name in next(iter(results.values())) if intervals else ():
+        for end in ENDS:
+            yield (name, f"interval.{end}", *(x[name][end] for x in intervals.values()))
     for name in next(iter(comparisons.values()), {}):
         for one in next(iter(comparisons.values()))[name].names:
             yield (name, f"compared.{one}", None, *(x[name].numbers.get(one) for x in comparisons.values()))
 
 
-def _document(results: Results, per_query: bool, comparisons: Comparisons) -> dict[str, Any]:
-    """{run: {measure: {"all": aggregate, "queries": {query: value}, "compared": {name: number}}}}.
+def _document(results: Results, per_query: bool, comparisons: Comparisons, intervals: Intervals) -> dict[str, Any]:
+    """{run: {measure: {"all": aggregate, "low", "high", "chance", "queries": {query: value}, "compared": {...}}}}.
 
     What is compared has the name of the first run as its "baseline".
     """
     out: dict[str, dict[str, dict[str, Any]]] = {}
     baseline = next(iter(results))
     for column, measures in results.items():
-        out[column] = {name: {_ALL: result.aggregate} for name, result in measures.items()}
+        ends = intervals.get(column, {})
+        out[column] = {name: {_ALL: result.aggregate} | ends.get(name, {}) for name, result in measures.items()}
         for name, result in measures.items() if per_query else ():
             out[column][name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
         for name, found in comparisons.get(column, {}).items():

@@ -61,7 +61,7 @@ def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
     Raises:
         ValueError: for an unknown name, or interpolated precision with ``convention="expected"``.
     """
-    measures = {name: _measure(name, judged) for name in names}
+    measures = {name: measure_of(name, judged) for name in names}
     everything = torch.arange(len(judged.queries))
     rankings = Rankings(everything, judged.curve, torch.ones_like(everything, dtype=torch.bool))
     results = {}
@@ -87,7 +87,7 @@ def expanded(name: str) -> list[str]:
     return names
 
 
-def _measure(name: str, judged: Judged) -> Callable[[HitCurve], Tensor]:
+def measure_of(name: str, judged: Judged) -> Callable[[HitCurve], Tensor]:
     """The measure of that name under the run's convention."""
     kind, at = _parsed(name)
     ties, version = judged.ties, 9 if judged.convention == "trec9" else 10

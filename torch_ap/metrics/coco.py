@@ -263,8 +263,10 @@ class MeanAveragePrecision(CocoFiles):
             defaults, lambda name: given[name] if name in given else getattr(self, name), shown
         )
 
-    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
-        numbers = self._numbers(columns, iou_type, micro=self.average == "micro")
+    def _matched(
+        self, columns: Columns, iou_type: str | None, per_class: bool = False
+    ) -> tuple[Matches, InterpolationRule]:
+        numbers = self._numbers(columns, iou_type, micro=self.average == "micro" and not per_class)
         return numbers.matches, numbers.levels
 
     def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:

@@ -3,12 +3,13 @@
 Detections are matched once a call; nothing is matched again for a resample.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Generator, Tensor
 
 from torch_ap.inference.difference import Comparison
-from torch_ap.inference.images.bootstrap import image_interval
+from torch_ap.inference.images.bootstrap import class_intervals, image_interval
 from torch_ap.inference.images.chance import chance_of_images
 from torch_ap.inference.images.comparison import compare_images
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
@@ -16,6 +17,7 @@ from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inputs.detections import Columns
 from torch_ap.metrics.uncertainty import Sample, UncertainMetric
+from torch_ap.rules import checks
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +28,26 @@ class ImageSample(Sample):
         columns: the images.
         ranked: the rankings that matching makes of their detections.
         interpolation: of AP.
+        classes: how many classes occur, where an interval is of each; None where it is of their mean.
     """
 
     columns: Columns
     ranked: ResampledRankings
     interpolation: InterpolationRule
+    classes: int | None = None
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
-        """Of ``map``, over all IoU thresholds, the first area and the last limit."""
+        """Of ``map``, or of the AP of each class: over all IoU thresholds, the first area and the last limit."""
+        if self.classes is not None:
+            found = class_intervals(
+                self.ranked,
+                confidence_level=confidence_level,
+                method=method or "bootstrap-logit",
+                interpolation=self.interpolation,
+                resampling=resampling,
+            )
+            names = ("estimate", "low", "high", "standard_error")
+            return replace(found, **{name: getattr(found, name)[: self.classes] for name in names})
         return image_interval(
             self.ranked,
             confidence_level=confidence_level,
@@ -41,6 +55,11 @@ class ImageSample(Sample):
             interpolation=self.interpolation,
             resampling=resampling,
         )
+
+    def each_class(self) -> Tensor:
+        """(K,) the AP of each class, where ``classes`` is their number; NaN without ground truths."""
+        every = torch.ones(1, self.ranked.images, dtype=torch.int64, device=self.ranked.image.device)
+        return self.ranked.average_precision_of_lists(every, self.interpolation)[0, : self.classes]
 
     def chance_level(self, resampling: Resampling) -> Tensor:
         """The mean of ``map`` over orders of the scores."""
@@ -81,6 +100,7 @@ class UncertainImages(UncertainMetric):
         method: str | None = None,
         *,
         iou_type: str | None = None,
+        per_class: bool = False,
         n_resamples: int = 1000,
         generator: Generator | None = None,
         batch: int | None = None,
@@ -100,6 +120,9 @@ class UncertainImages(UncertainMetric):
         Args:
             confidence_level, method, n_resamples, generator, batch, progress: as there.
             iou_type: which one, where there are several; default the first.
+            per_class: whether it is of the AP of each class over all IoU thresholds, (K,) in the order of ``classes``,
+                by default by "bootstrap-logit", with the coverage of
+                :func:`torch_ap.inference.images.bootstrap.class_intervals`.
 
         Example:
             >>> import torch
@@ -114,7 +137,8 @@ class UncertainImages(UncertainMetric):
             True
         """
         resampling = Resampling(n_resamples, generator, batch, progress)
-        return self._interval(confidence_level, method, resampling, iou_type=iou_type)
+        checks.boolean("per_class", per_class)
+        return self._interval(confidence_level, method, resampling, iou_type=iou_type, per_class=per_class)
 
     def compare(
         self,

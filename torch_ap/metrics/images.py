@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs, of_images
+from torch_ap.matching.coco import classes_of
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics.image_sample import ImageSample, UncertainImages
 from torch_ap.metrics.states import Form
@@ -81,18 +82,27 @@ class DetectionMetric(UncertainImages):
         )
         return columns if kept is None else of_images(columns, kept)
 
-    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
-        """What matching finds in these images, and how AP is interpolated; for concrete classes."""
+    def _matched(
+        self, columns: Columns, iou_type: str | None, per_class: bool = False
+    ) -> tuple[Matches, InterpolationRule]:
+        """What matching finds in these images, and how AP is interpolated; for concrete classes.
+
+        Args:
+            columns: of the images.
+            iou_type: which one, where there are several.
+            per_class: whether classes are apart, however the value averages them.
+        """
         raise NotImplementedError
 
     def _check_iou_type(self, iou_type: str | None) -> None:
         checks.one_of("iou_type", iou_type, (None, *self._settings.iou_types))
 
-    def _sample(self, iou_type: str | None = None) -> ImageSample:  # type: ignore[override]
+    def _sample(self, iou_type: str | None = None, per_class: bool = False) -> ImageSample:  # type: ignore[override]
         columns = self._columns()
-        matches, interpolation = self._matched(columns, iou_type)
+        matches, interpolation = self._matched(columns, iou_type, per_class)
         ranked = ranked_images(matches, len(columns["detections_per_image"]))
-        return ImageSample(self._dtype_of_result(columns["detection_scores"].dtype), columns, ranked, interpolation)
+        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
+        return ImageSample(dtype, columns, ranked, interpolation, len(classes_of(columns)[0]) if per_class else None)
 
     def _settings_of_value(self) -> Mapping[str, Any]:
         found = {field.name: getattr(self._settings, field.name) for field in fields(self._settings)}

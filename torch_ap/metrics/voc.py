@@ -98,7 +98,10 @@ class VOCMeanAveragePrecision(DetectionMetric):
             defaults, lambda name: given[name] if name in given else getattr(self, name), shown
         )
 
-    def _matched(self, columns: Columns, iou_type: str | None) -> tuple[Matches, InterpolationRule]:
+    def _matched(
+        self, columns: Columns, iou_type: str | None, per_class: bool = False
+    ) -> tuple[Matches, InterpolationRule]:
+        del per_class  # they always are
         self._check_iou_type(iou_type)
         return self._settings.match(columns)[1], self._settings.levels(columns["detection_scores"].device)
 

@@ -3,20 +3,22 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from torch import nn
+from torch import Generator, nn
 
-from torch_ap.curve.convention import PLAIN
+from torch_ap.curve.convention import Convention
 from torch_ap.functional import Curve
 from torch_ap.inference.methods import curve_interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.matching.coco import ClassNames, names_of
+from torch_ap.matching.coco import ClassNames, classes_of, names_of
 from torch_ap.metrics.coco import MeanAveragePrecision
+from torch_ap.metrics.images import DetectionMetric
+from torch_ap.metrics.items import ClassificationAveragePrecision
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, curves_of, with_kind
-from torch_ap.plot.style import COLORS, DASHES, FAINT, GREY, number, text_of
+from torch_ap.plot.style import COLORS, DASHES, FAINT, GREY, array, number, text_of
 from torch_ap.rules import checks
 from torch_ap.rules.messages import shown
 
@@ -40,6 +42,13 @@ class Bar:
     chance: float = np.nan
 
 
+class Wanted(NamedTuple):
+    """Which intervals are drawn."""
+
+    confidence_level: float
+    resampling: Resampling
+
+
 def per_class(
     curves: Curves,
     *,
@@ -47,6 +56,10 @@ def per_class(
     class_names: ClassNames = None,
     interval: bool = True,
     confidence_level: float = 0.95,
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
 ) -> "Axes":
     """Average precision of each class as a bar, the highest first; of several systems side by side.
 
@@ -55,14 +68,20 @@ def per_class(
 
     Args:
         curves: a metric of several classes, or a dict of such metrics by system; or whatever has curves: a list of
-            :class:`torch_ap.functional.Curve`, or a dict of curves by name. A ``MeanAveragePrecision`` has the AP over
-            all IoU thresholds.
+            :class:`torch_ap.functional.Curve`, or a dict of curves by name. Of detectors it is the AP over all IoU
+            thresholds.
         ax: the axes to draw on; None for those of a new figure, as high as there are classes.
         class_names: of the classes of metrics; of a ``MeanAveragePrecision``, in place of its own.
-        interval: whether the intervals are drawn, those of
-            :func:`torch_ap.inference.average_precision_interval`, for plain AP without weights; other conventions, and
-            detectors, have none here.
+        interval: whether the intervals are drawn: of classifiers those of
+            :func:`torch_ap.inference.average_precision_interval`, by "bootstrap-logit" where AP is interpolated; of
+            detectors those over images, ``metric.confidence_interval(per_class=True)``. AP@k, weights, "trapezoid" and
+            ties that are not grouped have none. Nor has interpolated AP of curves: these do not say whether their items
+            are independent, as a detector's are not; give the metric.
         confidence_level: nominal coverage of each interval, in (0, 1).
+        n_resamples: of intervals that resample; at least 2.
+        generator: their source of randomness; None for a fresh one with seed 0, so that pictures repeat.
+        batch: how many resamples are computed at once; None for as many as fit the bound on memory.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
         The axes.
@@ -85,7 +104,8 @@ def per_class(
     """
     style.check_flags(interval=interval)
     checks.open_fraction("confidence_level", confidence_level)
-    systems = _systems(curves, class_names, confidence_level if interval else None)
+    how = Resampling(n_resamples, generator, batch, progress)
+    systems = _systems(curves, class_names, Wanted(confidence_level, how) if interval else None)
     names = _sorted(systems)
     rows = len(names) * max(1.0, len(systems) / 2)
     own, ax = ax is None, style.axes_of(ax, height=min(_MOST_INCHES, 1.2 + _INCHES * rows))
@@ -106,48 +126,61 @@ def per_class(
     return ax
 
 
-def _systems(given: Curves, class_names: ClassNames, level: float | None) -> dict[str, dict[str, Bar]]:
+def _systems(given: Curves, class_names: ClassNames, wanted: Wanted | None) -> dict[str, dict[str, Bar]]:
     """The bars of each system: a dict is of systems, unless each has one bar."""
     if not isinstance(given, Mapping | nn.ModuleDict):
-        return {"": _bars(given, class_names, level)}
-    each = {str(name): _bars(one, class_names, level) for name, one in given.items()}
+        return {"": _bars(given, class_names, wanted)}
+    each = {str(name): _bars(one, class_names, wanted) for name, one in given.items()}
     if any(len(bars) > 1 for bars in each.values()):
         return each
     return {"": {name: bar for name, bars in each.items() for bar in bars.values()}}
 
 
-def _bars(given: Curves, class_names: ClassNames, level: float | None) -> dict[str, Bar]:
+def _bars(given: Curves, class_names: ClassNames, wanted: Wanted | None) -> dict[str, Bar]:
     """One system's classes by name."""
-    if isinstance(given, MeanAveragePrecision):
-        table = given.per_class()
-        names = table["name"] if class_names is None else names_of(table["class"], class_names)
-        values = [Bar(ap if ap >= 0 else np.nan) for ap in table["ap"].tolist()]
-        bars = list(zip((with_kind(given, name) for name in names), values, strict=True))
+    if isinstance(given, DetectionMetric):
+        bars = _of_detector(given, class_names, wanted)
     else:
-        curves = curves_of(given, class_names)
+        curves, independent = curves_of(given, class_names), isinstance(given, ClassificationAveragePrecision)
         several = len(curves) > 1
-        bars = [(x.name or f"{place}" * several, _bar(x, level)) for place, x in enumerate(curves)]
+        bars = [(x.name or f"{place}" * several, _bar(x, wanted, independent)) for place, x in enumerate(curves)]
     twice = [name for name, count in Counter(name for name, _ in bars).items() if count > 1]
     if twice:
         raise ValueError(f"`curves` must have different names, got {shown(twice[0])} twice")
     return dict(bars)
 
 
-def _bar(curve: Curve, level: float | None) -> Bar:
-    """With its interval, where that is a matter of the curve alone."""
+def _of_detector(metric: DetectionMetric, class_names: ClassNames, wanted: Wanted | None) -> list[tuple[str, Bar]]:
+    """Classes with their AP over all IoU thresholds, and its interval over images."""
+    with metric._all_ranks():
+        sample = metric._sample(per_class=True)
+    labels = classes_of(sample.columns)[0]
+    own = metric._report.class_names if isinstance(metric, MeanAveragePrecision) else None
+    names = names_of(labels, own if class_names is None else class_names)
+    columns = [array(sample.each_class())]
+    if wanted is not None and names:
+        found = sample.interval(wanted.confidence_level, None, wanted.resampling)
+        columns += [array(found.low), array(found.high)]
+    rows = zip(names, *columns, strict=True)
+    return [(with_kind(metric, name), Bar(*map(float, numbers))) for name, *numbers in rows]
+
+
+def _bar(curve: Curve, wanted: Wanted | None, independent: bool) -> Bar:
+    """With its interval, where that is a matter of the curve alone, or of its items, which are ``independent``."""
     value, chance = float(curve.average_precision), float(curve.chance_level)
-    ranking = vertices.ranking_of(curve)
+    ranking, interpolation = vertices.ranking_of(curve), curve.interpolation
     tied = curve.ties != "grouped" and bool((ranking.items > 1).any())
-    interpolated = curve.interpolation is not None or curve.top_k is not None
-    if level is None or ranking.weighted or interpolated or tied:
+    plain = interpolation is None
+    known = plain or (independent and not vertices.is_straight(curve))
+    if wanted is None or ranking.weighted or curve.top_k is not None or tied or not known:
         return Bar(value, chance=chance)
     found = curve_interval(
         ranking,
-        PLAIN,
-        confidence_level=level,
-        method="influence",
+        Convention(interpolation=interpolation, ties="grouped"),
+        confidence_level=wanted.confidence_level,
+        method="influence" if plain else "bootstrap-logit",
         design="iid",
-        resampling=Resampling(),
+        resampling=wanted.resampling,
     )
     return Bar(value, float(found.low), float(found.high), chance)
 

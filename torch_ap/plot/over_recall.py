@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _FEW_LEVELS = 21  # points that can be told apart
 _SAME = 0.0005  # in a picture
+_APART = 0.04  # what marks must lie apart to be told from one another
 _RIGHT = 1.02  # edge of the picture
 
 
@@ -48,8 +49,9 @@ def precision_recall(
         curves: a :class:`torch_ap.functional.Curve`, a metric that has ``curve()``, a list of them, or a dict by name.
         ax: the axes to draw on; None for those of a new figure.
         class_names: of the classes of metrics.
-        chance_level: whether the precision of a random order is drawn: a line, or a mark at the right for each curve
-            where they differ; queries have none.
+        chance_level: whether the precision of a random order is drawn: a line where all curves have the same; a mark at
+            the right for each, in its colour, where they lie apart; else a grey band from the lowest to the highest.
+            Queries have none.
         iso_f: values of F_beta whose lines are drawn; ``beta`` is 1 where it is not given.
         band: whether the confidence band of interpolated precision is drawn (:meth:`Curve.band`).
         confidence_level: of the band and of the intervals at operating points, in (0, 1).
@@ -165,20 +167,26 @@ def _operating_point(ax: "Axes", found: OperatingPoint, look: Style, *, by_f: bo
 
 
 def _chance(ax: "Axes", curves: Sequence[Curve | QueryCurve], looks: Sequence[Style]) -> list[tuple[Any, str]]:
-    """One line where all curves have one chance level, else a mark at the right edge for each."""
-    levels = [
-        (float(curve.chance_level), look)
+    """One line where all curves have one chance level; a mark each, where they lie apart; else a band."""
+    found = sorted(
+        (float(curve.chance_level), look.color)
         for curve, look in zip(curves, looks, strict=True)
         if look.named and isinstance(curve, Curve) and np.isfinite(float(curve.chance_level)) and float(curve.m) > 0
-    ]
-    if not levels:
+    )
+    if not found:
         return []
-    if max(level for level, _ in levels) - min(level for level, _ in levels) < _SAME:
-        line = ax.axhline(levels[0][0], color=GREY, linestyle=(0, (1, 2)), linewidth=1.4, zorder=1)
-        return [(line, f"chance level of precision: {style.number(levels[0][0])}")]
+    levels = [level for level, _ in found]
+    lowest, highest, what = levels[0], levels[-1], "of precision"
+    look: dict[str, Any] = {"linestyle": (0, (1, 2)), "linewidth": 1.4, "zorder": 1}
+    if highest - lowest < _SAME:
+        line = ax.axhline(lowest, color=GREY, **look)
+        return [(line, f"chance level {what}: {style.number(lowest)}")]
+    if min(np.diff(levels)) < _APART:
+        band = ax.axhspan(lowest, highest, facecolor=(GREY, FAINT), edgecolor=GREY, **look)
+        return [(band, f"chance levels {what}: {style.number(lowest)} to {style.number(highest)}")]
     mark: dict[str, Any] = {"linestyle": "none", "marker": 5, "clip_on": False}  # a triangle that points to the right
-    marks = [ax.plot(_RIGHT, level, color=look.color, **mark)[0] for level, look in levels]
-    return [(marks[0], "chance levels of precision, at the right")]
+    marks = [ax.plot(_RIGHT, level, color=color, **mark)[0] for level, color in found]
+    return [(marks[0], f"chance levels {what}, at the right")]
 
 
 def _iso_lines(ax: "Axes", values: Sequence[float], beta: float) -> None:

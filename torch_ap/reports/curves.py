@@ -57,17 +57,25 @@ def of_one(systems: Systems, asked: Asked) -> list[Section]:
     ]
 
 
-def of_classes(systems: Systems, units: str, confidence_level: float) -> list[Section]:
-    """Bars and curves of classes."""
-    found = next(iter(systems.values()))
-    several, title = len(systems) > 1, f"{units[0].upper()}{units[1:]}"
+def of_classes(metric: Any, found: Sequence[Curve], units: str, asked: Asked, bars_of: str) -> list[Section]:
+    """Bars of the metric's classes, of both systems where there are two, and its curves.
+
+    Args:
+        metric: the system; the other is in ``asked``.
+        found: its curves.
+        units: what they are of.
+        asked: with which level.
+        bars_of: what the bars show.
+    """
+    several, title = asked.other is not None, f"{units[0].upper()}{units[1:]}"
     absent = any(not float(x.m) for x in found)
-    drawn: Any = {name: list(x) for name, x in systems.items()} if several else list(found)
+    drawn = dict(zip(asked.systems, (metric, asked.other), strict=True)) if several else metric
     height = min(_MOST, _LEAST + _ROW * len(found) * (1.5 if several else 1))
-    whiskers = f" with {100 * confidence_level:.10g}% intervals, where there is a formula, and chance levels (strokes)"
+    how: dict[str, Any] = {"confidence_level": asked.confidence_level, **vars(asked.resampling)}
+    level = f"{100 * asked.confidence_level:.10g}%"
     bars = Picture(
-        f"Average precision of {units}{whiskers}.{' The mean in the legend is of those with positives.' * absent}",
-        lambda ax: plot.per_class(drawn, ax=ax, confidence_level=confidence_level),
+        f"{bars_of} with {level} intervals.{' The mean in the legend is of those with positives.' * absent}",
+        lambda ax: plot.per_class(drawn, ax=ax, class_names=asked.names, **how),
         (7.0, height),
     )
     if len(found) > _MOST_CURVES:

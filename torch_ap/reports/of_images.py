@@ -39,7 +39,8 @@ def content_of(metric: DetectionMetric, asked: Asked) -> Content:
     if isinstance(metric, MeanAveragePrecision):
         sections.append(_of_thresholds(metric, numbers, asked))
     if found:
-        sections += curves.of_classes(both, f"classes at IoU {iou:g}", asked.confidence_level)
+        bars_of = "Average precision of classes over all IoU thresholds"
+        sections += curves.of_classes(metric, found, f"classes at IoU {iou:g}", asked, bars_of)
         sections.append(_of_each(metric, both, iou, asked))
     with metric._all_ranks():
         columns = metric._columns()
@@ -123,31 +124,27 @@ def _of_thresholds(metric: MeanAveragePrecision, numbers: Mapping[str, float], a
 def _of_each(metric: Any, both: Mapping[str, Sequence[Curve]], iou: float, asked: Asked) -> Section:
     """The table of all classes."""
     found, *others = both.values()
-    overall = _over_thresholds(metric, len(found))
-    head = ["class", *(["AP"] if overall else []), f"AP at IoU {iou:g}", "ground truths", "detections"]
+    how = {"confidence_level": asked.confidence_level, **vars(asked.resampling)}
+    each = metric.confidence_interval(per_class=True, **how)
+    columns = [x.tolist() for x in (each.estimate, each.low, each.high)]
+    head = ["class", "AP", "low", "high", f"AP at IoU {iou:g}", "ground truths", "detections"]
     rows: list[list[Cell]] = []
-    for place, curve in enumerate(found):
-        ap: list[Cell] = [overall[place]] if overall else []
+    for curve, *numbers in zip(found, *columns, strict=True):
         counts: list[Cell] = [int(curve.m), len(curve.thresholds)]
-        rows.append([curve.name, *ap, float(curve.average_precision), *counts, *curves.best_f1(curve)])
+        rows.append([curve.name, *numbers, float(curve.average_precision), *counts, *curves.best_f1(curve)])
     if others:
         theirs = {x.name: float(x.average_precision) for x in others[0]}
-        at = 2 + bool(overall)
+        at = head.index("ground truths")
         head[at:at] = [f"the same of {asked.systems[1]}", "difference"]
         for row, curve in zip(rows, found, strict=True):
             other = theirs.get(curve.name, NAN)
             row[at:at] = [other, float(curve.average_precision) - other]
     rows.sort(key=lambda row: (row[1] != row[1], -float(row[1])))
     kept, said = bounded(rows, "classes")
-    text = f"best F1 is the highest F1 of all thresholds at IoU {iou:g}, with what that one gives. {said}"
+    text = (
+        f"AP is over all IoU thresholds, low and high its {100 * asked.confidence_level:.10g}% interval over images. "
+        f"best F1 is the highest F1 of all thresholds at IoU {iou:g}, with what that one gives. {said}"
+    )
     forms = {"at score": ".4g", "difference": "+.3f"}
     table = Table([*head, "best F1", "at score", "precision", "recall"], kept, forms, sortable=True)
     return Section("All classes", [text.strip(), table])
-
-
-def _over_thresholds(metric: Any, classes: int) -> list[float]:
-    """COCO's AP of each class over all IoU thresholds."""
-    if not isinstance(metric, MeanAveragePrecision):
-        return []
-    found = [NAN if x < 0 else x for x in metric.per_class(iou_threshold=metric.iou_thresholds[0])["ap"].tolist()]
-    return found if len(found) == classes else []

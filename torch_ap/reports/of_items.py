@@ -108,7 +108,9 @@ def _of_classes(
     table = Table(head, kept, {"at score": ".4g", "difference": "+.3f"}, sortable=True)
     text = "Each has a ranking of its own. best F1 is the highest F1 of all thresholds, with what that one gives."
     return [
-        *curves.of_classes(both, units[1], asked.confidence_level),
+        *curves.of_classes(
+            metric, found, units[1], asked, f"Average precision of {units[1]}, chance levels as strokes,"
+        ),
         Section(f"All {units[1]}", [f"{text} {said}".strip(), table]),
     ]
 

@@ -11,16 +11,21 @@ from torch_ap.inference import bootstrap
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.interval import Ends, Interval, logit
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
-from torch_ap.inference.student import normal_quantile
+from torch_ap.inference.student import normal_quantile, student_quantile
+from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
-__all__ = ["METHODS", "ResampledRankings", "image_interval", "image_replicates"]
+__all__ = ["METHODS", "ResampledRankings", "class_intervals", "image_interval", "image_replicates"]
 
 METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 
 
 def image_replicates(
-    systems: Sequence[ResampledRankings], resampling: Resampling, interpolation: InterpolationRule = None
+    systems: Sequence[ResampledRankings],
+    resampling: Resampling,
+    interpolation: InterpolationRule = None,
+    *,
+    of_lists: bool = False,
 ) -> Tensor:
     """The mean AP over the rankings that have something to find, of each system in B resamples of the images.
 
@@ -28,13 +33,16 @@ def image_replicates(
         systems: X of the same images, which all see the same resamples.
         resampling: how many, from which generator, in how much memory.
         interpolation: as for :meth:`ResampledRankings.average_precision`.
+        of_lists: whether it is the mean over the rankings of each list instead.
 
     Returns:
-        (B, X) float64; NaN for a resample in which nothing is relevant.
+        (B, X) float64, or (B, X, K); NaN for a resample in which nothing is relevant.
     """
     device, images = systems[0].image.device, systems[0].images
 
     def means(weights: Tensor) -> Tensor:
+        if of_lists:
+            return torch.stack([ranked.average_precision_of_lists(weights, interpolation) for ranked in systems], 1)
         return torch.stack([ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems], 1)
 
     if device.type == "cpu":
@@ -136,10 +144,90 @@ def image_interval(
     return replace(empty, low=low, high=high, standard_error=error, reason=reason)
 
 
-def ends(values: Tensor, estimate: Tensor, method: str, confidence_level: float) -> Ends:
-    """The ends of an interval from replicates: (B,) values."""
+def class_intervals(
+    ranked: ResampledRankings,
+    *,
+    confidence_level: float = 0.95,
+    method: str = "bootstrap-logit",
+    interpolation: InterpolationRule = None,
+    resampling: Resampling | None = None,
+) -> Interval:
+    """An interval for the mean AP over the rankings of each list, such as the AP of a class over IoU thresholds.
+
+    The estimand is the limit that it tends to as images are added. "bootstrap-logit" takes the quantile of Student's t
+    with as many degrees of freedom as images hold something of the list, less one.
+
+    Args:
+        ranked, confidence_level, interpolation, resampling: as for :func:`image_interval`, whose resamples these are.
+        method: one of its methods.
+
+    Returns:
+        :class:`torch_ap.inference.interval.Interval` of (K,) float64 tensors. The ends are NaN where nothing is
+        relevant, all stands in one image, or no resample differs; those of "bootstrap-logit" also where AP is 0 or 1.
+
+    Raises:
+        ValueError: as there.
+
+    Measured coverage at 95% by the number of ground truths of a class (``python -m benchmarks.coverage --only
+    detectors --resampled 80``, 300 images, 40 classes, most of them rare):
+
+    =============  ======  ========  ========  ========  ===========
+    ground truths  5 to 9  10 to 19  20 to 49  50 to 99  100 or more
+    =============  ======  ========  ========  ========  ===========
+    logit          0.986   0.959     0.937     0.934     0.916
+    percentile     0.922   0.924     0.928     0.938     0.908
+    basic          0.838   0.894     0.916     0.952     0.924
+    =============  ======  ========  ========  ========  ===========
+
+    Source: as there; the scale and the quantile are those of intervals for one ranking.
+    """
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    how = resampling or Resampling()
+    checks.one_of("method", method, METHODS)
+    every = torch.ones(1, ranked.images, dtype=torch.int64, device=ranked.image.device)
+    estimate = ranked.average_precision_of_lists(every, interpolation)[0]
+    values = image_replicates([ranked], how, interpolation, of_lists=True)[:, 0]
+    return class_intervals_of(ranked, values, estimate, method, confidence_level)
+
+
+def class_intervals_of(
+    ranked: ResampledRankings, values: Tensor, estimate: Tensor, method: str, confidence_level: float
+) -> Interval:
+    """The intervals of (K,) estimates from their (B, K) replicates."""
+    size = ranked.images
+    holds = torch.unique(ranked.relevant_list * size + ranked.relevant_image) // max(size, 1)
+    images = segments.as_float64(segments.count(holds, len(estimate)))
+    quantile = student_quantile(confidence_level, images - 1)
+    out = torch.full((3, len(estimate)), torch.nan, dtype=estimate.dtype, device=estimate.device)
+    for place in (images > 1).nonzero().flatten().tolist():
+        error = bootstrap.standard_error(values[:, place])
+        if error > 0:
+            found = ends(values[:, place], estimate[place], method, confidence_level, quantile[place])
+            out[:, place] = torch.stack([*found, error])
+    low, high, error = out
+    return Interval(estimate, low, high, error, confidence_level, method, "iid", _reasons(estimate, images, error, low))
+
+
+def _reasons(estimate: Tensor, images: Tensor, error: Tensor, low: Tensor) -> str:
+    """Why ends are missing, of how many classes."""
+    several = images > 1
+    told = (
+        (images == 0, "nothing is relevant"),
+        (images == 1, "all in one image, which has no spread"),
+        (several & torch.isnan(error), "all resamples have the same value, which says nothing of its spread"),
+        (several & ~torch.isnan(error) & torch.isnan(low), "AP of 0 or 1"),
+    )
+    said = [(int(flags.sum()), text) for flags, text in told if bool(flags.any())]
+    return "; ".join(f"{count} of {len(estimate)} classes: {text}" for count, text in said)
+
+
+def ends(
+    values: Tensor, estimate: Tensor, method: str, confidence_level: float, quantile: Tensor | float | None = None
+) -> Ends:
+    """The ends of an interval from replicates: (B,) values; ``quantile`` is of "bootstrap-logit", by default normal."""
     if method == "bootstrap-logit":
-        return logit(estimate, bootstrap.standard_error(values), normal_quantile(confidence_level))
+        quantile = normal_quantile(confidence_level) if quantile is None else quantile
+        return logit(estimate, bootstrap.standard_error(values), quantile)
     if method == "bootstrap-percentile":
         return bootstrap.percentile(values, confidence_level)
     low, high = bootstrap.basic(values, estimate, confidence_level)

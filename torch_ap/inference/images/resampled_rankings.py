@@ -132,6 +132,16 @@ class ResampledRankings:
         values = Convention(interpolation=interpolation)(curve)
         return torch.where(arrays.tensor(curve.m) > 0, values, torch.nan).reshape(len(weights), -1)
 
+    def average_precision_of_lists(self, weights: Tensor, interpolation: InterpolationRule = None) -> Tensor:
+        """The mean AP over the rankings of each list: (b, K) float64, NaN where nothing is relevant.
+
+        Args:
+            weights, interpolation: as for :meth:`average_precision`.
+        """
+        each, size = self.average_precision(weights, interpolation), len(self.offsets) - 1
+        sums = each.new_zeros(len(each), size).index_add_(1, self.ranking_list, each)
+        return sums / segments.count(self.ranking_list, size)
+
     def curve(self, weights: Tensor) -> HitCurve:
         """The hit curves of b * S rankings, those of the first row first; an entry is a hit, as often as it was drawn.
 
