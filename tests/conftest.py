@@ -48,19 +48,21 @@ def generator():
     return torch.Generator().manual_seed(20040826)
 
 
+def _needs_ranks(item):
+    return "ranks" in getattr(item, "fixturenames", ())
+
+
 @pytest.fixture(scope="session")
-def ranks():
+def ranks(request):
     """Runs a function on two gloo processes, which are started once."""
-    pool = two_ranks.Ranks()
+    pool = two_ranks.Ranks({item.module.__name__ for item in request.session.items if _needs_ranks(item)})
     yield pool
     pool.close()
 
 
 def pytest_collection_modifyitems(items):
-    """Where tests are run by several workers, one of them runs what needs the two ranks."""
-    for item in items:
-        if "ranks" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("ranks"))
+    """What needs the two ranks comes first, so that of several workers one runs it; what takes long comes next."""
+    items.sort(key=lambda item: (not _needs_ranks(item), item.get_closest_marker("slow") is None))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import multiprocessing
 import pathlib
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from multiprocessing.connection import wait
 from typing import Any
@@ -24,9 +24,13 @@ class Ranks:
     """Two processes of one gloo group, started by the first work that they are given.
 
     A failure on one rank may leave the other waiting in a collective, so that both are started anew after it.
+
+    Args:
+        modules: those of the work, which are imported once, before the processes divide.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Iterable[str] = ()) -> None:
+        self.modules = ["tests.two_ranks", *modules]
         self.processes: list[Any] = []
         self.pipes: list[Any] = []
 
@@ -52,8 +56,8 @@ class Ranks:
         return [answers[rank] for rank in range(WORLD)]
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("forkserver")  # which imports torch once, for both
-        context.set_forkserver_preload(["tests.two_ranks", "torch_ap"])
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(self.modules)
         self.folder = tempfile.TemporaryDirectory()
         store = pathlib.Path(self.folder.name, "store")
         for rank in range(WORLD):

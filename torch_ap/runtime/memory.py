@@ -41,6 +41,8 @@ def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
         widest = max(parts, key=Tensor.dim)
         parts = [spread(part.to(dtype), widest.shape[1:]) for part in parts]
     first = parts[0]
+    if first.is_meta:  # for which `torch.cat` would import the compiler, for two seconds
+        return first.new_empty((sum(map(len, parts)), *first.shape[1:]))
     alike = all(part.shape[1:] == first.shape[1:] and not part.requires_grad for part in parts)
     if not alike or sum(part.nbytes for part in parts) < _LARGE:
         return torch.cat(list(parts))
