@@ -74,7 +74,7 @@ def retrieval_normalized_dcg(
         >>> retrieval_normalized_dcg(preds, target)
         tensor(0.6957)
         >>> retrieval_normalized_dcg(preds, target, top_k=3, gains="exponential")
-        tensor(0.0300)
+        tensor(0.0303)
     """
     measure = _normalized_dcg(top_k, gains, ties)
     queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)

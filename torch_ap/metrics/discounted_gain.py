@@ -32,7 +32,7 @@ class RetrievalNormalizedDCG(QueryMetric):
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 2, 0, 3])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
         >>> metric.compute()
-        tensor(0.8253)
+        tensor(0.8240)
     """
 
     summary_name = "ndcg"

@@ -5,6 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention
+from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
 from torch_ap.rules.messages import shown
 
@@ -75,6 +76,8 @@ def name_of(measure: Any, mean: str = "") -> str:
         return f"{'MRR' if measure.what == 'reciprocal_rank' else 'hit rate'}{at}"
     if isinstance(measure, RPrecision):
         return "R-precision"
+    if isinstance(measure, NormalizedDCG):
+        return f"nDCG{at}"
     if isinstance(measure, AtRank):
         names = {"f_beta": f"F{measure.beta:g}", "fall_out": "fall-out"}
         return f"{names.get(measure.ratio, measure.ratio)}{at}"
@@ -101,6 +104,9 @@ def _of_query(measure: Any) -> str:
     top = "all items" if k is None else f"the top {k}"
     if isinstance(measure, Convention):
         return _average_precision(measure)
+    if isinstance(measure, NormalizedDCG):
+        gain = "the grade of each item" if measure.gains == "linear" else "2^grade - 1 of each item"
+        return f"nDCG, the sum of {gain} in {top} over log2(rank + 1), as a share of that of the ideal order"
     if isinstance(measure, RPrecision):
         return "R-precision, the precision at as many items as are relevant"
     if isinstance(measure, FirstHit):
