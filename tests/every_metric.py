@@ -285,6 +285,7 @@ METRICS: dict[str, Row] = {
     "query_map_11_point": Row(torch_ap.RetrievalMAP, flat, {"interpolation": "11-point-trec9"}),
     "query_map_101_point": Row(torch_ap.RetrievalMAP, flat, {"interpolation": "101-point", "relevance_level": 1}),
     "query_map_own_levels": Row(torch_ap.RetrievalMAP, rows, {"interpolation": torch.tensor([0.0, 0.3, 0.75])}),
+    "query_map_at_r": Row(torch_ap.RetrievalMAP, judged_rows, {"top_k": "relevant"}),
     "query_precision": Row(torch_ap.RetrievalPrecision, flat, {"top_k": 3, "adaptive_k": True}),
     "query_recall": Row(torch_ap.RetrievalRecall, flat, {"top_k": 2, "aggregation": "median"}),
     "query_f_beta": Row(torch_ap.RetrievalFBeta, flat, {"top_k": 3, "beta": 2.0}),
@@ -441,6 +442,9 @@ FUNCTIONS: dict[str, Row] = {
     "ideal_hit_curve": Row(functional.ideal_hit_curve, nothing, {"n": 9, "m": 4}),
     "random_hit_curve": Row(functional.random_hit_curve, nothing, {"n": 9, "m": 4}),
     "retrieval_average_precision": Row(functional.retrieval_average_precision, flat),
+    "retrieval_average_precision_at_several": Row(
+        functional.retrieval_average_precision, judged_rows, {"top_k": [1, 4, "relevant"]}
+    ),
     "retrieval_average_precision_rows": Row(functional.retrieval_average_precision, judged_rows, {"top_k": 3}),
     "retrieval_curve": Row(functional.retrieval_curve, flat),
     "retrieval_curve_rows": Row(functional.retrieval_curve, judged_rows, {"interpolation": "11-point-trec9"}),

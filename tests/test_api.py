@@ -21,6 +21,7 @@ from torch_ap import functional, inference
 from torch_ap.cli import main
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import Result
+from torch_ap.rules.options import TopK, TopKs
 
 PAGE = (pathlib.Path(__file__).parent.parent / "docs" / "api.md").read_text()
 MODULES = [x for x in re.findall(r"`(torch_ap[.\w]*)`", PAGE.split("## Where names are")[1]) if x != "torch_ap.files"]
@@ -74,6 +75,7 @@ TYPES = {
     "int": int,
     "bool": bool,
     "int or None": int | None,
+    'int, "relevant" or None': (TopK, TopKs, int | None),  # of one curve an int is left
     "torch.Generator or None": torch.Generator | None,
     "Tensor or None": Tensor | None,
     "torch.dtype or None": torch.dtype | None,

@@ -282,9 +282,9 @@ class TestWeights:
 
 
 BAD_SETTINGS = [
-    ({"top_k": 0}, "`top_k` must be an int of at least 1 or None, got 0"),
+    ({"top_k": 0}, "`top_k` must be an int of at least 1, 'relevant' or None, got 0"),
     ({"top_k": -1}, "`top_k`"),
-    ({"top_k": True}, "`top_k` must be an int of at least 1 or None, got True"),
+    ({"top_k": True}, "`top_k` must be an int of at least 1, 'relevant' or None, got True"),
     ({"top_k": 2.0}, "`top_k`"),
     ({"denominator": "k"}, "`denominator` must be one of 'min', 'relevant', 'found', got 'k'"),
     ({"ties": "random"}, "`ties` must be one of"),

@@ -273,8 +273,8 @@ def test_sums_of_discounts_lose_no_digits():
     exact = float(sum(map(Fraction, single[start:].tolist())))
     assert total_discount(torch.tensor([1, 2])).tolist() == pytest.approx([1, 1 + 1 / math.log2(3)])
     difference = (running[0][-1] - running[0][start]) / 2**32 + (running[1][-1] - running[1][start])
-    assert difference == pytest.approx(exact, rel=4e-16)
-    assert single.cumsum()[-1] - single.cumsum()[start - 1] != pytest.approx(exact, rel=1e-12)
+    assert difference == pytest.approx(exact, rel=4e-16)  # two last bits
+    assert single.cumsum()[-1] - single.cumsum()[start - 1] != pytest.approx(exact, rel=1e-12)  # 8,000 last bits
     assert len(_discounts(4)[0]) == 4
 
 

@@ -11,7 +11,7 @@ import torch
 
 import torch_ap
 from tests import cases
-from tests.every_metric import flat, graded_rows, images, inner_product, judged_queries, pair, voc_images
+from tests.every_metric import flat, graded_flat, graded_rows, images, inner_product, judged_queries, pair, voc_images
 from tests.modes import same
 from torch_ap import Convention, functional, inference
 from torch_ap.curve.convention import DENOMINATORS
@@ -107,6 +107,7 @@ BASE = {
     "MulticlassAveragePrecision": {**cases.C, "normalization": "none"},
     "MultilabelAveragePrecision": cases.L,
     **{f"Retrieval{name}": {"top_k": 3} for name in ("Precision", "Recall", "FBeta", "FallOut", "HitRate", "MRR")},
+    "RetrievalNormalizedDCG": {"top_k": 3},
     "MeanAveragePrecision": {"box_format": "xywh"},
 }
 COCO = {
@@ -167,6 +168,7 @@ CHANGES = {
         empty_target_action=({"empty_target_action": "error"}, changed(flat, without_misses))
     ),
     **{f"Retrieval{name}": of_queries() for name in ("Recall", "HitRate", "MRR")},
+    "RetrievalNormalizedDCG": of_queries(gains=({"gains": "exponential"}, graded_flat)),
     "MeanAveragePrecision": COCO,
     "VOCMeanAveragePrecision": VOC,
 }

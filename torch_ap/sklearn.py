@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_ap.curve.convention import Convention
 from torch_ap.functional import average_precision
 from torch_ap.rules.messages import refuse, shown
-from torch_ap.rules.options import Action, Denominator, Interpolation, Normalization, Task, Ties
+from torch_ap.rules.options import Action, Denominator, Interpolation, Normalization, Task, Ties, TopK
 
 try:
     from sklearn.metrics import make_scorer
@@ -29,7 +29,7 @@ def average_precision_score(
     labels: Any = None,
     pos_label: Any = None,
     sample_weight: Any = None,
-    top_k: int | None = None,
+    top_k: TopK = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",

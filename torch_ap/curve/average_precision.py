@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.harmonic import harmonic_difference, harmonic_step
+from torch_ap.curve.top_k import at_entries, rank_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays
@@ -32,9 +33,7 @@ _FEW_GROUPS = 8  # up to so many, one by one is faster than with arrays
 
 
 @arrays.quiet
-def average_precision(
-    curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None, denominator: str = "min"
-) -> Tensor:
+def average_precision(curve: HitCurve, *, ties: str = "grouped", top_k: Any = None, denominator: str = "min") -> Tensor:
     """AP, or AP@k, of each ranking; NaN where nothing is relevant.
 
     AP = (1 / m) * sum over hits i of p(t_i); AP@k sums over the hits in the top k and divides by ``denominator``.
@@ -42,29 +41,33 @@ def average_precision(
     Args:
         curve: S rankings; weighted ones only with ``ties="grouped"`` and no ``top_k``.
         ties: "grouped", "expected", "optimistic" or "pessimistic".
-        top_k: k of at least 1, or None for all.
+        top_k: k of at least 1, "relevant" for m, (S,) ranks, or None for all.
         denominator: of AP@k: "min" for min(k, m), "relevant" for m, "found" for the hits in the top k (0 / 0 counts 0).
 
     Returns:
         (S,) float64 in [0, 1].
     """
     values = curve.native
-    m = segments.as_float64(values.m)
+    m, rank = segments.as_float64(values.m), rank_of(top_k, values)
+    k = at_entries(rank, values.offsets)
     if values.single and ties == "expected" and denominator != "found" and len(values.hits) <= _FEW_GROUPS:
-        total = segments.total(np.array(_expected_of_few(values, top_k), np.float64), values.offsets)
+        few = _expected_of_few(values, int(k[0]) if isinstance(k, np.ndarray) else k)
+        total = segments.total(np.array(few, np.float64), values.offsets)
         ratio = None
-    elif (top_k is None and ties == "grouped") or not _any_tied(values):
+    elif (k is None and ties == "grouped") or not _any_tied(values):
         # the same as below, in half the passes over memory
-        hits = values.hits if top_k is None else values.hits * (values.items_above < top_k)
+        hits = values.hits if k is None else values.hits * (values.items_above < k)
         total = values.total_product(hits, values.precision)
-        ratio = _per(total, values.total(hits)) if denominator == "found" and top_k else None
+        found = denominator == "found" and k is not None
+        ratio = _per(total, values.total(hits)) if found else None
     else:
-        groups = _groups(values, top_k)
+        groups = _groups(values, k)
         total = values.total(_RULES[ties](groups))
-        ratio = _per_found(values, groups, total, ties) if denominator == "found" and top_k else None
+        found = denominator == "found" and k is not None
+        ratio = _per_found(values, groups, total, ties) if found else None
     if ratio is not None:
         return arrays.tensor(arrays.namespace(m).where(m > 0, ratio, torch.nan))
-    most = m if top_k is None or denominator == "relevant" else arrays.at_most(m, top_k)
+    most = m if rank is None or denominator == "relevant" else arrays.at_most(m, rank)
     return arrays.tensor(total / most)
 
 
@@ -102,12 +105,12 @@ def places_within(items: Any, above: Any, k: Any) -> Any:
     return arrays.namespace(items).minimum(items, arrays.at_least(k - above, 0))
 
 
-def _groups(curve: Any, top_k: int | None) -> _Groups:
+def _groups(curve: Any, k: Any) -> _Groups:
     """r, g, h0, t0 and L of each entry, as floats."""
     hits, items, hits_above, items_above = (
         segments.as_float64(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
     )
-    places = items if top_k is None else places_within(items, items_above, top_k)
+    places = items if k is None else places_within(items, items_above, k)
     return hits, items, hits_above, items_above, places
 
 
@@ -132,12 +135,12 @@ def _expected(groups: _Groups) -> Any:
     return total
 
 
-def _expected_of_few(curve: Any, top_k: int | None) -> list[float]:
+def _expected_of_few(curve: Any, k: int | None) -> list[float]:
     """:func:`_expected` of one ranking with few groups that hold a hit, without arrays; the same bits."""
     added = []
     columns = (curve.hits, curve.items, curve.hits_above, curve.items_above)
     for hits, items, hits_above, above in zip(*(x.tolist() for x in columns), strict=True):
-        places = items if top_k is None else max(0, min(items, top_k - above))
+        places = items if k is None else max(0, min(items, k - above))
         if items == 1:
             added.append(places * ((hits_above + 1) / (above + 1)))
             continue

@@ -14,6 +14,7 @@ lie above the second line: three hits that tie count as the last of them. A bin 
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from torch import Tensor
 from torch_ap.curve.average_precision import average_precision, places_within
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
+from torch_ap.curve.top_k import at_entries, rank_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 
@@ -60,7 +62,7 @@ def bounds(measure: Convention | AtRank | FirstHit | RPrecision, curve: HitCurve
         open_ = curve.hits_above == 0
     else:
         k = getattr(measure, "top_k", None)
-        rank = segments.as_float64(curve.m)[curve.segment] if k is None else k
+        rank = k if isinstance(k, int) else segments.as_float64(curve.m)[curve.segment]
         open_ = (curve.items_above < rank) & (curve.items_above + curve.items > rank)
     known = segments.total((open_ & mixed).to(torch.int64), curve.offsets) == 0
     exact = measure(curve)
@@ -85,19 +87,21 @@ def of_rankings(convention: Convention, curve: HitCurve, mixed: Tensor | None = 
         raise ValueError("bins bound average precision without `interpolation` and with another divisor than 'found'")
     if curve.weighted and not convention.takes_weights:
         raise ValueError("weights have a meaning only without a rank k and with ties 'grouped'")
-    k, ties, m = convention.top_k, convention.ties or "grouped", segments.as_float64(curve.m)
+    ties, m = convention.ties or "grouped", segments.as_float64(curve.m)
+    rank = rank_of(convention.top_k, curve)
+    k = at_entries(rank, curve.offsets)
     exact, grouped = _sums(curve, ties, k), ties == "grouped"
     if curve.weighted:
         low, estimate, high = _least_of_weights(curve), exact, _most_of_groups(curve, None)
     else:
         low, estimate = _sums(curve, "pessimistic", k), _sums(curve, "expected", k)
         high = _most_of_groups(curve, k) if grouped else _sums(curve, "optimistic", k)
-    most = m if k is None or convention.denominator == "relevant" else m.clamp(max=k)
+    most = m if rank is None or convention.denominator == "relevant" else m.clamp(max=rank)
     sums = (x if mixed is None else torch.where(mixed, x, exact) for x in (low, estimate, high))
     return Bounds(*(torch.where(m > 0, segments.total(x, curve.offsets) / most, torch.nan) for x in sums))
 
 
-def _sums(curve: HitCurve, ties: str, k: int | None) -> Tensor:
+def _sums(curve: HitCurve, ties: str, k: Any) -> Tensor:
     """(E,) what each bin adds to the sum of precisions, as the AP of a ranking of its own with one relevant item."""
     size = len(curve.hits)
     alone = replace(
@@ -110,7 +114,7 @@ def _sums(curve: HitCurve, ties: str, k: int | None) -> Tensor:
     return average_precision(alone, ties=ties, top_k=k, denominator="relevant")
 
 
-def _most_of_groups(curve: HitCurve, k: int | None) -> Tensor:
+def _most_of_groups(curve: HitCurve, k: Any) -> Tensor:
     hits, items, hits_above, above = (
         segments.as_float64(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
     )

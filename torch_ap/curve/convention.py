@@ -11,7 +11,7 @@ from torch_ap.ranking import hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
 from torch_ap.rules.messages import Plain, refuse
-from torch_ap.rules.options import Denominator, Interpolation, Ties, allowed
+from torch_ap.rules.options import Denominator, Interpolation, Ties, TopK, allowed
 from torch_ap.runtime import cached
 
 TIES = allowed(Ties)
@@ -27,7 +27,8 @@ class Convention:
     A function or metric takes it as ``convention``, instead of its own keywords of the names below.
 
     Args:
-        top_k: k of at least 1 for AP@k; None for all items.
+        top_k: k of at least 1 for AP@k; "relevant" for AP@R, where k is the number of relevant items; None for all
+            items.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
         interpolation: None for the plain sum; "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10",
             "101-point", "all-points", "trapezoid", or a 1-D tensor of recall levels in [0, 1].
@@ -49,13 +50,13 @@ class Convention:
         tensor(0.3333)
     """
 
-    top_k: int | None = None
+    top_k: TopK = None
     denominator: str = "min"
     interpolation: str | Tensor | None = None
     ties: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "top_k", checks.positive_int("top_k", self.top_k, optional=True))
+        object.__setattr__(self, "top_k", checks.top_k("top_k", self.top_k))
         checks.one_of("denominator", self.denominator, DENOMINATORS)
         checks.one_of("ties", self.ties, (*TIES, None))
         if isinstance(self.interpolation, Tensor):
@@ -141,7 +142,7 @@ _cached = cached.settings_cache(Convention)
 
 
 def convention_of(
-    given: Convention | None, top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str
+    given: Convention | None, top_k: TopK, denominator: str, interpolation: str | Tensor | None, ties: str
 ) -> Convention:
     """The convention that is given as a whole, or that of these keywords; each is checked once.
 
@@ -157,7 +158,7 @@ def convention_of(
 
 
 def query_convention(
-    given: Convention | None, top_k: int | None, denominator: str, interpolation: str | Tensor | None, ties: str | None
+    given: Convention | None, top_k: TopK, denominator: str, interpolation: str | Tensor | None, ties: str | None
 ) -> Convention:
     """The same for queries: no ``ties`` are "expected", but "grouped" for interpolated AP, which has no mean."""
     if given is not None:

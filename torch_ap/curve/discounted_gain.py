@@ -23,11 +23,12 @@ from torch import Tensor
 
 from torch_ap.curve.average_precision import places_within
 from torch_ap.curve.convention import TIES
+from torch_ap.curve.top_k import at_entries, rank_of
 from torch_ap.ranking import order, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
-from torch_ap.rules.options import Gains, allowed
+from torch_ap.rules.options import Gains, TopK, allowed
 from torch_ap.runtime import arrays
 
 GAINS = allowed(Gains)
@@ -41,18 +42,18 @@ class NormalizedDCG:
     """DCG at k, divided by that of the ideal ranking of all items that are known.
 
     Attributes:
-        top_k: k, or None for all items of the ranking.
+        top_k: k, "relevant" for the number of items with a gain, or None for all items of the ranking.
         gains: "linear" for the grade itself, "exponential" for 2^grade - 1.
         ties: how a tie group counts.
     """
 
-    top_k: int | None = None
+    top_k: TopK = None
     gains: str = "linear"
     ties: str = "expected"
     graded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "top_k", checks.positive_int("top_k", self.top_k, optional=True))
+        object.__setattr__(self, "top_k", checks.top_k("top_k", self.top_k))
         checks.one_of("gains", self.gains, GAINS)
         checks.one_of("ties", self.ties, TIES)
 
@@ -81,10 +82,11 @@ class NormalizedDCG:
         offsets = segments.from_counts(native.m)
         single, _ = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
         if len(native.m) == 1 and len(gains):
-            return (gains * single[: len(gains)])[: self.top_k].sum(-1, keepdims=True)
+            depth = self.top_k if isinstance(self.top_k, int) else None
+            return (gains * single[: len(gains)])[:depth].sum(-1, keepdims=True)
         place = arrays.steps(len(gains), offsets) - segments.each_entry(offsets[:-1], offsets)
         found = gains * single[place]
-        return segments.total(found if self.top_k is None else found * (place < self.top_k), offsets)
+        return segments.total(found * (place < self.top_k) if isinstance(self.top_k, int) else found, offsets)
 
     def gains_of(self, grades: Any) -> Any:
         """The gain of each grade, native or not."""
@@ -99,7 +101,7 @@ class NormalizedDCG:
     def _factors(self, curve: Any) -> Any:
         """What each group multiplies every gain in it with, (E,); None where the place inside the group counts."""
         items, above = curve.items, curve.items_above
-        where, k = arrays.namespace(items).where, self.top_k
+        where, k = arrays.namespace(items).where, at_entries(rank_of(self.top_k, curve), curve.offsets)
         tied = arrays.places(items > 1)
         if len(tied) and self.ties in ("optimistic", "pessimistic"):
             return None
@@ -108,12 +110,12 @@ class NormalizedDCG:
         found = single[above] if k is None else where(above < k, single[above], 0)
         if not len(tied):
             return found
-        items, above = items[tied], above[tied]
+        items, above, k = items[tied], above[tied], k if k is None or isinstance(k, int) or len(k) == 1 else k[tied]
         places = items if k is None else places_within(items, above, k)
         if self.ties == "grouped":
-            of_group = single[arrays.at_least(above + places - 1, 0)] * segments.as_float64(places)
+            of_group = single[arrays.at_least(above + segments.as_int64(places) - 1, 0)] * segments.as_float64(places)
         else:
-            of_group = _between(running, above, above + places)
+            of_group = _between(running, above, above + segments.as_int64(places))
         found[tied] = of_group / segments.as_float64(items)
         return found
 
@@ -129,7 +131,10 @@ class NormalizedDCG:
         rank = first[group] + nth
         discount = discounts(int(rank.max()) + 1, rank)[0][rank]
         found = segments.pick(arrays.tensor(gains), segments.pick(ascending, sequence))
-        return arrays.native(found), discount if self.top_k is None else discount * (rank < self.top_k)
+        k = at_entries(rank_of(self.top_k, curve), curve.offsets)
+        if k is None:
+            return arrays.native(found), discount
+        return arrays.native(found), discount * (rank < (k if isinstance(k, int) or len(k) == 1 else k[group]))
 
 
 def discounts(ranks: int, like: Any) -> tuple[Any, tuple[Any, Any]]:

@@ -22,8 +22,10 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.harmonic import harmonic_difference, harmonic_step
+from torch_ap.curve.top_k import rank_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules.options import TopK
 from torch_ap.runtime import arrays
 
 _ENOUGH = 64  # P(X > 64 g / r) < exp(-64), too small to change a float64 sum
@@ -31,28 +33,32 @@ _NARROWEST = 4
 _MOST_AT_ONCE = 1 << 20  # terms
 
 
-def reciprocal_rank(curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None) -> Tensor:
+def reciprocal_rank(curve: HitCurve, *, ties: str = "grouped", top_k: TopK = None) -> Tensor:
     """1 / (rank of the first hit), 0 where none lies in the top k: (S,) float64; NaN where nothing is relevant."""
     native = curve.native
     if native.single and len(native.hits):
-        return arrays.tensor(np.array([_reciprocal_rank_of_one(*_first_of_one(native), ties, top_k)]))
+        k = _rank_of_one(top_k, native)
+        return arrays.tensor(np.array([_reciprocal_rank_of_one(*_first_of_one(native), ties, k)]))
     return _each(curve, _reciprocal_ranks, ties, top_k)
 
 
-def hit_rate(curve: HitCurve, *, ties: str = "grouped", top_k: int | None = None) -> Tensor:
+def hit_rate(curve: HitCurve, *, ties: str = "grouped", top_k: TopK = None) -> Tensor:
     """Whether a hit lies in the top k, or the probability of it: (S,) float64; NaN where nothing is relevant."""
     native = curve.native
     if native.single and len(native.hits):
-        return arrays.tensor(np.array([_hit_rate_of_one(*_first_of_one(native), ties, top_k)]))
+        k = _rank_of_one(top_k, native)
+        return arrays.tensor(np.array([_hit_rate_of_one(*_first_of_one(native), ties, k)]))
     return _each(curve, _hit_rates, ties, top_k)
 
 
 @arrays.quiet
-def _each(curve: HitCurve, measure: Callable[..., Any], ties: str, top_k: int | None) -> Tensor:
+def _each(curve: HitCurve, measure: Callable[..., Any], ties: str, top_k: TopK) -> Tensor:
     """The values of the rankings that have a hit, and 0 for the others; NaN where nothing is relevant."""
     curve = curve.native
     ranking, hits, items, above = _first(curve)
-    found = measure(hits, items, above, ties, torch.inf if top_k is None else float(top_k))
+    k = rank_of(top_k, curve)
+    k = k[ranking] if top_k == "relevant" else above * 0 + (torch.inf if k is None else k)
+    found = measure(hits, items, above, ties, k)
     if len(ranking) == len(curve.m):
         return arrays.tensor(found)
     value = segments.as_float64(curve.m) * 0
@@ -60,14 +66,14 @@ def _each(curve: HitCurve, measure: Callable[..., Any], ties: str, top_k: int | 
     return arrays.tensor(arrays.namespace(value).where(curve.m > 0, value, torch.nan))
 
 
-def _reciprocal_ranks(hits: Any, items: Any, above: Any, ties: str, k: float) -> Any:
+def _reciprocal_ranks(hits: Any, items: Any, above: Any, ties: str, k: Any) -> Any:
     if ties == "expected":
         return _mean_reciprocal_rank(hits, items, above, k)
     rank = above + _place(hits, items, ties)
     return arrays.namespace(rank).where(rank <= k, 1 / rank, 0)
 
 
-def _hit_rates(hits: Any, items: Any, above: Any, ties: str, k: float) -> Any:
+def _hit_rates(hits: Any, items: Any, above: Any, ties: str, k: Any) -> Any:
     if ties == "expected":
         return _chance_of_hit(hits, items, above, k)
     return segments.as_float64(above + _place(hits, items, ties) <= k)
@@ -94,6 +100,11 @@ def _first_of_one(curve: Any) -> tuple[int, int, int]:
     return curve.hits.item(0), curve.items.item(0), curve.items_above.item(0)
 
 
+def _rank_of_one(top_k: TopK, curve: Any) -> int | None:
+    m: int = curve.m.item(0)
+    return m if isinstance(top_k, str) else top_k
+
+
 def _place(hits: Any, items: Any, ties: str) -> Any:
     """X of the table above, for the rules that fix the order."""
     if ties == "optimistic":
@@ -118,25 +129,25 @@ def _hit_rate_of_one(hits: int, items: int, above: int, ties: str, k: int | None
     return float(above < k)
 
 
-def _mean_reciprocal_rank(hits: Any, items: Any, above: Any, k: float) -> Any:
+def _mean_reciprocal_rank(hits: Any, items: Any, above: Any, k: Any) -> Any:
     """E[1 / (t0 + X); t0 + X <= k] of each group. Most groups are one item and need no sum."""
     value = arrays.namespace(above).where(above < k, 1 / (above + 1), 0)
     tied = arrays.places((items > 1) & (above < k))
     if len(tied):
-        value[tied] = _mean(hits[tied], items[tied], above[tied], k, reciprocal=True)
+        value[tied] = _mean(hits[tied], items[tied], above[tied], k[tied], reciprocal=True)
     return value
 
 
-def _chance_of_hit(hits: Any, items: Any, above: Any, k: float) -> Any:
+def _chance_of_hit(hits: Any, items: Any, above: Any, k: Any) -> Any:
     """The probability that t0 + X <= k, of each group: 0 or 1 unless a group of misses and hits straddles k."""
     value = segments.as_float64(above < k)
     cut = arrays.places((above < k) & (k <= above + (items - hits)))
     if len(cut):
-        value[cut] = arrays.at_most(_mean(hits[cut], items[cut], above[cut], k, reciprocal=False), 1)
+        value[cut] = arrays.at_most(_mean(hits[cut], items[cut], above[cut], k[cut], reciprocal=False), 1)
     return value
 
 
-def _mean(hits: Any, items: Any, above: Any, k: float, *, reciprocal: bool) -> Any:
+def _mean(hits: Any, items: Any, above: Any, k: Any, *, reciprocal: bool) -> Any:
     """The sum over x, t0 + x <= k, of P(x), or of P(x) / (t0 + x), of each group, all of which begin above rank k.
 
     Groups with about the same number of terms are summed together, in rows whose width depends only on the group.

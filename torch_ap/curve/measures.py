@@ -15,9 +15,11 @@ from torch import Tensor
 
 from torch_ap.curve import counts, first_hit, interpolation
 from torch_ap.curve.convention import TIES
+from torch_ap.curve.top_k import rank_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+from torch_ap.rules.options import TopK
 from torch_ap.runtime import arrays
 
 RATIOS = ("precision", "recall", "f_beta", "fall_out")
@@ -29,20 +31,20 @@ class AtRank:
 
     Attributes:
         ratio: "precision", "recall", "f_beta" or "fall_out".
-        top_k: k, or None for all items of the ranking.
+        top_k: k, "relevant" for m, or None for all items of the ranking.
         adaptive_k: whether k is n where fewer items were ranked, so that precision is hits / n there.
         beta: of "f_beta".
         ties: how a tie group that straddles k counts.
     """
 
     ratio: str
-    top_k: int | None = None
+    top_k: TopK = None
     adaptive_k: bool = False
     beta: float = 1.0
     ties: str = "grouped"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "top_k", checks.positive_int("top_k", self.top_k, optional=True))
+        object.__setattr__(self, "top_k", checks.top_k("top_k", self.top_k))
         checks.boolean("adaptive_k", self.adaptive_k)
         checks.beta("beta", self.beta, zero=True)
         checks.one_of("ties", self.ties, TIES)
@@ -56,7 +58,7 @@ class AtRank:
 
     @arrays.quiet
     def _of_each(self, curve: Any) -> Any:
-        k: Any = self.top_k
+        k = rank_of(self.top_k, curve)
         if k is None or self.adaptive_k or self.ratio == "fall_out":
             k = segments.as_float64(curve.n if k is None else arrays.at_most(curve.n, k))
         if self.ratio == "f_beta":
@@ -79,7 +81,7 @@ class AtRank:
     def _of_one(self, curve: Any) -> float:
         """The value of one ranking, computed without arrays; the same bits."""
         n, m = curve.n.item(0), curve.m.item(0)
-        k = n if self.top_k is None else self.top_k
+        k = self.top_k if isinstance(self.top_k, int) else n if self.top_k is None else m
         if self.adaptive_k or self.ratio == "fall_out":
             k = min(n, k)
         tp = counts.hits_of_one(curve, k, self.ties)
@@ -108,16 +110,16 @@ class FirstHit:
 
     Attributes:
         what: "reciprocal_rank" or "hit_rate".
-        top_k: k, or None for all items of the ranking.
+        top_k: k, "relevant" for m, or None for all items of the ranking.
         ties: how a tie group counts.
     """
 
     what: str
-    top_k: int | None = None
+    top_k: TopK = None
     ties: str = "grouped"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "top_k", checks.positive_int("top_k", self.top_k, optional=True))
+        object.__setattr__(self, "top_k", checks.top_k("top_k", self.top_k))
         checks.one_of("ties", self.ties, TIES)
 
     def __call__(self, curve: HitCurve) -> Tensor:

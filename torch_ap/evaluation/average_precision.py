@@ -8,6 +8,7 @@ from torch import Tensor
 from torch_ap.curve import averaging, bounds
 from torch_ap.curve.bounds import Bounds
 from torch_ap.curve.convention import PLAIN, Convention
+from torch_ap.curve.top_k import deepest
 from torch_ap.inputs import classification, sketches
 from torch_ap.inputs.classification import Batch, ClassificationInputs
 from torch_ap.ranking import adaptive, bins, few_items, hit_curve
@@ -232,7 +233,7 @@ def _of_plain_ranking(settings: APSettings, preds: Tensor, target: Tensor) -> Te
     given = few_items.arrays_of(preds, target, graded=False)
     if given is None:
         return None
-    curve = few_items.ranking(*given, settings.convention.top_k)
+    curve = few_items.ranking(*given, deepest(settings.convention))
     return None if curve is None or not curve.m else settings.convention(curve).reshape(())
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from torch_ap.curve import averaging
 from torch_ap.curve.convention import PLAIN
+from torch_ap.curve.top_k import AtSeveral, deepest
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.inputs.queries import QueryInputs
 from torch_ap.inputs.query_rankings import Rankings, rankings_of
@@ -32,7 +33,7 @@ class PerQuery(NamedTuple):
 
     Attributes:
         queries: (Q,) int64 ids.
-        values: (Q,) float64; NaN where undefined.
+        values: (Q,) float64, or (Q, K) of a measure at several ranks; NaN where undefined.
         kept: (Q,) bool, whether a query has a part in the aggregate.
     """
 
@@ -75,7 +76,11 @@ class MeasureSettings:
         Raises:
             ValueError: for a missing query or an undefined value where that is to be an error.
         """
-        values = (measure or self.measure)(rankings.curve)
+        measure = measure or self.measure
+        if isinstance(measure, AtSeveral):
+            parts = [self.each(rankings, part) for part in measure.parts]
+            return parts[0]._replace(values=torch.stack([x.values for x in parts], 1))
+        values = measure(rankings.curve)
         each, kept = arrays.native(values), rankings.curve.native.n > 0
         if arrays.some(~kept | (each != each)):
             each, kept = self._filled(each, ~kept, rankings)
@@ -112,7 +117,13 @@ class MeasureSettings:
         return where(dropped, torch.nan, values), ~dropped
 
     def value(self, each: PerQuery, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
-        """The aggregate over the queries that have a part in it; NaN, with a warning, where there is none."""
+        """The aggregate over the queries that have a part in it; NaN, with a warning, where there is none.
+
+        0-d, or (K,) of a measure at several ranks.
+        """
+        if each.values.ndim > 1:
+            columns = [self.value(each._replace(values=x), dtype, warn=False) for x in each.values[:, 1:].unbind(1)]
+            return torch.stack([self.value(each._replace(values=each.values[:, 0]), dtype, warn=warn), *columns])
         values = each.values if arrays.every(each.kept) else segments.pick(each.values, each.kept)
         if callable(self.aggregation):
             return _aggregated(self.aggregation, values.to(dtype))
@@ -190,7 +201,7 @@ def each_query(
     inputs.raise_broken(batch)
     rankings = rankings_of(batch, single=single)
     values = each(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
-    return values.reshape(()) if single else values
+    return values[0] if single else values
 
 
 def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor) -> Tensor | None:
@@ -202,12 +213,14 @@ def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target
     given = few_items.arrays_of(preds, target, graded=True, gains=graded)
     if given is None:
         return None
-    curve = few_items.ranking(*given, getattr(measure, "top_k", None))
+    curve = few_items.ranking(*given, deepest(measure))
     if curve is None:
         return None
     if graded:
         curve = few_items.with_grades(curve, *given, target.numpy())
     value = measure(curve)
+    if value.ndim > 1:
+        return None if value.isnan().any() else value[0].to(result_dtype(preds.dtype))
     number = value.item()
     return None if number != number else scalar(value, result_dtype(preds.dtype))
 

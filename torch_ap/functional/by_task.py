@@ -22,6 +22,7 @@ from torch_ap.rules.options import (
     Task,
     Thresholds,
     Ties,
+    TopK,
     allowed,
 )
 
@@ -39,7 +40,7 @@ def average_precision(
     *,
     weights: Tensor | None = None,
     normalization: Normalization = None,
-    top_k: int | None = None,
+    top_k: TopK = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",

@@ -20,6 +20,7 @@ from torch_ap.rules.options import (
     Normalization,
     Thresholds,
     Ties,
+    TopK,
 )
 
 
@@ -32,7 +33,7 @@ def binary_average_precision(
     *,
     weights: Tensor | None = None,
     normalization: Literal["none", "sigmoid"] | None = None,
-    top_k: int | None = None,
+    top_k: TopK = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
@@ -136,7 +137,7 @@ def multiclass_average_precision(
     *,
     weights: Tensor | None = None,
     normalization: Normalization = None,
-    top_k: int | None = None,
+    top_k: TopK = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
@@ -217,7 +218,7 @@ def multilabel_average_precision(
     *,
     weights: Tensor | None = None,
     normalization: Literal["none", "sigmoid"] | None = None,
-    top_k: int | None = None,
+    top_k: TopK = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",

@@ -262,9 +262,10 @@ def _bent(t: Tensor, hits: Tensor, *, first: bool) -> tuple[Tensor, Tensor]:
     return torch.cat([t.new_zeros(1), t]), torch.cat([hits.new_zeros(1), hits])
 
 
-def of_convention(convention: Convention) -> dict[str, Any]:
-    """The fields that say which AP is meant."""
-    return {**vars(convention), "ties": convention.ties or "grouped"}
+def of_convention(convention: Convention, m: int | None = None) -> dict[str, Any]:
+    """The fields that say which AP is meant; of a ranking with m relevant items, which then say k."""
+    k = convention.top_k if m is None or not isinstance(convention.top_k, str) else max(m, 1)
+    return {**vars(convention), "ties": convention.ties or "grouped", "top_k": k}
 
 
 def curves_of(
@@ -288,7 +289,7 @@ def curves_of(
             m=one.m[0],
             average_precision=value,
             name=name,
-            **of_convention(convention),
+            **of_convention(convention, int(one.m)),
         )
         for one, value, name in zip(hit_curve.split(rankings), each, names, strict=True)
         if one.score is not None

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.discounted_gain import NormalizedDCG
+from torch_ap.curve.top_k import at_each
 from torch_ap.evaluation.queries import each_query
-from torch_ap.rules.options import Action, Gains, MissingQueries, NumRelevant, Ties
+from torch_ap.rules.options import Action, Gains, MissingQueries, NumRelevant, Ties, TopKs
 from torch_ap.runtime import cached
 
 _normalized_dcg = cached.settings_cache(NormalizedDCG)
@@ -14,7 +15,7 @@ _normalized_dcg = cached.settings_cache(NormalizedDCG)
 def retrieval_normalized_dcg(
     preds: Tensor,
     target: Tensor,
-    top_k: int | None = None,
+    top_k: TopKs = None,
     *,
     gains: Gains = "linear",
     ties: Ties = "expected",
@@ -38,7 +39,8 @@ def retrieval_normalized_dcg(
     Args:
         preds: as in :func:`torch_ap.functional.retrieval_average_precision`.
         target: of the shape of ``preds``: grades of at least 0, integers, bool or floats.
-        top_k: k of at least 1; None for all items of the query.
+        top_k: k of at least 1; "relevant" for how many of the judged items have a gain; a list of different ones for a
+            value of each, as there; None for all items of the query.
         gains: "linear", the grade itself, or "exponential", 2^grade - 1, of grades of at most 1000.
         ties: how equal scores count: "expected" (mean over all their orders), "grouped" (all at the rank of the last of
             them), "optimistic", "pessimistic".
@@ -74,8 +76,8 @@ def retrieval_normalized_dcg(
         >>> retrieval_normalized_dcg(preds, target)
         tensor(0.6957)
         >>> retrieval_normalized_dcg(preds, target, top_k=3, gains="exponential")
-        tensor(0.0300)
+        tensor(0.0303)
     """
-    measure = _normalized_dcg(top_k, gains, ties)
+    measure = at_each(top_k, lambda k: _normalized_dcg(k, gains, ties))
     queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
     return each_query(measure, preds, target, *queries, dtype, retrieved)

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.measures import FirstHit
+from torch_ap.curve.top_k import at_each
 from torch_ap.evaluation.queries import each_query
-from torch_ap.rules.options import Action, MissingQueries, NumRelevant, Ties
+from torch_ap.rules.options import Action, MissingQueries, NumRelevant, Ties, TopKs
 from torch_ap.runtime import cached
 
 _first_hit = cached.settings_cache(FirstHit)
@@ -14,7 +15,7 @@ _first_hit = cached.settings_cache(FirstHit)
 def retrieval_hit_rate(
     preds: Tensor,
     target: Tensor,
-    top_k: int | None = None,
+    top_k: TopKs = None,
     *,
     ties: Ties = "expected",
     indexes: Tensor | None = None,
@@ -51,7 +52,7 @@ def retrieval_hit_rate(
         >>> retrieval_hit_rate(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 0]), top_k=2)
         tensor(0.)
     """
-    measure = _first_hit("hit_rate", top_k, ties)
+    measure = at_each(top_k, lambda k: _first_hit("hit_rate", k, ties))
     queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
     return each_query(measure, preds, target, *queries, dtype)
 
@@ -59,7 +60,7 @@ def retrieval_hit_rate(
 def retrieval_reciprocal_rank(
     preds: Tensor,
     target: Tensor,
-    top_k: int | None = None,
+    top_k: TopKs = None,
     *,
     ties: Ties = "expected",
     indexes: Tensor | None = None,
@@ -97,6 +98,6 @@ def retrieval_reciprocal_rank(
         >>> retrieval_reciprocal_rank(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0, 1, 0]))
         tensor(0.5000)
     """
-    measure = _first_hit("reciprocal_rank", top_k, ties)
+    measure = at_each(top_k, lambda k: _first_hit("reciprocal_rank", k, ties))
     queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
     return each_query(measure, preds, target, *queries, dtype)

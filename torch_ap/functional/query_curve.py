@@ -15,7 +15,7 @@ from torch_ap.inputs.query_rankings import Rankings, rankings_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
-from torch_ap.rules.options import Action, Denominator, Interpolation, MissingQueries, NumRelevant, Ties
+from torch_ap.rules.options import Action, Denominator, Interpolation, MissingQueries, NumRelevant, Ties, TopK
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +46,7 @@ class QueryCurve(Result):
     queries: int
     ties: str
     interpolation: str | Tensor | None = None
-    top_k: int | None = None
+    top_k: TopK = None
     denominator: str = "min"
     name: str = ""
 
@@ -54,7 +54,7 @@ class QueryCurve(Result):
 def retrieval_curve(
     preds: Tensor,
     target: Tensor,
-    top_k: int | None = None,
+    top_k: TopK = None,
     *,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,

@@ -4,14 +4,15 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention, query_convention
+from torch_ap.curve.top_k import at_each
 from torch_ap.evaluation.queries import each_query
-from torch_ap.rules.options import Action, Denominator, Interpolation, MissingQueries, NumRelevant, Ties
+from torch_ap.rules.options import Action, Denominator, Interpolation, MissingQueries, NumRelevant, Ties, TopKs
 
 
 def retrieval_average_precision(
     preds: Tensor,
     target: Tensor,
-    top_k: int | None = None,
+    top_k: TopKs = None,
     *,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
@@ -38,7 +39,8 @@ def retrieval_average_precision(
         preds: floating or integer scores, no NaN, ranked as they are. (D,) for one query, (Q, D) for a
             query a row, or any shape with ``indexes``.
         target: of the shape of ``preds``; integers, bool or floats. Relevant is what is at least ``relevance_level``.
-        top_k: k of at least 1: AP@k, which sums over the relevant items in the top k.
+        top_k: k of at least 1: AP@k, which sums over the relevant items in the top k. "relevant" for m of each query
+            (MAP@R, whatever ``denominator`` but "found"). A list of different ones for a value of each, from one sort.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
             Of no effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
         interpolation: None for the sum above; "11-point", "101-point", "all-points", "trapezoid" or a 1-D tensor of
@@ -65,18 +67,18 @@ def retrieval_average_precision(
 
     Returns:
         0-d for (D,) scores, (Q,) for (Q, D); with ``indexes`` (Q,), ascending by query, those of ``num_relevant``
-        included. In [0, 1].
+        included. With a list of K ``top_k`` (K,) and (Q, K). In [0, 1].
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules; the message names it.
 
     Equals trec_eval's ``map`` and, with ``denominator="relevant"``, its ``map_cut_k``, where no scores are tied and
-    ``num_relevant`` is what the judgements say; ``torchmetrics.functional.retrieval_average_precision`` with
-    ``denominator="found"`` and positive untied scores; ``sklearn.metrics.average_precision_score`` of each query with
-    ``ties="grouped"``.
+    ``num_relevant`` is what the judgements say; pytorch-metric-learning's ``mean_average_precision_at_r`` with
+    ``top_k="relevant"``; ``torchmetrics.functional.retrieval_average_precision`` with ``denominator="found"`` and
+    positive untied scores; ``sklearn.metrics.average_precision_score`` of each query with ``ties="grouped"``.
 
     Source: Buckley & Voorhees (2000), Evaluating Evaluation Measure Stability; Zhu (2004), eq. 2. "expected": McSherry
-    & Najork (2008), section 3.
+    & Najork (2008), section 3. MAP@R: Musgrave, Belongie & Lim (2020), A Metric Learning Reality Check.
 
     Example:
         >>> import torch
@@ -87,7 +89,10 @@ def retrieval_average_precision(
         tensor([0.8333, 0.5000])
         >>> retrieval_average_precision(preds, target, num_relevant=torch.tensor([4, 1]))
         tensor([0.4167, 0.5000])
+        >>> retrieval_average_precision(preds, target, top_k=[1, 2, "relevant"])
+        tensor([[1.0000, 0.5000, 0.5000],
+                [0.0000, 0.5000, 0.0000]])
     """
-    measure = query_convention(convention, top_k, denominator, interpolation, ties)
+    measure = at_each(top_k, lambda k: query_convention(convention, k, denominator, interpolation, ties))
     queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
     return each_query(measure, preds, target, *queries, dtype)

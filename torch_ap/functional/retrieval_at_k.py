@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.measures import AtRank, RPrecision
+from torch_ap.curve.top_k import at_each
 from torch_ap.evaluation.queries import each_query
-from torch_ap.rules.options import Action, MissingQueries, NumRelevant, Ties
+from torch_ap.rules.options import Action, MissingQueries, NumRelevant, Ties, TopKs
 from torch_ap.runtime import cached
 
 _at_rank, _r_precision = cached.settings_cache(AtRank), cached.settings_cache(RPrecision)
@@ -14,7 +15,7 @@ _at_rank, _r_precision = cached.settings_cache(AtRank), cached.settings_cache(RP
 def retrieval_precision(
     preds: Tensor,
     target: Tensor,
-    top_k: int | None = None,
+    top_k: TopKs = None,
     adaptive_k: bool = False,
     *,
     ties: Ties = "expected",
@@ -31,7 +32,8 @@ def retrieval_precision(
 
     Args:
         preds, target: as in :func:`torch_ap.functional.retrieval_average_precision`.
-        top_k: k of at least 1; None for all n items of the query.
+        top_k: k of at least 1; "relevant" for m of each query; a list of different ones for a value of each, as there;
+            None for all n items of the query.
         adaptive_k: divide by n where a query has fewer than k items. Else the missing ones count as not relevant.
         ties: whether a group of equal scores that straddles rank k counts with its share of relevant items ("expected"
             and "grouped"), with its relevant items first ("optimistic") or last ("pessimistic").
@@ -54,7 +56,7 @@ def retrieval_precision(
         >>> retrieval_precision(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=2)
         tensor(0.5000)
     """
-    measure = _at_rank("precision", top_k, adaptive_k, 1.0, ties)
+    measure = at_each(top_k, lambda k: _at_rank("precision", k, adaptive_k, 1.0, ties))
     queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
     return each_query(measure, preds, target, *queries, dtype)
 
@@ -62,7 +64,7 @@ def retrieval_precision(
 def retrieval_recall(
     preds: Tensor,
     target: Tensor,
-    top_k: int | None = None,
+    top_k: TopKs = None,
     *,
     ties: Ties = "expected",
     indexes: Tensor | None = None,
@@ -97,7 +99,7 @@ def retrieval_recall(
         >>> retrieval_recall(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=2)
         tensor(0.5000)
     """
-    measure = _at_rank("recall", top_k, False, 1.0, ties)
+    measure = at_each(top_k, lambda k: _at_rank("recall", k, False, 1.0, ties))
     queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
     return each_query(measure, preds, target, *queries, dtype)
 
@@ -105,7 +107,7 @@ def retrieval_recall(
 def retrieval_f_beta(
     preds: Tensor,
     target: Tensor,
-    top_k: int | None = None,
+    top_k: TopKs = None,
     beta: float = 1.0,
     *,
     ties: Ties = "expected",
@@ -142,7 +144,7 @@ def retrieval_f_beta(
         >>> retrieval_f_beta(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=1)
         tensor(0.6667)
     """
-    measure = _at_rank("f_beta", top_k, False, beta, ties)
+    measure = at_each(top_k, lambda k: _at_rank("f_beta", k, False, beta, ties))
     queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
     return each_query(measure, preds, target, *queries, dtype)
 
@@ -150,7 +152,7 @@ def retrieval_f_beta(
 def retrieval_fall_out(
     preds: Tensor,
     target: Tensor,
-    top_k: int | None = None,
+    top_k: TopKs = None,
     *,
     ties: Ties = "expected",
     indexes: Tensor | None = None,
@@ -187,7 +189,7 @@ def retrieval_fall_out(
         >>> retrieval_fall_out(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0, 0, 1]), top_k=2)
         tensor(0.5000)
     """
-    measure = _at_rank("fall_out", top_k, False, 1.0, ties)
+    measure = at_each(top_k, lambda k: _at_rank("fall_out", k, False, 1.0, ties))
     queries = (indexes, mask, num_relevant, ignore_index, relevance_level, empty_target_action, missing_queries)
     return each_query(measure, preds, target, *queries, dtype)
 

@@ -21,7 +21,7 @@ from torch_ap.inference.rounding import SAME_LISTED_VALUE, SAME_VALUE
 from torch_ap.inference.tied_moments import tied_moments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
-from torch_ap.rules.options import Action, Average, Denominator, Interpolation, Ties, allowed
+from torch_ap.rules.options import Action, Average, Denominator, Interpolation, Ties, TopK, allowed
 
 Method: TypeAlias = Literal["auto", "exact", "permutation", "lognormal"]
 
@@ -58,7 +58,7 @@ def chance_level(
     target: Tensor,
     *,
     average: Average = "none",
-    top_k: int | None = None,
+    top_k: TopK = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",

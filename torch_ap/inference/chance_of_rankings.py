@@ -11,6 +11,7 @@ replaces what their places would.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from torch_ap.curve.average_precision import places_within
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG, total_discount
 from torch_ap.curve.harmonic import harmonic_difference
+from torch_ap.curve.top_k import at_entries, rank_of
 from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference.random_ranking import expected_average_precision
 from torch_ap.inputs import classification
@@ -52,7 +54,7 @@ def chance_of_curve(
     """
     if convention.interpolation is not None:
         refuse("interpolation", "has no closed form of its chance level", convention.interpolation)
-    k, denominator = convention.top_k, convention.denominator
+    k, denominator = rank_of(convention.top_k, curve), convention.denominator
     if k is not None and denominator == "found":
         raise ValueError("`denominator='found'` has no closed form of its chance level; use 'min' or 'relevant'")
     hits = curve.m if seen is None else seen
@@ -81,7 +83,8 @@ def chance_of_gain(curve: HitCurve, measure: NormalizedDCG, groups: HitCurve | N
     assert grades is not None
     gain = segments.total(measure.gains_of(grades), segments.from_zero(curve.hits)[curve.offsets])
     if groups is None:
-        worth = total_discount(curve.n if measure.top_k is None else curve.n.clamp(max=measure.top_k))
+        k = rank_of(measure.top_k, curve)
+        worth = total_discount(curve.n if k is None else segments.as_int64(segments.as_float64(curve.n).clamp(max=k)))
     else:
         ones = torch.ones(int(groups.hits.sum()), dtype=n.dtype, device=n.device)
         each = arrays.tensor(measure.dcg(groups, arrays.native(ones)))
@@ -109,23 +112,30 @@ def tie_groups(settings: APSettings, validated: Batch) -> Iterator[HitCurve | Ti
             yield classification.curve_of(Batch(scores[:, span], mark), ignoring=True)
 
 
-def _total_of_groups(groups: Iterable[HitCurve | Ties], n: Tensor, hits: Tensor, k: int | None) -> Tensor:
+def _total_of_groups(groups: Iterable[HitCurve | Ties], n: Tensor, hits: Tensor, k: Any) -> Tensor:
     """E of the sum of precisions at the hits: (S,)."""
     if not len(n):
         return segments.as_float64(n)
-    parts = [_sums_with_ties(part, k) if isinstance(part, Ties) else _sums_over_groups(part, k) for part in groups]
+    parts, first = [], 0
+    for part in groups:
+        count = len(part.offsets) - 1
+        rank = k if k is None or isinstance(k, int) else k[first : first + count]
+        parts.append(_sums_with_ties(part, rank) if isinstance(part, Ties) else _sums_over_groups(part, rank))
+        first += count
     alone, pairs = (torch.cat([*sums, n.new_zeros(len(n) - sum(map(len, sums)))]) for sums in zip(*parts, strict=True))
     one = hits / n.clamp(min=1)
     return one * alone + one * (hits - 1) / (n - 1).clamp(min=1) * pairs
 
 
-def _sums_with_ties(ties: Ties, k: int | None) -> tuple[Tensor, Tensor]:
+def _sums_with_ties(ties: Ties, k: Any) -> tuple[Tensor, Tensor]:
     """:func:`_sums_over_groups` where only the ties are known."""
     n = segments.as_float64(ties.n)
     every = n if k is None else n.clamp(max=k)
     harmonic = harmonic_difference(torch.zeros_like(n), every)
     above = segments.as_float64(ties.items_above)
-    places = segments.as_float64(ties.items) if k is None else places_within(ties.items, above, k)
+    places = segments.as_float64(ties.items)
+    if k is not None:
+        places = places_within(ties.items, above, at_entries(k, ties.offsets))
     steps = harmonic_difference(above, places)
     alone, pairs = _sums_over_groups(ties, k)
     return (
@@ -134,10 +144,10 @@ def _sums_with_ties(ties: Ties, k: int | None) -> tuple[Tensor, Tensor]:
     )
 
 
-def _sums_over_groups(curve: HitCurve | Ties, k: int | None) -> tuple[Tensor, Tensor]:
+def _sums_over_groups(curve: HitCurve | Ties, k: Any) -> tuple[Tensor, Tensor]:
     """The two sums of each ranking over the groups given: what p1 weighs, and what p2 does."""
     g, above = segments.as_float64(curve.items), segments.as_float64(curve.items_above)
-    places = g if k is None else places_within(g, above, k)
+    places = g if k is None else places_within(g, above, at_entries(k, curve.offsets))
     share, end = places / g, (above + places).clamp(min=1)
     alone = segments.total(share * places / end, curve.offsets)
     return alone, segments.total(places * (above + share * (g - 1)) / end, curve.offsets)

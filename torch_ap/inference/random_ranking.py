@@ -151,13 +151,15 @@ def random_average_precision(
     return RandomAveragePrecision(n, m, k, norm, *map(number, _moments(n, m, cut, norm)))
 
 
-def expected_average_precision(n: Tensor, m: Tensor, k: int | None = None, *, denominator: str = "min") -> Tensor:
+def expected_average_precision(
+    n: Tensor, m: Tensor, k: int | Tensor | None = None, *, denominator: str = "min"
+) -> Tensor:
     """E(AP), or E(AP@k), of random rankings, elementwise: float64, NaN where nothing is relevant.
 
     Args:
         n: int64 items, of any shape, each at least 1.
         m: int64 relevant items, 0 to n, of the shape of ``n``.
-        k: cut of AP@k, at least 1; None for all.
+        k: cut of AP@k, at least 1, or float64 ones of the shape of ``n``; None for all.
         denominator: of AP@k: "min" min(k, m), or "relevant" m.
 
     Returns:

@@ -25,6 +25,7 @@ from torch_ap.rules.options import (
     Task,
     Thresholds,
     Ties,
+    TopK,
     allowed,
 )
 
@@ -68,7 +69,7 @@ class AveragePrecision(Metric):
         validate_args: bool = True,
         *,
         normalization: Normalization = None,
-        top_k: int | None = None,
+        top_k: TopK = None,
         denominator: Denominator = "min",
         interpolation: Interpolation = None,
         ties: Ties = "grouped",

@@ -23,6 +23,7 @@ from torch_ap.rules.options import (
     Normalization,
     Thresholds,
     Ties,
+    TopK,
 )
 
 
@@ -80,7 +81,7 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         validate_args: bool = True,
         normalization: Literal["none", "sigmoid"] | None = None,
         *,
-        top_k: int | None = None,
+        top_k: TopK = None,
         denominator: Denominator = "min",
         interpolation: Interpolation = None,
         ties: Ties = "grouped",
@@ -167,7 +168,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         validate_args: bool = True,
         normalization: Normalization = None,
         *,
-        top_k: int | None = None,
+        top_k: TopK = None,
         denominator: Denominator = "min",
         interpolation: Interpolation = None,
         ties: Ties = "grouped",
@@ -250,7 +251,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         validate_args: bool = True,
         normalization: Literal["none", "sigmoid"] | None = None,
         *,
-        top_k: int | None = None,
+        top_k: TopK = None,
         denominator: Denominator = "min",
         interpolation: Interpolation = None,
         ties: Ties = "grouped",

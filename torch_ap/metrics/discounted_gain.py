@@ -6,8 +6,9 @@ from typing import Any
 from torch import Tensor
 
 from torch_ap.curve.discounted_gain import NormalizedDCG
+from torch_ap.curve.top_k import at_each
 from torch_ap.metrics.queries import QueryMetric
-from torch_ap.rules.options import Action, Gains, Ties
+from torch_ap.rules.options import Action, Gains, Ties, TopKs
 
 
 class RetrievalNormalizedDCG(QueryMetric):
@@ -19,7 +20,8 @@ class RetrievalNormalizedDCG(QueryMetric):
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
-        top_k: k of at least 1, or None for all items of a query.
+        top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such for a value of
+            each, or None for all items of a query.
         gains: "linear", the grade itself, or "exponential", 2^grade - 1.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
         kwargs: ``relevance_level``, the lowest grade that has a gain, ``missing_queries`` (see there too) and those of
@@ -32,7 +34,7 @@ class RetrievalNormalizedDCG(QueryMetric):
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]), torch.tensor([0, 0, 1, 0, 2, 0, 3])
         >>> metric.update(preds, target, indexes=torch.tensor([0, 0, 0, 1, 1, 1, 1]))
         >>> metric.compute()
-        tensor(0.8253)
+        tensor(0.8240)
     """
 
     summary_name = "ndcg"
@@ -41,14 +43,14 @@ class RetrievalNormalizedDCG(QueryMetric):
         self,
         empty_target_action: Action = "neg",
         ignore_index: int | None = None,
-        top_k: int | None = None,
+        top_k: TopKs = None,
         aggregation: str | Callable[..., Any] = "mean",
         *,
         gains: Gains = "linear",
         ties: Ties = "expected",
         **kwargs: Any,
     ) -> None:
-        measure = NormalizedDCG(top_k, gains, ties)
+        measure = at_each(top_k, lambda k: NormalizedDCG(k, gains, ties))
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
     def update(

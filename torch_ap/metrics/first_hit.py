@@ -2,7 +2,7 @@
 
 from torch_ap.curve.measures import FirstHit
 from torch_ap.metrics.retrieval_at_k import TopKMetric
-from torch_ap.rules.options import Ties
+from torch_ap.rules.options import Ties, TopK
 
 
 class RetrievalHitRate(TopKMetric):
@@ -13,7 +13,8 @@ class RetrievalHitRate(TopKMetric):
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
-        top_k: k of at least 1, or None for all items of a query.
+        top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such for a value of
+            each, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
         kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
@@ -30,7 +31,7 @@ class RetrievalHitRate(TopKMetric):
     summary_name = "hit_rate"
 
     @classmethod
-    def _measure(cls, top_k: int | None, ties: Ties) -> FirstHit:
+    def _measure(cls, top_k: TopK, ties: Ties) -> FirstHit:
         return FirstHit("hit_rate", top_k, ties)
 
 
@@ -42,7 +43,8 @@ class RetrievalMRR(TopKMetric):
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
-        top_k: k of at least 1, or None for all items of a query.
+        top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such for a value of
+            each, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
         kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
@@ -59,5 +61,5 @@ class RetrievalMRR(TopKMetric):
     summary_name = "mrr"
 
     @classmethod
-    def _measure(cls, top_k: int | None, ties: Ties) -> FirstHit:
+    def _measure(cls, top_k: TopK, ties: Ties) -> FirstHit:
         return FirstHit("reciprocal_rank", top_k, ties)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.curve.top_k import settings_of
 from torch_ap.evaluation.queries import MeasureSettings, PerQuery
 from torch_ap.exchange import queries as exchanged
 from torch_ap.exchange.ranks import Ranks
@@ -95,10 +96,9 @@ class QueryMetric(UncertainQueries):
     aggregation = setting("_settings.aggregation", "How the values of queries become one.")
 
     @property
-    def top_k(self) -> int | None:
-        """K, or None for all items of a query, and for measures that have none."""
-        top_k: int | None = getattr(self._settings.measure, "top_k", None)
-        return top_k
+    def top_k(self) -> Any:
+        """K, or a list of several, or None for all items of a query, and for measures that have none."""
+        return getattr(self._settings.measure, "top_k", None)
 
     @property
     def preds(self) -> list[Tensor]:
@@ -132,7 +132,7 @@ class QueryMetric(UncertainQueries):
 
     def extra_repr(self) -> str:
         """What differs from the defaults, for ``repr``."""
-        measure, usual = vars(self._settings.measure), self._usual()
+        measure, usual = settings_of(self._settings.measure), self._usual()
         return representation.settings_text(
             usual, lambda name: measure[name] if name in measure else getattr(self, name, usual[name])
         )
@@ -214,9 +214,9 @@ class QueryMetric(UncertainQueries):
         """The measure of all queries so far, aggregated.
 
         Returns:
-            0-d, in [0, 1] unless ``aggregation`` is a function of your own; float32, or float64 for float64 scores and
-            after ``set_dtype(torch.float64)``. NaN, with a warning, where no query has a part in it; and where one that
-            has is NaN by ``empty_target_action="nan"``.
+            0-d, or (K,) where ``top_k`` is a list; in [0, 1] unless ``aggregation`` is a function of your own. float32,
+            or float64 for float64 scores and after ``set_dtype(torch.float64)``. NaN, with a warning, where no query
+            has a part in it; and where one that has is NaN by ``empty_target_action="nan"``.
 
         Raises:
             ValueError: where "error" is what a missing query or an undefined measure counts as, and one is there; for
@@ -230,8 +230,8 @@ class QueryMetric(UncertainQueries):
         """The queries that have a part in the aggregate, ascending, and the value of each; of all ranks.
 
         Returns:
-            (Q,) int64 ids, row numbers where no indexes were given; and (Q,) values in [0, 1], in the dtype of
-            ``compute()``. NaN only for ``empty_target_action="nan"``.
+            (Q,) int64 ids, row numbers where no indexes were given; and (Q,) values in [0, 1], or (Q, K) where
+            ``top_k`` is a list, in the dtype of ``compute()``. NaN only for ``empty_target_action="nan"``.
 
         Raises:
             ValueError: as ``compute()``.
@@ -249,7 +249,7 @@ class QueryMetric(UncertainQueries):
 
     def _settings_of_value(self) -> Mapping[str, Any]:
         names = ("ignore_index", "relevance_level", "empty_target_action", "missing_queries")
-        return {**vars(self._settings.measure), **{name: getattr(self, name) for name in names}}
+        return {**settings_of(self._settings.measure), **{name: getattr(self, name) for name in names}}
 
     def _ranked(self) -> Rankings:
         """The rankings of the state, built once for all who share it."""

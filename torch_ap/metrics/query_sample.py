@@ -1,7 +1,7 @@
 """Queries as a sample, for means over them: nothing is assumed of what lies inside a query."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG
+from torch_ap.curve.top_k import AtSeveral
 from torch_ap.evaluation.queries import GM_FLOOR, MeasureSettings, PerQuery
 from torch_ap.inference.chance_of_rankings import chance_of_curve, chance_of_gain
 from torch_ap.inference.interval import Interval
@@ -38,8 +39,20 @@ class QuerySample(Sample):
     @property
     def has_chance_level(self) -> bool:
         """Whether the measure's mean over random orders has a closed form."""
-        measure = self.settings.measure
-        return isinstance(measure, NormalizedDCG) or (isinstance(measure, Convention) and measure.has_chance_level)
+        measure: Any = self.settings.measure
+        first = measure.parts[0] if isinstance(measure, AtSeveral) else measure
+        return isinstance(first, NormalizedDCG) or (isinstance(first, Convention) and first.has_chance_level)
+
+    @property
+    def names(self) -> list[str] | None:
+        """Each k, where the measure is taken at several."""
+        measure: Any = self.settings.measure
+        return [str(k) for k in measure.top_k] if isinstance(measure, AtSeveral) else None
+
+    def _at_each(self) -> "list[QuerySample]":
+        """The sample of each k."""
+        measure: Any = self.settings.measure
+        return [replace(self, settings=replace(self.settings, measure=part)) for part in measure.parts]
 
     def values(self) -> tuple[Tensor, Tensor]:
         """The queries that have a part in the aggregate, and their values in float64."""
@@ -48,6 +61,10 @@ class QuerySample(Sample):
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Of the mean over queries; NaN where it is undefined."""
+        if self.names:
+            parts = [x.interval(confidence_level, method, resampling) for x in self._at_each()]
+            ends: dict[str, Any] = {x: torch.stack([getattr(part, x) for part in parts]) for x in Interval._tensors()}
+            return replace(parts[0], **ends, reason=next((x.reason for x in parts if x.reason), ""))
         self._check_mean("a confidence interval", "mean_interval(..., method='t')")
         name: Any = method or "dirichlet"
         confidence_level = checks.open_fraction("confidence_level", confidence_level)
@@ -59,8 +76,10 @@ class QuerySample(Sample):
         nan = values.new_full((), torch.nan)
         return Interval(nan, nan, nan, nan, confidence_level, name, reason=reason)
 
-    def chance_level(self, resampling: Resampling) -> Tensor:  # noqa: ARG002 - it has a closed form
+    def chance_level(self, resampling: Resampling) -> Tensor:
         """The mean over queries of the measure's mean, each query's items in random order."""
+        if self.names:
+            return torch.stack([x.chance_level(resampling) for x in self._at_each()])
         self._check_mean("a chance level")
         measure, curve = self.settings.measure, self.rankings.curve
         if not isinstance(measure, Convention | NormalizedDCG):
@@ -83,6 +102,8 @@ class QuerySample(Sample):
         self, other: "QuerySample", confidence_level: float, method: str | None, resampling: Resampling
     ) -> QueryComparison:
         """Of the means over the same queries."""
+        if self.names:
+            raise ValueError(f"`top_k` must be one k for a comparison, got {self.settings.measure.top_k}")  # type: ignore[attr-defined]
         for sample in (self, other):
             sample._check_mean("a comparison", "compare_queries")
         _check_judgements(self.rankings, other.rankings)

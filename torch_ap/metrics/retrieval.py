@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from torch_ap.curve.convention import Convention, query_convention
+from torch_ap.curve.top_k import AtSeveral, at_each
 from torch_ap.functional.query_curve import QueryCurve, curve_of_queries
 from torch_ap.metrics.queries import QueryMetric
-from torch_ap.rules.options import Action, Denominator, Interpolation, Ties
+from torch_ap.rules.options import Action, Denominator, Interpolation, Ties, TopKs
 
 
 class RetrievalMAP(QueryMetric):
@@ -21,7 +22,8 @@ class RetrievalMAP(QueryMetric):
         empty_target_action: what a query without relevant items counts as: "neg" 0, "pos" 1, "skip" left out, "nan",
             "error".
         ignore_index: target value of items that do not count.
-        top_k: k of at least 1, or None for all items of a query.
+        top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such for a value of
+            each, or None for all items of a query.
         aggregation: over queries: "mean", "median", "min", "max", a function of their values, or "gm": the geometric
             mean, with values below 0.00001 raised to it, as in trec_eval's ``gm_map``: a single 0 would make it 0.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
@@ -58,7 +60,7 @@ class RetrievalMAP(QueryMetric):
         self,
         empty_target_action: Action = "neg",
         ignore_index: int | None = None,
-        top_k: int | None = None,
+        top_k: TopKs = None,
         aggregation: str | Callable[..., Any] = "mean",
         *,
         denominator: Denominator = "min",
@@ -67,19 +69,26 @@ class RetrievalMAP(QueryMetric):
         convention: Convention | None = None,
         **kwargs: Any,
     ) -> None:
-        measure = query_convention(convention, top_k, denominator, interpolation, ties)
+        measure = at_each(top_k, lambda k: query_convention(convention, k, denominator, interpolation, ties))
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
     @property
-    def k(self) -> int | None:
+    def k(self) -> Any:
         """``top_k``, by the name that torchmetrics' class has for it."""
         return self.top_k
 
     @property
     def convention(self) -> Convention:
-        """Which average precision is computed: ``top_k``, ``denominator``, ``interpolation``, ``ties``."""
-        assert isinstance(self._settings.measure, Convention)
-        return self._settings.measure
+        """Which average precision is computed: ``top_k``, ``denominator``, ``interpolation``, ``ties``.
+
+        Raises:
+            ValueError: where ``top_k`` is a list, so that there are several.
+        """
+        measure: Any = self._settings.measure
+        if isinstance(measure, AtSeveral):
+            raise ValueError(f"`top_k` must be one k for a convention and a curve, got {measure.top_k}")
+        assert isinstance(measure, Convention)
+        return measure
 
     def curve(self) -> QueryCurve:
         """The means over the queries so far, of all ranks: precision and recall at each rank, interpolated precision.
@@ -102,5 +111,6 @@ class RetrievalMAP(QueryMetric):
             return curve_of_queries(self._ranked(), self._settings, self.convention, "")
 
     def _usual(self) -> dict[str, Any]:
-        ties = query_convention(None, None, "min", self.convention.interpolation, None).ties
+        measure: Any = self._settings.measure
+        ties = query_convention(None, None, "min", measure.interpolation, None).ties
         return {**super()._usual(), "ties": ties}

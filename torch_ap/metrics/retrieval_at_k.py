@@ -6,9 +6,10 @@ from typing import Any
 from torch import Tensor
 
 from torch_ap.curve.measures import AtRank, RPrecision
+from torch_ap.curve.top_k import at_each
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules.options import Action, Ties
+from torch_ap.rules.options import Action, Ties, TopK, TopKs
 
 
 class TopKMetric(QueryMetric):
@@ -18,16 +19,17 @@ class TopKMetric(QueryMetric):
         self,
         empty_target_action: Action = "neg",
         ignore_index: int | None = None,
-        top_k: int | None = None,
+        top_k: TopKs = None,
         aggregation: str | Callable[..., Any] = "mean",
         *,
         ties: Ties = "expected",
         **kwargs: Any,
     ) -> None:
-        super().__init__(self._measure(top_k, ties), empty_target_action, ignore_index, aggregation, **kwargs)
+        measure = at_each(top_k, lambda k: self._measure(k, ties))
+        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
     @classmethod
-    def _measure(cls, top_k: int | None, ties: Ties) -> Callable[[HitCurve], Tensor]:
+    def _measure(cls, top_k: TopK, ties: Ties) -> Callable[[HitCurve], Tensor]:
         """The measure, for concrete classes."""
         raise NotImplementedError
 
@@ -40,7 +42,8 @@ class RetrievalPrecision(QueryMetric):
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
-        top_k: k of at least 1, or None for all items of a query.
+        top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such for a value of
+            each, or None for all items of a query.
         adaptive_k: whether to divide by n where a query has fewer than k items; without ``top_k`` k is n anyway.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
         kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
@@ -61,14 +64,14 @@ class RetrievalPrecision(QueryMetric):
         self,
         empty_target_action: Action = "neg",
         ignore_index: int | None = None,
-        top_k: int | None = None,
+        top_k: TopKs = None,
         adaptive_k: bool = False,
         aggregation: str | Callable[..., Any] = "mean",
         *,
         ties: Ties = "expected",
         **kwargs: Any,
     ) -> None:
-        measure = AtRank("precision", top_k, adaptive_k, ties=ties)
+        measure = at_each(top_k, lambda k: AtRank("precision", k, adaptive_k, ties=ties))
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
         self.adaptive_k = adaptive_k
 
@@ -81,7 +84,8 @@ class RetrievalRecall(TopKMetric):
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
-        top_k: k of at least 1, or None for all items of a query.
+        top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such for a value of
+            each, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
         kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
@@ -98,7 +102,7 @@ class RetrievalRecall(TopKMetric):
     summary_name = "recall"
 
     @classmethod
-    def _measure(cls, top_k: int | None, ties: Ties) -> AtRank:
+    def _measure(cls, top_k: TopK, ties: Ties) -> AtRank:
         return AtRank("recall", top_k, ties=ties)
 
 
@@ -107,7 +111,8 @@ class RetrievalFBeta(QueryMetric):
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
-        top_k: k of at least 1, or None for all items of a query.
+        top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such for a value of
+            each, or None for all items of a query.
         beta: how many times as much as precision recall counts; at least 0, with a finite square.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
         kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
@@ -128,14 +133,14 @@ class RetrievalFBeta(QueryMetric):
         self,
         empty_target_action: Action = "neg",
         ignore_index: int | None = None,
-        top_k: int | None = None,
+        top_k: TopKs = None,
         beta: float = 1.0,
         aggregation: str | Callable[..., Any] = "mean",
         *,
         ties: Ties = "expected",
         **kwargs: Any,
     ) -> None:
-        measure = AtRank("f_beta", top_k, beta=beta, ties=ties)
+        measure = at_each(top_k, lambda k: AtRank("f_beta", k, beta=beta, ties=ties))
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
 
@@ -183,7 +188,8 @@ class RetrievalFallOut(QueryMetric):
 
     Args:
         empty_target_action, ignore_index, aggregation: as for :class:`torch_ap.metrics.queries.QueryMetric`.
-        top_k: k of at least 1, or None for all items of a query.
+        top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such for a value of
+            each, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
         kwargs: ``relevance_level``, ``missing_queries`` (see there too) and those of ``torchmetrics.Metric``.
 
@@ -207,11 +213,11 @@ class RetrievalFallOut(QueryMetric):
         self,
         empty_target_action: Action = "pos",
         ignore_index: int | None = None,
-        top_k: int | None = None,
+        top_k: TopKs = None,
         aggregation: str | Callable[..., Any] = "mean",
         *,
         ties: Ties = "expected",
         **kwargs: Any,
     ) -> None:
-        measure = AtRank("fall_out", top_k, ties=ties)
+        measure = at_each(top_k, lambda k: AtRank("fall_out", k, ties=ties))
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)

@@ -37,6 +37,11 @@ class Sample(ABC):
         """Whether :meth:`chance_level` gives a number."""
         return True
 
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Of the values, where there are several that are of no classes."""
+        return None
+
     @abstractmethod
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """The confidence interval of the metric's value."""
@@ -176,17 +181,17 @@ class UncertainMetric(RankingMetric):
     def chance_level(self) -> Tensor:
         """What chance gives: the mean of the metric's value over all orders of the items, with the same labels.
 
-        Of AP it is E(AP) or E(AP@k) of each ranking, averaged as the metric is; what is undefined, missing or never
-        retrieved counts as in ``compute()``. With ``ties="grouped"``, and counts per threshold, tied items stay tied.
-        With "expected" that makes no difference; for "optimistic" and "pessimistic" it is the level of rankings without
-        ties.
+        Of AP it is E(AP) or E(AP@k) of each ranking, of nDCG its mean, averaged as the metric is; what is undefined,
+        missing or never retrieved counts as in ``compute()``. With ``ties="grouped"``, and counts per threshold, tied
+        items stay tied. With "expected" that makes no difference; for "optimistic" and "pessimistic" it is the level of
+        rankings without ties.
 
         Returns:
             Of the shape and dtype of ``compute()``; see :func:`torch_ap.inference.random_average_precision`.
 
         Raises:
             ValueError: where it has no closed form: for interpolated AP, ``denominator="found"``, and measures of
-                queries other than AP; for weights, and for an ``aggregation`` other than "mean".
+                queries other than AP and nDCG; for weights, and for an ``aggregation`` other than "mean".
 
         Example:
             >>> import torch
@@ -220,10 +225,10 @@ class UncertainMetric(RankingMetric):
         Returns:
             0-d tensors in the dtype of ``compute()``: ``{"ap", "ap_low", "ap_high", "ap_chance"}``, or likewise of the
             metric's own name: "map" of :class:`torch_ap.RetrievalMAP` and of detectors, where it is the first
-            ``iou_type``'s, "mrr", "precision", "recall", "f_beta", "hit_rate", "fall_out", "r_precision". Without the
-            last where there is no chance level. With ``average="none"`` the same of each class: "ap_0", "ap_0_low" and
-            so on. The ends are NaN where no interval exists, as for a ranking in which scores tie that ``ties`` does
-            not group.
+            ``iou_type``'s, "mrr", "ndcg", "precision", "recall", "f_beta", "hit_rate", "fall_out", "r_precision".
+            Without the last where there is no chance level. With ``average="none"`` the same of each class: "ap_0",
+            "ap_0_low" and so on; where ``top_k`` is a list the same of each k: "map_5", "map_5_low". The ends are NaN
+            where no interval exists, as for a ranking in which scores tie that ``ties`` does not group.
 
         Raises:
             TypeError, ValueError: what :meth:`confidence_interval` refuses for any scores, and for names that are not
@@ -250,7 +255,8 @@ class UncertainMetric(RankingMetric):
             if sample.has_chance_level:
                 columns["_chance"] = sample.chance_level(resampling)
         columns = {end: x.to(self.device, sample.dtype) for end, x in columns.items()}
-        return named_values(self.summary_name if prefix is None else prefix, columns, class_names)
+        names = sample.names if class_names is None else class_names
+        return named_values(self.summary_name if prefix is None else prefix, columns, names)
 
     # -- what the methods of one kind share, with arguments of its own
 

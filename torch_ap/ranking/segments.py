@@ -25,6 +25,11 @@ def as_float64(values: Values, *, copy: bool = False) -> Values:
     return values.to(torch.float32 if values.device.type == "mps" else torch.float64, copy=copy)
 
 
+def as_int64(values: Values) -> Values:
+    """Whole numbers as int64."""
+    return values.to(torch.int64) if isinstance(values, Tensor) else values.astype(np.int64, copy=False)
+
+
 def from_counts(counts: Values) -> Values:
     """(S,) lengths to (S + 1,) offsets."""
     return from_zero(counts)

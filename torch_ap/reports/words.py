@@ -5,6 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention
+from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
 from torch_ap.rules.messages import shown
 
@@ -68,13 +69,15 @@ def of_queries(measure: Any, aggregation: Any) -> str:
 def name_of(measure: Any, mean: str = "") -> str:
     """What tables call it."""
     k = getattr(measure, "top_k", None)
-    at = "" if k is None else f"@{k}"
+    at = "" if k is None else "@R" if k == "relevant" else f"@{k}"
     if isinstance(measure, Convention):
         return f"{mean}AP{at}"
     if isinstance(measure, FirstHit):
         return f"{'MRR' if measure.what == 'reciprocal_rank' else 'hit rate'}{at}"
     if isinstance(measure, RPrecision):
         return "R-precision"
+    if isinstance(measure, NormalizedDCG):
+        return f"nDCG{at}"
     if isinstance(measure, AtRank):
         names = {"f_beta": f"F{measure.beta:g}", "fall_out": "fall-out"}
         return f"{names.get(measure.ratio, measure.ratio)}{at}"
@@ -82,25 +85,32 @@ def name_of(measure: Any, mean: str = "") -> str:
 
 
 def _average_precision(convention: Convention) -> str:
-    levels, k = convention.interpolation, convention.top_k
+    levels, k = convention.interpolation, str(convention.top_k)
     if isinstance(levels, Tensor):
         return f"interpolated average precision: {_AT_LEVELS.format(f'{len(levels)} recall levels')}"
     if levels is not None:
         return f"average precision, interpolated: {_INTERPOLATIONS[levels]}"
-    if k is None:
+    if convention.top_k is None:
         return "average precision: the mean, over all relevant items, of the precision where each is found"
-    divisor = _DENOMINATORS[convention.denominator].format(k=k)
+    if k == "relevant":
+        k, at = "R", "R, the number of relevant items"
+        divisor = _DENOMINATORS["found" if convention.denominator == "found" else "relevant"]
+    else:
+        at, divisor = k, _DENOMINATORS[convention.denominator].format(k=k)
     return (
-        f"average precision at {k}: the sum of the precision where each relevant item of the top {k} is found, divided "
-        f"by {divisor}"
+        f"average precision at {at}: the sum of the precision where each relevant item of the top {k} is found, "
+        f"divided by {divisor}"
     )
 
 
 def _of_query(measure: Any) -> str:
     k = getattr(measure, "top_k", None)
-    top = "all items" if k is None else f"the top {k}"
+    top = "all items" if k is None else "as many items as are relevant" if k == "relevant" else f"the top {k}"
     if isinstance(measure, Convention):
         return _average_precision(measure)
+    if isinstance(measure, NormalizedDCG):
+        gain = "the grade of each item" if measure.gains == "linear" else "2^grade - 1 of each item"
+        return f"nDCG, the sum of {gain} in {top} over log2(rank + 1), as a share of that of the ideal order"
     if isinstance(measure, RPrecision):
         return "R-precision, the precision at as many items as are relevant"
     if isinstance(measure, FirstHit):

@@ -57,6 +57,16 @@ def positive_int(name: str, value: Any, *, least: int = 1, optional: bool = Fals
     return found
 
 
+def top_k(name: str, value: Any) -> Any:
+    """``value`` as an int of at least 1, or "relevant", or None."""
+    if value is None or (isinstance(value, str) and value == "relevant"):
+        return value
+    found = _index(value)
+    if found is None or found < 1:
+        refuse(name, "must be an int of at least 1, 'relevant' or None", value)
+    return positive_int(name, value)
+
+
 def integer(name: str, value: Any) -> Any:
     """``value`` as an int, or None; a bool is not an int here."""
     found = None if value is None else _index(value)

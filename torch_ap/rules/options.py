@@ -1,6 +1,7 @@
 """The options of public arguments, as types, and what they allow."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 from torch import Tensor
@@ -16,6 +17,8 @@ _Named: TypeAlias = Literal["11-point", "11-point-arange", "101-point", "all-poi
 PointsInterpolation: TypeAlias = _Named | Tensor | None
 Interpolation: TypeAlias = _Named | Literal["11-point-trec9", "11-point-trec10"] | Tensor | None
 Ties: TypeAlias = Literal["grouped", "expected", "optimistic", "pessimistic"]
+TopK: TypeAlias = int | Literal["relevant"] | None
+TopKs: TypeAlias = TopK | Sequence[int]
 Gains: TypeAlias = Literal["linear", "exponential"]
 Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
 NanStrategy: TypeAlias = Literal["error", "ignore", "warn"]
