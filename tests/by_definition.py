@@ -278,6 +278,8 @@ WITHOUT_DEFINITION = {
     "coco_masks": "masks are compared with pycocotools where they are coded",
     "coco_codes": "as masks",
     "coco_given_ious": "nobody else takes them",
+    "coco_keypoints": "keypoints are compared with pycocotools in `test_keypoints`",
+    "voc_keypoints": "keypoints are compared with pycocotools in `test_keypoints`",
     "coco_own_iou": "nobody else takes one",
     "voc_101_point": "nobody else has it",
 }

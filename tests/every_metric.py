@@ -13,7 +13,7 @@ from torch import Generator
 
 import torch_ap
 from tests import cases
-from tests.oracles_detection import random_scene, to_voc
+from tests.oracles_detection import random_poses, random_scene, to_voc
 from torch_ap import functional, inference
 from torch_ap.functional import ragged
 from torch_ap.inference import hits as hits_of_chance
@@ -153,6 +153,17 @@ def images(size, generator):
     return {"preds": preds, "target": target}
 
 
+def poses(size, generator):
+    seed = int(torch.randint(2**31, (), generator=generator))
+    preds, target = random_poses(seed, images=max(1, size // 8), classes=3, points=5)
+    return {"preds": preds, "target": target}
+
+
+def voc_poses(size, generator):
+    preds, target = poses(size, generator).values()
+    return {"preds": preds, "target": [{"difficult": image.pop("iscrowd"), **image} for image in target]}
+
+
 def packed_images(size, generator):
     preds, target = _scene(size, generator)
     return {"preds": _packed(preds), "target": _packed(target)}
@@ -224,6 +235,7 @@ def inner_product(preds, target, iscrowd):
 # -- the tables
 
 IMAGES = {"box_format": "xywh"}
+POSES = {"box_format": "xywh", "iou_type": "keypoints", "sigmas": [0.03, 0.05, 0.08, 0.1, 0.2]}
 
 METRICS: dict[str, Row] = {
     **{name: Row(case.metric, pair(case.make), case.settings, case.logits) for name, case in cases.CASES.items()},
@@ -317,10 +329,12 @@ METRICS: dict[str, Row] = {
     ),
     "coco_masks": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "segm"}),
     "coco_codes": Row(torch_ap.MeanAveragePrecision, coded_images, {"iou_type": "segm"}),
+    "coco_keypoints": Row(torch_ap.MeanAveragePrecision, poses, POSES),
     "coco_given_ious": Row(torch_ap.MeanAveragePrecision, images_of_own_iou, {"iou_type": "precomputed"}),
     "coco_own_iou": Row(torch_ap.MeanAveragePrecision, images, {"iou": inner_product}),
     "voc": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"class_metrics": True}),
     "voc_packed": Row(torch_ap.VOCMeanAveragePrecision, packed_voc_images),
+    "voc_keypoints": Row(torch_ap.VOCMeanAveragePrecision, voc_poses, POSES),
     "voc_101_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "101-point"}),
     "voc_11_point": Row(
         torch_ap.VOCMeanAveragePrecision,
@@ -361,6 +375,16 @@ def two_sets_of_boxes(size, generator):
         name: torch.cat([torch.rand(n, 2, generator=generator), 1 + torch.rand(n, 2, generator=generator)], 1)
         for name, n in (("preds", size), ("target", size // 2))
     }
+
+
+def two_sets_of_keypoints(size, generator):
+    points = {
+        name: torch.cat(
+            [10 * torch.rand(n, 17, 2, generator=generator), torch.randint(3, (n, 17, 1), generator=generator)], 2
+        )
+        for name, n in (("preds", size), ("target", size // 2))
+    }
+    return {**points, "area": 90 + torch.rand(size // 2, generator=generator)}
 
 
 def ragged_boxes(size, generator):
@@ -462,6 +486,7 @@ FUNCTIONS: dict[str, Row] = {
     "coco_curve": Row(functional.coco_curve, images, {"box_format": "xywh"}),
     "voc_curve": Row(functional.voc_curve, voc_images),
     "box_iou": Row(functional.box_iou, two_sets_of_boxes),
+    "keypoint_similarity": Row(functional.keypoint_similarity, two_sets_of_keypoints),
     "ragged_box_iou": Row(ragged.ragged_box_iou, ragged_boxes),
     "match_coco": Row(functional.match_coco, pairs_to_match),
     "match_voc": Row(functional.match_voc, pairs_to_match),

@@ -47,28 +47,60 @@ def random_scene(seed, *, images=None, classes=None):
     return preds, target
 
 
+def random_poses(seed, *, images=None, classes=None, points=17):
+    """As :func:`random_scene`, of keypoints: unlabelled ones, boxes of objects, areas on a boundary."""
+    preds, target = random_scene(seed, images=images, classes=classes)
+    r = np.random.default_rng(seed)
+    for p, t in zip(preds, target, strict=True):
+        d, g = len(p["labels"]), len(t["labels"])
+        sizes = 1 + t["boxes"][:, None, 2:].numpy()
+        true = t["boxes"][:, None, :2].numpy() + sizes * r.random((g, points, 2)).round(2)
+        flags = r.choice([0, 1, 2], (g, points, 1), p=[0, 0, 1] if r.random() < 0.4 else [0.4, 0.1, 0.5])
+        flags[r.random(g) < 0.2] = 0
+        found = 100 * r.random((d, points, 2))
+        for i in range(d):
+            if g and r.random() < 0.8:
+                j = r.integers(g)
+                found[i] = true[j] + r.choice([0, 0.02, 0.1, 0.3]) * sizes[j] * r.standard_normal((points, 2))
+        del p["boxes"]
+        p["keypoints"] = torch.from_numpy(np.concatenate([found, r.random((d, points, 1))], 2))
+        t["keypoints"] = torch.from_numpy(np.concatenate([true * (flags > 0), flags], 2))
+    return preds, target
+
+
 def _boxes(r, count, grid):
     size = r.integers(0 if r.random() < 0.1 else 1, 6, (count, 2)) * grid
     corner = r.integers(0, 6, (count, 2)) * grid
     return np.concatenate([corner, size], 1).astype(np.float64)
 
 
-def pycocotools_eval(preds, target, *, kind="bbox", thresholds=None, levels=None, limits=None, areas=None):
-    """COCOeval after ``accumulate``, of boxes in xywh, or of run-length codes under "masks"; labels are categories."""
+def pycocotools_eval(preds, target, *, kind="bbox", thresholds=None, levels=None, limits=None, areas=None, sigmas=None):
+    """COCOeval after ``accumulate``, of boxes in xywh, of ``keypoints``, or of codes under ``masks``."""
     COCO = pytest.importorskip("pycocotools.coco").COCO  # noqa: N806
     COCOeval = pytest.importorskip("pycocotools.cocoeval").COCOeval  # noqa: N806
-    key, name = ("boxes", "bbox") if kind == "bbox" else ("masks", "segmentation")
+    key, name = {
+        "bbox": ("boxes", "bbox"),
+        "segm": ("masks", "segmentation"),
+        "keypoints": ("keypoints", "keypoints"),
+    }[kind]
+
+    def shape_of(image, i):
+        shape = image[key][i]
+        return dict(shape) if kind == "segm" else shape.flatten().tolist()
+
     labels = sorted({int(x) for side in (preds, target) for image in side for x in image["labels"]})
     truths, found = [], []
     for image, (p, t) in enumerate(zip(preds, target, strict=True)):
         for i, label in enumerate(t["labels"].tolist()):
-            shape = t[key][i].tolist() if kind == "bbox" else t[key][i]
             area = float(t["area"][i])
             one = {"id": len(truths) + 1, "image_id": image, "category_id": label, "area": area}
-            truths.append({**one, name: shape, "iscrowd": int(t["iscrowd"][i])})
+            if kind == "keypoints":
+                one |= {"bbox": t["boxes"][i].tolist(), "num_keypoints": int((t[key][i, :, 2] > 0).sum())}
+            truths.append({**one, name: shape_of(t, i), "iscrowd": int(t["iscrowd"][i])})
         for i, label in enumerate(p["labels"].tolist()):
-            shape = p[key][i].tolist() if kind == "bbox" else dict(p[key][i])
-            found.append({"image_id": image, "category_id": label, name: shape, "score": float(p["scores"][i])})
+            found.append(
+                {"image_id": image, "category_id": label, name: shape_of(p, i), "score": float(p["scores"][i])}
+            )
     with contextlib.redirect_stdout(io.StringIO()):
         truth = COCO()
         truth.dataset = {
@@ -91,6 +123,8 @@ def pycocotools_eval(preds, target, *, kind="bbox", thresholds=None, levels=None
             settings.params.recThrs = np.array(levels)
         if limits is not None:
             settings.params.maxDets = list(limits)
+        if sigmas is not None:
+            settings.params.kpt_oks_sigmas = np.array(sigmas)
         if areas is not None:
             settings.params.areaRng = [list(bounds) for bounds in areas]
             settings.params.areaRngLbl = [str(i) for i in range(len(areas))]

@@ -377,7 +377,10 @@ def test_bad_packed_input(preds, message):
     ("settings", "message"),
     [
         ({"box_format": "yolo"}, "`box_format` must be one of"),
-        ({"iou_type": "keypoints"}, "`iou_type` must be one of"),
+        ({"iou_type": "pose"}, "`iou_type` must be one of"),
+        ({"iou_type": ("bbox", "keypoints")}, "`iou_type` must be 'keypoints' alone"),
+        ({"sigmas": [0.1]}, "`sigmas` must be None without `iou_type='keypoints'`"),
+        ({"iou_type": "keypoints", "sigmas": [0.1, 0]}, "`sigmas` must be None or a list of numbers in"),
         ({"iou_thresholds": 0.5}, "`iou_thresholds` must be None or a list of numbers"),
         ({"iou_thresholds": [1.5]}, "`iou_thresholds` must be None or a list of numbers"),
         ({"rec_thresholds": []}, "`rec_thresholds` must be None or a list of numbers"),

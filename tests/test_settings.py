@@ -11,7 +11,18 @@ import torch
 
 import torch_ap
 from tests import cases
-from tests.every_metric import flat, graded_flat, graded_rows, images, inner_product, judged_queries, pair, voc_images
+from tests.every_metric import (
+    flat,
+    graded_flat,
+    graded_rows,
+    images,
+    inner_product,
+    judged_queries,
+    pair,
+    poses,
+    voc_images,
+    voc_poses,
+)
 from tests.modes import same
 from torch_ap import Convention, functional, inference
 from torch_ap.curve.convention import DENOMINATORS
@@ -123,6 +134,7 @@ COCO = {
     "class_names": ({"class_names": ["cat", "dog", "cow"]}, images),
     "iou": ({"iou": inner_product}, images),
     "box_width": ({"iou": inner_product, "box_width": 5}, images),
+    "sigmas": ({"iou_type": "keypoints", "sigmas": [0.1] * 5}, poses),
     "area_as_given": ({"area_as_given": True}, changed(images, with_areas)),
     "validate_args": ({"validate_args": False}, changed(images, turned)),
 }
@@ -133,6 +145,8 @@ VOC = {
     "inclusive_pixels": ({"iou_threshold": 0.52, "inclusive_pixels": False}, half_a_box),
     "strict": ({"inclusive_pixels": False, "strict": True}, half_a_box),
     "class_metrics": ({"class_metrics": True}, voc_images),
+    "iou_type": ({"iou_type": "segm"}, voc_images),
+    "sigmas": ({"iou_type": "keypoints", "sigmas": [0.1] * 5}, voc_poses),
     "validate_args": ({"validate_args": False}, changed(voc_images, turned)),
 }
 CHANGES = {

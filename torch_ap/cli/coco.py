@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
         average="macro",
         area_ranges=None,
         iou=None,
+        sigmas=args.sigmas,
         area_as_given=True,
     )
     numbers = coco.match(settings, validated(settings.inputs, data.preds, data.target), args.iou_type)
@@ -90,22 +91,22 @@ def _stated(
     """Interval and comparison, as far as they are asked for."""
     if not args.interval and args.compare is None and args.report is None:
         return {}, {}
-    metric = _metric(data, args.iou_type)
+    metric = _metric(data, args)
     interval = images.interval(metric, args) if args.interval else {}
-    baseline = None if args.compare is None else _metric(_read(args, annotations, args.compare), args.iou_type)
+    baseline = None if args.compare is None else _metric(_read(args, annotations, args.compare), args)
     images.write_page(args, args.results, metric, baseline, data.class_names)
     return interval, {} if baseline is None else images.compared(metric, baseline, args)
 
 
-def _metric(data: CocoData, iou_type: Literal["bbox", "segm"]) -> MeanAveragePrecision:
-    metric = MeanAveragePrecision("xywh", iou_type, area_as_given=True)
+def _metric(data: CocoData, args: argparse.Namespace) -> MeanAveragePrecision:
+    metric = MeanAveragePrecision("xywh", args.iou_type, sigmas=args.sigmas, area_as_given=True)
     metric.warn_on_many_detections = False
     metric.update(data.preds, data.target)
     return metric
 
 
 def _numbers(numbers: CocoNumbers) -> list[tuple[str, str, str, str, int, float]]:
-    """COCO's twelve: what it is, its sign, IoU, area, most detections, value."""
+    """COCO's twelve, ten for keypoints: what it is, its sign, IoU, area, most detections, value."""
     areas, limits = list(numbers.settings.areas), numbers.settings.limits
     last, every = limits[-1], _thresholds(numbers)
     precision, recall = ("Average Precision", "(AP)"), ("Average Recall", "(AR)")
@@ -115,6 +116,7 @@ def _numbers(numbers: CocoNumbers) -> list[tuple[str, str, str, str, int, float]
         (*precision, "0.75", areas[0], last, numbers.mean_precision(0, 0.75)),
         *((*precision, every, name, last, numbers.mean_precision(a)) for a, name in enumerate(areas) if a),
         *((*recall, every, areas[0], most, numbers.mean_recall(0, limit)) for limit, most in enumerate(limits)),
+        *((*recall, f"{x:.2f}", areas[0], last, numbers.mean_recall(threshold=x)) for x in numbers.settings.recall_at),
         *((*recall, every, name, last, numbers.mean_recall(a)) for a, name in enumerate(areas) if a),
     ]
     return [(*row[:-1], float(row[-1])) for row in rows]
@@ -126,7 +128,7 @@ def _thresholds(numbers: CocoNumbers) -> str:
 
 
 def _lines(numbers: CocoNumbers) -> list[str]:
-    """COCO's twelve lines in its own form."""
+    """COCO's lines in its own form."""
     return [_LINE.format(*row) for row in _numbers(numbers)]
 
 

@@ -66,7 +66,7 @@ def causes(evidence: Evidence) -> Iterator[str]:
             *([evidence.class_names[x] for x in torch.unique(labels).tolist()] for labels in (found, true))
         )
         return
-    if isinstance(evidence.preds, Mapping):
+    if isinstance(evidence.preds, Mapping) and "boxes" in evidence.preds:
         yield from _of_boxes(_Sample(evidence), evidence)
 
 

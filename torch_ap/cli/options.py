@@ -91,11 +91,17 @@ def add_coco(subparsers: Subparsers) -> None:
         "  torch-ap coco instances_val2017.json results.json\n"
         "  torch-ap coco instances_val2017.json results.json --per-class --markdown\n"
         "  torch-ap coco instances_val2017.json new.json --compare old.json --n-resamples 2000\n"
-        "  torch-ap coco instances_val2017.json masks.json --iou-type segm --interval --json",
+        "  torch-ap coco instances_val2017.json masks.json --iou-type segm --interval --json\n"
+        "  torch-ap coco person_keypoints_val2017.json keypoints.json --iou-type keypoints",
     )
     parser.add_argument("annotations", help="JSON of images, annotations and categories")
     parser.add_argument("results", help="JSON list of detections")
-    parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
+    parser.add_argument(
+        "--iou-type", choices=("bbox", "segm", "keypoints"), default="bbox", help="boxes (default), masks or keypoints"
+    )
+    parser.add_argument(
+        "--sigmas", type=numbers, metavar="S,S,...", help="of each keypoint, as 0.026,0.025; default COCO's 17"
+    )
     parser.add_argument(
         "--per-class",
         action="store_true",
@@ -229,6 +235,14 @@ def confidence_level(text: str) -> float:
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, ends excluded, got {shown(text)}")
     return value
+
+
+def numbers(text: str) -> list[float]:
+    """Numbers with commas between them; their range is a rule of the functions' argument."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be numbers with commas between them, got {shown(text)}") from None
 
 
 def whole(text: str) -> int:

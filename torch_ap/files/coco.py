@@ -13,9 +13,11 @@ from torch import Tensor
 
 from torch_ap.files import entries, segmentations
 from torch_ap.files.entries import Entries
-from torch_ap.geometry import boxes, masks
+from torch_ap.geometry import boxes, keypoints, masks
 from torch_ap.geometry.run_lengths import DecodedMasks
 from torch_ap.inputs.detections import Images
+from torch_ap.rules import checks
+from torch_ap.rules.messages import shown
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class CocoData:
     """A data set and the detections in it.
 
     Attributes:
-        preds: of ``MeanAveragePrecision.update``: packed for boxes, a list of dicts for masks. Boxes are xywh, float64.
+        preds: of ``MeanAveragePrecision.update``: packed for boxes and keypoints, a list of dicts for masks. Boxes are
+            xywh, float64.
         target: likewise.
         images: the ids of the B images, ascending, in the order of ``preds`` and ``target``.
         class_names: name of each category id. Labels are category ids.
@@ -42,22 +45,24 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
 
     Args:
         annotations: JSON with ``images``, ``annotations`` and ``categories``.
-        results: JSON list of detections: ``image_id``, ``category_id``, ``score``, and ``bbox`` or ``segmentation``.
-        iou_type: "bbox", or "segm" for masks. Polygons need pycocotools (extra: ``detection``).
+        results: JSON list of detections: ``image_id``, ``category_id``, ``score``, and ``bbox``, ``segmentation``
+            or ``keypoints``.
+        iou_type: "bbox", "segm" for masks, or "keypoints". Polygons need pycocotools (extra: ``detection``).
 
     Returns:
         What the files hold. ``area`` is that of the annotation, where it has one, else that of its box or mask; for
-        detected masks it is that of the mask, or of the ``bbox`` where the first of the results has one, as in
-        pycocotools. With ``area_as_given=True`` the function and the metric take all of these as pycocotools does. The
-        ids of annotations are not read.
+        what was detected it is that of the mask, or of the box around all keypoints, or of the ``bbox`` where the first
+        of the results has one, as in pycocotools. With ``area_as_given=True`` the function and the metric take all of
+        these as pycocotools does. The ids of annotations are not read.
 
     Raises:
         ValueError: for a file that is not such JSON or not UTF-8; a missing key; a value of the wrong type, such as a
             number written as text; an unknown image or category; an image or category id given twice; a key that one
             object has twice; a ``bbox`` that is not four finite numbers or, among annotations, has a negative size; a
             run-length code whose runs are not whole numbers of at least 0 that add up to height times width; a mask
-            of another size than its image; a polygon of fewer than three points, or far outside its image. The
-            message names file and entry.
+            of another size than its image; keypoints that are not as many triples of finite numbers in every entry,
+            whose visibility is not 0, 1 or 2, or whose ``num_keypoints`` contradicts it; a polygon of fewer than three
+            points, or far outside its image. The message names file and entry.
         ModuleNotFoundError: for polygons without pycocotools.
 
     Example:
@@ -97,8 +102,7 @@ class CocoAnnotations:
 
 def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotations:
     """Read COCO annotations; arguments and errors are those of :func:`read_coco`."""
-    if iou_type not in ("bbox", "segm"):
-        raise ValueError(f"`iou_type` must be one of 'bbox', 'segm', got {iou_type!r}")
+    checks.one_of("iou_type", iou_type, KINDS)
     truth = entries.load(path)
     if not isinstance(truth, dict) or not all(isinstance(truth.get(key), list) for key in _PARTS):
         swapped = ", got a list, as results are: are the two files swapped?" if isinstance(truth, list) else ""
@@ -112,12 +116,15 @@ def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotation
     crowds = torch.tensor(truths.each("iscrowd", entries.flag, 0), dtype=torch.uint8)
     target = _labels(truths) | {"iscrowd": crowds, "counts": counts}
     codes = None
-    if iou_type == "bbox":
-        target |= {"boxes": truths.boxes("bbox", entries.true_box)}
-    else:
+    if iou_type == "segm":
         codes = segmentations.decode(truths, counts, images)
-    own = boxes.area(target["boxes"]) if codes is None else _mask_areas(codes)
-    return CocoAnnotations(target | {"area": _areas(truths, own)}, codes, images, ids, class_names)
+        return CocoAnnotations(target | {"area": _areas(truths, _mask_areas(codes))}, codes, images, ids, class_names)
+    target |= {"boxes": truths.boxes("bbox", entries.true_box)}
+    if iou_type == "keypoints":
+        target |= {"keypoints": _true_keypoints(truths), "area": truths.numbers("area", entries.finite)}
+    else:
+        target |= {"area": _areas(truths, boxes.area(target["boxes"]))}
+    return CocoAnnotations(target, codes, images, ids, class_names)
 
 
 def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
@@ -130,6 +137,11 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     detections, counts = _by_image(Entries.of(found, str(results)), data.images, data.class_names)
     preds = _labels(detections) | {"scores": detections.numbers("score", entries.finite)}
     sizes = _extents(data.entries)
+    if "keypoints" in data.target:
+        given = detections.keypoints("keypoints", entries.points)
+        areas = _areas_of_results(found, detections, keypoints.area(given))
+        preds |= {"counts": counts, "keypoints": given, "area": areas}
+        return CocoData(preds, data.target, data.images, data.class_names, sizes)
     if data.codes is None:
         preds |= {"counts": counts, "boxes": detections.boxes("bbox", entries.box)}
         return CocoData(preds, data.target, data.images, data.class_names, sizes)
@@ -141,6 +153,7 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     return CocoData(*lists, data.images, data.class_names, sizes)
 
 
+KINDS = ("bbox", "segm", "keypoints")
 _PARTS = ("images", "annotations", "categories")
 
 
@@ -156,6 +169,17 @@ def _labels(listed: Entries) -> dict[str, Any]:
     return {"labels": torch.tensor(listed.integers("category_id"), dtype=torch.int64)}
 
 
+def _true_keypoints(truths: Entries) -> Tensor:
+    """Those of annotations. ``num_keypoints`` is 0 only where none is labelled, which pycocotools leaves out."""
+    found = truths.keypoints("keypoints", entries.labelled_points)
+    for place, entry, none in zip(truths.places, truths.entries, keypoints.unlabelled(found).tolist(), strict=True):
+        number = entry.get("num_keypoints")
+        if number is not None and (number == 0) != none:
+            labelled = "no keypoint is labelled" if none else "keypoints are labelled"
+            raise ValueError(f"{truths.where}[{place}]: 'num_keypoints' must fit: {labelled}, got {shown(number)}")
+    return found
+
+
 def _areas(truths: Entries, own: Tensor) -> Tensor:
     """The areas that annotations give, and their own where they give none."""
     given = [("area" in entry) for entry in truths.entries]
@@ -163,7 +187,7 @@ def _areas(truths: Entries, own: Tensor) -> Tensor:
 
 
 def _areas_of_results(found: list[Any], detections: Entries, own: Tensor) -> Tensor:
-    """The areas of detected masks; those of their boxes where the first of the results has one, as pycocotools does."""
+    """The areas of what was detected, or of boxes where the first of the results has one, as pycocotools does."""
     if not found or found[0].get("bbox", []) == []:
         return own
     return boxes.area(detections.boxes("bbox", entries.box))

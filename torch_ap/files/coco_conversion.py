@@ -25,7 +25,7 @@ def images_of_files(
     Args:
         results: JSON list of detections.
         annotations: JSON with ``images``, ``annotations`` and ``categories``.
-        iou_type: "bbox" for ``boxes``, "segm" for ``masks``, or both.
+        iou_type: "bbox" for ``boxes``, "segm" for ``masks``, or both; "keypoints".
         box_format: of the boxes returned: "xyxy", "xywh" (as in the files, to the last bit) or "cxcywh".
 
     Returns:
@@ -44,7 +44,8 @@ def _split(images: PackedOrList, box_format: str) -> Images:
     counts = images["counts"].tolist()
     columns = {key: torch.split(column, counts) for key, column in images.items() if key != "counts"}
     every = [{key: parts[place] for key, parts in columns.items()} for place in range(len(counts))]
-    return [one | {"boxes": boxes.from_xywh(one["boxes"], box_format)} for one in every]
+    boxed = "boxes" in columns
+    return [one | {"boxes": boxes.from_xywh(one["boxes"], box_format)} for one in every] if boxed else every
 
 
 def _joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,9 @@ _NUMBERS = {int, float}
 _INT64 = 1 << 63
 MOST_DIGITS = 4000  # of a whole number; Python reads 4,300 at most
 _HUGE = 10**5000
-_HINTS = {"bbox": " (for masks alone: iou_type 'segm', `--iou-type segm`)"}
+_HINTS = {
+    "bbox": " (for masks alone: iou_type 'segm', `--iou-type segm`; for keypoints: 'keypoints')",
+}
 
 
 def load(path: str | Path) -> Any:
@@ -160,6 +162,18 @@ class Entries:
                     return torch.from_numpy(out)
         return torch.tensor(self.each(key, read), dtype=torch.float64).reshape(-1, 4)
 
+    def keypoints(self, key: str, read: Callable[[Any], list[float]]) -> Tensor:
+        """:meth:`each` as (N, K, 3) float64, of lists of x, y and a third number in turn, as many in every entry."""
+        values = self.each(key, read)
+        length = len(values[0]) if values else 3
+        for place, value in zip(self.places, values, strict=True):
+            if len(value) != length:
+                raise ValueError(
+                    f"{self.where}[{place}]: '{key}' must hold {length} numbers, as that of {self.where}"
+                    f"[{self.places[0]}], got {len(value)}"
+                )
+        return torch.from_numpy(np.array(values, np.float64).reshape(-1, length // 3, 3))
+
     def unique(self, key: str) -> list[int]:
         """One whole number of every entry, no two of them equal."""
         values = self.integers(key)
@@ -224,6 +238,26 @@ def box(value: Any) -> list[float]:
         return [finite(x) for x in value]
     except ValueError:
         raise ValueError(f"must hold finite numbers, got {shown(value)}") from None
+
+
+def points(value: Any) -> list[float]:
+    """x, y and a third number of each keypoint."""
+    if not isinstance(value, list) or not value or len(value) % 3:
+        raise ValueError(f"must hold x, y and a third number of each keypoint, got {shown(value)}")
+    if set(map(type, value)) <= _NUMBERS:
+        with suppress(OverflowError):
+            if all(map(math.isfinite, value)):
+                return value
+    raise ValueError(f"must hold finite numbers, got {shown(value)}")
+
+
+def labelled_points(value: Any) -> list[float]:
+    """x, y and visibility, 0, 1 or 2, of each keypoint."""
+    numbers = points(value)
+    if not set(numbers[2::3]) <= {0, 1, 2}:
+        wrong = next(flag for flag in numbers[2::3] if flag not in (0, 1, 2))
+        raise ValueError(f"must hold 0, 1 or 2 as the visibility of each keypoint, got {shown(wrong)}")
+    return numbers
 
 
 def true_box(value: Any) -> list[float]:

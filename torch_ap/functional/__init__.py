@@ -56,6 +56,7 @@ from torch_ap.functional.retrieval_at_k import (
     retrieval_r_precision,
     retrieval_recall,
 )
+from torch_ap.functional.similarity import keypoint_similarity
 from torch_ap.runtime import untraced
 
 __all__ = [
@@ -90,6 +91,7 @@ __all__ = [
     "hit_curve_hull",
     "ideal_hit_curve",
     "interpolated_precision",
+    "keypoint_similarity",
     "match_coco",
     "match_voc",
     "multiclass_average_precision",

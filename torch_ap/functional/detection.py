@@ -31,6 +31,7 @@ def coco_mean_average_precision(
     class_names: ClassNames = None,
     iou: OwnIoU | None = None,
     box_width: int = 4,
+    sigmas: list[float] | None = None,
     area_as_given: bool = False,
     validate_args: bool = True,
     dtype: torch.dtype | None = None,
@@ -48,37 +49,46 @@ def coco_mean_average_precision(
             one dict with the rows of all images end to end and ``counts`` (B,), the rows per image. ``masks`` for
             ``iou_type="segm"`` (in lists only): (D, H, W) bool, or a list of COCO run-length codes, ``size`` and
             ``counts``, whose runs add up to height times width. ``ious`` (D, G) for ``iou_type="precomputed"`` (packed:
-            those matrices end to end, flat).
+            those matrices end to end, flat). ``keypoints`` (D, K, 3) for ``iou_type="keypoints"``: x, y, and a number
+            that does not count.
         target: the same without scores: ``boxes`` (G, 4), ``labels`` (G,); if wanted ``iscrowd`` (G,) 0 or 1, and
-            ``area`` (G,), where 0 or less means that of the box or mask, as in torchmetrics.
+            ``area`` (G,), where 0 or less means that of the box or mask, as in torchmetrics. With ``keypoints``
+            (G, K, 3), whose third number is the visibility, 0 not labelled, 1 hidden or 2 visible, ``area`` is required
+            and taken as it is; ``boxes`` matter only where no point is labelled, and may be missing or NaN: what lies
+            near such a box finds an object that does not count.
         box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; one of zero
             or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error, except with
             ``validate_args=False`` or own ``iou``: it shows that the format is another one, sizes read as corners.
         iou_type: "bbox", "segm" or "precomputed"; several as a tuple prefix the names of the result ("bbox_map").
+            "keypoints" compares by :func:`torch_ap.functional.keypoint_similarity` in place of IoU.
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
         rec_thresholds: recall levels in [0, 1], in any order. Default: 0, .01, ..., 1.
-        max_detection_thresholds: detections of a class and image that count, any number of ints. Default: 1, 10, 100.
+        max_detection_thresholds: detections of a class and image that count, any number of ints. Default: 1, 10, 100;
+            20 for keypoints.
         class_metrics: whether AP and AR of each class are given too. It costs nothing.
         extended_summary: whether COCO's arrays and all IoUs are given too.
         average: "macro", the mean over classes, or "micro", all objects as one class.
         area_ranges: names and bounds (both included) of area ranges beside "all". Default: COCO's small, medium, large;
-            for own geometry none.
+            for keypoints medium and large; for own geometry none.
         class_names: names of the labels, a dict, or a list that begins with the name of label 0. With ``class_metrics``
             each class has its own entries then. A label beyond the list is an error.
         iou: function of P pairs, (P, W) boxes of detections, (P, W) boxes of ground truths and (P,) crowd flags to
             (P,) IoUs, for geometry of your own; ``area`` of detections and ground truths is then what you give, or 0.
         box_width: W, for ``iou``.
+        sigmas: of K keypoints, numbers from 1e-9 to 1e9; default COCO's 17.
         area_as_given: whether ``area`` is required of all images and taken as it is, as pycocotools takes what stands
-            in a file: one of 0 is small, and one below 0 in no range. It is then required of detected masks too, whose
-            area is else that of the mask: pycocotools takes that of the ``bbox`` where the first result has one.
+            in a file: one of 0 is small, and one below 0 in no range. It is then required of detected masks and
+            keypoints too, whose area is else that of the mask, or of the box around all points: pycocotools takes that
+            of the ``bbox`` where the first result has one.
         validate_args: whether values are checked (NaN, flags).
         dtype: of the numbers. Default: float64 for float64 scores, else float32.
 
     Returns:
         ``map``, ``map_50``, ``map_75``, ``map_{area}``, ``mar_{limit}``, ``mar_{area}``: 0-d, -1 where no ground truth
-        is there; ``map_per_class``, ``mar_{last limit}_per_class`` (K,) or -1; ``classes`` (K,) int32, or int64 for
-        labels beyond it; all of them 0-d for one class, as torchmetrics' metric gives them. Extended:
-        ``precision``, ``scores`` (T, R, K, A, M), ``recall`` (T, K, A, M) float64, ``ious`` by (image, class).
+        is there; for keypoints also ``mar_iou_50`` and ``mar_iou_75``, recall at these thresholds; ``map_per_class``,
+        ``mar_{last limit}_per_class`` (K,) or -1; ``classes`` (K,) int32, or int64 for labels beyond it; all of them
+        0-d for one class, as torchmetrics' metric gives them. Extended: ``precision``, ``scores`` (T, R, K, A, M),
+        ``recall`` (T, K, A, M) float64, ``ious`` by (image, class).
 
     Raises:
         ValueError: for an argument that breaks one of these rules; the message names image and key.
@@ -111,6 +121,7 @@ def coco_mean_average_precision(
         area_ranges=area_ranges,
         iou=iou,
         box_width=box_width,
+        sigmas=sigmas,
         area_as_given=area_as_given,
         validate_args=validate_args,
     )
@@ -136,6 +147,8 @@ def voc_mean_average_precision(
     inclusive_pixels: bool = True,
     strict: bool = False,
     class_metrics: bool = False,
+    iou_type: IoUType = "bbox",
+    sigmas: list[float] | None = None,
     validate_args: bool = True,
     dtype: torch.dtype | None = None,
 ) -> dict[str, Tensor]:
@@ -163,6 +176,8 @@ def voc_mean_average_precision(
         inclusive_pixels: whether corners name pixels that they include, as in the devkit: sizes are x2 - x1 + 1.
         strict: whether an IoU must exceed the threshold (py-faster-rcnn, Detectron2) rather than reach it (devkit).
         class_metrics: whether the AP of each class is given too.
+        iou_type, sigmas: as for :func:`coco_mean_average_precision`, one kind. What a crowd is there, ``difficult`` is
+            here. ``inclusive_pixels`` is of boxes alone.
         validate_args: whether values are checked.
         dtype: of the numbers. Default: float64 for float64 scores, else float32.
 
@@ -194,6 +209,8 @@ def voc_mean_average_precision(
         interpolation=interpolation,
         inclusive_pixels=inclusive_pixels,
         strict=strict,
+        iou_type=iou_type,
+        sigmas=sigmas,
         validate_args=validate_args,
     )
     columns = validated(settings.inputs, preds, target)

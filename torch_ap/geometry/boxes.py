@@ -118,6 +118,20 @@ def voc_pairs(detections: Tensor, truths: Tensor, pixel: float) -> PairIoU:
     return overlapping
 
 
+def of_rows(pair_iou: PairIoU, rows: Tensor, truths: Tensor) -> PairIoU:
+    """The same of places in ``rows`` and ``truths``, different numbers of detections and ground truths each."""
+    places = [
+        x.new_empty(int(x.max()) + 1 if len(x) else 0).scatter_(0, x, torch.arange(len(x), device=x.device))
+        for x in (rows, truths)
+    ]
+
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        d, g, value = pair_iou(rows[d], truths[g], least)
+        return places[0][d], places[1][g], value
+
+    return overlapping
+
+
 def all_pairs(rows: int, columns: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Every row with every column, row by row: two (rows * columns,) int64."""
     every = torch.arange(rows * columns, device=device)

@@ -28,19 +28,26 @@ _INTEGER_FLAGS = ("iscrowd", "difficult")
 
 @dataclass(frozen=True)
 class RowColumn:
-    """A column with one row of real numbers per detection and ground truth, such as boxes.
+    """A column with one row of real numbers per detection or ground truth, such as boxes.
 
     Attributes:
         key: of the dicts.
         row: shape of a row.
-        of_detections: names of the rules of ``rules.detections`` that it keeps in ``preds``.
+        of_detections: names of the rules of ``rules.detections`` that it keeps in ``preds``; None where it is no column
+            there.
         of_truths: likewise in ``target``.
+        optional: whether images may lack it; their rows are NaN then.
     """
 
     key: str
     row: tuple[int, ...]
-    of_detections: tuple[str, ...]
-    of_truths: tuple[str, ...]
+    of_detections: tuple[str, ...] | None
+    of_truths: tuple[str, ...] | None
+    optional: bool = False
+
+    def rules(self, side: str) -> tuple[str, ...] | None:
+        """Those of "detection" or "ground_truth"."""
+        return self.of_detections if side == "detection" else self.of_truths
 
 
 @dataclass(frozen=True)
@@ -70,11 +77,16 @@ class DetectionInputs:
         """The names of all columns, in a fixed order."""
         names = []
         for side, further in (("detection", ("scores", *self.of_detections)), ("ground_truth", self.of_truths)):
-            names += [f"{side}_{key}" for key in ("labels", *further)] + [f"{side}s_per_image"]
-            names += [f"{side}_{column.key}" for column in self.rows]
+            rows = self.rows_of(side)
+            names += [f"{side}_{key}" for key in ("labels", *further) if key not in rows] + [f"{side}s_per_image"]
+            names += [f"{side}_{key}" for key in rows]
             names += [f"{side}_mask_edges", f"{side}_edges_per_mask"] if self.masks else []
         names += ["image_sizes"] if self.masks else []
         return (*names, "pair_ious") if self.pairs else tuple(names)
+
+    def rows_of(self, side: str) -> dict[str, RowColumn]:
+        """The columns of shapes that "detection" or "ground_truth" has, by key."""
+        return {column.key: column for column in self.rows if column.rules(side) is not None}
 
     def validate(self, preds: Images, target: Images) -> tuple[Columns, Tensor | None]:
         """Check images and make columns of them; the tensors given are neither kept nor written to.
@@ -140,6 +152,8 @@ class DetectionInputs:
         labels = side.column("labels")
         columns = {f"{side.prefix}_labels": labels, f"{side.prefix}s_per_image": side.counts}
         for key in further:
+            if key in self.rows_of(side.prefix):
+                continue
             if key in needed:
                 columns[f"{side.prefix}_{key}"] = side.column(key)
             else:
@@ -148,8 +162,8 @@ class DetectionInputs:
                 columns[f"{side.prefix}_{key}"] = side.optional(
                     key, len(labels), labels.device, check_values=self.check_values
                 )
-        for column in self.rows:
-            columns[f"{side.prefix}_{column.key}"] = side.column(column.key, column.row, real=True)
+        for key, column in self.rows_of(side.prefix).items():
+            columns[f"{side.prefix}_{key}"] = side.column(key, column.row, real=True, optional=column.optional)
         return columns
 
     def _broken(self, columns: Columns) -> Tensor | None:
@@ -160,12 +174,11 @@ class DetectionInputs:
             flags.append(value_rules.check_counts(counts, len(columns[f"{prefix}_labels"])))
             image = image_of(counts) if counts.device.type == "cpu" else None
             further = self.of_truths if name == "target" else ("scores", *self.of_detections)
-            looks = {x.key: x.of_truths if name == "target" else x.of_detections for x in self.rows}
-            for key, names in (looks | {key: (value_rules.RULE_OF[key],) for key in further}).items():
-                values = columns[f"{prefix}_{key}"]
-                if len(values):
-                    flags.append(value_rules.check(names, (name, key), values, image))
-        if self.pairs and len(columns["pair_ious"]):
+            looks: dict[str, tuple[str, ...]] = {key: (value_rules.RULE_OF[key],) for key in further}
+            looks |= {key: column.rules(prefix) or () for key, column in self.rows_of(prefix).items()}
+            for key, names in looks.items():
+                flags.append(value_rules.check(names, (name, key), columns[f"{prefix}_{key}"], image))
+        if self.pairs:
             flags.append(value_rules.check(("ious",), ("preds", "ious"), columns["pair_ious"], None))
         found = [flag for flag in flags if flag is not None]
         return torch.stack(found).any(0) if found else None
@@ -194,13 +207,14 @@ class _Side:
         counts = torch.tensor(self.lengths, dtype=torch.int64)
         return memory.sent(counts, self.images[0]["labels"].device) if self.images else counts
 
-    def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False) -> Tensor:
+    def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False, optional: bool = False) -> Tensor:
         """One key of all images end to end; a copy. Where rows are ``real`` numbers, integers become float64."""
-        try:
-            values = [image[key] for image in self.images]
-        except KeyError:
+        if not optional:
             rules.missing(self.name, self.images, key)
-            raise
+        values = [
+            image[key] if key in image else torch.full((length, *row), torch.nan, device=image["labels"].device)
+            for image, length in zip(self.images, self.lengths, strict=True)
+        ]
         if not rules.form_fits(key, values, self.lengths, row):
             rules.column(self.name, key, values, self.lengths, row)
         filled = [value for value, length in zip(values, self.lengths, strict=True) if length]

@@ -91,7 +91,7 @@ def _matches(
     crowd = objects.crowd[candidates.truths]
     criteria = settings.criteria(crowd.device)
     pairs = candidate_pairs.overlapping(candidates, pair_iou, criteria.least)
-    ignored = ~settings.inside(objects.truth_area[candidates.truths]) | crowd
+    ignored = ~settings.inside(objects.truth_area[candidates.truths]) | objects.ignored[candidates.truths]
     matched = assignment.greedy(pairs, candidates.group, ignored, crowd, criteria)
     kept = (matched != 0).any(0).nonzero().squeeze(1)
     kept = kept[torch.argsort(candidates.ranked[pairs.detection[kept]])]

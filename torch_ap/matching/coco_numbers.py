@@ -90,15 +90,19 @@ class CocoNumbers:
 
     def mean_precision(self, area: int = 0, threshold: float | None = None) -> Tensor:
         """0-d float64: the mean precision of all (or one) thresholds, levels and categories; -1 where there is none."""
-        precision = self.precision(area, len(self.settings.limits) - 1)
-        if threshold is not None:
-            place = self.threshold(threshold)
-            precision = precision[:0] if place is None else precision[place]
-        return mean_of_defined(precision)
+        return mean_of_defined(self._at(self.precision(area, len(self.settings.limits) - 1), threshold))
 
-    def mean_recall(self, area: int = 0, limit: int | None = None) -> Tensor:
-        """0-d float64: the mean recall of all thresholds and categories; -1 where there is none."""
-        return mean_of_defined(self.recall(area, len(self.settings.limits) - 1 if limit is None else limit))
+    def _at(self, values: Tensor, threshold: float | None) -> Tensor:
+        """(T, ...) values at one IoU threshold, of which there may be none, or as they are."""
+        if threshold is None:
+            return values
+        place = self.threshold(threshold)
+        return values[:0] if place is None else values[place]
+
+    def mean_recall(self, area: int = 0, limit: int | None = None, threshold: float | None = None) -> Tensor:
+        """0-d float64: the mean recall of all (or one) thresholds and categories; -1 where there is none."""
+        recall = self.recall(area, len(self.settings.limits) - 1 if limit is None else limit)
+        return mean_of_defined(self._at(recall, threshold))
 
     def summary(self) -> dict[str, Tensor]:
         """COCO's numbers, by torchmetrics' names, in float64."""
@@ -110,6 +114,8 @@ class CocoNumbers:
         numbers |= {f"map_{name}": self.mean_precision(area) for area, name in ranges}
         for limit, most in enumerate(self.settings.limits):
             numbers[f"mar_{most}"] = self.mean_recall(0, limit)
+        for threshold in self.settings.recall_at:
+            numbers[f"mar_iou_{100 * threshold:.0f}"] = self.mean_recall(threshold=threshold)
         return numbers | {f"mar_{name}": self.mean_recall(area) for area, name in ranges}
 
     def of_categories(self) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """Which of COCO's numbers are meant: thresholds, recall levels, detection limits, area ranges."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,14 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.geometry import boxes
 from torch_ap.inputs.detections import Columns, DetectionInputs
 from torch_ap.matching import assignment
-from torch_ap.matching.geometries import AreaRanges, OwnIoU, ShapeSettings
+from torch_ap.matching.geometries import AreaRanges, OwnIoU, ShapeSettings, shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
-from torch_ap.rules.messages import refuse, shown
-from torch_ap.rules.options import IoUType, allowed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,6 +48,11 @@ class CocoSettings(ShapeSettings):
             check_values=self.check_values,
             areas_required=self.area_as_given,
         )
+
+    @property
+    def recall_at(self) -> tuple[float, ...]:
+        """IoU thresholds whose recall is given beside the mean over all."""
+        return self.geometries[0].recall_at
 
     def criteria(self, device: torch.device) -> assignment.Criteria:
         """Thresholds and area ranges of matching, on a device."""
@@ -105,26 +108,18 @@ def settings_of(
     box_width: int = 4,
     validate_args: bool = True,
     area_as_given: bool = False,
+    sigmas: Sequence[float] | None = None,
 ) -> CocoSettings:
     """Settings as given, checked, as a record."""
-    kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
-    for kind in kinds:
-        checks.one_of("iou_type", kind, allowed(IoUType))
-    if not kinds or len(set(kinds)) < len(kinds):
-        refuse("iou_type", "must name one kind or several different ones", iou_type)
     checks.one_of("average", average, ("macro", "micro"))
-    checks.boolean("validate_args", validate_args)
     checks.boolean("area_as_given", area_as_given)
-    checks.one_of("box_format", box_format, boxes.FORMATS)
-    box_width = checks.positive_int("box_width", box_width)
-    if iou is not None and (kinds != ("bbox",) or not callable(iou)):
-        raise ValueError(
-            f"`iou` must be a function of boxes, with `iou_type='bbox'`, got {shown(iou)} and {shown(iou_type)}"
-        )
-    if iou is None and box_width != 4:
-        refuse("box_width", "must be 4 without a function `iou`", box_width)
-    settings = ShapeSettings(
-        iou_types=kinds, box_format=box_format, own_iou=iou, box_width=box_width, check_values=validate_args
+    settings = shape_settings_of(
+        iou_type=iou_type,
+        box_format=box_format,
+        iou=iou,
+        box_width=box_width,
+        sigmas=sigmas,
+        validate_args=validate_args,
     )
     usual = next((one for one in settings.geometries if one.area is None), settings.geometries[0])
     limits = usual.limits if max_detection_thresholds is None else max_detection_thresholds
@@ -149,20 +144,20 @@ class Objects:
 
     Attributes:
         crowd: (G,) bool.
+        ignored: (G,) bool, crowds and others that count in no area range.
         detection_area, truth_area: (D,) and (G,) float64.
     """
 
     def __init__(self, settings: CocoSettings, columns: Columns, iou_type: str) -> None:
-        self.crowd = columns["ground_truth_iscrowd"].bool()
-        given = segments.as_float64(columns["ground_truth_area"])
-        if settings.area_as_given:
-            from_files = settings.geometry(iou_type).file_areas
-            self.detection_area = (
-                columns["detection_area"] if from_files else settings.area(columns, iou_type, "detection")
-            )
-            self.truth_area = given
-            return
-        self.detection_area = settings.area(columns, iou_type, "detection")
-        # as in COCO's files, the area of a ground truth is that of its mask where there is one
-        kind = "segm" if "segm" in settings.iou_types else iou_type
-        self.truth_area = torch.where(given > 0, given, settings.area(columns, kind, "ground_truth"))
+        self.crowd = self.ignored = columns["ground_truth_iscrowd"].bool()
+        others = settings.ignored(columns, iou_type)
+        if others is not None:
+            self.ignored = self.crowd | others
+        from_files = settings.area_as_given and settings.geometry(iou_type).file_areas
+        self.detection_area = columns["detection_area"] if from_files else settings.area(columns, iou_type, "detection")
+        self.truth_area = segments.as_float64(columns["ground_truth_area"])
+        if not settings.area_as_given and "area" not in settings.inputs.rows_of("ground_truth"):
+            # as in COCO's files, the area of a ground truth is that of its mask where there is one
+            kind = "segm" if "segm" in settings.iou_types else iou_type
+            own = settings.area(columns, kind, "ground_truth")
+            self.truth_area = torch.where(self.truth_area > 0, self.truth_area, own)

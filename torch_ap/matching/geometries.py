@@ -3,17 +3,19 @@
 Matching asks for nothing else, so a new kind of shape is a row.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from torch import Tensor
 
-from torch_ap.geometry import boxes, masks
+from torch_ap.geometry import boxes, keypoints, masks
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.inputs.detections import Columns, RowColumn, image_of
 from torch_ap.ranking import segments
-from torch_ap.rules.messages import Plain, refuse
+from torch_ap.rules import checks
+from torch_ap.rules.messages import Plain, refuse, shown
+from torch_ap.rules.options import IoUType, allowed
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
 OwnIoU: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -24,6 +26,7 @@ COCO_AREAS: AreaRanges = {
     "medium": (32.0**2, 96.0**2),
     "large": (96.0**2, 1e10),
 }
+_LEAST_SIGMA = 1e-9  # squares of much smaller ones are 0
 ANY_AREA: AreaRanges = {"all": (-float("inf"), float("inf"))}  # areas of unknown shapes, volumes perhaps
 
 
@@ -36,6 +39,7 @@ class ShapeSettings:
         box_format: of ``boxes``; of no meaning with ``own_iou``.
         own_iou: IoU of pairs of boxes, in place of COCO's.
         box_width: numbers per box.
+        sigmas: of K keypoints.
         check_values: whether values are checked.
     """
 
@@ -43,6 +47,7 @@ class ShapeSettings:
     box_format: str
     own_iou: OwnIoU | None = None
     box_width: int = 4
+    sigmas: tuple[float, ...] = keypoints.SIGMAS
     check_values: bool = True
 
     @property
@@ -63,6 +68,11 @@ class ShapeSettings:
     def rows(self) -> tuple[RowColumn, ...]:
         """The columns of all kinds."""
         return tuple(column for one in self.geometries for column in one.rows(self))
+
+    def ignored(self, columns: Columns, iou_type: str) -> Tensor | None:
+        """(G,) bool, which ground truths do not count, whatever is found of them; None for none."""
+        found = self.geometry(iou_type).ignored
+        return None if found is None else found(columns)
 
     def area(self, columns: Columns, iou_type: str, side: str) -> Tensor:
         """(N,) float64, the area of each shape of a side, "detection" or "ground_truth"."""
@@ -89,22 +99,30 @@ class Geometry:
     Attributes:
         similarity: as :meth:`ShapeSettings.similarity`.
         area: as :meth:`ShapeSettings.area`; None where ``area`` is what images say.
+        ignored: as :meth:`ShapeSettings.ignored`, of all columns.
         file_areas: whether detections bring their areas where areas are taken as COCO's files give them.
         rows: the columns with a row per shape.
         masks: whether images have masks.
         pairs: whether images have a number for each pair.
         area_ranges: where none are given.
         limits: on detections, where none are given.
+        recall_at: IoU thresholds whose recall COCO gives beside the mean over all.
+        formats: that ``box_format`` may be.
+        alone: whether it goes with no other kind.
     """
 
     similarity: Callable[[ShapeSettings, Columns, Tensor, Tensor, Tensor], PairIoU]
     area: Callable[[ShapeSettings, Columns, str], Tensor] | None = None
     rows: Callable[[ShapeSettings], tuple[RowColumn, ...]] = lambda _: ()
+    ignored: Callable[[Columns], Tensor] | None = None
     file_areas: bool = False
     masks: bool = False
     pairs: bool = False
     area_ranges: AreaRanges = field(default_factory=lambda: COCO_AREAS)
     limits: tuple[int, ...] = (1, 10, 100)
+    recall_at: tuple[float, ...] = ()
+    formats: tuple[str, ...] = boxes.FORMATS
+    alone: bool = False
 
 
 def _box_rows(settings: ShapeSettings) -> tuple[RowColumn, ...]:
@@ -140,6 +158,39 @@ def _mask_similarity(
         for side, places in (("detection", rows), ("ground_truth", truths))
     )
     return masks.coco_pairs(detected, true, crowd, height[truths])
+
+
+def _keypoint_rows(settings: ShapeSettings) -> tuple[RowColumn, ...]:
+    return (
+        RowColumn("keypoints", (len(settings.sigmas), 3), ("keypoints",), ("keypoints", "visibility")),
+        RowColumn("boxes", (4,), None, ("known boxes", settings.box_format), optional=True),
+        RowColumn("area", (), None, ("size",)),
+    )
+
+
+def _keypoint_area(settings: ShapeSettings, columns: Columns, side: str) -> Tensor:  # noqa: ARG001
+    return keypoints.area(columns[f"{side}_keypoints"])
+
+
+def _keypoint_similarity(
+    settings: ShapeSettings,
+    columns: Columns,
+    rows: Tensor,
+    truths: Tensor,
+    crowd: Tensor,  # noqa: ARG001
+) -> PairIoU:
+    similarity = keypoints.coco_pairs(
+        columns["detection_keypoints"],
+        columns["ground_truth_keypoints"],
+        segments.as_float64(columns["ground_truth_area"]),
+        boxes.to_xywh(columns["ground_truth_boxes"], settings.box_format),
+        settings.sigmas,
+    )
+    return boxes.of_rows(similarity, rows, truths)
+
+
+def _unlabelled(columns: Columns) -> Tensor:
+    return keypoints.unlabelled(columns["ground_truth_keypoints"])
 
 
 def _given_similarity(
@@ -189,6 +240,58 @@ def _reaching(d: Tensor, g: Tensor, value: Tensor, least: float) -> tuple[Tensor
 GEOMETRIES: dict[str, Geometry] = {
     "bbox": Geometry(_box_similarity, _box_area, _box_rows),
     "segm": Geometry(_mask_similarity, _mask_area, file_areas=True, masks=True),
+    "keypoints": Geometry(
+        _keypoint_similarity,
+        _keypoint_area,
+        _keypoint_rows,
+        ignored=_unlabelled,
+        file_areas=True,
+        area_ranges={name: COCO_AREAS[name] for name in ("all", "medium", "large")},
+        limits=(20,),
+        recall_at=(0.5, 0.75),
+        alone=True,
+    ),
     "precomputed": Geometry(_given_similarity, pairs=True, area_ranges=ANY_AREA),
     "pairs of boxes": Geometry(_own_similarity, rows=_own_rows, area_ranges=ANY_AREA),
 }
+
+
+def shape_settings_of(
+    *,
+    iou_type: str | tuple[str, ...],
+    box_format: str,
+    iou: OwnIoU | None = None,
+    box_width: int = 4,
+    sigmas: Sequence[float] | None = None,
+    validate_args: bool = True,
+) -> ShapeSettings:
+    """Settings as given, checked, as a record."""
+    kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+    for kind in kinds:
+        checks.one_of("iou_type", kind, allowed(IoUType))
+    if not kinds or len(set(kinds)) < len(kinds):
+        refuse("iou_type", "must name one kind or several different ones", iou_type)
+    alone = [kind for kind in kinds if len(kinds) > 1 and GEOMETRIES[kind].alone]
+    if alone:
+        refuse("iou_type", f"must be {alone[0]!r} alone, whose columns, areas or limits are others", iou_type)
+    checks.one_of("box_format", box_format, GEOMETRIES[kinds[0]].formats)
+    checks.boolean("validate_args", validate_args)
+    box_width = checks.positive_int("box_width", box_width)
+    if iou is not None and (kinds != ("bbox",) or not callable(iou)):
+        raise ValueError(
+            f"`iou` must be a function of boxes, with `iou_type='bbox'`, got {shown(iou)} and {shown(iou_type)}"
+        )
+    if iou is None and box_width != 4:
+        refuse("box_width", "must be 4 without a function `iou`", box_width)
+    if sigmas is not None:
+        if kinds != ("keypoints",):
+            refuse("sigmas", "must be None without `iou_type='keypoints'`", sigmas)
+        checks.numbers_in("sigmas", sigmas, low=_LEAST_SIGMA, high=1 / _LEAST_SIGMA)
+    return ShapeSettings(
+        iou_types=kinds,
+        box_format=box_format,
+        own_iou=iou,
+        box_width=box_width,
+        sigmas=keypoints.SIGMAS if sigmas is None else tuple(map(float, sigmas)),
+        check_values=validate_args,
+    )

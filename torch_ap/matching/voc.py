@@ -10,18 +10,19 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.interpolation import levels_of
-from torch_ap.geometry import boxes
 from torch_ap.inputs.detections import Columns, DetectionInputs, distinct_labels, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.coco import zero_dimensional
-from torch_ap.matching.geometries import ShapeSettings
+from torch_ap.matching.geometries import ShapeSettings, shape_settings_of
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
-from torch_ap.rules.options import VOCInterpolation, allowed
+from torch_ap.rules.messages import refuse
+from torch_ap.rules.options import IoUType, VOCInterpolation, allowed
 
 INTERPOLATIONS = allowed(VOCInterpolation)
+_LEAST = 5e-324  # what does not overlap at all has no IoU, so that a threshold of 0 is not reached
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,7 +49,13 @@ class VocSettings(ShapeSettings):
     @cached_property
     def inputs(self) -> DetectionInputs:
         """How images come in."""
-        return DetectionInputs(rows=self.rows, of_truths=("difficult",), check_values=self.check_values)
+        return DetectionInputs(
+            rows=self.rows,
+            masks=self.geometries[0].masks,
+            pairs=self.geometries[0].pairs,
+            of_truths=("difficult",),
+            check_values=self.check_values,
+        )
 
     def curve(self, columns: Columns) -> tuple[Tensor, HitCurve]:
         """(K,) the labels that occur; T * K rankings, one a threshold and class, those of the first threshold first."""
@@ -73,10 +80,13 @@ class VocSettings(ShapeSettings):
         rows = ranked.rows[candidates.ranked]
         no_crowds = torch.zeros_like(candidates.truths, dtype=torch.bool)
         pair_iou = self.similarity(columns, self.iou_types[0], rows, candidates.truths, no_crowds)
-        pairs = candidate_pairs.overlapping(candidates, pair_iou, 0.0)
+        pairs = candidate_pairs.overlapping(candidates, pair_iou, max(min(self.thresholds), _LEAST))
         thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
         detection, truth, state = assignment.argmax(pairs, thresholds, strict=self.strict)
-        hard = columns["ground_truth_difficult"][candidates.truths].bool()
+        hard = columns["ground_truth_difficult"].bool()
+        if (ignored := self.ignored(columns, self.iou_types[0])) is not None:
+            hard = hard | ignored
+        hard = hard[candidates.truths]
         # a detection of a difficult ground truth is no item: matched, but no true positive
         found = (state == 1) | ((state == 0) & hard[truth])
         order = torch.argsort(candidates.ranked[detection])
@@ -124,21 +134,24 @@ def voc_settings_of(
     inclusive_pixels: bool,
     strict: bool,
     validate_args: bool = True,
+    iou_type: IoUType = "bbox",
+    sigmas: Sequence[float] | None = None,
 ) -> VocSettings:
     """Settings as given, checked."""
     if isinstance(iou_threshold, int | float):
         checks.fraction("iou_threshold", iou_threshold)
         iou_threshold = [iou_threshold]
     checks.numbers_in("iou_threshold", iou_threshold, low=0, high=1)
-    checks.one_of("box_format", box_format, boxes.FORMATS)
+    shapes = shape_settings_of(iou_type=iou_type, box_format=box_format, sigmas=sigmas, validate_args=validate_args)
+    if len(shapes.iou_types) > 1:
+        refuse("iou_type", "must be one kind", iou_type)
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)
-    for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict), ("validate_args", validate_args)):
+    for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict)):
         checks.boolean(name, value)
     return VocSettings(
-        box_format=box_format,
+        **vars(shapes),
         thresholds=tuple(map(float, iou_threshold)),
         interpolation=interpolation,
         inclusive_pixels=inclusive_pixels,
         strict=strict,
-        check_values=validate_args,
     )

@@ -37,13 +37,13 @@ class MeanAveragePrecision(CocoFiles):
 
     Args:
         box_format: "xyxy", "xywh" or "cxcywh"; of no meaning without ``boxes``, and with ``iou``.
-        iou_type: "bbox", "segm" or "precomputed", or several as a tuple.
+        iou_type: "bbox", "segm" or "precomputed", or several of them as a tuple; "keypoints".
         iou_thresholds, rec_thresholds, max_detection_thresholds: COCO's where None.
         class_metrics: whether AP and AR of each class are given too; it costs nothing.
         extended_summary: whether COCO's arrays and all IoUs are given too.
         average: "macro" or "micro".
         backend: accepted, so that calls need no change, and ignored: neither backend is used.
-        area_ranges, class_names, iou, box_width, area_as_given: as for the function.
+        area_ranges, class_names, iou, box_width, sigmas, area_as_given: as for the function.
         validate_args: whether the values of batches are checked.
         kwargs: of ``torchmetrics.Metric``.
 
@@ -90,6 +90,7 @@ class MeanAveragePrecision(CocoFiles):
         class_names: ClassNames = None,
         iou: OwnIoU | None = None,
         box_width: int = 4,
+        sigmas: list[float] | None = None,
         area_as_given: bool = False,
         validate_args: bool = True,
         **kwargs: Any,
@@ -104,6 +105,7 @@ class MeanAveragePrecision(CocoFiles):
             area_ranges=area_ranges,
             iou=iou,
             box_width=box_width,
+            sigmas=sigmas,
             area_as_given=area_as_given,
             validate_args=validate_args,
         )
@@ -122,9 +124,9 @@ class MeanAveragePrecision(CocoFiles):
         """Add images.
 
         Args:
-            preds: a list of dicts, one per image, with ``boxes`` (``masks``, ``ious``), ``scores``, ``labels``; or one
-                dict with the rows of all images end to end and ``counts``, the rows per image. ``masks`` are (N, H, W)
-                bool, or run-length codes, which are decoded and checked here.
+            preds: a list of dicts, one per image, with ``boxes`` (``masks``, ``keypoints``, ``ious``), ``scores``,
+                ``labels``; or one dict with the rows of all images end to end and ``counts``, the rows per image.
+                ``masks`` are (N, H, W) bool, or run-length codes, which are decoded and checked here.
             target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
             sample_ids: (B,) integers, one per image; in every update or in none. An id counts once, over all updates
                 and ranks, so that a sampler may pad: of several copies the first counts, in the order of ranks, then of
@@ -253,6 +255,7 @@ class MeanAveragePrecision(CocoFiles):
             "class_names": self._report.class_names,
             "iou": settings.own_iou,
             "box_width": settings.box_width,
+            "sigmas": None if settings.sigmas == usual.sigmas else list(settings.sigmas),
             "area_as_given": settings.area_as_given,
             "validate_args": settings.check_values,
         }

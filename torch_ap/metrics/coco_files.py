@@ -22,7 +22,7 @@ class CocoFiles(DetectionMetric):
         self,
         coco_preds: str,
         coco_target: str,
-        iou_type: Literal["bbox", "segm"] | tuple[Literal["bbox", "segm"], ...] = ("bbox",),
+        iou_type: Literal["bbox", "segm", "keypoints"] | tuple[Literal["bbox", "segm"], ...] = ("bbox",),
         backend: str = "pycocotools",  # noqa: ARG002
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """COCO's files as input of ``update``, as torchmetrics' method of this name reads them.
@@ -30,7 +30,7 @@ class CocoFiles(DetectionMetric):
         Args:
             coco_preds: path of the JSON list of detections.
             coco_target: path of the JSON with ``images``, ``annotations`` and ``categories``.
-            iou_type: "bbox" for ``boxes``, "segm" for ``masks`` (run-length codes), or both.
+            iou_type: "bbox" for ``boxes``, "segm" for ``masks`` (run-length codes), or both; "keypoints".
             backend: accepted, so that calls need no change, and ignored.
 
         Returns:
@@ -51,9 +51,9 @@ class CocoFiles(DetectionMetric):
             name: path of the files without ``_preds.json`` and ``_target.json``.
 
         Raises:
-            ValueError: for precomputed IoUs or an ``iou`` of your own, which COCO's files have no place for.
+            ValueError: for other shapes than boxes and masks, and for an ``iou`` of your own.
         """
-        if self._settings.own_iou is not None or "precomputed" in self.iou_type:
+        if self._settings.own_iou is not None or not {"bbox", "segm"}.issuperset(self.iou_type):
             raise ValueError("`iou_type` must be 'bbox' or 'segm' for COCO's files, without a function `iou`")
         with self._all_ranks():
             names = self._report.class_names or {}

@@ -85,8 +85,8 @@ class ImageSample(Sample):
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
-    """Whether values are equal, of whatever dtypes."""
-    return one.shape == other.shape and bool((one == other).all())
+    """Whether values are equal, of whatever dtypes; NaN, as boxes that are not known have it, equals NaN."""
+    return one.shape == other.shape and bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 class UncertainImages(UncertainMetric):

@@ -49,10 +49,10 @@ class DetectionMetric(UncertainImages):
         self._note(broken)
 
     def _forms(self) -> dict[str, Form]:
-        forms = {}
+        forms, of_shapes = {}, {f"_{column.key}" for column in self._inputs.rows}
         for name, empty in self._inputs.validate([], [])[0].items():
             dtypes = tensors.SCORES if name.endswith("scores") else [empty.dtype]
-            if name.endswith("boxes"):
+            if name.endswith(tuple(of_shapes)):
                 dtypes = [dtype for dtype in tensors.SCORES if dtype.is_floating_point]
             forms[name] = Form(dtypes, [tuple(empty.shape[1:])])
         return {**forms, samples.STATE: Form([torch.int64])}

@@ -15,7 +15,7 @@ from torch_ap.runtime import memory
 
 Held: TypeAlias = Mapping[str, Sequence[Tensor]]
 
-_NUMBERS = 4
+_DIMENSIONS = 3  # that a state has at most
 _NONE = -1
 
 
@@ -105,7 +105,9 @@ def header(identity: Sequence[int], names: Sequence[str], local: Mapping[str, Te
     if local is None:
         return [0, *identity]
     descriptions = [
-        [SCORES.index(x.dtype), x.ndim, x.shape[-1], len(x)] if (x := local.get(name)) is not None else [_NONE] * 4
+        [SCORES.index(x.dtype), *x.shape, *[_NONE] * (_DIMENSIONS - x.ndim)]
+        if (x := local.get(name)) is not None
+        else [_NONE] * (1 + _DIMENSIONS)
         for name in names
     ]
     return [1, *identity, *(number for description in descriptions for number in description)]
@@ -128,7 +130,7 @@ def read_headers(headers: Sequence[Sequence[int]], identity_size: int, names: Se
 def _held_there(words: Sequence[int], names: Sequence[str]) -> Held:
     held = {}
     for place, name in enumerate(names):
-        code, dimensions, width, rows = words[place * _NUMBERS : (place + 1) * _NUMBERS]
-        shape = (rows,) if dimensions == 1 else (rows, width)
+        code, *sizes = words[place * (1 + _DIMENSIONS) : (place + 1) * (1 + _DIMENSIONS)]
+        shape = [size for size in sizes if size != _NONE]
         held[name] = [] if code == _NONE else [torch.empty(shape, dtype=SCORES[code], device="meta")]
     return held

@@ -15,7 +15,7 @@ from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.rules import checks
-from torch_ap.rules.options import BoxFormat, VOCInterpolation
+from torch_ap.rules.options import BoxFormat, IoUType, VOCInterpolation
 
 
 class VOCMeanAveragePrecision(DetectionMetric):
@@ -28,6 +28,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         inclusive_pixels: whether corners name pixels that they include, as in the devkit.
         strict: whether an IoU must exceed the threshold.
         class_metrics: whether the AP of each class is given too.
+        iou_type, sigmas: as for the function.
         validate_args: whether the values of batches are checked.
         kwargs: of ``torchmetrics.Metric``.
 
@@ -42,7 +43,9 @@ class VOCMeanAveragePrecision(DetectionMetric):
         tensor(0.5000)
     """
 
-    _argument_names = MappingProxyType({"thresholds": "iou_threshold", "check_values": "validate_args"})
+    _argument_names = MappingProxyType(
+        {"iou_types": "iou_type", "thresholds": "iou_threshold", "check_values": "validate_args"}
+    )
     plot_legend_name: str = "Class"
 
     def __init__(
@@ -54,6 +57,8 @@ class VOCMeanAveragePrecision(DetectionMetric):
         inclusive_pixels: bool = True,
         strict: bool = False,
         class_metrics: bool = False,
+        iou_type: IoUType = "bbox",
+        sigmas: list[float] | None = None,
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -63,12 +68,15 @@ class VOCMeanAveragePrecision(DetectionMetric):
             interpolation=interpolation,
             inclusive_pixels=inclusive_pixels,
             strict=strict,
+            iou_type=iou_type,
+            sigmas=sigmas,
             validate_args=validate_args,
         )
         checks.boolean("class_metrics", class_metrics)
         super().__init__(settings.inputs, **kwargs)
         self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
         self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
+        self.iou_type = iou_type
         self._settings: VocSettings = settings
 
     def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
@@ -92,7 +100,11 @@ class VOCMeanAveragePrecision(DetectionMetric):
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""
         defaults = representation.defaults_of(type(self))
-        given = {"validate_args": self._settings.check_values}
+        usual = self._settings.sigmas == VocSettings.sigmas
+        given = {
+            "sigmas": None if usual else list(self._settings.sigmas),
+            "validate_args": self._settings.check_values,
+        }
         shown = ("box_format", "iou_threshold", "interpolation")
         return representation.settings_text(
             defaults, lambda name: given[name] if name in given else getattr(self, name), shown

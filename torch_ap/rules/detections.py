@@ -5,7 +5,7 @@ As in :mod:`torch_ap.rules.values`, values are looked at at once on CPU; on an a
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,11 +23,13 @@ class ImageRule(NamedTuple):
         argument: what a message calls it where the image is not known.
         rule: what a message says of it.
         offends: (N, ...) values to bool that broadcasts with them, true where one breaks the rule.
+        broken: values to whether any breaks it, where that is known in less time.
     """
 
     argument: str
     rule: str
     offends: Callable[[Tensor], Tensor]
+    broken: Callable[[Tensor], Any] | None = None
 
     @property
     def text(self) -> str:
@@ -36,7 +38,8 @@ class ImageRule(NamedTuple):
 
 
 def _numbers(argument: str, rule: str, **limits: float) -> ImageRule:
-    return ImageRule(argument, rule, Rule(argument, rule, **limits).offends)  # type: ignore[arg-type]
+    numbers = Rule(argument, rule, **limits)  # type: ignore[arg-type]
+    return ImageRule(argument, rule, numbers.offends, numbers.broken)
 
 
 def _sizes(box_format: str) -> ImageRule:
@@ -61,6 +64,18 @@ RULES: dict[str, ImageRule] = {
     "xyxy": _sizes("xyxy"),
     "xywh": _sizes("xywh"),
     "cxcywh": _sizes("cxcywh"),
+    "keypoints": _numbers("keypoints", "must be finite", low=-_MOST, high=_MOST),
+    "visibility": ImageRule(
+        "keypoints` in `target",
+        "must have 0, 1 or 2 as the third number of each point, its visibility",
+        lambda x: (x[..., 2] != 0) & (x[..., 2] != 1) & (x[..., 2] != 2),
+    ),
+    "known boxes": ImageRule(
+        "boxes` in `target",
+        "must be finite, or NaN throughout where a box is not known",
+        lambda x: (x.isinf() | x.isnan()) & ~x.isnan().all(1, keepdim=True),
+    ),
+    "size": _numbers("area` in `target", "must be a finite number of at least 0", low=0, high=_MOST),
 }
 VALUE_RULES = tuple(rule.text for rule in RULES.values())
 RULE_OF = {"scores": "scores", "iscrowd": "flags", "difficult": "flags", "area": "area"}
@@ -72,8 +87,8 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, image: T
 
     Args:
         names: of the rules.
-        owner: "preds" or "target", and key of the dicts.
-        values: the column, one row at least.
+        owner: argument, as "preds", and key of its dicts; "" where it is no dicts.
+        values: the column.
         image: (rows,) image of each row, needed where something is wrong; None if unknown.
 
     Returns:
@@ -83,16 +98,19 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, image: T
         ValueError: on CPU, for the first that is broken.
     """
     flags = None
-    for name in names:
-        bad = torch.zeros_like(values) if values.dtype == torch.bool else RULES[name].offends(values)
+    for name in names if len(values) and values.dtype != torch.bool else ():
+        rule = RULES[name]
+        broken = rule.offends(values).any() if rule.broken is None else rule.broken(values)
         if values.is_cpu:
-            if bool(bad.any()):
+            if bool(broken):
+                bad = rule.offends(values)
                 row = int(bad.reshape(len(values), -1).any(1).nonzero()[0])
                 side, key = owner
-                where = f"{side}['{key}']" if image is None else f"{side}[{int(image[row])}]['{key}']"
-                refuse(where, RULES[name].rule, values[row].tolist())
+                where = side if image is None else f"{side}[{int(image[row])}]"
+                where += f"['{key}']" if key else ""
+                refuse(where, rule.rule, _shown(values[row], bad[row]))
         else:
-            found = _flag(name, bad.any())
+            found = _flag(name, broken)
             flags = found if flags is None else flags | found
     return flags
 
@@ -100,6 +118,11 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, image: T
 def check_counts(value: Tensor, total: int) -> Tensor | None:
     """The rule about the sum of ``counts`` on an accelerator; None on CPU, where form and sum are checked together."""
     return None if value.is_cpu else _flag("counts", (value < 0).any() | (value.sum() != total))
+
+
+def _shown(row: Tensor, bad: Tensor) -> Any:
+    """What a message shows of a row: of a long one the first part that breaks the rule."""
+    return (row[bad.reshape(len(row), -1).any(1)][0] if row.ndim > 1 else row).tolist()
 
 
 def _flag(name: str, broken: Tensor) -> Tensor:

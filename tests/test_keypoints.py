@@ -1,0 +1,217 @@
+"""Keypoints: COCO's numbers to the last bit, VOC's rule on them, files, and what is refused."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from tests.oracles_detection import packed, pycocotools_eval, random_poses
+from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, functional
+from torch_ap.cli.main import main
+from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.geometry import keypoints
+
+NAMES = ("map", "map_50", "map_75", "map_medium", "map_large")
+NAMES += ("mar_20", "mar_iou_50", "mar_iou_75", "mar_medium", "mar_large")
+FEW = [0.03, 0.05, 0.08, 0.1, 0.2]
+POSES = {"box_format": "xywh", "iou_type": "keypoints"}
+
+
+@pytest.mark.parametrize("first", range(0, 2000, 250))
+@pytest.mark.slow
+def test_everything_equals_pycocotools(first):
+    for seed in range(first, first + 250):
+        same_as_pycocotools(seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_some_equal_pycocotools(seed):
+    same_as_pycocotools(seed)
+
+
+def same_as_pycocotools(seed):
+    sigmas = FEW if seed % 2 else None
+    preds, target = random_poses(seed, points=5 if sigmas else 17)
+    if not any(len(image["labels"]) for image in (*preds, *target)):
+        return
+    found = coco_mean_average_precision(
+        preds, target, **POSES, sigmas=sigmas, extended_summary=True, dtype=torch.float64
+    )
+    theirs = pycocotools_eval(preds, target, kind="keypoints", sigmas=sigmas)
+    for name in ("precision", "recall", "scores"):
+        np.testing.assert_array_equal(found[name].reshape(theirs.eval[name].shape), theirs.eval[name])
+    for (image, label), ious in theirs.ious.items():
+        np.testing.assert_array_equal(np.float32(found["ious"][image, label]), np.float32(ious))
+    theirs.summarize()
+    assert [float(found[name]) for name in NAMES] == theirs.stats.tolist()
+
+
+def test_pairs_that_are_left_out_do_not_reach_the_threshold():
+    preds, target = (packed(side) for side in random_poses(5, images=30))
+    for least in (1e-300, 0.1, 0.5, 0.95, 1 - 1e-10):
+        pair = keypoints.coco_pairs(
+            preds["keypoints"], target["keypoints"], target["area"], target["boxes"], keypoints.SIGMAS
+        )
+        d, g = (torch.arange(len(x["labels"])) for x in (preds, target))
+        d, g = d.repeat_interleave(len(g)), g.repeat(len(d))
+        every = pair(d, g, 0.0)[2]
+        kept = pair(d, g, least)
+        reaching = every >= least
+        assert torch.equal(kept[0], d[reaching])
+        assert torch.equal(kept[1], g[reaching])
+        assert torch.equal(kept[2], every[reaching])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_voc_and_match_voc_are_those_of_the_similarity(seed):
+    preds, target = random_poses(seed, classes=1)
+    given = []
+    for p, t in zip(preds, target, strict=True):
+        t["difficult"] = t.pop("iscrowd").bool()
+        hard = t["difficult"] | ~(t["keypoints"][..., 2] > 0).any(1)
+        similarity = functional.keypoint_similarity(p["keypoints"], t["keypoints"], t["area"], t["boxes"], "xywh")
+        given.append(({**p, "ious": similarity}, {**t, "difficult": hard}))
+    found = voc_mean_average_precision(preds, target, **POSES, iou_threshold=[0.0, 0.5, 0.9])
+    known = voc_mean_average_precision(*zip(*given, strict=True), iou_type="precomputed", iou_threshold=[0.0, 0.5, 0.9])
+    torch.testing.assert_close(found, known, rtol=0, atol=0, equal_nan=True)
+
+
+def test_boxes_matter_only_where_nothing_is_labelled():
+    preds, target = random_poses(3, images=20)
+    whole = coco_mean_average_precision(preds, target, **POSES)
+    unlabelled = [{**t, "keypoints": t["keypoints"] * torch.tensor([1.0, 1, 0])} for t in target]
+    labelled = [{**t, "keypoints": t["keypoints"].clone()} for t in target]
+    for image in labelled:
+        image["keypoints"][:, 0, 2] = 2
+    without = [{key: x for key, x in t.items() if key != "boxes"} for t in labelled]
+    same = [coco_mean_average_precision(preds, truths, **POSES)["map"] for truths in (labelled, without)]
+    assert same[0] == same[1]
+    assert whole["map"] > 0
+    assert coco_mean_average_precision(preds, unlabelled, **POSES)["map"] == -1
+    metric, other = (MeanAveragePrecision(**POSES) for _ in range(2))
+    metric.update(preds, without)
+    other.update(preds[::-1], without)
+    metric.compare(other, n_resamples=9)  # NaN of boxes that are not known do not make ground truths differ
+
+
+def image(**change):
+    points = torch.ones(2, 5, 3)
+    one = {"keypoints": points, "labels": torch.tensor([0, 1]), "area": torch.ones(2), "boxes": torch.ones(2, 4)}
+    return {**one, **change}
+
+
+@pytest.mark.parametrize(
+    ("side", "change", "message"),
+    [
+        ("preds", {"keypoints": torch.ones(2, 6, 3)}, r"must have shape \(N, 5, 3\), got \(2, 6, 3\)"),
+        ("target", {"keypoints": torch.ones(2, 15)}, r"must have shape \(N, 5, 3\)"),
+        ("target", {"keypoints": torch.full((2, 5, 3), 3.0)}, r"must have 0, 1 or 2 .*, got \[3.0, 3.0, 3.0\]"),
+        ("target", {"keypoints": torch.full((2, 5, 3), 0.5)}, "must have 0, 1 or 2"),
+        ("preds", {"keypoints": torch.full((2, 5, 3), torch.nan)}, r"must be finite, got \[nan"),
+        ("target", {"area": -torch.ones(2)}, "must be a finite number of at least 0, got -1"),
+        ("target", {"boxes": torch.tensor([[0.0, 0, -1, 1]] * 2)}, "must have no negative width"),
+        ("target", {"boxes": torch.tensor([[0.0, 0, torch.nan, 1]] * 2)}, "must be finite, or NaN"),
+    ],
+)
+def test_bad_input(side, change, message):
+    given = {"preds": [image(scores=torch.ones(2))] * 2, "target": [image()] * 2}
+    given[side] = [given[side][0], given[side][0] | change]
+    for make in (MeanAveragePrecision, VOCMeanAveragePrecision):
+        metric = make(**POSES, sigmas=FEW)
+        (key,) = change
+        with pytest.raises(ValueError, match=rf"`{side}\[1\]\['{key}'\]` {message}"):
+            metric.update(**given)
+        assert not metric.detection_scores
+
+
+def test_areas_of_ground_truths_are_required():
+    truth = image()
+    del truth["area"]
+    with pytest.raises(ValueError, match=r"`target\[0\]` must have the key 'area'"):
+        coco_mean_average_precision([image(scores=torch.ones(2))], [truth], **POSES, sigmas=FEW)
+    with pytest.raises(ValueError, match="must be one kind"):
+        VOCMeanAveragePrecision(iou_type=("bbox", "segm"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"preds": torch.ones(2, 5, 2)}, r"`preds` must have shape \(N, 5, 3\), got \(2, 5, 2\)"),
+        ({"area": torch.ones(2)}, r"`area` must have shape \(3,\), got \(2,\)"),
+        ({"target": torch.full((3, 5, 3), 7)}, "`target` must have 0, 1 or 2"),
+        ({"area": torch.full((3,), -1.0)}, "`area` must be a finite number of at least 0"),
+        ({"sigmas": [0.0] * 5}, "`sigmas` must be None or a list"),
+    ],
+)
+def test_bad_input_of_the_function(change, message):
+    given = {"preds": torch.ones(2, 5, 3), "target": torch.ones(3, 5, 3), "area": torch.ones(3), "sigmas": FEW}
+    with pytest.raises(ValueError, match=message):
+        functional.keypoint_similarity(**{**given, **change})
+
+
+@pytest.fixture
+def files(tmp_path):
+    """COCO's files of some scene, and what pycocotools prints of them."""
+
+    def write(with_boxes=False, **change):
+        preds, target = random_poses(4, images=40, classes=2)
+        theirs = pycocotools_eval(preds, target, kind="keypoints")
+        truth, found = theirs.cocoGt.dataset, theirs.cocoDt.dataset["annotations"]
+        keys = ("image_id", "category_id", "keypoints", "score", *(["bbox"] if with_boxes else []))
+        found = [{key: one[key] for key in keys} for one in found]
+        if change:
+            truth["annotations"][3] |= change
+        for name, content in (("truth", truth), ("found", found)):
+            (tmp_path / name).write_text(json.dumps(content, default=float))
+        return theirs
+
+    write.paths = [str(tmp_path / name) for name in ("truth", "found")]
+    return write
+
+
+def test_command_prints_the_lines_of_pycocotools(files, capsys):
+    theirs = files()
+    capsys.readouterr()
+    theirs.summarize()
+    lines = capsys.readouterr().out
+    command = ["coco", *files.paths, "--iou-type", "keypoints"]
+    assert main(command) == 0
+    assert capsys.readouterr().out == lines
+    assert main([*command, "--json", "--interval", "--n-resamples", "9"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [found[name] for name in NAMES] == theirs.stats.tolist()
+    few = ",".join(["0.1"] * 16)
+    assert main([*command, "--sigmas", few]) == 2
+    assert "must have shape (N, 16, 3)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"keypoints": [1, 2]}, r"annotations\[3\]: 'keypoints' must hold x, y and a third number of each keypoint"),
+        ({"keypoints": [1, 2, 2]}, r"annotations\[\d+\]: 'keypoints' must hold \d+ numbers, as that of"),
+        (
+            {"keypoints": [1, 2, 3] * 17},
+            r"annotations\[3\]: 'keypoints' must hold 0, 1 or 2 .* got 3",
+        ),
+        ({"keypoints": ["1", 2, 2] * 17}, r"annotations\[3\]: 'keypoints' must hold finite numbers"),
+        ({"keypoints": [0] * 51, "num_keypoints": 3}, r"annotations\[3\]: 'num_keypoints' must fit: no keypoint is"),
+    ],
+)
+def test_faults_of_files(files, change, message, capsys):
+    files(**change)
+    assert main(["coco", *files.paths, "--iou-type", "keypoints"]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_metric_reads_files(files):
+    theirs = files(with_boxes=True)
+    metric = MeanAveragePrecision(**POSES)
+    preds, target = metric.coco_to_tm(*reversed(files.paths), iou_type="keypoints")
+    metric.update(preds, target)
+    theirs.summarize()
+    assert float(metric.compute()["map"]) == theirs.stats[0]
+    with pytest.raises(ValueError, match="must be 'bbox' or 'segm'"):
+        metric.tm_to_coco("never")

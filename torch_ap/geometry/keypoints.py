@@ -1,0 +1,137 @@
+"""Similarity of keypoints, pair by pair, with the operations of COCO's own code in the same order.
+
+That order, and NumPy's ``exp`` and sum on CPU, make every similarity, and so every comparison with a threshold, equal
+to pycocotools' to the last bit.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.geometry.boxes import PairIoU
+from torch_ap.ranking import segments
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
+
+# of COCO's nose, eyes, ears, shoulders, elbows, wrists, hips, knees and ankles
+SIGMAS = tuple(x / 10 for x in (0.26, *(y for y in (0.25, 0.35, 0.79, 0.72, 0.62, 1.07, 0.87, 0.89) for _ in range(2))))
+_SPACING = 2.0**-52  # COCO's numpy.spacing(1), added to areas
+_NUMBERS_A_CHUNK = {"cpu": 1 << 15}  # which stay in a processor's cache from step to step
+_NUMBERS_A_CHUNK_ON_DEVICE = 1 << 26
+_SLACK = 1 + 1e-9  # rounding drops no pair
+
+
+def area(keypoints: Tensor) -> Tensor:
+    """(N,) float64, the area of the box around all points of (N, K, 3) keypoints, as COCO gives it to detections."""
+    points = segments.as_float64(keypoints[..., :2])
+    return (points.amax(1) - points.amin(1)).prod(1)
+
+
+def unlabelled(keypoints: Tensor) -> Tensor:
+    """(N,) bool, which of (N, K, 3) keypoints have no point whose visibility is above 0."""
+    return ~(keypoints[..., 2] > 0).any(1)
+
+
+def coco_pairs(detections: Tensor, truths: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]) -> PairIoU:
+    """COCO's object keypoint similarity of rows of two sets of keypoints.
+
+    The mean of exp(-e) over the labelled points of the ground truth, e = d^2 / (2 sigma)^2 / (area + 2^-52) / 2 with d
+    the distance of a point to that of the ground truth; over all points, with d the distance to the box of twice the
+    size, where none is labelled. 0 where such a box is not known.
+
+    Args:
+        detections: (D, K, 3) x, y and anything.
+        truths: (G, K, 3) x, y and visibility, above 0 where a point is labelled.
+        areas: (G,) float64, not negative.
+        boxes: (G, 4) float64 (x, y, width, height) of ground truths, NaN where not known.
+        sigmas: K numbers.
+    """
+    pose = _Poses(detections, truths, areas, boxes, sigmas)
+
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        if least > 0:
+            kept = pose.near(d, g, least).nonzero().squeeze(1)
+            d, g = d[kept], g[kept]
+        value = pose.similarity(d, g)
+        if least <= 0:
+            return d, g, value
+        kept = (value >= least).nonzero().squeeze(1)
+        return d[kept], g[kept], value[kept]
+
+    return overlapping
+
+
+class _Poses:
+    """Two sets of keypoints, of which pairs of rows are compared."""
+
+    def __init__(
+        self, detections: Tensor, truths: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]
+    ) -> None:
+        self.labelled = truths[..., 2] > 0
+        self.count = self.labelled.sum(1)
+        self.size = areas + _SPACING
+        self.variances = areas.new_tensor([(sigma * 2) ** 2 for sigma in sigmas])
+        found, true = (segments.as_float64(x[..., :2].transpose(1, 2).contiguous()) for x in (detections, truths))
+        self.points = [x.reshape(len(x), 2 * len(sigmas)) for x in (found, true)]
+        start, size = boxes[:, :2], boxes[:, 2:]
+        low, high = (torch.where(self.labelled[:, None], true, end) for end in (math.inf, -math.inf))
+        known = (self.count > 0)[:, None]
+        self.low = [found.amin(2), torch.where(known, low.amin(2), start - size)]
+        self.high = [found.amax(2), torch.where(known, high.amax(2), start + size * 2)]
+
+    def near(self, d: Tensor, g: Tensor, least: float) -> Tensor:
+        """Whether the similarity may reach ``least``: no two points are nearer than the boxes around all of them."""
+        bound = self.size * (-2 * math.log(least) * max(self.variances.tolist()) * _SLACK)
+        low, high = ([side.t().contiguous() for side in sides] for sides in (self.low, self.high))
+        square = torch.zeros_like(bound[g])
+        for axis in (0, 1):
+            gap = torch.maximum(low[1][axis][g] - high[0][axis][d], low[0][axis][d] - high[1][axis][g]).clamp_(min=0)
+            square += gap.square_()
+        near: Tensor = square <= bound[g]
+        return near
+
+    @arrays.quiet
+    def similarity(self, d: Tensor, g: Tensor) -> Tensor:
+        """(P,) float64 of each pair; those of as many labelled points together, whose sums have one order."""
+        count = self.count[g]
+        order = torch.argsort(count, stable=True)
+        ends = torch.bincount(count, minlength=1).cumsum(0).tolist()
+        step = max(1, _NUMBERS_A_CHUNK.get(d.device.type, _NUMBERS_A_CHUNK_ON_DEVICE) // self.points[0].shape[1])
+        parts = [
+            self._of(native(d[part]), native(g[part]), labelled)
+            for labelled, (start, end) in enumerate(itertools.pairwise([0, *ends]))
+            for part in torch.split(order[start:end], step)
+        ]
+        out = torch.zeros_like(self.size[g])
+        out[order] = torch.cat([out[:0], *map(arrays.tensor, parts)])
+        return out
+
+    def _of(self, d: Any, g: Any, labelled: int) -> Any:
+        """The similarity of pairs whose ground truths have so many labelled points."""
+        variances, size, points = native(self.variances), native(self.size), [native(x) for x in self.points]
+        xp, width = arrays.namespace(size), len(variances)
+        distance = _rows(points[0], d)
+        if labelled:
+            distance -= _rows(points[1], g)
+        else:
+            x = distance.reshape(len(d), 2, width)
+            low, high = (_rows(native(side[1]), g)[:, :, None] for side in (self.low, self.high))
+            distance = (arrays.at_least(low - x, 0) + arrays.at_least(x - high, 0)).reshape(len(d), 2 * width)
+        distance *= distance
+        e = distance[:, :width] + distance[:, width:]
+        e /= variances
+        e /= size[g][:, None]
+        e /= -2
+        if 0 < labelled < width:
+            e = e[_rows(native(self.labelled), g)].reshape(len(d), labelled)
+        value = xp.exp(e).sum(1) / e.shape[1]
+        return xp.where(xp.isnan(value), 0, value)
+
+
+def _rows(values: Any, places: Any) -> Any:
+    """The rows at these places; NumPy's ``take`` is faster than its brackets."""
+    return values[places] if isinstance(values, Tensor) else values.take(places, 0)
