@@ -149,7 +149,8 @@ class MeanAveragePrecision(CocoFiles):
     def compute(self) -> dict[str, Any]:
         """All numbers of the images so far, by torchmetrics' names."""
         columns = self._columns()
-        return self._report(self._settings, columns, self._dtype_of_result(columns["detection_scores"].dtype))
+        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
+        return self._report(self._settings, columns, dtype, self._shares)
 
     def per_class(
         self, iou_threshold: float = 0.5, score_threshold: float = float("-inf"), iou_type: str | None = None
@@ -240,6 +241,10 @@ class MeanAveragePrecision(CocoFiles):
             numbers = self._numbers(self._columns(), iou_type)
         names = self._report.class_names if class_names is None else class_names
         return curves_of_coco(numbers, area, limit, place, names)
+
+    @property
+    def _can_exchange(self) -> bool:
+        return not self.extended_summary  # whose IoUs are those of all images
 
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""

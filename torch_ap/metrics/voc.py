@@ -87,6 +87,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
             self._dtype_of_result(columns["detection_scores"].dtype),
             several=not isinstance(self.iou_threshold, int | float),
             class_metrics=self.class_metrics,
+            shares=self._shares,
         )
 
     def extra_repr(self) -> str:
