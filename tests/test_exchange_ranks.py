@@ -1,7 +1,9 @@
 """Exchange between two gloo processes; errors that both of them raise, whichever has the fault, without waiting."""
 
+import os
 import re
 import time
+import warnings
 from unittest import mock
 
 import pytest
@@ -194,3 +196,62 @@ def test_values_on_two_processes(ranks):
 
 def test_the_life_of_a_metric(ranks):
     ranks(check_life)
+
+
+def check_lightning(rank, folder):
+    """Trained and validated by Lightning's DDP strategy; its sampler repeats an item, which ids tell."""
+    from lightning import pytorch as lightning
+    from lightning.pytorch.plugins.environments import TorchElasticEnvironment
+    from lightning.pytorch.strategies import DDPStrategy
+
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(41, 2, generator=generator)
+    target = (features[:, 0] + torch.randn(41, generator=generator) > 0).long()
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 1)
+            new = torch_ap.BinaryAveragePrecision
+            self.metrics = torch.nn.ModuleDict({sync: new(sync=sync) for sync in ("gather", "exchange")})
+
+        def training_step(self, batch, _):
+            return torch.nn.functional.binary_cross_entropy_with_logits(self.layer(batch[0])[:, 0], batch[1].float())
+
+        def validation_step(self, batch, _):
+            for name, metric in self.metrics.items():
+                metric.update(self.layer(batch[0])[:, 0], batch[1], sample_ids=batch[2])
+                self.log(name, metric)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    data = torch.utils.data.TensorDataset(features, target, torch.arange(41))
+    loader = torch.utils.data.DataLoader(data, batch_size=5)
+    here = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0}
+    launched = {"TORCHELASTIC_RUN_ID": "a test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500, **here}
+    with mock.patch.dict(os.environ, {name: str(x) for name, x in launched.items()}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = lightning.Trainer(
+            accelerator="cpu",
+            devices=2,
+            strategy=DDPStrategy(cluster_environment=TorchElasticEnvironment(), process_group_backend="gloo"),
+            max_epochs=2,
+            default_root_dir=folder,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        assert trainer.world_size == 2
+        module = Module()
+        trainer.fit(module, loader, loader)
+        found = trainer.validate(module, loader, verbose=False)[0]
+        expected = float(binary_average_precision(module.layer(features)[:, 0], target))
+    assert found == {"gather": expected, "exchange": expected}
+
+
+@pytest.mark.slow
+def test_lightning_ddp(ranks, tmp_path):
+    pytest.importorskip("lightning")
+    ranks(check_lightning, tmp_path)
