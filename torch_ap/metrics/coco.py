@@ -45,7 +45,7 @@ class MeanAveragePrecision(CocoFiles):
         backend: accepted, so that calls need no change, and ignored: neither backend is used.
         area_ranges, class_names, iou, box_width, area_as_given: as for the function.
         validate_args: whether the values of batches are checked.
-        kwargs: of ``torchmetrics.Metric``.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch

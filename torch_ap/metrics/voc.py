@@ -29,7 +29,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         strict: whether an IoU must exceed the threshold.
         class_metrics: whether the AP of each class is given too.
         validate_args: whether the values of batches are checked.
-        kwargs: of ``torchmetrics.Metric``.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
