@@ -1,5 +1,6 @@
 """Values of ranks that exchange their items, to the bit those of one process: ranks are threads here, any number."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -7,13 +8,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torchmetrics import MetricCollection
 
 import torch_ap
+from tests.every_metric import METRICS
 from tests.modes import quiet, same
+from tests.parts import count, cut
 from tests.threads import Threads
 from torch_ap import Convention
 from torch_ap.exchange import items, parts, ranks
 from torch_ap.inputs.classification import Batch
+from torch_ap.metrics import once
 from torch_ap.ranking import segments
 
 CONVENTIONS = [
@@ -70,6 +75,11 @@ def on_ranks(make, shares):
 
 def here():
     return ranks.Ranks(None, torch.device("cpu"))
+
+
+def on(kind, **more):
+    """A metric on ranks that are threads."""
+    return kind(sync="exchange", distributed_available_fn=lambda: True, **more)
 
 
 def whole(make, batch):
@@ -192,3 +202,59 @@ def test_no_rank_has_much_more_than_its_share(made):
     overhead = 20_000  # samples and sums
     assert all(sent <= (1.1 if not made.startswith("one rank") else world) * share + overhead for sent in threads.sent)
     assert all(got <= 1.1 * share + overhead for got in threads.received)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric(name):
+    """Of few items, on two ranks and on three, of which one has none."""
+    row = METRICS[name]
+    for seed, share in enumerate([lambda n: [n - n // 3, n // 3], lambda n: [n // 2, 0, n - n // 2]]):
+        drawn = row.draw(40, torch.Generator().manual_seed(seed))
+        batches = cut(drawn, share(count(drawn)))
+        expected, metrics = row.new(sync_on_compute=False), [on(row.new) for _ in batches]
+        for metric, batch in zip(metrics, batches, strict=True):
+            for one in (expected, metric) if count(batch) else ():
+                quiet(one.update, **batch)
+        before = [copy.deepcopy(metric.metric_state) for metric in metrics]
+        for value in Threads(len(metrics))(lambda rank, metrics=metrics: quiet(metrics[rank].compute)):
+            same(value, quiet(expected.compute))
+        for metric, state in zip(metrics, before, strict=True):
+            same(metric.metric_state, state)
+
+
+@pytest.mark.parametrize("sync", ["gather", "exchange"])
+def test_a_collection_synchronizes_what_it_shares_once(sync):
+    preds, target = drawn("binary", 60, 9, False, 1).values()
+
+    def collection(names, threads):
+        gather = {"dist_sync_fn": threads.gather} if sync == "gather" else {}
+        some = {"distributed_available_fn": lambda: True, "sync": sync, **gather}
+        every = {
+            "grouped": torch_ap.BinaryAveragePrecision(**some),
+            "expected": torch_ap.BinaryAveragePrecision(ties="expected", **some),
+            "top": torch_ap.BinaryAveragePrecision(top_k=3, **some),
+        }
+        return MetricCollection({name: every[name] for name in names})
+
+    def collectives(names):
+        threads = Threads(3)
+        metrics = [collection(names, threads) for _ in range(3)]
+
+        def work(rank):
+            for part in (slice(0, 3), slice(3, 60)):  # the first makes the groups
+                metrics[rank].update(preds[part][rank::3], target[part][rank::3])
+            return metrics[rank].compute(), getattr(once._thread, "kept", None)
+
+        for value, kept in threads(work):
+            assert kept is None
+            for name in names:
+                convention = metrics[0][name].convention
+                same(value[name], torch_ap.functional.binary_average_precision(preds, target, convention=convention))
+        return threads.collectives
+
+    alone = {name: collectives([name]) for name in ("grouped", "expected", "top")}
+    together = collectives(list(alone))
+    if sync == "gather":
+        assert together == alone["grouped"] + 2  # the headers of the others
+    else:
+        assert together < 0.7 * sum(alone.values())  # each has sums of its own

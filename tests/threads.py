@@ -19,6 +19,7 @@ class Threads:
 
     def __init__(self, size):
         self.size, self.sent, self.received = size, [0] * size, [0] * size
+        self.collectives = 0
         self.barrier, self.box, self.local = threading.Barrier(size), [None] * size, threading.local()
 
     def __call__(self, work):
@@ -46,6 +47,7 @@ class Threads:
 
     def all(self, value):
         """The value of each rank."""
+        self.collectives += self.local.rank == 0
         self.box[self.local.rank] = value
         self.barrier.wait(PATIENCE)
         found = list(self.box)

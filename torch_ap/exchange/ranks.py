@@ -113,6 +113,20 @@ class Route:
         """(N, ...) rows to the (M, ...) that come here, those of the first rank first."""
         return self._ranks.send(values[self._order], self._counts, self._coming)
 
+    def arrivals(self, rows: Tensor, other: "Route") -> Tensor:
+        """Where rows arrive, of each row of another route: (M,) places among the rows that come here, for its M.
+
+        Args:
+            rows: (E,) int64, the row here that each of the other route's goes with, to the same rank.
+            other: of E rows.
+        """
+        places = torch.empty_like(self._order)
+        places[self._order] = torch.arange(len(places), device=places.device)
+        sent, coming = (segments.from_counts(torch.tensor(x, device=rows.device)) for x in (self._counts, self._coming))
+        place = places[rows]
+        received = other.send(place - sent[torch.searchsorted(sent, place, right=True) - 1])
+        return received + segments.repeat(coming[:-1], torch.tensor(other._coming, device=rows.device))
+
     def send_back(self, answers: Tensor) -> Tensor:
         """(M, ...) answers to what came, to (N, ...) those to the rows here."""
         received = self._ranks.send(answers, self._coming, self._counts)

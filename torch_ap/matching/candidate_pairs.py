@@ -82,7 +82,7 @@ def rank(
         images: B.
         most: how many detections of a group count, the best first; None for all.
     """
-    down = _descending(scores)
+    down = descending(scores)
     rows = order.stable_argsort((category << 32).add_(down), categories << 32)
     category = category[rows]
     group = (image[rows] * categories).add_(category)
@@ -151,7 +151,7 @@ def _chunks(candidates: Candidates) -> Iterator[tuple[Tensor, Tensor]]:
         last = edge
 
 
-def _descending(scores: Tensor) -> Tensor:
+def descending(scores: Tensor) -> Tensor:
     """Whole numbers in [0, 2^32) that ascend as the scores descend."""
     keys = order.keys(scores)
     if keys.dtype == torch.int64:

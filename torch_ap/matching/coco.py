@@ -15,7 +15,7 @@ from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings, Objects
-from torch_ap.matching.matched import Matches
+from torch_ap.matching.matched import Matches, Shares
 from torch_ap.ranking import segments
 from torch_ap.rules.checks import place_among
 from torch_ap.rules.messages import shown
@@ -23,14 +23,19 @@ from torch_ap.rules.messages import shown
 ClassNames: TypeAlias = Mapping[int, str] | Sequence[str] | None
 
 
-def classes_of(columns: Columns) -> tuple[Tensor, Tensor, Tensor]:
+def classes_of(columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """(K,) the labels that occur, ascending; and for each detection and ground truth its place among them."""
     one, two = columns["detection_labels"], columns["ground_truth_labels"]
     distinct, place = distinct_labels(torch.cat([one, two]))
+    if shares is not None:
+        here, distinct = distinct, shares.labels(distinct)
+        place = torch.searchsorted(distinct, here)[place]
     return distinct, place[: len(one)], place[len(one) :]
 
 
-def match(settings: CocoSettings, columns: Columns, iou_type: str, *, micro: bool = False) -> CocoNumbers:
+def match(
+    settings: CocoSettings, columns: Columns, iou_type: str, *, micro: bool = False, shares: Shares | None = None
+) -> CocoNumbers:
     """Match every detection, in all criteria.
 
     Args:
@@ -38,30 +43,35 @@ def match(settings: CocoSettings, columns: Columns, iou_type: str, *, micro: boo
         columns: all images.
         iou_type: one of the settings' ``iou_types``.
         micro: whether all labels are one category.
+        shares: where these are the images of one process of several.
     """
-    labels, ranked, candidates, categories = _prepare(settings, columns, micro)
-    objects = Objects(settings, columns, iou_type)
-    crowd = objects.crowd[candidates.truths]
-    pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
-    matches = _matches(settings, ranked, candidates, objects, pair_iou, categories)
-    return CocoNumbers(settings, matches, labels)
+    classes = classes_of(columns, shares)
+
+    def found() -> Matches:
+        ranked, candidates, categories = _prepare(settings, columns, classes, micro)
+        objects = Objects(settings, columns, iou_type)
+        crowd = objects.crowd[candidates.truths]
+        pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
+        return _matches(settings, ranked, candidates, objects, pair_iou, categories)
+
+    return CocoNumbers(settings, found() if shares is None else shares.matches(found), classes[0], shares)
 
 
 def all_pairs(
     settings: CocoSettings, columns: Columns, iou_type: str, *, micro: bool = False
 ) -> tuple[Candidates, Pairs, int]:
     """Every pair of one image and category with its IoU, whatever that is; and the number of categories."""
-    _, ranked, candidates, categories = _prepare(settings, columns, micro)
+    ranked, candidates, categories = _prepare(settings, columns, classes_of(columns), micro)
     crowd = columns["ground_truth_iscrowd"].bool()[candidates.truths]
     pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
     return candidates, candidate_pairs.overlapping(candidates, pair_iou, 0.0), categories
 
 
 def _prepare(
-    settings: CocoSettings, columns: Columns, micro: bool
-) -> tuple[Tensor, candidate_pairs.Ranked, Candidates, int]:
-    """Labels, ranked detections, those that share a group with ground truths, number of categories."""
-    labels, detected, true = classes_of(columns)
+    settings: CocoSettings, columns: Columns, classes: tuple[Tensor, Tensor, Tensor], micro: bool
+) -> tuple[candidate_pairs.Ranked, Candidates, int]:
+    """Ranked detections, those that share a group with ground truths, number of categories."""
+    labels, detected, true = classes
     if micro:
         detected, true = torch.zeros_like(detected), torch.zeros_like(true)
     categories = 1 if micro else max(1, len(labels))
@@ -76,7 +86,7 @@ def _prepare(
         most=settings.limits[-1],
     )
     candidates = candidate_pairs.find_candidates(ranked, image[1] * categories + true, images * categories)
-    return labels, ranked, candidates, categories
+    return ranked, candidates, categories
 
 
 def _matches(
@@ -127,26 +137,29 @@ class Report:
     def __post_init__(self) -> None:
         check_names(self.class_names)
 
-    def __call__(self, settings: CocoSettings, columns: Columns, dtype: torch.dtype) -> dict[str, Any]:
+    def __call__(
+        self, settings: CocoSettings, columns: Columns, dtype: torch.dtype, shares: Shares | None = None
+    ) -> dict[str, Any]:
         """The dictionary that torchmetrics gives.
 
         Args:
             settings: which numbers are meant.
             columns: all images.
             dtype: of the numbers.
+            shares: as of :func:`match`; not for an extended summary.
         """
         out: dict[str, Any] = {}
-        labels = classes_of(columns)[0]
+        labels = classes_of(columns, shares)[0]
         for iou_type in settings.iou_types:
             prefix = "" if len(settings.iou_types) == 1 else f"{iou_type}_"
             micro = settings.average == "micro"
-            numbers = match(settings, columns, iou_type, micro=micro)
+            numbers = match(settings, columns, iou_type, micro=micro, shares=shares)
             found: dict[str, Any] = {name: value.to(dtype) for name, value in numbers.summary().items()}
             if self.extended_summary:
                 found["ious"] = _ious(settings, columns, iou_type, micro)
                 found |= {name: numbers.every(name) for name in ("precision", "recall", "scores")}
             if self.class_metrics and micro:
-                numbers = match(settings, columns, iou_type)
+                numbers = match(settings, columns, iou_type, shares=shares)
             found |= self._of_classes(numbers, labels, dtype)
             out |= {prefix + name: value for name, value in found.items()}
         return zero_dimensional(out | {"classes": int32_if_held(labels)})

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from torch_ap.curve import interpolation
 from torch_ap.matching.coco_settings import CocoSettings
-from torch_ap.matching.matched import Matches
+from torch_ap.matching.matched import Matches, Shares
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 
@@ -21,10 +21,11 @@ class CocoNumbers:
         settings: which numbers are meant.
         matches: what matching found.
         labels: (K,) the labels of the categories.
+        shares: where the matches are those of a share of the categories.
     """
 
-    def __init__(self, settings: CocoSettings, matches: Matches, labels: Tensor) -> None:
-        self.settings, self.matches, self.labels = settings, matches, labels
+    def __init__(self, settings: CocoSettings, matches: Matches, labels: Tensor, shares: Shares | None = None) -> None:
+        self.settings, self.matches, self.labels, self._shares = settings, matches, labels, shares
         self._curves: dict[tuple[int, int], HitCurve] = {}
         self._arrays: dict[tuple[str, int, int], Tensor] = {}
 
@@ -63,6 +64,7 @@ class CocoNumbers:
             hits = self._curves[area, limit].offsets.diff().reshape(self.shape)
         else:
             hits = self._until(limit).hits(area)
+        hits = hits if self._shares is None else self._shares.whole(hits)
         m = self.matches.relevant[area]
         return torch.where(m > 0, segments.as_float64(hits) / segments.as_float64(m), -1)
 
@@ -80,7 +82,8 @@ class CocoNumbers:
     def _array(self, name: str, area: int, limit: int, make: Callable[[], Tensor]) -> Tensor:
         key = (name, area, limit)
         if key not in self._arrays:
-            self._arrays[key] = make().reshape(*self.shape, -1).transpose(1, 2)
+            found = make().reshape(*self.shape, -1)
+            self._arrays[key] = (found if self._shares is None else self._shares.whole(found)).transpose(1, 2)
         return self._arrays[key]
 
     def threshold(self, value: float) -> int | None:

@@ -4,8 +4,10 @@ A true positive is a hit; a false positive is a miss; what is matched to an igno
 outside the area range, is no item at all. No two detections tie: COCO and VOC take them one by one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -14,6 +16,22 @@ from torch_ap.matching.assignment import Criteria
 from torch_ap.matching.candidate_pairs import Ranked
 from torch_ap.ranking import hit_curve, segments
 from torch_ap.ranking.hit_curve import HitCurve
+
+
+class Shares(Protocol):
+    """What makes one data set of the images of several processes, each of which has a share of the classes."""
+
+    def labels(self, here: Tensor) -> Tensor:
+        """The labels of the images here to (K,) those of all, ascending."""
+        ...
+
+    def matches(self, found: Callable[[], "Matches"]) -> "Matches":
+        """The matches of all images in the classes of the share; ``found`` gives those of the images here."""
+        ...
+
+    def whole(self, values: Tensor) -> Tensor:
+        """(T, K, ...) values, which are right for the classes of the share, to those of all classes."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +48,7 @@ class Matches:
         valid: (A, G) bool, whether each ground truth is not ignored.
         categories: K.
         criteria: thresholds and area ranges.
+        relevant_of_all: (A, K) int64, ``relevant`` where ground truths are those of some images, detections of all.
     """
 
     ranked: Ranked
@@ -41,10 +60,13 @@ class Matches:
     valid: Tensor
     categories: int
     criteria: Criteria
+    relevant_of_all: Tensor | None = None
 
     @cached_property
     def relevant(self) -> Tensor:
         """(A, K) int64, ground truths that are not ignored."""
+        if self.relevant_of_all is not None:
+            return self.relevant_of_all
         category = self.truth_group % self.categories
         return torch.stack([segments.count(category[flags], self.categories) for flags in self.valid])
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import torch
@@ -10,11 +10,11 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.interpolation import levels_of
-from torch_ap.inputs.detections import Columns, DetectionInputs, distinct_labels, image_of, int32_if_held
+from torch_ap.inputs.detections import Columns, DetectionInputs, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
-from torch_ap.matching.coco import zero_dimensional
+from torch_ap.matching.coco import classes_of, zero_dimensional
 from torch_ap.matching.geometries import ShapeSettings, shape_settings_of
-from torch_ap.matching.matched import Matches
+from torch_ap.matching.matched import Matches, Shares
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
@@ -62,17 +62,25 @@ class VocSettings(ShapeSettings):
         labels, matches = self.match(columns)
         return labels, matches.curve(0)
 
-    def match(self, columns: Columns) -> tuple[Tensor, Matches]:
-        """(K,) the labels that occur; every detection matched at every threshold."""
-        labels, place = distinct_labels(torch.cat([columns["detection_labels"], columns["ground_truth_labels"]]))
-        detected, true = place[: len(columns["detection_labels"])], place[len(columns["detection_labels"]) :]
+    def match(self, columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Matches]:
+        """(K,) the labels that occur; every detection matched at every threshold.
+
+        Args:
+            columns: all images.
+            shares: where these are the images of one process of several.
+        """
+        classes = classes_of(columns, shares)
+        found = partial(self._matched, columns, *classes)
+        return classes[0], found() if shares is None else shares.matches(found)
+
+    def _matched(self, columns: Columns, labels: Tensor, detected: Tensor, true: Tensor) -> Matches:
         categories, images = max(1, len(labels)), max(1, len(columns["detections_per_image"]))
         image = [image_of(columns[f"{side}s_per_image"]) for side in ("detection", "ground_truth")]
         ranked = candidate_pairs.rank(
             columns["detection_scores"], detected, image[0], categories=categories, images=images
         )
         candidates = candidate_pairs.find_candidates(ranked, image[1] * categories + true, images * categories)
-        return labels, self._matches(ranked, candidates, columns, categories)
+        return self._matches(ranked, candidates, columns, categories)
 
     def _matches(
         self, ranked: candidate_pairs.Ranked, candidates: candidate_pairs.Candidates, columns: Columns, categories: int
@@ -113,10 +121,19 @@ class VocSettings(ShapeSettings):
             return "all-points"
         return levels_of(self.interpolation, device)
 
-    def report(self, columns: Columns, dtype: torch.dtype, *, several: bool, class_metrics: bool) -> dict[str, Tensor]:
+    def report(
+        self,
+        columns: Columns,
+        dtype: torch.dtype,
+        *,
+        several: bool,
+        class_metrics: bool,
+        shares: Shares | None = None,
+    ) -> dict[str, Tensor]:
         """The dictionary of results; ``several`` adds the mean of each threshold."""
-        labels, curve = self.curve(columns)
-        each = self.average_precision(curve)
+        labels, matches = self.match(columns, shares)
+        each = self.average_precision(matches.curve(0))
+        each = each if shares is None else shares.whole(each)
         out = {"map": each.nanmean()}
         if several:
             out["map_per_threshold"] = each.nanmean(1)

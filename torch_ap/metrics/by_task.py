@@ -44,7 +44,7 @@ class AveragePrecision(Metric):
         average: of multiclass and multilabel; binary ignores it.
         normalization, top_k, denominator, interpolation, ties, convention: as for the class of the task.
         empty_target_action, nan_strategy, bins, pilot, tolerance: likewise.
-        kwargs: of ``torchmetrics.Metric``.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
     Raises:
         ValueError: for an unknown task, or without the number of classes or labels that it needs.

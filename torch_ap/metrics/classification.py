@@ -59,7 +59,7 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
             first scores), or edges as a list or 1-D tensor. Each bin takes 32 bytes, of adaptive ones 40.
         pilot: how many items are held, and then learnt from, for "adaptive".
         tolerance: the width of the bounds above which ``compute`` warns.
-        kwargs: of ``torchmetrics.Metric``.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
     The result is float32; float64 for float64 scores (not with thresholds, which forget them) and after
     ``set_dtype(torch.float64)``.
@@ -145,7 +145,7 @@ class MulticlassAveragePrecision(ClassificationAveragePrecision):
         empty_target_action: the same names; None leaves absent classes out of the average, with a warning.
         nan_strategy: "error", or "ignore" or "warn" to leave out items with a NaN score.
         bins, pilot, tolerance: as for :class:`BinaryAveragePrecision`, for each column
-        kwargs: of ``torchmetrics.Metric``.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -229,7 +229,7 @@ class MultilabelAveragePrecision(ClassificationAveragePrecision):
         empty_target_action: the same names; None counts labels without positives as 0, with a warning.
         nan_strategy: "error", or "ignore" or "warn" to leave out the scores that are NaN.
         bins, pilot, tolerance: as for :class:`BinaryAveragePrecision`, for each column
-        kwargs: of ``torchmetrics.Metric``.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch

@@ -45,7 +45,7 @@ class MeanAveragePrecision(CocoFiles):
         backend: accepted, so that calls need no change, and ignored: neither backend is used.
         area_ranges, class_names, iou, box_width, sigmas, area_as_given: as for the function.
         validate_args: whether the values of batches are checked.
-        kwargs: of ``torchmetrics.Metric``.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -151,7 +151,8 @@ class MeanAveragePrecision(CocoFiles):
     def compute(self) -> dict[str, Any]:
         """All numbers of the images so far, by torchmetrics' names."""
         columns = self._columns()
-        return self._report(self._settings, columns, self._dtype_of_result(columns["detection_scores"].dtype))
+        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
+        return self._report(self._settings, columns, dtype, self._shares)
 
     def per_class(
         self, iou_threshold: float = 0.5, score_threshold: float = float("-inf"), iou_type: str | None = None
@@ -242,6 +243,10 @@ class MeanAveragePrecision(CocoFiles):
             numbers = self._numbers(self._columns(), iou_type)
         names = self._report.class_names if class_names is None else class_names
         return curves_of_coco(numbers, area, limit, place, names)
+
+    @property
+    def _can_exchange(self) -> bool:
+        return not self.extended_summary  # whose IoUs are those of all images
 
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""

@@ -7,6 +7,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from torch_ap.exchange import copies
+from torch_ap.exchange.detections import ClassShares
+from torch_ap.exchange.ranks import Ranks
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs, of_images
@@ -71,9 +74,12 @@ class DetectionMetric(UncertainImages):
     def _columns(self) -> Columns:
         """All images so far."""
         self._raise_noted()
+        if self._exchanged is not None:
+            columns: Columns = self._exchanged[1]
+            return columns
         held = {name: getattr(self, name) for name in self._inputs.states}
         if not held["detection_scores"]:
-            return {name: column.to(self.device) for name, column in self._inputs.validate([], [])[0].items()}
+            return self._no_images()
         columns = {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
         if not len(ids := self.sample_ids):
             return columns
@@ -81,6 +87,28 @@ class DetectionMetric(UncertainImages):
             memory.joined(ids) if isinstance(ids, list) else ids, columns["ground_truths_per_image"]
         )
         return columns if kept is None else of_images(columns, kept)
+
+    def _no_images(self) -> Columns:
+        return {name: column.to(self.device) for name, column in self._inputs.validate([], [])[0].items()}
+
+    @property
+    def _can_exchange(self) -> bool:
+        return True
+
+    @property
+    def _shares(self) -> ClassShares | None:
+        """What makes one data set of the images of all ranks, where each keeps its own."""
+        return None if self._exchanged is None else ClassShares(self._exchanged[0])
+
+    def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[Ranks, Columns]:
+        """This rank's images, which stay; without copies."""
+        if not held:
+            return ranks, self._no_images()
+        columns = {name: held[name] for name in self._inputs.states}
+        if samples.STATE in held:
+            kept = copies.first_copies(ranks, held[samples.STATE], columns["ground_truths_per_image"])
+            columns = of_images(columns, kept)
+        return ranks, columns
 
     def _matched(
         self, columns: Columns, iou_type: str | None, per_class: bool = False

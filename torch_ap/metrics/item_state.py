@@ -160,6 +160,10 @@ class ItemState(UncertainItems):
     def _can_exchange(self) -> bool:
         return self._settings.bins is None
 
+    @property
+    def _exchange_key(self) -> bool:
+        return self._settings.average == "micro"
+
     def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[HitCurve, torch.dtype]:
         """This rank's part of the curve, and the dtype of all scores."""
         batch = self._settings.inputs.no_items(self.device)

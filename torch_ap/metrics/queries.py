@@ -50,7 +50,7 @@ class QueryMetric(UncertainQueries):
             that is not a grade (negative, or a fraction) is then an error instead of not relevant.
         missing_queries: what a query counts as that was judged and has no items: "neg" 0, "skip" left out, "error".
             Where its m of 0 leaves the measure undefined, "neg" leaves it to ``empty_target_action``.
-        kwargs: of ``torchmetrics.Metric``.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
     """
 
     peer_states = peer_arguments = ("preds", "target", "indexes")

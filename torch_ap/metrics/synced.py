@@ -14,7 +14,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from torch_ap.exchange.failures import raise_everywhere
 from torch_ap.exchange.ranks import Ranks
-from torch_ap.metrics import states
+from torch_ap.metrics import once, states
 from torch_ap.metrics.stateful import StatefulMetric
 from torch_ap.rules import checks
 from torch_ap.rules.options import Sync, allowed
@@ -51,30 +51,57 @@ class SyncedMetric(StatefulMetric):
         """Gather or exchange the states, after one small exchange of what each rank holds.
 
         What ranks hold is compared before any of it is sent, so that all of them raise the same error or none does.
+        Metrics of a ``MetricCollection`` that share a state are synchronized once.
         """
         group = process_group or self.process_group
+        exchanges = dist_sync_fn is by_exchange and self._can_exchange
         gather = partial(gather_all_tensors if dist_sync_fn is by_exchange else dist_sync_fn, group=group)
-        names = self._list_states()
+        kind = (type(self)._exchange, self._exchange_key) if exchanges else dist_sync_fn, group
+        state, names = self._tensors(), self._list_states()
         local, failure = self._joined_here(names)
-        words = torch.tensor(states.header(self._identity, names, None if failure else local), device=self.device)
-        headers = [x.tolist() for x in gather(words)]
-        if not all(header[0] for header in headers):
+        tokens = [once.token_of(kind, state), once.new_token()]
+        header = states.header(self._identity, names, None if failure else local)
+        headers = [x.tolist() for x in gather(torch.tensor([*tokens, *header], device=self.device))]
+        if not all(words[2] for words in headers):
             raise_everywhere(failure, gather, self.device)
-        everywhere: dict[str, list[Tensor]] = {name: [] for name in names}
-        for held in states.read_headers(headers, len(self._identity), names):
+        known = tokens[0] and all(words[0] == tokens[0] for words in headers)
+        if known:
+            found = once.take()
+        else:
+            found = self._synced(gather, self._agreed(local, [words[2:] for words in headers]), group, exchanges)
+        for name, value in found.items():
+            setattr(self, name, list(value) if isinstance(value, list) else value)
+        if not known:
+            once.keep(headers[0][1], kind, state, found)
+
+    def _agreed(self, local: Mapping[str, Tensor], headers: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+        """The list states that any rank holds, as they are here, in the dtype and width that hold those of all."""
+        everywhere: dict[str, list[Tensor]] = {name: [] for name in self._list_states()}
+        for held in states.read_headers(headers, len(self._identity), self._list_states()):
             self._check_fit(everywhere, held, "on every rank or on none")
             everywhere = {name: [*parts, *held[name]] for name, parts in everywhere.items()}
-        alike = {name: self._like_all(local.get(name), parts) for name, parts in everywhere.items() if parts}
-        exchanged = None
-        if dist_sync_fn is by_exchange and self._can_exchange:
-            exchanged = self._exchange(Ranks(group, self.device), alike)
+        return {name: self._like_all(local.get(name), parts) for name, parts in everywhere.items() if parts}
+
+    def _synced(
+        self, gather: Callable[..., Any], held: Mapping[str, Tensor], group: Any, exchanges: bool
+    ) -> dict[str, Any]:
+        """The states of all ranks, or this rank's share of them."""
+        found: dict[str, Any] = {}
+        if exchanges:
+            found["_exchanged"] = self._exchange(Ranks(group, self.device), held)
         else:
-            for name in names:
-                setattr(self, name, [self._gathered(gather, alike[name])] if name in alike else [])
+            found = {name: [self._gathered(gather, held[name])] if name in held else [] for name in self._list_states()}
         for name, reduction in self._reductions.items():
-            if name not in names and callable(reduction):
-                setattr(self, name, reduction(torch.stack(list(gather(getattr(self, name))))))
-        self._exchanged = exchanged
+            if name not in self._list_states() and callable(reduction):
+                found[name] = reduction(torch.stack(list(gather(getattr(self, name)))))
+        return found
+
+    def _tensors(self) -> list[Tensor]:
+        """All tensors of the state, that of violations last, where they are tensors."""
+        lists = [getattr(self, name) for name in self._list_states()]
+        sums = [getattr(self, name) for name in self._defaults if name not in self._list_states()]
+        found = [x for parts in lists for x in parts if isinstance(x, Tensor)]
+        return [*found, *(x for x in sums if x is not self.first_violation), self.first_violation]
 
     @property
     def _gathering(self) -> Callable[..., Any] | None:
@@ -103,6 +130,11 @@ class SyncedMetric(StatefulMetric):
     def _can_exchange(self) -> bool:
         """Whether the value can be had from shares; counts are summed, whatever ``sync`` is."""
         return False
+
+    @property
+    def _exchange_key(self) -> Any:
+        """What the share depends on beside the state; metrics that share a state have the rest in common."""
+        return None
 
     def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> Any:
         """What this rank gets of the items of all, for ``compute``; for concrete classes.

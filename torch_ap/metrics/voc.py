@@ -30,7 +30,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
         class_metrics: whether the AP of each class is given too.
         iou_type, sigmas: as for the function.
         validate_args: whether the values of batches are checked.
-        kwargs: of ``torchmetrics.Metric``.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -95,6 +95,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
             self._dtype_of_result(columns["detection_scores"].dtype),
             several=not isinstance(self.iou_threshold, int | float),
             class_metrics=self.class_metrics,
+            shares=self._shares,
         )
 
     def extra_repr(self) -> str:

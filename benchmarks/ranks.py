@@ -1,0 +1,181 @@
+"""What ranks need to synchronize: gathered, each gets all items; exchanged, each gets its share.
+
+    python -m benchmarks.ranks [--quick] [--ranks 2 4 8] [--items 2000000]
+
+prints Markdown tables; ``benchmarks.scale`` prints them too. Ranks are gloo processes of one thread each, all on this
+machine, so that with more ranks than processors the wall time is that of their work one after the other. Bytes are
+those that a rank receives from others, counted where ``torch.distributed`` is called, and in brackets what the model of
+docs/scale.md says; memory is the peak of a rank's process above that before it had any items, and its *share* what one
+process needs for the items of all, divided by the number of ranks.
+"""
+
+import multiprocessing
+import statistics
+import tempfile
+import time
+from math import log2
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Generator, Tensor
+
+import torch_ap
+from benchmarks.timing import machine, parser, peak
+
+BATCHES, HITS = 8, 0.02
+MODES = ("gather", "exchange")
+
+
+class Counted:
+    """Bytes that this rank has received, and collectives."""
+
+    def __init__(self) -> None:
+        self.bytes = self.calls = 0
+        for name in ("all_gather", "all_to_all_single", "all_reduce"):
+            setattr(dist, name, self._counting(name, getattr(dist, name)))
+
+    def _counting(self, name: str, collective: Any) -> Any:
+        def call(out: Any, *args: Any, **more: Any) -> Any:
+            if isinstance(out, list):
+                self.bytes += sum(x.nbytes for x in out[1:])
+            elif name == "all_to_all_single" and len(args) > 1:
+                self.bytes += out.nbytes - out.element_size() * args[1][dist.get_rank()]
+            else:
+                self.bytes += out.nbytes
+            self.calls += 1
+            return collective(out, *args, **more)
+
+        return call
+
+
+def model(sync: str, ranks: int, each: int, hits: float = HITS) -> tuple[float, float, float]:
+    """Bytes that a rank receives, comparisons of its sorts, and bytes of items and copies of them that it holds.
+
+    Args:
+        sync: "gather" or "exchange".
+        ranks: W.
+        each: items of each rank, float32 scores and a byte for each target.
+        hits: share of relevant items.
+    """
+    others, items = ranks - 1, ranks * each
+    if sync == "gather":
+        return 5 * each * others, items * log2(items), 14 * items
+    samples = 2 * 256 * 4 * others
+    sums = 8 * hits * each / 16 + 8 * 8 * ranks
+    return 4 * each * others / ranks + samples + sums, 2 * each * log2(each), 23 * each
+
+
+def on_paper() -> None:
+    head = ("GB received", "comparisons", "GB held")
+    print("\n| scores | ranks | " + " | ".join(f"{sync}: {', '.join(head)}" for sync in MODES) + " |")
+    print("|---|---|---|---|")
+    for items in (10**9, 10**12):
+        for ranks in (8, 64, 1024):
+            cells = [model(sync, ranks, items // ranks) for sync in MODES]
+            told = [f"{x / 1e9:.3g}, {y:.1e}, {z / 1e9:.3g}" for x, y, z in cells]
+            print(f"| {items:.0e} | {ranks:,} | " + " | ".join(told) + " |")
+
+
+def items_of(rank: int, size: int) -> tuple[Tensor, Tensor]:
+    generator = Generator().manual_seed(rank)
+    target = torch.rand(size, generator=generator) < HITS
+    return torch.sigmoid(torch.randn(size, generator=generator) + 2 * target), target
+
+
+def measured(metric: Any, parts: list[tuple[Tensor, Tensor]]) -> float:
+    """MB that the process needs at most, from the first update to the value."""
+
+    def run() -> None:
+        for part in parts:
+            metric.update(*part)
+        metric.compute()
+
+    return peak(run)
+
+
+def new(sync: str) -> torch_ap.BinaryAveragePrecision:
+    metric = torch_ap.BinaryAveragePrecision(sync=sync)
+    metric.update(*items_of(0, 1000))
+    metric.compute()  # what a first call loads
+    metric.reset()
+    return metric
+
+
+def on_rank(rank: int, ranks: int, size: int, rounds: int, store: str, answers: Any) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks)
+    counted, parts = Counted(), list(zip(*(x.chunk(BATCHES) for x in items_of(rank, size)), strict=True))
+    found: dict[str, Any] = {}
+    for sync in MODES:
+        metric, seconds = new(sync), []
+        megabytes = measured(metric, parts)
+        for _ in range(rounds):
+            metric._computed = None
+            counted.bytes = counted.calls = 0
+            dist.barrier()
+            start = time.perf_counter()
+            value = metric.compute()
+            dist.barrier()
+            seconds.append(time.perf_counter() - start)
+        found[sync] = statistics.median(seconds), counted.bytes / 1e6, counted.calls, megabytes, float(value)
+    answers.put(found)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def alone(size: int, answers: Any) -> None:
+    """One process with all items."""
+    torch.set_num_threads(1)
+    parts = list(zip(*(x.chunk(BATCHES) for x in items_of(0, size)), strict=True))
+    answers.put(measured(new("gather"), parts))
+
+
+def in_processes(work: Any, every: list[tuple[Any, ...]]) -> list[Any]:
+    """What each process puts into its queue."""
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    processes = [context.Process(target=work, args=(*args, answers)) for args in every]
+    for process in processes:
+        process.start()
+    found = [answers.get() for _ in processes]
+    for process in processes:
+        process.join()
+    return found
+
+
+def table(ranks: list[int], size: int, rounds: int) -> None:
+    """One row per number of ranks; of all ranks the one that needs most."""
+    head = ("s", "MB received", "collectives", "peak MB", "peak / share")
+    print(f"\n| ranks x {size:,} scores | " + " | ".join(f"{sync}: {', '.join(head)}" for sync in MODES), end="")
+    print(" | seconds, gather / exchange |\n|---|---|---|---|")
+    for count in ranks:
+        whole = in_processes(alone, [(count * size,)])[0]
+        with tempfile.TemporaryDirectory() as folder:
+            given = [(rank, count, size, rounds, f"file://{folder}/store") for rank in range(count)]
+            found = in_processes(on_rank, given)
+        assert len({value[-1] for one in found for value in one.values()}) == 1
+        cells, seconds = [], []
+        for sync in MODES:
+            took, received, calls, megabytes = (max(one[sync][place] for one in found) for place in range(4))
+            seconds.append(took)
+            share = megabytes / (whole / count)
+            known = model(sync, count, size)[0] / 1e6
+            cells.append(f"{took:.2g}, {received:.3g} ({known:.3g}), {calls}, {megabytes:.3g}, {share:.2g}")
+        print(f"| {count} | " + " | ".join(cells) + f" | {seconds[0] / seconds[1]:.2g} |", flush=True)
+
+
+def main() -> None:
+    options = parser(__doc__ or "")
+    options.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8])
+    options.add_argument("--items", type=int, default=2_000_000, help="on each rank")
+    chosen = options.parse_args()
+    print(machine("torch"))
+    if chosen.quick:
+        chosen.ranks, chosen.items = [2], 20_000
+    table(chosen.ranks, chosen.items, chosen.rounds)
+    on_paper()
+
+
+if __name__ == "__main__":
+    main()
