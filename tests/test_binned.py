@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import torch_ap
@@ -43,7 +43,8 @@ def test_bounds_hold_and_are_reached(kind, ties, generator):
     reached = torch.zeros(2)
     for case in range(84):  # of twelve tests
         n = int(torch.randint(1, 40, (), generator=generator))
-        preds = torch.randint(0, 13, (n,), generator=generator) / 12
+        levels = 2 + case % 12
+        preds = torch.randint(levels, (n,), generator=generator) / (levels - 1)
         if case % 2:
             preds = torch.rand(n, generator=generator)
         target = torch.randint(2, (n,), generator=generator)
@@ -58,6 +59,12 @@ def test_bounds_hold_and_are_reached(kind, ties, generator):
         assert metric.compute() == found.estimate
         reached += torch.tensor([value <= found.low + SLACK, value >= found.high - SLACK])
     assert (reached > 0).all()
+
+
+def test_grouped_ties_may_lie_above_every_order():
+    """Three misses that tie, then two hits that tie: 2/5, where hits in any order give at most 13/40."""
+    metric = metric_of(torch.tensor([0.9, 0.9, 0.9, 0.1, 0.1]), torch.tensor([0, 0, 0, 1, 1]), bins=2)
+    assert metric.bounds().high == pytest.approx(2 / 5, abs=SLACK)
 
 
 def test_bounds_of_averages_and_of_each_class(generator):
@@ -189,8 +196,37 @@ def test_scores_outside_are_told_what_to_use():
 
 
 def test_a_state_that_cannot_fit_is_refused():
-    with pytest.raises(ValueError, match=r"`bins` must leave a state that fits into memory: .* GB"):
-        torch_ap.MulticlassAveragePrecision(10**8, bins=1 << 24)
+    for given_bins, each in (({"bins": 1 << 24}, 32), ({"bins": "adaptive"}, 40), ({"thresholds": 1 << 20}, 32)):
+        (name,) = given_bins
+        with pytest.raises(
+            ValueError, match=rf"`{name}` must leave a state that fits into memory: .* takes {each} bytes"
+        ):
+            torch_ap.MultilabelAveragePrecision(10**8, **given_bins)
+    torch_ap.MultilabelAveragePrecision(10**8, "micro", bins="adaptive")  # one ranking
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("enters", ["update", "forward", "merge_state"])
+def test_what_fails_while_items_are_counted_leaves_nothing(enters, weighted, generator, monkeypatch):
+    preds, target = drawn(generator, 400)
+    weights = torch.ones(400) if weighted else None
+    metric, twin, other = (metric_of(preds, target, weights, [250, 150], bins="adaptive", pilot=200) for _ in range(3))
+
+    def enter(metric):
+        if enters == "merge_state":
+            metric.merge_state(other)
+        else:
+            quiet(metric if enters == "forward" else metric.update, preds, target, weights)
+
+    before = states(metric)
+    with monkeypatch.context() as patched:
+        patched.setattr(adaptive, "counted", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            enter(metric)
+    same(states(metric), before)
+    enter(metric)
+    enter(twin)
+    same(states(metric), states(twin))
 
 
 # -- splits
@@ -224,12 +260,12 @@ MODES = {
     "thresholds": {"thresholds": 5},
     "adaptive": {"bins": "adaptive", "pilot": 40},
 }
-UPDATES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3)), min_size=1, max_size=8)  # items, and whose
+UPDATES = st.lists(st.tuples(st.sampled_from([0, 1, 15, 30, 60]), st.integers(0, 3)), min_size=1, max_size=8)  # whose
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=10)
+@settings(max_examples=20)
 @given(UPDATES, st.permutations(range(4)), st.integers(1, 3), st.booleans())
 def test_any_split_into_updates_and_merges_gives_the_same_bits(mode, weighted, updates, order, cut, travels):
     """Sums of weights that float64 holds exactly too. Shards that learn bins learn the same from any updates."""
@@ -238,7 +274,7 @@ def test_any_split_into_updates_and_merges_gives_the_same_bits(mode, weighted, u
     items = [[] for _ in order]
     for size, shard in updates:
         target = torch.randint(2, (size,), generator=generator)
-        preds = ((torch.rand(size, generator=generator) + target) / 2).half().float()
+        preds = torch.rand(size, generator=generator).maximum(target * 0.3).half().float()
         batch = [preds, target] + [torch.randint(1, 9, (size,), generator=generator) / 8] * weighted
         items[shard].append(batch)
         shards[shard].update(*batch)
@@ -274,6 +310,35 @@ def test_merges_in_any_order_and_grouping_give_the_same_bits(order, cut):
     assert torch.equal(found.bounds().low, expected.bounds().low)
     assert torch.equal(found.bounds().high, expected.bounds().high)
     assert torch.equal(found.compute(), expected.compute())
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=12), min_size=1, max_size=4), st.integers(2, 5))
+@example([[], [0, 9]], 2)  # all bins are used
+def test_sketches_add_up_over_the_ends_that_all_have(shards, size):
+    """Against one look at each bin of each sketch; those that have learnt nothing have no say."""
+    sketches = []
+    for scores in shards:
+        items = torch.tensor(scores, dtype=torch.float64)[:, None]
+        sketch = adaptive.learnt(items, size) if scores else adaptive.empty(1, size)
+        target = (items > 4).long()
+        if scores:
+            sketch = adaptive.added(sketch, adaptive.counted(sketch, items, target))
+            sketch = adaptive.added(sketch, adaptive.counted(sketch, items, target, weight=items[:, 0] / 8))
+        sketches.append(sketch)
+    merged = adaptive.merged(torch.stack(sketches))
+    ends = [[end for end in sketch[0, :, 0].tolist() if end != adaptive._UNUSED] for sketch in sketches]
+    common = sorted(set.intersection(*map(set, filter(None, ends)))) if any(ends) else []
+    assert merged[0, :, 0].tolist() == common + [adaptive._UNUSED] * (size - len(common))
+    for place, end in enumerate(common):
+        inside = [
+            (sketch[:, at], adaptive.weights_in(sketch)[:, at])
+            for sketch, known in zip(sketches, ends, strict=True)
+            for at, key in enumerate(known)
+            if max(x for x in common if x <= key) == end
+        ]
+        assert torch.equal(merged[:, place, 1:3], sum(x[:, 1:3] for x, _ in inside))
+        assert torch.equal(adaptive.weights_in(merged)[:, place], sum(weights for _, weights in inside))
+    assert adaptive.is_sketch(merged)
 
 
 def test_learnt_bins_are_fine_where_ranks_weigh_most(generator):
