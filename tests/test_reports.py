@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from torch_ap import (
 from torch_ap.cli import main
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+REQUIRED = os.environ.get("TORCH_AP_TEST_BROWSER") == "required"  # as in CI, which installs one
 ROUNDED = 6e-4  # of three digits
 SCRIPT = "<script>alert(1)</script>"
 
@@ -401,6 +403,7 @@ document.body.dataset.log = JSON.stringify(log);
 
 def browse(path, *options):
     """What the page did, and what the console said."""
+    assert CHROMIUM is not None, "there is no Chromium, and TORCH_AP_TEST_BROWSER requires one"
     page = path.with_name("steps.html")
     page.write_text(path.read_text().replace("</body>", f"{STEPS}</body>"))
     common = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=2000"]
@@ -411,7 +414,7 @@ def browse(path, *options):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian's package `chromium`)")
+@pytest.mark.skipif(not (CHROMIUM or REQUIRED), reason="needs Chromium (Debian's package `chromium`)")
 def test_tables_sort_in_a_browser_without_a_console_error(tmp_path):
     metric = labels(12, empty_target_action="nan")
     metric.update(torch.rand(9, 12), torch.zeros(9, 12, dtype=torch.int64))
