@@ -490,7 +490,7 @@ def test_every_help_has_examples_that_are_understood(capsys, monkeypatch):
 @pytest.mark.parametrize("option", ["--confidence-level", "--n-resamples"])
 def test_options_of_what_is_not_asked_for_are_refused(command, option, capsys):
     assert main.main([*command, option, {"--n-resamples": "9"}.get(option, "0.9")]) == 2
-    needed = "--compare" if command[0] == "trec" else "--interval or --compare or --report"
+    needed = {"trec": "--compare, --interval or --report"}.get(command[0], "--interval, --compare or --report")
     assert capsys.readouterr().err == f"torch-ap: {option} has no meaning without {needed}\n"
 
 

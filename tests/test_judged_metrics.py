@@ -80,7 +80,7 @@ def test_intervals_are_those_of_the_queries(files, capsys):
     found = json.loads(trec(files, capsys, *asked, "--json").out)["run0"]
     judged = judged_run(files)
     for name in ("map", "P@5"):
-        ends = mean_interval(report.evaluate(judged, [name])[name].values, confidence_level=0.8)
+        ends = mean_interval(report.evaluate(judged, [name])[name].values, confidence_level=0.8, n_resamples=10_000)
         assert (found[name]["low"], found[name]["high"]) == (float(ends.low), float(ends.high))
     seen = judged.curve.hits_seen.tolist()
     each = [
@@ -121,7 +121,7 @@ def test_the_page_is_of_the_run_beside_the_baseline(files, capsys, tmp_path):
     ("options", "message"),
     [
         (("--report", "nowhere/x.md"), "nowhere: no such folder for the report"),
-        (("--n-resamples", "9"), "--n-resamples has no meaning without --compare or --interval or --report"),
+        (("--n-resamples", "9"), "--n-resamples has no meaning without --compare, --interval or --report"),
     ],
 )
 def test_what_is_refused(options, message, files, capsys):

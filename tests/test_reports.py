@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -24,8 +25,10 @@ from torch_ap import (
     report,
 )
 from torch_ap.cli import main
+from torch_ap.cli.images import system_names
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+REQUIRED = os.environ.get("TORCH_AP_TEST_BROWSER") == "required"  # as in CI, which installs one
 ROUNDED = 6e-4  # of three digits
 SCRIPT = "<script>alert(1)</script>"
 
@@ -171,6 +174,30 @@ def test_warnings_of_a_ranking(scores, target, expected, tmp_path):
     metric.update(scores, target)
     said = warned(report(metric, tmp_path / "x.md").read_text())
     assert any(re.search(expected, x.replace("\\", "")) for x in said), said
+
+
+def test_scores_of_the_other_class_are_told(tmp_path):
+    target, scores = ranking().target[0], -ranking().preds[0]
+    metric = BinaryAveragePrecision()
+    metric.update(scores, target)
+    chance = f"{float(metric.chance_level()):.3f}"
+    said = warned(report(metric, tmp_path / "x.md").read_text())
+    assert f"The interval lies below the chance level, {chance}: is a higher score one for the positive class?" in said
+
+
+@pytest.mark.parametrize(
+    ("run", "baseline", "names"),
+    [
+        ("a/new.json", "b/old.json", ("new.json", "old.json")),
+        ("a/x.json", "b/x.json", ("a/x.json", "b/x.json")),
+        ("x.json", "x.json", ("x.json", "x.json (baseline)")),
+        ("a/x.json", None, ("x.json", "x.json (baseline)")),
+        ("new", "old", ("new", "old")),
+        ("-", "b/old.csv", ("standard input", "old.csv")),
+    ],
+)
+def test_systems_are_called_by_their_file(run, baseline, names):
+    assert system_names(run, baseline) == names
 
 
 def test_no_warnings_where_nothing_is_wrong(tmp_path):
@@ -401,6 +428,7 @@ document.body.dataset.log = JSON.stringify(log);
 
 def browse(path, *options):
     """What the page did, and what the console said."""
+    assert CHROMIUM is not None, "there is no Chromium, and TORCH_AP_TEST_BROWSER requires one"
     page = path.with_name("steps.html")
     page.write_text(path.read_text().replace("</body>", f"{STEPS}</body>"))
     common = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=2000"]
@@ -411,7 +439,7 @@ def browse(path, *options):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian's package `chromium`)")
+@pytest.mark.skipif(not (CHROMIUM or REQUIRED), reason="needs Chromium (Debian's package `chromium`)")
 def test_tables_sort_in_a_browser_without_a_console_error(tmp_path):
     metric = labels(12, empty_target_action="nan")
     metric.update(torch.rand(9, 12), torch.zeros(9, 12, dtype=torch.int64))

@@ -659,9 +659,12 @@ ARGUMENTS = {
     "divisor of nothing": (("--denominator", "found"), "--denominator has no meaning without ap@k"),
     "level alone": (
         ("--confidence-level", "0.9"),
-        "--confidence-level has no meaning without --interval or --baseline",
+        "--confidence-level has no meaning without --interval, --baseline or --report",
     ),
-    "resamples alone": (("--n-resamples", "9"), "--n-resamples has no meaning without --interval or --baseline"),
+    "resamples alone": (
+        ("--n-resamples", "9"),
+        "--n-resamples has no meaning without --interval, --baseline or --report",
+    ),
     "groups without bins": (("--bins", "9", "--group", "query"), "`bins` must be at least as many as the rankings, 20"),
     "a page of bins": (("--bins", "9", "--report", "x.md"), "--report has no meaning with --bins"),
     "each group": (("--per-group",), "--per-group has no meaning without --group"),

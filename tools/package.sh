@@ -31,12 +31,14 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$python" -m pip install --quiet build 'setuptools>=77' twine
+# what builds has an environment of its own, too: twine's dependencies are not those of whoever calls this
+"$python" -m venv "$work/tools"
+"$work/tools/bin/pip" install --quiet --no-compile build 'setuptools>=77' twine
 isolated=(--no-isolation) # with that setuptools, not another one just like it
 [ -z "$full" ] || isolated=()
 rm -rf dist
-"$python" -m build "${isolated[@]}" >"$work/build.log" 2>&1 || { cat "$work/build.log" && exit 1; }
-"$python" -m twine check --strict dist/*
+"$work/tools/bin/python" -m build "${isolated[@]}" >"$work/build.log" 2>&1 || { cat "$work/build.log" && exit 1; }
+"$work/tools/bin/python" -m twine check --strict dist/*
 sdist=dist/torch_ap-$version.tar.gz wheel=dist/torch_ap-$version-py3-none-any.whl
 
 # the sdist: what git tracks, and what setuptools adds; the wheel: the package, and what is said of it
@@ -53,7 +55,7 @@ wheel=$PWD/$wheel
 cd "$work/source"
 rm -r torch_ap
 if [ -n "$full" ]; then
-    pip install --quiet -c constraints.txt "$wheel[test]"
+    pip install --quiet --no-compile -c constraints.txt "$wheel[test]"
     tests=(-n 2 tests)
 else # what the wheel asks for, and no more, but for what runs the tests
     pip install --quiet --no-compile -c constraints.txt "$wheel" hypothesis pytest pytest-xdist

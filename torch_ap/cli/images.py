@@ -2,8 +2,10 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from torch_ap.cli.notes import named
 from torch_ap.cli.progress import of_resamples
 from torch_ap.cli.tables import number
 from torch_ap.matching.coco import ClassNames
@@ -53,8 +55,11 @@ def write_page(
 
 
 def system_names(run: str, baseline: str | None) -> tuple[str, str]:
-    """Two different names for a report."""
-    return run, baseline if baseline not in (None, run) else f"{baseline or run} (baseline)"
+    """Two different names for a report: of files without their folders, where these do not tell them apart."""
+    names = tuple(named(x) for x in (run, run if baseline is None else baseline))
+    short = tuple(Path(x).name or x for x in names)
+    one, other = names if short[0] == short[1] and names[0] != names[1] else short
+    return one, other if other != one else f"{other} (baseline)"
 
 
 def refuse_empty(detections: int, path: str, allowed: bool) -> None:

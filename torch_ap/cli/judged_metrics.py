@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from torch_ap.cli.compare_runs import Settings
 from torch_ap.curve.convention import Convention
 from torch_ap.files import report
 from torch_ap.files.judged import Judged
@@ -48,12 +49,12 @@ def _items(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
     return -segments.as_float64(place), relevant, query
 
 
-def interval_of(judged: Judged, name: str, result: Result, confidence_level: float) -> dict[str, float]:
+def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -> dict[str, float]:
     """The ends of the interval of the mean over queries, and the chance level; NaN where there is none."""
     found = dict.fromkeys(ENDS, math.nan)
     if result.geometric or not result.queries:
         return found
-    ends = mean_interval(result.values, confidence_level=confidence_level)
+    ends = mean_interval(result.values, **vars(settings))
     found |= {"low": float(ends.low), "high": float(ends.high)}
     measure = report.measure_of(name, judged)
     # where ties are grouped, those of documents that are not relevant count too, which the judged run does not hold

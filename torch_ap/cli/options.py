@@ -3,6 +3,7 @@ at once.
 """
 
 import argparse
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from torch_ap.files.trec_names import CONVENTIONS, KNOWN, QRELS_FORM, RUN_FORM
@@ -75,7 +76,14 @@ def add_trec(subparsers: Subparsers) -> None:
     said = "the interval of each mean over its queries, and its chance level: the mean over all orders of each ranking"
     parser.add_argument("--interval", action="store_true", help=said)
     add_report_path(parser, "the first measure of a run, or with --compare of two")
-    add_resampling(parser, 10_000, "random flips of its randomization test", "compare", "interval", "report")
+    add_resampling(
+        parser,
+        10_000,
+        "flips of the randomization test, and resamples of the interval",
+        "compare",
+        "interval",
+        "report",
+    )
     _add_allow_empty(parser, "a run without documents")
     parser.set_defaults(command="trec")
 
@@ -206,9 +214,14 @@ def add_resampling(parser: argparse.ArgumentParser, count: int, what: str, *of: 
 
 def _add_confidence_level(parser: argparse.ArgumentParser, *of: str) -> None:
     """An option that means something only beside one of others."""
-    said = f"nominal coverage of the interval of {' and '.join(f'--{x}' for x in of)}; default {CONFIDENCE_LEVEL:g}"
+    said = f"nominal coverage of the intervals of {_listed(of, 'and')}; default {CONFIDENCE_LEVEL:g}"
     parser.add_argument("--confidence-level", type=confidence_level, metavar="LEVEL", help=said)
     parser.set_defaults(defaults={"confidence_level": CONFIDENCE_LEVEL}, of=of)
+
+
+def _listed(options: Sequence[str], word: str) -> str:
+    *some, last = (f"--{x}" for x in options)
+    return f"{', '.join(some)} {word} {last}"
 
 
 def filled_in(args: argparse.Namespace) -> argparse.Namespace:
@@ -221,8 +234,7 @@ def filled_in(args: argparse.Namespace) -> argparse.Namespace:
         if getattr(args, name) is None:
             setattr(args, name, default)
         elif not any(getattr(args, other) for other in args.of):
-            others = " or ".join(f"--{other}" for other in args.of)
-            raise ValueError(f"--{name.replace('_', '-')} has no meaning without {others}")
+            raise ValueError(f"--{name.replace('_', '-')} has no meaning without {_listed(args.of, 'or')}")
     return args
 
 

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     comparisons = compare_runs.comparisons(results, settings) if args.compare else {}
     if comparisons and args.form and _differ(results):
         note(f"{_OTHER_QUERIES} (see -c).")
-    intervals = _intervals(args, results, judged_runs)
+    intervals = _intervals(results, judged_runs, settings) if args.interval else {}
     if args.report is not None:
         _write_page(args, names[0], judged_runs)
     Report(
@@ -67,13 +67,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _intervals(args: argparse.Namespace, results: Results, judged: Mapping[str, Judged]) -> Intervals:
-    """Of each run and measure, where they are asked for."""
-    if not args.interval:
-        return {}
-    level = args.confidence_level
+def _intervals(results: Results, judged: Mapping[str, Judged], settings: Settings) -> Intervals:
+    """Of each run and measure."""
     return {
-        run: {name: interval_of(judged[run], name, result, level) for name, result in measures.items()}
+        run: {name: interval_of(judged[run], name, result, settings) for name, result in measures.items()}
         for run, measures in results.items()
     }
 
@@ -90,6 +87,7 @@ def _write_page(args: argparse.Namespace, measure: str, judged: Mapping[str, Jud
         query_names=run.queries,
         title=f"{measure} of {name}",
         confidence_level=args.confidence_level,
+        n_resamples=args.n_resamples,
     )
 
 

@@ -24,13 +24,14 @@ def coco_curve(
     iou_type: IoUType = "bbox",
     iou_threshold: float = 0.5,
     rec_thresholds: list[float] | None = None,
-    max_detections: int = 100,
+    max_detections: int | None = None,
     *,
     area: str = "all",
     area_ranges: AreaRanges | None = None,
     class_names: ClassNames = None,
     iou: OwnIoU | None = None,
     box_width: int = 4,
+    sigmas: list[float] | None = None,
     area_as_given: bool = False,
     validate_args: bool = True,
 ) -> list[Curve]:
@@ -40,9 +41,9 @@ def coco_curve(
         preds, target: images as for :func:`torch_ap.functional.coco_mean_average_precision`, lists or packed.
         box_format, iou_type, rec_thresholds: as there; one ``iou_type``.
         iou_threshold: a number in [0, 1].
-        max_detections: detections of a class and image that count, the best ones.
+        max_detections: detections of a class and image that count, the best ones. Default: 100; 20 for keypoints.
         area: name of an area range, "all" or one of ``area_ranges``.
-        area_ranges, class_names, iou, box_width, area_as_given, validate_args: as there.
+        area_ranges, class_names, iou, box_width, sigmas, area_as_given, validate_args: as there.
 
     Returns:
         (K,) :class:`Curve`, in the order of the labels that occur, with the label or its name as ``name``. Items are
@@ -68,24 +69,25 @@ def coco_curve(
     """
     checks.one_of("iou_type", iou_type, allowed(IoUType))
     checks.fraction("iou_threshold", iou_threshold)
-    limit = checks.positive_int("max_detections", max_detections)
+    limit = checks.positive_int("max_detections", max_detections, optional=True)
     settings = settings_of(
         box_format=box_format,
         iou_type=iou_type,
         iou_thresholds=[iou_threshold],
         rec_thresholds=rec_thresholds,
-        max_detection_thresholds=[limit],
+        max_detection_thresholds=None if limit is None else [limit],
         average="macro",
         area_ranges=area_ranges,
         iou=iou,
         box_width=box_width,
+        sigmas=sigmas,
         area_as_given=area_as_given,
         validate_args=validate_args,
     )
     checks.one_of("area", area, list(settings.areas))
     check_names(class_names)
     numbers = coco.match(settings, validated(settings.inputs, preds, target), iou_type)
-    return curves_of_coco(numbers, area, limit=0, threshold=0, class_names=class_names)
+    return curves_of_coco(numbers, area, len(settings.limits) - 1, threshold=0, class_names=class_names)
 
 
 def voc_curve(
@@ -97,6 +99,8 @@ def voc_curve(
     interpolation: VOCInterpolation = "all-points",
     inclusive_pixels: bool = True,
     strict: bool = False,
+    iou_type: IoUType = "bbox",
+    sigmas: list[float] | None = None,
     class_names: ClassNames = None,
     validate_args: bool = True,
 ) -> list[Curve]:
@@ -105,7 +109,7 @@ def voc_curve(
     Args:
         preds, target: images as for :func:`torch_ap.functional.voc_mean_average_precision`, lists or packed.
         iou_threshold: a number in [0, 1].
-        box_format, interpolation, inclusive_pixels, strict, validate_args: as there.
+        box_format, interpolation, inclusive_pixels, strict, iou_type, sigmas, validate_args: as there.
         class_names: names of the labels, a dict, or a list that begins with the name of label 0.
 
     Returns:
@@ -135,6 +139,8 @@ def voc_curve(
         interpolation=interpolation,
         inclusive_pixels=inclusive_pixels,
         strict=strict,
+        iou_type=iou_type,
+        sigmas=sigmas,
         validate_args=validate_args,
     )
     check_names(class_names)

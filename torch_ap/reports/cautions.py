@@ -90,9 +90,13 @@ def few(positives: Mapping[str, int], units: tuple[str, str], what: str = "posit
 
 
 def inside(low: float, high: float, chance: float) -> list[str]:
-    """Whether the interval holds the chance level."""
+    """Whether the interval holds the chance level, or lies below it."""
     if low <= chance <= high:
         return [f"The interval holds the chance level, {chance:.3f}: chance alone may do as well."]
+    if high < chance:
+        return [
+            f"The interval lies below the chance level, {chance:.3f}: is a higher score one for the positive class?"
+        ]
     return []
 
 

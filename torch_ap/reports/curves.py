@@ -57,7 +57,9 @@ def of_one(systems: Systems, asked: Asked) -> list[Section]:
     ]
 
 
-def of_classes(metric: Any, found: Sequence[Curve], units: str, asked: Asked, bars_of: str) -> list[Section]:
+def of_classes(
+    metric: Any, found: Sequence[Curve], units: str, asked: Asked, bars_of: str, at: str = ""
+) -> list[Section]:
     """Bars of the metric's classes, of both systems where there are two, and its curves.
 
     Args:
@@ -66,6 +68,7 @@ def of_classes(metric: Any, found: Sequence[Curve], units: str, asked: Asked, ba
         units: what they are of.
         asked: with which level.
         bars_of: what the bars show.
+        at: of which the curves are.
     """
     several, title = asked.other is not None, f"{units[0].upper()}{units[1:]}"
     absent = any(not float(x.m) for x in found)
@@ -81,7 +84,7 @@ def of_classes(metric: Any, found: Sequence[Curve], units: str, asked: Asked, ba
     if len(found) > _MOST_CURVES:
         return [Section(title, [bars])]
     lines = Picture(
-        f"Precision over recall of {units}.",
+        f"Precision over recall of {units}{at}.",
         lambda ax: plot.precision_recall(list(found), ax=ax, chance_level=False),
         (8.4 if len(found) > _BESIDE else 6.4, 4.2),
     )

@@ -40,7 +40,7 @@ def content_of(metric: DetectionMetric, asked: Asked) -> Content:
         sections.append(_of_thresholds(metric, numbers, asked))
     if found:
         bars_of = "Average precision of classes over all IoU thresholds"
-        sections += curves.of_classes(metric, found, f"classes at IoU {iou:g}", asked, bars_of)
+        sections += curves.of_classes(metric, found, "classes", asked, bars_of, f" at IoU {iou:g}")
         sections.append(_of_each(metric, both, iou, asked))
     with metric._all_ranks():
         columns = metric._columns()
