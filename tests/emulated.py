@@ -14,9 +14,23 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
+
+
+def leaves(x):
+    """What operators are given, out of its lists; ``torch.utils._pytree`` takes three times as long."""
+    if isinstance(x, list | tuple):
+        return [leaf for part in x for leaf in leaves(part)]
+    return [leaf for part in x.values() for leaf in leaves(part)] if isinstance(x, dict) else [x]
+
+
+def mapped(change, x):
+    """The same with every leaf changed."""
+    if isinstance(x, list | tuple):
+        return type(x)([mapped(change, part) for part in x])
+    return {name: mapped(change, part) for name, part in x.items()} if isinstance(x, dict) else change(x)
+
 
 # operators whose result has a size, or a Python value, that only the device knows
 WAIT = {
@@ -114,7 +128,7 @@ class Emulation(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         name = func._schema.name.removeprefix("aten::")
-        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        tensors = [x for x in leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         there = [x for x in tensors if isinstance(x, OnDevice)]
         device = torch.device(kwargs["device"]) if kwargs.get("device") is not None else (CUDA if there else CPU)
         if name in ("_pin_memory", "pin_memory"):
@@ -175,13 +189,13 @@ class Emulation(TorchDispatchMode):
             return x
 
         name = func._schema.name
-        given, named = tree_map(down, (args, kwargs))
+        given, named = mapped(down, (args, kwargs))
         out = func(*given, **{k: v for k, v in named.items() if k != "pin_memory"})
         if name == "aten::_to_copy" and any(out is x for x in given):  # the same device to torch's eyes
             out = out.clone()
         if name == "aten::copy_":
             return args[0]
-        return tree_map(up, out) if device.type == "cuda" else out
+        return mapped(up, out) if device.type == "cuda" else out
 
 
 class Python(TorchFunctionMode):
@@ -203,7 +217,7 @@ class Python(TorchFunctionMode):
 
     def _item(self, func, whole, index, *value):
         """``whole[index]``, or with a value to put there."""
-        for x in tree_leaves(index):
+        for x in leaves(index):
             if isinstance(x, torch.Tensor) and x.dtype in (torch.bool, torch.uint8):
                 filled = value and not isinstance(value[0], torch.Tensor) and not isinstance(index, tuple)
                 if not filled:  # which is `masked_fill`
@@ -214,9 +228,9 @@ class Python(TorchFunctionMode):
                 self.waits.note("index by a tensor of the host")
         if any(isinstance(x, torch.Tensor) and not isinstance(x, OnDevice) and x.ndim > 0 for x in value):
             raise RuntimeError("Expected all tensors to be on the same device, but found cuda:0 and cpu in index_put_")
-        host, *put = tree_map(_values, (whole, *value))
+        host, *put = mapped(_values, (whole, *value))
         with torch._C.DisableTorchFunction():
-            found = func(host, tree_map(_values, index), *put)
+            found = func(host, mapped(_values, index), *put)
         if value:
             torch.autograd.graph.increment_version(whole)
         return found if value else OnDevice(found)

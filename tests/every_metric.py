@@ -509,7 +509,7 @@ INFERENCE: dict[str, Row] = {
     ),
     "compare_queries": Row(inference.compare_queries, two_values, few),
     "compare_rankings": Row(inference.compare_rankings, two_systems),
-    "compare_systems": Row(inference.compare_systems, systems),
+    "compare_systems": Row(inference.compare_systems, systems, few),
     "f_beta_posterior": Row(posteriors.f_beta_posterior, nothing, {"tp": 3, "fp": 2, "fn": 1}),
     "joint_rank_probability": Row(
         hits_of_chance.joint_rank_probability, nothing, {"n": 8, "m": 3, "first": (1, 2), "second": (2, 4)}

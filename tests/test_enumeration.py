@@ -64,7 +64,7 @@ def test_both_enumerations_list_the_same(drawn):
     assert answers[0] == pytest.approx(answers[1], rel=FEW_TERMS)
 
 
-@given(grouped_labels)
+@given(grouped_labels.filter(lambda drawn: sum(drawn[0]) <= 12))  # the orders of 20 items take seconds
 @settings(deadline=None, max_examples=100)
 def test_moments_are_those_of_all_orders(drawn):
     sizes, m = drawn
@@ -142,7 +142,8 @@ def test_two_groups_of_many_items_are_hypergeometric():
     found = chance_test(scores_of([upper, lower]), target)
     hits = np.arange(m + 1)
     ap = (hits**2 / upper + (m - hits) * m / n) / m
-    wanted = stats.hypergeom(n, m, upper).pmf(hits)[ap >= float(found.estimate) - 1e-12].sum()
+    less, law = hits[ap < float(found.estimate) - 1e-12], stats.hypergeom(n, m, upper)
+    wanted = law.cdf(less[0] - 1) + law.sf(less[-1])
     assert found.method == "exact"
     assert found.p_value == pytest.approx(wanted, rel=SOLVED)
     assert 1e-5 < found.p_value < 0.05

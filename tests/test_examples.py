@@ -9,6 +9,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 import torch
@@ -49,10 +50,22 @@ def imported(tree):
             yield (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name).partition(".")[0]
 
 
+class Here:
+    """Stands for ``subprocess.Popen``: the script that a process would run is run at once, here."""
+
+    def __init__(self, command):
+        assert command[0] == sys.executable
+        with mock.patch.object(sys, "argv", command[1:]):
+            runpy.run_path(command[1], run_name="__main__")
+
+    def wait(self):
+        return 0
+
+
 def printed(command, path, capsys):
     """What a script prints, here if Python is all that it takes, or else in a process of its own."""
     if command[0] == "python" and path.stem not in OF_ITS_OWN:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), mock.patch.object(subprocess, "Popen", Here):
             runpy.run_path(str(path), run_name="__main__")
         return capsys.readouterr().out
     command[0] = str(pathlib.Path(sys.executable).with_name(command[0]))

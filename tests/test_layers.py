@@ -1,6 +1,7 @@
 """Imports point down: a module imports only from its own room and from rooms below it, without a cycle."""
 
 import ast
+import functools
 import graphlib
 import pathlib
 import sys
@@ -15,6 +16,7 @@ FLOORS = (
 )
 
 
+@functools.cache
 def modules():
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").removesuffix("."): path
@@ -22,10 +24,15 @@ def modules():
     }
 
 
+@functools.cache
+def tree(path):
+    return ast.parse(path.read_text())
+
+
 def imports(path):
     """Modules of this package that the file imports, anywhere in it."""
     known = modules()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch_ap":
             base = node.module.removeprefix("torch_ap").removeprefix(".")
             for alias in node.names:
@@ -62,7 +69,7 @@ def test_other_packages_are_imported_where_they_are_used():
     at_the_top = {
         (module, ast.unparse(node).split()[1].partition(".")[0])
         for module, path in modules().items()
-        for node in ast.parse(path.read_text()).body
+        for node in tree(path).body
         if isinstance(node, ast.Import | ast.ImportFrom)
     }
     allowed = {*sys.stdlib_module_names, "torch", "torchmetrics", "numpy", "torch_ap"}

@@ -171,11 +171,11 @@ def fuzz(times, *, seal):
     """No mutation is read as a state; sealed anew, what is read is one that updates make."""
     source = random.Random(0)
     names = ["binary", "binary_64_bins", "binary_adaptive", "query_map", "coco", "voc", "multilabel_scores_weighted"]
-    metrics = {name: filled(METRICS[name], *METRICS[name].batches(2, size=12)) for name in names}
+    written = {name: filled(METRICS[name], *METRICS[name].batches(2, size=12)).to_bytes() for name in names}
     taken = 0
     for turn in range(times):
         name = names[turn % len(names)]
-        data = metrics[name].to_bytes()
+        data = written[name]
         given = mutated(data[18:-16] if seal else data, source)
         if seal:
             whole = struct.pack("<8sHQ", b"torch_ap", 1, len(given) + 34) + given
