@@ -74,8 +74,10 @@ class Report:
             emit(_spaced(self.parts(), Table.lines, apart=False))
 
 
-def number(value: float | None, form: str = ".4f") -> str:
-    """A number for people; "-" for one that does not exist."""
+def number(value: int | float | None, form: str = ".4f") -> str:
+    """A number for people, a count as it is; "-" for one that does not exist."""
+    if isinstance(value, int):
+        return str(value)
     return "-" if value is None or math.isnan(value) else format(value, form)
 
 

@@ -127,11 +127,11 @@ def _notes(args: argparse.Namespace, qrels: Qrels, results: Results, blind: list
         yield f"{args.qrels}: no grade is {level} or more, so nothing is relevant"
     for path in blind:
         yield f"{path}: none of its documents is relevant by {args.qrels}"
-    judged, ranked = (set(x) for x in (qrels.queries, next(iter(next(iter(results.values())).values())).queries))
+    judged, ranked = set(qrels.queries), _queries(next(iter(results.values())))
     if _differ(results):
         if not args.compare:
             yield "the runs differ in their queries: each mean is over those of its run (see -c)"
-    elif len(ranked) < len(judged):
+    elif ranked and len(ranked) < len(judged):
         yield f"{len(judged - ranked)} of {len(judged)} judged queries have no documents and are left out (see -c)"
 
 
@@ -159,7 +159,12 @@ def _end_of(path: str, others: Collection[str]) -> str:
 
 def _differ(results: Results) -> bool:
     """Whether the runs have other queries."""
-    return len({frozenset(next(iter(one.values())).queries) for one in results.values()}) > 1
+    return len({_queries(one) for one in results.values()}) > 1
+
+
+def _queries(measures: dict[str, Result]) -> frozenset[str]:
+    """The queries of a run, which all measures share but the number of them."""
+    return frozenset(query for one in measures.values() for query in one.queries)
 
 
 def _lines(results: Results, per_query: bool) -> list[tuple[str, str, list[float | None]]]:

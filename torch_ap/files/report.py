@@ -4,6 +4,8 @@
 |---|---|---|
 | map, map@k | map, map_cut_k | AP; AP@k, divided by m |
 | gm_map | gm_map | AP, whose aggregate is the geometric mean with a floor of 0.00001 |
+| ndcg, ndcg@k | ndcg, ndcg_cut_k | nDCG of the grades, whatever the relevance level |
+| bpref, infAP | the same | binary preference, inferred AP: of documents that were judged |
 | P@k, R@k | P_k, recall_k | precision and recall at k |
 | F@k | | F1 at k |
 | Rprec | Rprec | precision at m |
@@ -12,6 +14,9 @@
 | iprec@l | iprec_at_recall_l | interpolated precision from recall l on |
 | 11pt_avg | 11pt_avg | mean of iprec at 0, 0.1, ..., 1 |
 | set_P, set_recall, set_F | the same | precision, recall and F1 of all that was retrieved |
+| num_ret, num_rel, num_rel_ret | the same | documents retrieved, relevant, both; their aggregate is the sum |
+| num_q | num_q | how many queries there are |
+| official | official | those that trec_eval prints where none is asked for |
 """
 
 import re
@@ -22,10 +27,12 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention
+from torch_ap.curve.discounted_gain import NormalizedDCG
+from torch_ap.curve.judgements import BPref, InferredAP
 from torch_ap.curve.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
 from torch_ap.evaluation.queries import MeasureSettings
 from torch_ap.files.judged import Judged
-from torch_ap.files.trec_names import AT_RANK, KNOWN, PLAIN, TREC_NAMES
+from torch_ap.files.trec_names import AT_RANK, COUNTS, DEFAULTS, KNOWN, OF_TREC_EVAL, OFFICIAL, PLAIN, TREC_NAMES
 from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules.messages import nearest, shown
@@ -38,14 +45,16 @@ class Result:
     Attributes:
         queries: Q names.
         values: (Q,) float64, one per query; 0 for a query without relevant documents.
-        aggregate: the mean over the queries, for gm_map the geometric mean; NaN without queries.
+        aggregate: the mean over the queries, for gm_map the geometric mean, of counts the sum; NaN without queries.
         geometric: whether the aggregate is a geometric mean.
+        counted: whether the values are counts, which have no mean.
     """
 
     queries: list[str]
     values: Tensor
     aggregate: float
     geometric: bool = False
+    counted: bool = False
 
 
 def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
@@ -59,13 +68,17 @@ def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
         A result for each name, in their order.
 
     Raises:
-        ValueError: for an unknown name, or interpolated precision with ``convention="expected"``.
+        ValueError: for an unknown name, or a measure that is trec_eval's alone with a convention that is not.
     """
-    measures = {name: measure_of(name, judged) for name in names}
+    measures = {name: None if name in COUNTS else measure_of(name, judged) for name in names}
     everything = torch.arange(len(judged.queries))
-    rankings = Rankings(everything, judged.curve, torch.ones_like(everything, dtype=torch.bool))
     results = {}
     for name, measure in measures.items():
+        if measure is None:
+            results[name] = _counts(name, judged)
+            continue
+        curve = judged.graded if isinstance(measure, NormalizedDCG) else judged.curve
+        rankings = Rankings(everything, curve, torch.ones_like(everything, dtype=torch.bool))
         geometric = name == "gm_map"
         settings = MeasureSettings(measure, aggregation="gm" if geometric else "mean")
         each = settings.each(rankings)
@@ -75,29 +88,47 @@ def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
 
 
 def expanded(name: str) -> list[str]:
-    """The names that one stands for in trec_eval: "P.5,10" is P_5 and P_10. Any other name stands for itself.
+    """The names that one stands for in trec_eval: "P.5,10" is P_5 and P_10, "P" is P_5 to P_1000. Any other name
+    stands for itself.
 
     Raises:
         ValueError: for a name that :func:`evaluate` would not know.
     """
+    if name == "official":
+        return [one for x in OFFICIAL for one in expanded(x)]
     kind, dot, rest = name.partition(".")
-    names = [f"{kind}_{at}" for at in rest.split(",")] if dot and kind in TREC_NAMES else [name]
+    names = [f"{kind}_{at}" for at in (rest.split(",") if dot else DEFAULTS[kind])] if kind in TREC_NAMES else [name]
     for one in names:
         _parsed(one, name)
     return names
+
+
+def _counts(name: str, judged: Judged) -> Result:
+    """How many documents, or queries, there are; of queries only all together."""
+    if name == "num_q":
+        return Result([], torch.zeros(0, dtype=torch.int64), len(judged.queries), counted=True)
+    curve = judged.curve
+    values = {"num_ret": curve.n, "num_rel": curve.m, "num_rel_ret": curve.hits_seen}[name]
+    return Result(judged.queries, values, int(values.sum()), counted=True)
 
 
 def measure_of(name: str, judged: Judged) -> Callable[[HitCurve], Tensor]:
     """The measure of that name under the run's convention."""
     kind, at = _parsed(name)
     ties, version = judged.ties, 9 if judged.convention == "trec9" else 10
-    if kind in ("iprec", "11pt_avg") and not judged.convention.startswith("trec"):
+    if kind in OF_TREC_EVAL and not judged.convention.startswith("trec"):
         raise ValueError(f"measure {name!r} is trec_eval's: it needs convention trec9 or trec10")
     if kind == "iprec":
         return PrecisionAtRecall(at or 0.0, version)
     k = None if at is None else int(at)
     if kind in ("map", "gm_map"):
         return Convention(k, "relevant", None, ties)
+    if kind == "ndcg":
+        return NormalizedDCG(k, "linear", ties)
+    if kind == "bpref":
+        return BPref(judged.nonrelevant)
+    if kind == "infAP":
+        return InferredAP(judged.nonrelevant, judged.unjudged)
     simple: dict[str, Callable[[HitCurve], Tensor]] = {
         "P": AtRank("precision", k, ties=ties),
         "R": AtRank("recall", k, ties=ties),
