@@ -15,6 +15,7 @@ RetrievalRPrecision            mean R-precision over queries
 RetrievalFallOut               mean fall-out at k over queries
 RetrievalHitRate               share of queries with a relevant item in the top k
 RetrievalNormalizedDCG         mean normalized discounted cumulative gain over queries
+RetrievalAUROC                 mean area under the ROC curve over queries
 RetrievalMRR                   mean reciprocal rank of the first relevant item
 MeanAveragePrecision           COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from torch_ap.metrics.merging import merge
     from torch_ap.reports import report
     from torch_ap.retrieval import (
+        RetrievalAUROC,
         RetrievalFallOut,
         RetrievalFBeta,
         RetrievalHitRate,
@@ -70,6 +72,7 @@ __all__ = [
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",
+    "RetrievalAUROC",
     "RetrievalFBeta",
     "RetrievalFallOut",
     "RetrievalHitRate",
