@@ -336,8 +336,8 @@ def test_an_empty_file_is_named(text, empty, two_runs, capsys, tmp_path):
     paths = two_runs[:2]
     paths[empty] = str(write(tmp_path, text, "empty"))
     assert main.main(["trec", *paths]) == 2
-    also = " (--allow-empty lets it pass)" if empty else ""
-    said = f"torch-ap: {paths[empty]}: the file holds nothing but blank lines and comments{also}\n"
+    said = "holds no documents (--allow-empty lets it pass)" if empty else "holds no judgements"
+    said = f"torch-ap: {paths[empty]}: {said}\n"
     assert capsys.readouterr().err == said
     assert main.main(["trec", *paths, "-c"]) == 2
     assert capsys.readouterr().err == said
@@ -376,7 +376,7 @@ def test_unknown_measures(tmp_path):
     for name in ("rbp", "ndcg@0", "P@0", "P@", "map@1.5", "iprec@2", "P_x"):
         with pytest.raises(ValueError, match=f"unknown measure '{name}'"):
             report.evaluate(judge(qrels, run), [name])
-    with pytest.raises(ValueError, match="needs convention trec9 or trec10"):
+    with pytest.raises(ValueError, match="needs ties as in trec9 or trec10"):
         report.evaluate(judge(qrels, run, convention="grouped"), ["iprec@0.5"])
     for name in ("bpref", "infAP", "11pt_avg"):
         with pytest.raises(ValueError, match=f"'{name}' is trec_eval's: it needs convention trec9 or trec10"):

@@ -20,6 +20,7 @@ RetrievalMRR                   mean reciprocal rank of the first relevant item
 MeanAveragePrecision           COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
 merge                          metrics of separate jobs as one
+evaluate                       measures of a search run, or of several, in one call
 Convention                     which average precision is meant, as one value
 classification                 the metrics of classifiers, the first four above
 retrieval                      the metrics over queries, those named Retrieval...
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         RetrievalRecall,
         RetrievalRPrecision,
     )
+    from torch_ap.runs.evaluation import evaluate
 
 __all__ = [
     "AveragePrecision",
@@ -86,6 +88,7 @@ __all__ = [
     "__version__",
     "classification",
     "detection",
+    "evaluate",
     "functional",
     "inference",
     "merge",
@@ -95,7 +98,15 @@ __all__ = [
 
 _MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "plot", "retrieval")
 # where names are that are no modules
-_HOMES = ("curve.convention", "metrics.merging", "classification", "retrieval", "detection", "reports")
+_HOMES = (
+    "curve.convention",
+    "metrics.merging",
+    "classification",
+    "retrieval",
+    "detection",
+    "reports",
+    "runs.evaluation",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -5,10 +5,9 @@ at once.
 import argparse
 from typing import Any, TypeAlias
 
-from torch_ap.files.trec_names import CONVENTIONS, KNOWN, QRELS_FORM, RUN_FORM
+from torch_ap.files.trec_names import CONVENTIONS, DEFAULT_MEASURES, KNOWN, QRELS_FORM, RUN_FORM
 from torch_ap.rules.messages import shown
 
-DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
 CONFIDENCE_LEVEL = 0.95
 _PAGES = (".html", ".htm", ".md")
 

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.files.trec import Qrels, Run
+from torch_ap.files.trec import Qrels, Run, as_text
 from torch_ap.files.trec_names import CONVENTIONS
 from torch_ap.ranking import builders, graded, segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -74,7 +75,7 @@ class _Documents:
         scores = self.run.scores.numpy()[line_of[kept]]
         keys = [scores, -segment.numpy()[kept]]
         if self.by_document:
-            keys.insert(0, np.unique(self.run.documents[line_of[kept]], return_inverse=True)[1])
+            keys.insert(0, np.unique(as_text(self.run.documents[line_of[kept]]), return_inverse=True)[1])
         place = np.empty(len(ranked), np.int64)
         place[np.lexsort(keys)] = np.arange(len(ranked))  # higher for what is ranked higher
         return graded.with_grades(
@@ -100,16 +101,11 @@ class Judged:
         documents: what the curves are made of.
     """
 
-    queries: list[str]
+    queries: list[Any]
     curve: HitCurve
     convention: str
     relevance_level: int
     documents: _Documents
-
-    @property
-    def ties(self) -> str:
-        """The rule for ties under which measures of ``curve`` follow the convention; trec_eval's leave no ties."""
-        return "grouped" if self.convention.startswith("trec") else self.convention
 
     @cached_property
     def graded(self) -> HitCurve:
@@ -177,15 +173,6 @@ def judge(
     return Judged(names, curve, convention, relevance_level, documents)
 
 
-def why_none(qrels: Qrels, run: Run) -> str:
-    """Why no query of a run was judged: what is wrong with which file."""
-    for table in (qrels, run):
-        if not table.queries:
-            also = "" if table is qrels else " (--allow-empty lets it pass)"
-            return f"{table.path}: the file holds nothing but blank lines and comments{also}"
-    return f"{run.path}: no query of the run has judgements in {qrels.path}"
-
-
 def _found(qrels: Qrels, wanted: Array, run: Run, number: Array) -> tuple[Array, Array]:
     """Where run and judgements have the same documents, of the (J,) wanted judgements: the lines of both.
 
@@ -223,7 +210,7 @@ def _by_document(curve: HitCurve, scores: Tensor, relevant: Tensor, number: Tens
         return curve
     assert curve.score is not None
     group, member = _members(curve, tied, scores, number)
-    descending = np.lexsort((documents[member], -group))[::-1].copy()
+    descending = np.lexsort((as_text(documents[member]), -group))[::-1].copy()
     group, member = group[descending], member[descending]
     starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
     rank = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))

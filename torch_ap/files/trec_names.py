@@ -36,3 +36,30 @@ DEFAULTS = dict.fromkeys(TREC_NAMES, CUTS) | {
 }
 OFFICIAL = (*COUNTS, "map", "gm_map", "Rprec", "bpref", "recip_rank", "iprec_at_recall", "P")
 KNOWN = (*PLAIN, *(f"{name}@k" for name in AT_RANK), "iprec@l", "official")
+DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")
+IR_MEASURES = {  # what ir_measures calls them
+    "AP": "map",
+    "MAP": "map",
+    "nDCG": "ndcg",
+    "NDCG": "ndcg",
+    "P": "P",
+    "Precision": "P",
+    "R": "R",
+    "Recall": "R",
+    "RR": "recip_rank",
+    "MRR": "recip_rank",
+    "Rprec": "Rprec",
+    "RPrec": "Rprec",
+    "Success": "success",
+    "IPrec": "iprec",
+    "Bpref": "bpref",
+    "BPref": "bpref",
+    "infAP": "infAP",
+    "SetP": "set_P",
+    "SetR": "set_recall",
+    "SetF": "set_F",
+    "NumQ": "num_q",
+    "NumRel": "num_rel",
+    "NumRet": "num_ret",
+    "NumRelRet": "num_rel_ret",
+}
