@@ -255,6 +255,9 @@ DEFINITIONS: dict[str, Definition] = {
     "query_hit_rate": over_queries(at(2, queries.hit_rate), "optimistic"),
     "query_mrr": over_queries(at(10**6, queries.reciprocal_rank), empty=None),
     "query_r_precision": over_queries(queries.r_precision),
+    "query_auroc": over_queries(
+        lambda order, _: queries.auroc(order), is_empty=lambda relevant, m: not m or all(relevant)
+    ),
     "query_ndcg": ndcg(),
     "query_ndcg_rows": ndcg(3, "exponential"),
     "query_ndcg_retrieved": ndcg(ties="optimistic"),
@@ -273,6 +276,7 @@ DEFINITIONS: dict[str, Definition] = {
 
 WITHOUT_DEFINITION = {
     "binary_weighted_learnt": "which bins are learnt is no definition; bounds and counts are compared elsewhere",
+    "query_auroc_at_4": "the mean over the orders for which it is defined is tested with the function",
     "binary_weighted_101_point": "interpolated precision of weights is compared with scikit-learn's curve elsewhere",
     "query_map_11_point": "trec_eval's levels are compared with its program's own numbers",
     "coco_masks": "masks are compared with pycocotools where they are coded",

@@ -305,6 +305,8 @@ METRICS: dict[str, Row] = {
     "query_hit_rate": Row(torch_ap.RetrievalHitRate, flat, {"top_k": 2, "ties": "optimistic"}),
     "query_mrr": Row(torch_ap.RetrievalMRR, flat, {"empty_target_action": "skip"}),
     "query_r_precision": Row(torch_ap.RetrievalRPrecision, rows),
+    "query_auroc": Row(torch_ap.RetrievalAUROC, flat),
+    "query_auroc_at_4": Row(torch_ap.RetrievalAUROC, judged_rows, {"top_k": 4, "max_fpr": 0.7}),
     "query_ndcg": Row(torch_ap.RetrievalNormalizedDCG, graded_flat),
     "query_ndcg_rows": Row(torch_ap.RetrievalNormalizedDCG, graded_rows, {"top_k": 3, "gains": "exponential"}),
     "query_ndcg_retrieved": Row(torch_ap.RetrievalNormalizedDCG, retrieved_flat, {"ties": "optimistic"}),
@@ -465,6 +467,7 @@ FUNCTIONS: dict[str, Row] = {
     "hit_curve_hull": Row(functional.hit_curve_hull, pair(cases.binary)),
     "ideal_hit_curve": Row(functional.ideal_hit_curve, nothing, {"n": 9, "m": 4}),
     "random_hit_curve": Row(functional.random_hit_curve, nothing, {"n": 9, "m": 4}),
+    "retrieval_auroc": Row(functional.retrieval_auroc, flat, {"top_k": 3}),
     "retrieval_average_precision": Row(functional.retrieval_average_precision, flat),
     "retrieval_average_precision_at_several": Row(
         functional.retrieval_average_precision, judged_rows, {"top_k": [1, 4, "relevant"]}

@@ -81,6 +81,25 @@ def r_precision(order: list[int], m: int) -> Fraction:
     return Fraction(hits(order, m), m)
 
 
+def auroc(order: list[int], k: int | None = None, part: Fraction | None = None) -> Fraction | None:
+    """Pairs in order of the top k, up to a fall-out, mapped to [0, 1]; None without a pair, 0 without a hit."""
+    top = order[:k]
+    hits, misses = sum(top), len(top) - sum(top)
+    if not hits:
+        return Fraction(0)
+    if not misses:
+        return None
+    part = Fraction(1) if part is None else part
+    area, found, left = Fraction(0), 0, part * misses
+    for y in top:
+        found += y
+        if not y:
+            area += found * min(max(left, 0), Fraction(1))
+            left -= 1
+    area /= hits * misses
+    return area if part == 1 else (1 + (area - part**2 / 2) / (part - part**2 / 2)) / 2
+
+
 def dcg(order: list[float], k: int | None, gains: str = "linear") -> float:
     """Of the grades by rank."""
     return sum((y if gains == "linear" else 2**y - 1) / math.log2(t + 1) for t, y in enumerate(order[:k], 1))

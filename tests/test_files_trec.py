@@ -20,9 +20,11 @@ from torch_ap.files import columns, report
 from torch_ap.files.judged import judge
 from torch_ap.files.trec import read_qrels, read_run
 from torch_ap.files.trec_names import CONVENTIONS
+from torch_ap.functional import retrieval_normalized_dcg
 
-EXACT = ("map", "gm_map", "Rprec", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F")
-AT = ("P_", "recall_", "map_cut_", "success_", "iprec_at_recall_")
+EXACT = ("map", "gm_map", "Rprec", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F", "ndcg", "bpref", "infAP")
+EXACT += ("num_q", "num_ret", "num_rel", "num_rel_ret")
+AT = ("P_", "recall_", "map_cut_", "success_", "iprec_at_recall_", "ndcg_cut_")
 PUBLISHED = {
     "out.test.a": ("qrels.test", "results.test", []),
     "out.test.aq": ("qrels.test", "results.test", ["-q"]),
@@ -62,7 +64,7 @@ def test_published_values(name, folder):
     for (measure, query), value in expected.items():
         result = results[measure]
         ours = result.aggregate if query == "all" else result.values[result.queries.index(query)].item()
-        assert f"{ours:.4f}" == value, (measure, query)
+        assert (f"{ours:.4f}" if isinstance(ours, float) else f"{ours}") == value, (measure, query)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -111,14 +113,59 @@ def test_pytrec_eval_agrees(seed, tied, tmp_path):
     qrels, run = random_files(tmp_path, seed, tied)
     names = ["map", "Rprec", "recip_rank", "11pt_avg", "P_5", "P_10", "recall_5", "map_cut_10", "success_1", "set_F"]
     names += ["iprec_at_recall_0.00", "iprec_at_recall_0.30", "iprec_at_recall_1.00"]
+    names += ["ndcg", "ndcg_cut_5", "ndcg@10", "bpref", "infAP", "num_ret", "num_rel", "num_rel_ret"]
     families = {"P.5,10", "recall.5", "map_cut.10", "success.1", "map", "Rprec", "recip_rank", "11pt_avg", "set_F"}
+    families |= {"ndcg", "ndcg_cut.5,10", "bpref", "infAP", "num_ret", "num_rel", "num_rel_ret"}
     expected = peer.RelevanceEvaluator(qrels, families | {"iprec_at_recall"}).evaluate(run)
     matched = judge(read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run"), convention="trec9")
     results = report.evaluate(matched, names)
     assert set(matched.queries) == set(expected)
     for name in names:
         for query, value in zip(results[name].queries, results[name].values.tolist(), strict=True):
-            assert value == pytest.approx(expected[query][name], abs=REORDERED), (name, query)
+            theirs = expected[query][name.replace("ndcg@", "ndcg_cut_")]
+            assert value == pytest.approx(theirs, abs=REORDERED), (name, query)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("level", [1, 2])
+def test_pytrec_eval_agrees_on_levels(seed, level, tmp_path):
+    peer = pytest.importorskip("pytrec_eval")
+    qrels, run = random_files(tmp_path, seed, tied=True)
+    names = {"map", "ndcg", "ndcg_cut.5", "bpref", "infAP", "num_rel", "num_rel_ret"}
+    expected = peer.RelevanceEvaluator(qrels, names, relevance_level=level).evaluate(run)
+    files = read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run")
+    results = report.evaluate(
+        judge(*files, convention="trec9", relevance_level=level), [name.replace(".", "_") for name in names]
+    )
+    for name, result in results.items():
+        theirs = [expected[query][name] for query in result.queries]
+        assert result.values.tolist() == pytest.approx(theirs, abs=REORDERED), name
+        wanted = sum(theirs) if name.startswith("num") else sum(theirs) / len(theirs)
+        assert result.aggregate == pytest.approx(wanted, abs=REORDERED)
+
+
+@pytest.mark.parametrize("convention", ["expected", "grouped", "optimistic", "pessimistic"])
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize("level", [1, 2])
+def test_ndcg_by_our_rules_for_ties_is_that_of_the_function(convention, complete, level, tmp_path):
+    qrels, run = random_files(tmp_path, 3, tied=True)
+    files = read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run")
+    judged = judge(*files, convention=convention, complete=complete, relevance_level=level)
+    found = report.evaluate(judged, ["ndcg@5"])["ndcg@5"]
+    assert set(found.queries) == (qrels.keys() if complete else qrels.keys() & run.keys())
+    for query, value in zip(found.queries, found.values.tolist(), strict=True):
+        scores, grades = run.get(query, {}), qrels[query]
+        documents = list(scores.keys() | grades.keys())
+        wanted = retrieval_normalized_dcg(
+            torch.tensor([scores.get(x, 0.0) for x in documents]),
+            torch.tensor([grades.get(x, 0) for x in documents]),
+            5,
+            retrieved=torch.tensor([x in scores for x in documents]),
+            ties=convention,
+            relevance_level=1,
+            dtype=torch.float64,
+        )
+        assert value == pytest.approx(wanted.item(), abs=REORDERED)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -289,8 +336,8 @@ def test_an_empty_file_is_named(text, empty, two_runs, capsys, tmp_path):
     paths = two_runs[:2]
     paths[empty] = str(write(tmp_path, text, "empty"))
     assert main.main(["trec", *paths]) == 2
-    also = " (--allow-empty lets it pass)" if empty else ""
-    said = f"torch-ap: {paths[empty]}: the file holds nothing but blank lines and comments{also}\n"
+    said = "holds no documents (--allow-empty lets it pass)" if empty else "holds no judgements"
+    said = f"torch-ap: {paths[empty]}: {said}\n"
     assert capsys.readouterr().err == said
     assert main.main(["trec", *paths, "-c"]) == 2
     assert capsys.readouterr().err == said
@@ -326,11 +373,14 @@ def test_equal_hashes_are_no_match(tmp_path):
 def test_unknown_measures(tmp_path):
     qrels = read_qrels(write(tmp_path, "q 0 a 1\n", "qrels"))
     run = read_run(write(tmp_path, "q Q0 a 1 3 t\n", "run"))
-    for name in ("ndcg", "P@0", "P@", "map@1.5", "iprec@2", "P_x"):
+    for name in ("rbp", "ndcg@0", "P@0", "P@", "map@1.5", "iprec@2", "P_x"):
         with pytest.raises(ValueError, match=f"unknown measure '{name}'"):
             report.evaluate(judge(qrels, run), [name])
-    with pytest.raises(ValueError, match="needs convention trec9 or trec10"):
+    with pytest.raises(ValueError, match="needs ties as in trec9 or trec10"):
         report.evaluate(judge(qrels, run, convention="grouped"), ["iprec@0.5"])
+    for name in ("bpref", "infAP", "11pt_avg"):
+        with pytest.raises(ValueError, match=f"'{name}' is trec_eval's: it needs convention trec9 or trec10"):
+            report.evaluate(judge(qrels, run, convention="expected"), [name])
 
 
 @pytest.fixture
@@ -341,6 +391,36 @@ def two_runs(tmp_path):
         "two": "1 Q0 a 1 2 A\n1 Q0 b 2 1 A\n",
     }
     return [str(write(tmp_path, text, name)) for name, text in files.items()]
+
+
+def test_official_is_what_trec_eval_prints(folder, capsys):
+    files = [str(folder / "qrels.test"), str(folder / "results.test")]
+    assert main.main(["trec", *files, "-m", "official"]) == 0
+    printed = [tuple(line.split()) for line in capsys.readouterr().out.splitlines()[1:]]
+    published = [tuple(line.split()) for line in (folder / "out.test.a").read_text().splitlines()]
+    assert printed == published[1:30]  # all that it prints by itself, but the name of the run, which is our head
+    assert main.main(["trec", *files, "-m", "ndcg_cut", "-m", "success", "-m", "iprec_at_recall", "-q"]) == 0
+    names = dict.fromkeys(line.split()[0] for line in capsys.readouterr().out.splitlines()[1:])
+    assert [*names][:9] == [f"ndcg_cut_{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)]
+    assert [*names][9:12] == ["success_1", "success_5", "success_10"]
+    assert [*names][12:] == [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
+
+
+def test_counts_are_whole_numbers_and_not_compared(two_runs, capsys):
+    flags = ["-m", "num_q", "-m", "num_rel", "-m", "num_rel_ret", "-m", "map", "-q", "-c"]
+    assert main.main(["trec", *two_runs, *flags]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert lines[0] == ["num_q", "all", "2", "2"]
+    assert lines[1:4] == [["num_rel", "1", "1", "1"], ["num_rel", "2", "2", "2"], ["num_rel", "all", "3", "3"]]
+    assert main.main(["trec", *two_runs, *flags, "--compare", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [run["num_rel_ret"] for run in found.values()] == [
+        {"all": 2, "queries": {"1": 1, "2": 1}},
+        {"all": 1, "queries": {"1": 1, "2": 0}},
+    ]
+    assert {name for run in found.values() for name, one in run.items() if "compared" in one} == {"map"}
+    assert main.main(["trec", *two_runs, "-m", "num_q"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["num_q", "all", "2", "1"]
 
 
 def test_two_runs_are_two_columns(two_runs, capsys):
@@ -492,7 +572,7 @@ def test_default_measures(two_runs, capsys):
             ["RUN", "QRELS"],
             "torch-ap: RUN, line 1: must have 4 columns, query iteration document relevance, got 6, as runs have: are ",
         ),
-        (["QRELS", "RUN", "-m", "ndcg"], "torch-ap: unknown measure 'ndcg'; known are"),
+        (["QRELS", "RUN", "-m", "rbp"], "torch-ap: unknown measure 'rbp'; known are"),
         (["QRELS", "RUN", "-l", "0"], "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"),
         (["RUN2", "RUN"], "torch-ap: RUN: no query of the run has judgements in RUN2\n"),
     ],

@@ -37,7 +37,7 @@ def fed(metric, preds, target, indexes):
 def test_interval_is_that_of_the_values(kind):
     metric = fed(kind(**CUT.get(kind.__name__, {"top_k": 3})), *data()).set_dtype(torch.float64)
     values = metric.per_query()[1]
-    assert len(KIN) == 9
+    assert len(KIN) == 10
     assert values.dtype == torch.float64
     ends, same = metric.confidence_interval(0.9), mean_interval(values, confidence_level=0.9)
     assert (float(ends.low), float(ends.high)) == pytest.approx((float(same.low), float(same.high)))

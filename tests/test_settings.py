@@ -119,6 +119,7 @@ BASE = {
     "MultilabelAveragePrecision": cases.L,
     **{f"Retrieval{name}": {"top_k": 3} for name in ("Precision", "Recall", "FBeta", "FallOut", "HitRate", "MRR")},
     "RetrievalNormalizedDCG": {"top_k": 3},
+    "RetrievalAUROC": {"top_k": 5},
     "MeanAveragePrecision": {"box_format": "xywh"},
 }
 COCO = {
@@ -182,6 +183,7 @@ CHANGES = {
         empty_target_action=({"empty_target_action": "error"}, changed(flat, without_misses))
     ),
     **{f"Retrieval{name}": of_queries() for name in ("Recall", "HitRate", "MRR")},
+    "RetrievalAUROC": of_queries(max_fpr=({"max_fpr": 0.5}, flat)),
     "RetrievalNormalizedDCG": of_queries(gains=({"gains": "exponential"}, graded_flat)),
     "MeanAveragePrecision": COCO,
     "VOCMeanAveragePrecision": VOC,

@@ -24,6 +24,7 @@ FUNCTIONS = {
     "fall_out": functional.retrieval_fall_out,
     "hit_rate": functional.retrieval_hit_rate,
     "reciprocal_rank": functional.retrieval_reciprocal_rank,
+    "auroc": functional.retrieval_auroc,
     "normalized_dcg": functional.retrieval_normalized_dcg,
 }
 CLASSES = [x for name in retrieval.__all__ if (x := getattr(retrieval, name)) is not retrieval.RetrievalRPrecision]

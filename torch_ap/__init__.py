@@ -15,10 +15,12 @@ RetrievalRPrecision            mean R-precision over queries
 RetrievalFallOut               mean fall-out at k over queries
 RetrievalHitRate               share of queries with a relevant item in the top k
 RetrievalNormalizedDCG         mean normalized discounted cumulative gain over queries
+RetrievalAUROC                 mean area under the ROC curve over queries
 RetrievalMRR                   mean reciprocal rank of the first relevant item
 MeanAveragePrecision           COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
 merge                          metrics of separate jobs as one
+evaluate                       measures of a search run, or of several, in one call
 Convention                     which average precision is meant, as one value
 classification                 the metrics of classifiers, the first four above
 retrieval                      the metrics over queries, those named Retrieval...
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from torch_ap.metrics.merging import merge
     from torch_ap.reports import report
     from torch_ap.retrieval import (
+        RetrievalAUROC,
         RetrievalFallOut,
         RetrievalFBeta,
         RetrievalHitRate,
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
         RetrievalRecall,
         RetrievalRPrecision,
     )
+    from torch_ap.runs.evaluation import evaluate
 
 __all__ = [
     "AveragePrecision",
@@ -70,6 +74,7 @@ __all__ = [
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",
+    "RetrievalAUROC",
     "RetrievalFBeta",
     "RetrievalFallOut",
     "RetrievalHitRate",
@@ -83,6 +88,7 @@ __all__ = [
     "__version__",
     "classification",
     "detection",
+    "evaluate",
     "functional",
     "inference",
     "merge",
@@ -92,7 +98,15 @@ __all__ = [
 
 _MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "plot", "retrieval")
 # where names are that are no modules
-_HOMES = ("curve.convention", "metrics.merging", "classification", "retrieval", "detection", "reports")
+_HOMES = (
+    "curve.convention",
+    "metrics.merging",
+    "classification",
+    "retrieval",
+    "detection",
+    "reports",
+    "runs.evaluation",
+)
 
 
 def __getattr__(name: str) -> Any:

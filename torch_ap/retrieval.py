@@ -10,8 +10,10 @@ from torch_ap.metrics.retrieval_at_k import (
     RetrievalRecall,
     RetrievalRPrecision,
 )
+from torch_ap.metrics.roc import RetrievalAUROC
 
 __all__ = [
+    "RetrievalAUROC",
     "RetrievalFBeta",
     "RetrievalFallOut",
     "RetrievalHitRate",

@@ -73,6 +73,7 @@ def comparisons(results: Mapping[str, Mapping[str, Result]], settings: Settings)
         run: {
             name: _numbers(compared(results[run][name], base, settings), base.geometric)
             for name, base in results[first].items()
+            if not base.counted
         }
         for run in others
     }

@@ -8,39 +8,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from torch_ap.cli.notes import emit, emit_json
+from torch_ap.runs.text_table import Table as Table  # those who make a report of tables have all from here
+from torch_ap.runs.text_table import number as number
 
 FORMS = ("json", "csv", "markdown")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table for people.
-
-    Attributes:
-        rows: texts, those of the head first.
-        names: how many columns from the left are names; the others are numbers.
-        title: a line above it, or "".
-    """
-
-    rows: Sequence[Sequence[str]]
-    names: int = 1
-    title: str = ""
-
-    def lines(self) -> list[str]:
-        """Aligned columns: names to the left, numbers to the right."""
-        widths = [max(map(len, column)) for column in zip(*self.rows, strict=True)]
-        rows = ["  ".join(self._padded(row, widths)).rstrip() for row in self.rows]
-        return [self.title, *rows] if self.title else rows
-
-    def markdown(self) -> list[str]:
-        """The same as Markdown has it."""
-        head, *rows = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in self.rows]
-        rule = "".join("|---" if place < self.names else "|---:" for place in range(len(self.rows[0])))
-        return [*([self.title, ""] if self.title else []), head, f"{rule}|", *rows]
-
-    def _padded(self, row: Sequence[str], widths: Sequence[int]) -> list[str]:
-        cells = enumerate(zip(row, widths, strict=True))
-        return [cell.ljust(w) if place < self.names else cell.rjust(w) for place, (cell, w) in cells]
 
 
 Part: TypeAlias = Table | str
@@ -72,11 +43,6 @@ class Report:
             emit(_spaced((self.markdown or self.parts)(), Table.markdown, apart=True))
         else:
             emit(_spaced(self.parts(), Table.lines, apart=False))
-
-
-def number(value: float | None, form: str = ".4f") -> str:
-    """A number for people; "-" for one that does not exist."""
-    return "-" if value is None or math.isnan(value) else format(value, form)
 
 
 def _spaced(parts: Iterable[Part], lines: Callable[[Table], list[str]], *, apart: bool) -> list[str]:

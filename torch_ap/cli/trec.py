@@ -5,25 +5,25 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from torch_ap.cli import compare_runs
 from torch_ap.cli.compare_runs import Comparisons, Settings
 from torch_ap.cli.judged_metrics import ENDS, interval_of, metric_of
 from torch_ap.cli.notes import named, note
-from torch_ap.cli.options import DEFAULT_MEASURES
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.files import report
-from torch_ap.files.judged import Judged, judge, why_none
-from torch_ap.files.report import Result
-from torch_ap.files.trec import Qrels, Run, read_qrels, read_run
+from torch_ap.files.judged import Judged, judge
+from torch_ap.files.report import Asked, Result
+from torch_ap.files.trec import Qrels, read_qrels, read_run
+from torch_ap.files.trec_names import DEFAULT_MEASURES
 from torch_ap.reports import report as write_report
 from torch_ap.rules.messages import printable
+from torch_ap.runs.measured import Measured, Rules, measure, measure_file
 
 _ALL = "all"
 _STANDARD_INPUT = "-"
 
+Levels = dict[int, Judged]  # a run, by the lowest grade that is relevant
 Results = dict[str, dict[str, Result]]
 Intervals = dict[str, dict[str, dict[str, float]]]
 
@@ -32,7 +32,8 @@ _OTHER_QUERIES = "The runs differ in their queries. Comparisons are over those t
 
 def run(args: argparse.Namespace) -> int:
     """Read, judge, measure, and write the results on standard output."""
-    names = list(dict.fromkeys(name for given in args.measures or DEFAULT_MEASURES for name in report.expanded(given)))
+    every = [x for given in args.measures or DEFAULT_MEASURES for x in report.asked(given, args.relevance_level)]
+    measures = list({x.asked: x for x in every}.values())
     if args.compare and len(args.runs) < 2:
         raise ValueError("--compare takes at least two runs")
     if args.report is not None and len(args.runs) > 1 + args.compare:
@@ -41,24 +42,19 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{_STANDARD_INPUT} can be given once, since standard input can be read once")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
-    found, blind = [], []
-    for path in args.runs:
-        tag, judged = _judged(args, qrels, path)
-        if int(judged.curve.n.sum()) and int(judged.curve.m.sum()) and not int(judged.curve.hits_seen.sum()):
-            blind.append(path)
-        found.append((tag, path, judged if args.interval or args.report else None, report.evaluate(judged, names)))
-    columns = _columns([(tag, path) for tag, path, *_ in found])
-    results = dict(zip(columns, [x for *_, x in found], strict=True))
-    judged_runs = {column: judged for column, (_, _, judged, _) in zip(columns, found, strict=True) if judged}
-    for said in _notes(args, qrels, results, blind):
+    found = [_measured(args, qrels, path, measures) for path in args.runs]
+    columns = _columns([(run.tag, path) for (run, _), path in zip(found, args.runs, strict=True)])
+    results = {column: run.results for column, (run, _) in zip(columns, found, strict=True)}
+    judged = {column: levels for column, (_, levels) in zip(columns, found, strict=True)}
+    for said in _notes(args, qrels, results, [run for run, _ in found]):
         note(said)
     settings = Settings(args.confidence_level, args.n_resamples)
     comparisons = compare_runs.comparisons(results, settings) if args.compare else {}
     if comparisons and args.form and _differ(results):
         note(f"{_OTHER_QUERIES} (see -c).")
-    intervals = _intervals(results, judged_runs, settings) if args.interval else {}
+    intervals = _intervals(measures, results, judged, settings) if args.interval else {}
     if args.report is not None:
-        _write_page(args, names[0], judged_runs)
+        _write_page(args, measures[0], judged)
     Report(
         parts=lambda: _parts(results, args.per_query, comparisons, settings, intervals),
         records=lambda: _records(results, args.per_query, comparisons, intervals),
@@ -67,70 +63,71 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _intervals(results: Results, judged: Mapping[str, Judged], settings: Settings) -> Intervals:
+def _intervals(
+    measures: Sequence[Asked], results: Results, runs: Mapping[str, Levels], settings: Settings
+) -> Intervals:
     """Of each run and measure."""
     return {
-        run: {name: interval_of(judged[run], name, result, settings) for name, result in measures.items()}
-        for run, measures in results.items()
+        name: {x.asked: interval_of(judged[x.level], x.name, results[name][x.asked], settings) for x in measures}
+        for name, judged in runs.items()
     }
 
 
-def _write_page(args: argparse.Namespace, measure: str, judged: Mapping[str, Judged]) -> None:
+def _write_page(args: argparse.Namespace, measure: Asked, runs: Mapping[str, Levels]) -> None:
     """The report on the first measure; with --compare of the second run, compared with the first."""
-    (*baseline, (name, run)) = judged.items()
-    other = metric_of(baseline[0][1], measure) if baseline else None
+    (*baseline, (name, run)) = ((name, judged[measure.level]) for name, judged in runs.items())
+    other = metric_of(baseline[0][1], measure.name) if baseline else None
     write_report(
-        metric_of(run, measure),
+        metric_of(run, measure.name),
         args.report,
         other=other,
         system_names=(name, baseline[0][0] if baseline else f"{name} (baseline)"),
         query_names=run.queries,
-        title=f"{measure} of {name}",
+        title=f"{measure.asked} of {name}",
         confidence_level=args.confidence_level,
         n_resamples=args.n_resamples,
     )
 
 
-def _judged(args: argparse.Namespace, qrels: Qrels, path: str) -> tuple[str, Judged]:
-    """A run's tag, and its judged queries."""
+def _measured(args: argparse.Namespace, qrels: Qrels, path: str, measures: Sequence[Asked]) -> tuple[Measured, Levels]:
+    """A run by its measures; and as it is judged, which only intervals and reports need: all of it at once."""
+    rules, judged = Rules(args.convention, args.complete), Levels()
     with Bar(path) as bar:
-        run = read_run(path, progress=bar)
-    _check_queries(qrels, run, args.allow_empty)
-    if _are_ranks(run):
+        if args.interval or args.report:
+            run = read_run(path, progress=bar)
+            found = measure(qrels, [run], measures, rules)
+            judged = {
+                x.level: judge(qrels, run, relevance_level=x.level, convention=args.convention, complete=args.complete)
+                for x in measures
+            }
+        else:
+            found = measure_file(qrels, path, measures, rules, bar)
+    empty = bool(qrels.queries) and not found.unjudged
+    if (why := found.why_none(qrels, path)) and not (empty and args.allow_empty):
+        raise ValueError(f"{why} (--allow-empty lets it pass)" if empty else why)
+    if found.scores_are_ranks:
         note(f"{path}: the scores of its first query rise by one per line, as ranks do; the score is the fifth column")
-    level, convention = args.relevance_level, args.convention
-    judged = judge(qrels, run, relevance_level=level, convention=convention, complete=args.complete)
-    if args.per_query and args.form != "json" and _ALL in judged.queries:
+    if args.per_query and args.form != "json" and _ALL in _queries(found.results):
         raise ValueError(f"{path}: query {_ALL!r} has the name that --per-query gives the mean; give --json too")
-    return run.tag, judged
+    return found, judged
 
 
-def _check_queries(qrels: Qrels, run: Run, allow_empty: bool) -> None:
-    """The run has documents (unless none are allowed), and judged queries; there are judgements."""
-    if not qrels.queries or not (run.queries or allow_empty) or (run.queries and not {*run.queries} & {*qrels.queries}):
-        raise ValueError(why_none(qrels, run))
-
-
-def _are_ranks(run: Run) -> bool:
-    """Whether the scores of the first query are 1, 2, 3, ..., or 0, 1, 2, ..., in the order of the file."""
-    scores = run.scores[run.query == 0]
-    rising = torch.arange(len(scores), dtype=scores.dtype)
-    return len(scores) > 2 and any(torch.equal(scores, rising + first) for first in (0, 1))
-
-
-def _notes(args: argparse.Namespace, qrels: Qrels, results: Results, blind: list[str]) -> Iterator[str]:
-    """What to know of the numbers: runs that found nothing (``blind``), queries that are left out."""
+def _notes(args: argparse.Namespace, qrels: Qrels, results: Results, runs: list[Measured]) -> Iterator[str]:
+    """What to know of the numbers: runs that found nothing, queries that are left out."""
     level = args.relevance_level
     if len(qrels.relevance) and int(qrels.relevance.max()) < level:
         yield f"{args.qrels}: no grade is {level} or more, so nothing is relevant"
-    for path in blind:
-        yield f"{path}: none of its documents is relevant by {args.qrels}"
-    judged, ranked = (set(x) for x in (qrels.queries, next(iter(next(iter(results.values())).values())).queries))
+    yield from (
+        f"{path}: none of its documents is relevant by {args.qrels}"
+        for path, run in zip(args.runs, runs, strict=True)
+        if run.blind
+    )
     if _differ(results):
         if not args.compare:
             yield "the runs differ in their queries: each mean is over those of its run (see -c)"
-    elif len(ranked) < len(judged):
-        yield f"{len(judged - ranked)} of {len(judged)} judged queries have no documents and are left out (see -c)"
+    elif runs[0].missing and _queries(runs[0].results) and not args.complete:
+        missing, judged = len(runs[0].missing), len(qrels.queries)
+        yield f"{missing} of {judged} judged queries have no documents and are left out (see -c)"
 
 
 def _columns(runs: Sequence[tuple[str, str]]) -> list[str]:
@@ -157,7 +154,12 @@ def _end_of(path: str, others: Collection[str]) -> str:
 
 def _differ(results: Results) -> bool:
     """Whether the runs have other queries."""
-    return len({frozenset(next(iter(one.values())).queries) for one in results.values()}) > 1
+    return len({_queries(one) for one in results.values()}) > 1
+
+
+def _queries(measures: dict[str, Result]) -> frozenset[str]:
+    """The queries of a run, which all measures share but the number of them."""
+    return frozenset(query for one in measures.values() for query in one.queries)
 
 
 def _lines(results: Results, per_query: bool) -> list[tuple[str, str, list[float | None]]]:

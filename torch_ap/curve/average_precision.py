@@ -197,27 +197,39 @@ def _per_found(curve: Any, groups: _Groups, total: Any, ties: str) -> Any:
 
 
 def _mean_ratio(groups: tuple[Tensor, ...], above: Tensor) -> Tensor:
-    """E[(above + S) / (h0 + X)], where X of a group's r hits lie in its first L places and S sums their precisions.
-
-    X is hypergeometric. The ratio of one probability to the one before is rational, so no factorial is needed; their
-    running products are taken relative to the largest.
-    """
+    """E[(above + S) / (h0 + X)], where X of a group's r hits lie in its first L places and S sums their precisions."""
     hits, items, hits_above, items_above, places = groups
+    group, x, chance = cases_within(hits, items, places)
+    hits_above, items_above, places, above = (y[group] for y in (hits_above, items_above, places, above))
+    inside = _expected((x, places, hits_above, items_above, places))
+    ratio = torch.where(hits_above + x > 0, (above + inside) / (hits_above + x), 0)
+    offsets = segments.from_counts(torch.bincount(group, minlength=len(hits)))
+    return segments.total(chance * ratio, offsets)
+
+
+def cases_within(hits: Tensor, items: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """How many hits of each group may lie in its first places, one case after the other, and their probabilities.
+
+    The number is hypergeometric. The ratio of one probability to the one before is rational, so no factorial is needed;
+    their running products are taken relative to the largest.
+
+    Args:
+        hits, items, places: (G,) float64.
+
+    Returns:
+        The group of each case, ascending; the number of hits; the probability, 1 in sum for each group.
+    """
     least = (places - (items - hits)).clamp(min=0)
     cases = (torch.minimum(hits, places) - least + 1).to(torch.int64)
     offsets = segments.from_counts(cases)
     group = segments.ids(offsets)
-    least, hits, items, hits_above, items_above, places, above = (
-        x[group] for x in (least, hits, items, hits_above, items_above, places, above)
-    )
+    least, hits, items, places = (x[group] for x in (least, hits, items, places))
     nth = torch.arange(len(group), device=group.device) - offsets[group]
     x = least + nth
     ratios = (hits - x + 1) * (places - x + 1) / (x * (items - hits - places + x))
     likelihood = segments.cumulative(torch.where(nth > 0, ratios, 1).log(), offsets)
     chance = torch.exp(likelihood - segments.maximum_from_right(likelihood, offsets)[offsets[:-1]][group])
-    inside = _expected((x, places, hits_above, items_above, places))
-    ratio = torch.where(hits_above + x > 0, (above + inside) / (hits_above + x), 0)
-    return segments.total(chance * ratio, offsets) / segments.total(chance, offsets)
+    return group, x, chance / segments.total(chance, offsets)[group]
 
 
 _RULES: dict[str, Callable[[_Groups], Any]] = {

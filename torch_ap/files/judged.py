@@ -1,19 +1,92 @@
 """A run and its judgements as a hit curve with one ranking per query, by trec_eval's rules or by ours."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.files.trec import Qrels, Run
+from torch_ap.files.trec import Qrels, Run, as_text
 from torch_ap.files.trec_names import CONVENTIONS
-from torch_ap.ranking import builders, segments
+from torch_ap.ranking import builders, graded, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
 _TABLE_BITS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class _Documents:
+    """The documents of a run that were retrieved for judged queries, and all judgements.
+
+    Attributes:
+        qrels: the judgements.
+        run: what was retrieved.
+        lines: (N,) int64, where the run has them.
+        scores: (N,) by which they are ranked.
+        number: (N,) int64, the place of their query in ``qrels.queries``.
+        by_document: whether tied documents come in descending order of their ids, as in trec_eval.
+        chosen: (S,) int64, the places in ``qrels.queries`` of the queries that count.
+    """
+
+    qrels: Qrels
+    run: Run
+    lines: Array
+    scores: Tensor
+    number: Tensor
+    by_document: bool
+    chosen: Tensor
+
+    @property
+    def documents(self) -> Array:
+        """(N,) ids."""
+        return self.run.documents[self.lines]
+
+    def curve(self, judged: Tensor) -> HitCurve:
+        """The rankings of the queries that count, with those of the (J,) flagged judgements as hits."""
+        relevant = torch.zeros(len(self.run.key), dtype=torch.bool)
+        relevant[self.found(judged)[0]] = True
+        relevant = relevant[self.lines]
+        queries = len(self.qrels.queries)
+        curve = builders.from_scores(self.scores, relevant, segment=self.number, segments_count=queries)
+        if self.by_document:
+            curve = _by_document(curve, self.scores, relevant, self.number, self.documents)
+        return _only(replace(curve, m=segments.count(self.qrels.query[judged], queries)), self.chosen)
+
+    def found(self, judged: Tensor) -> tuple[Array, Array]:
+        """Where run and judgements have the flagged documents that were retrieved: the lines of both."""
+        number = np.full(len(self.run.key), -1)
+        number[self.lines] = self.number.numpy()
+        return _found(self.qrels, judged.numpy(), self.run, number)
+
+    def graded(self, curve: HitCurve, judged: Tensor) -> HitCurve:
+        """The curve of these judgements, with their grades."""
+        lines, places = self.found(judged)
+        line_of = np.full(len(judged), -1)
+        line_of[places] = lines
+        renumbered = torch.full((len(self.qrels.queries),), -1)
+        renumbered[self.chosen] = torch.arange(len(self.chosen))
+        segment = renumbered[self.qrels.query]
+        kept = (judged & (segment >= 0)).numpy()
+        ranked = line_of[kept] >= 0
+        scores = self.run.scores.numpy()[line_of[kept]]
+        keys = [scores, -segment.numpy()[kept]]
+        if self.by_document:
+            keys.insert(0, np.unique(as_text(self.run.documents[line_of[kept]]), return_inverse=True)[1])
+        place = np.empty(len(ranked), np.int64)
+        place[np.lexsort(keys)] = np.arange(len(ranked))  # higher for what is ranked higher
+        return graded.with_grades(
+            curve,
+            graded.Relevant(
+                segment[kept],
+                segments.as_float64(self.qrels.relevance[kept]),
+                torch.from_numpy(place),
+                torch.from_numpy(ranked),
+            ),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,16 +97,36 @@ class Judged:
         queries: S names, in the order of the judgements.
         curve: S rankings; m counts the relevant documents of the judgements, retrieved or not.
         convention: the rule by which ties were resolved.
+        relevance_level: the lowest relevant grade.
+        documents: what the curves are made of.
     """
 
-    queries: list[str]
+    queries: list[Any]
     curve: HitCurve
     convention: str
+    relevance_level: int
+    documents: _Documents
+
+    @cached_property
+    def graded(self) -> HitCurve:
+        """The same rankings with grades; relevant is every document with a grade above 0, whatever the level."""
+        gained = self._grades > 0
+        curve = self.curve if self.relevance_level == 1 else self.documents.curve(gained)
+        return self.documents.graded(curve, gained)
+
+    @cached_property
+    def nonrelevant(self) -> HitCurve:
+        """The same rankings with the documents as hits that were judged to be not relevant."""
+        return self.documents.curve((self._grades >= 0) & (self._grades < self.relevance_level))
+
+    @cached_property
+    def unjudged(self) -> HitCurve:
+        """The same rankings with the documents as hits that have a negative grade: pooled, and not judged."""
+        return self.documents.curve(self._grades < 0)
 
     @property
-    def ties(self) -> str:
-        """The rule for ties under which measures of ``curve`` follow the convention; trec_eval's leave no ties."""
-        return "grouped" if self.convention.startswith("trec") else self.convention
+    def _grades(self) -> Tensor:
+        return self.documents.qrels.relevance
 
 
 def judge(
@@ -68,41 +161,32 @@ def judge(
     scores = run.scores.float() if convention == "trec9" else run.scores
     numbers = {name: number for number, name in enumerate(qrels.queries)}
     number = torch.tensor([numbers.get(name, -1) for name in run.queries], dtype=torch.int64)[run.query]
-    relevant = torch.zeros(len(scores), dtype=torch.bool)
-    graded = qrels.relevance >= relevance_level
-    relevant[_found(qrels, graded.numpy(), run, number.numpy())] = True
-    known = number >= 0
-    if not bool(known.all()):
-        scores, relevant, number = scores[known], relevant[known], number[known]
-    curve = builders.from_scores(scores, relevant, segment=number, segments_count=len(qrels.queries))
-    if convention.startswith("trec"):
-        documents = run.documents if len(run.documents) == len(scores) else run.documents[known.numpy()]
-        curve = _by_document(curve, scores, relevant, number, documents)
-    curve = replace(curve, m=segments.count(qrels.query[graded], len(qrels.queries)))
-    return _only(qrels.queries, curve, convention, torch.ones_like(curve.m) > 0 if complete else curve.n > 0)
+    lines = (number >= 0).nonzero().squeeze(1)
+    number = number[lines]
+    ranked = segments.count(number, len(qrels.queries)) > 0
+    chosen = (torch.ones_like(ranked) if complete else ranked).nonzero().squeeze(1)
+    documents = _Documents(
+        qrels, replace(run, scores=scores), lines.numpy(), scores[lines], number, convention.startswith("trec"), chosen
+    )
+    names = [qrels.queries[place] for place in chosen.tolist()]
+    curve = documents.curve(qrels.relevance >= relevance_level)
+    return Judged(names, curve, convention, relevance_level, documents)
 
 
-def why_none(qrels: Qrels, run: Run) -> str:
-    """Why no query of a run was judged: what is wrong with which file."""
-    for table in (qrels, run):
-        if not table.queries:
-            also = "" if table is qrels else " (--allow-empty lets it pass)"
-            return f"{table.path}: the file holds nothing but blank lines and comments{also}"
-    return f"{run.path}: no query of the run has judgements in {qrels.path}"
+def _found(qrels: Qrels, wanted: Array, run: Run, number: Array) -> tuple[Array, Array]:
+    """Where run and judgements have the same documents, of the (J,) wanted judgements: the lines of both.
 
-
-def _found(qrels: Qrels, graded: Array, run: Run, number: Array) -> Array:
-    """The places of the relevant documents in the run, found by equal keys and then by equal names.
+    They are found by equal keys and then by equal names.
 
     A table of the keys' leading bits excludes most of a long run before the search.
     """
-    places = np.flatnonzero(graded)
+    places = np.flatnonzero(wanted)
     places = places[np.argsort(qrels.key[places])]
     keys = qrels.key[places]
     if (keys[1:] == keys[:-1]).any():
         raise ValueError(f"{qrels.path}: two judged documents have the same 64-bit hash; rename one of them")
     if not len(keys):
-        return places
+        return places, places
     candidates = np.arange(len(run.key))
     if len(run.key) >> _TABLE_BITS - 3:
         shift = np.uint64(64 - _TABLE_BITS)
@@ -113,8 +197,7 @@ def _found(qrels: Qrels, graded: Array, run: Run, number: Array) -> Array:
     same = keys[at] == run.key[candidates]
     candidates, at = candidates[same], places[at[same]]
     same = (qrels.documents[at] == run.documents[candidates]) & (qrels.query.numpy()[at] == number[candidates])
-    found: Array = candidates[same]
-    return found
+    return candidates[same], at[same]
 
 
 def _by_document(curve: HitCurve, scores: Tensor, relevant: Tensor, number: Tensor, documents: Array) -> HitCurve:
@@ -127,7 +210,7 @@ def _by_document(curve: HitCurve, scores: Tensor, relevant: Tensor, number: Tens
         return curve
     assert curve.score is not None
     group, member = _members(curve, tied, scores, number)
-    descending = np.lexsort((documents[member], -group))[::-1].copy()
+    descending = np.lexsort((as_text(documents[member]), -group))[::-1].copy()
     group, member = group[descending], member[descending]
     starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
     rank = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
@@ -166,12 +249,9 @@ def _members(curve: HitCurve, tied: Tensor, scores: Tensor, number: Tensor) -> t
     return place[at[inside]].numpy(), candidate[inside].numpy()
 
 
-def _only(names: list[str], curve: HitCurve, convention: str, kept: Tensor) -> Judged:
-    """The rankings that are kept; the others have no entry."""
-    if bool(kept.all()):
-        return Judged(list(names), curve, convention)
-    chosen = kept.nonzero().squeeze(1)
-    curve = replace(
-        curve, offsets=torch.cat([curve.offsets[:1], curve.offsets[1:][chosen]]), n=curve.n[chosen], m=curve.m[chosen]
-    )
-    return Judged([names[place] for place in chosen.tolist()], curve, convention)
+def _only(curve: HitCurve, chosen: Tensor) -> HitCurve:
+    """The chosen rankings, (S,) ascending; the others have no entry."""
+    if len(chosen) == len(curve.n):
+        return curve
+    offsets = torch.cat([curve.offsets[:1], curve.offsets[1:][chosen]])
+    return replace(curve, offsets=offsets, n=curve.n[chosen], m=curve.m[chosen])

@@ -4,6 +4,8 @@
 |---|---|---|
 | map, map@k | map, map_cut_k | AP; AP@k, divided by m |
 | gm_map | gm_map | AP, whose aggregate is the geometric mean with a floor of 0.00001 |
+| ndcg, ndcg@k | ndcg, ndcg_cut_k | nDCG of the grades, whatever the relevance level |
+| bpref, infAP | the same | binary preference, inferred AP: of documents that were judged |
 | P@k, R@k | P_k, recall_k | precision and recall at k |
 | F@k | | F1 at k |
 | Rprec | Rprec | precision at m |
@@ -12,20 +14,38 @@
 | iprec@l | iprec_at_recall_l | interpolated precision from recall l on |
 | 11pt_avg | 11pt_avg | mean of iprec at 0, 0.1, ..., 1 |
 | set_P, set_recall, set_F | the same | precision, recall and F1 of all that was retrieved |
+| num_ret, num_rel, num_rel_ret | the same | documents retrieved, relevant, both; their aggregate is the sum |
+| num_q | num_q | how many queries there are |
+| official | official | those that trec_eval prints where none is asked for |
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention
+from torch_ap.curve.discounted_gain import NormalizedDCG
+from torch_ap.curve.judgements import BPref, InferredAP
 from torch_ap.curve.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
-from torch_ap.evaluation.queries import MeasureSettings
+from torch_ap.evaluation.queries import MeasureSettings, PerQuery
 from torch_ap.files.judged import Judged
-from torch_ap.files.trec_names import AT_RANK, KNOWN, PLAIN, TREC_NAMES
+from torch_ap.files.trec_names import (
+    AT_RANK,
+    COUNTS,
+    DEFAULTS,
+    IR_MEASURES,
+    KNOWN,
+    OF_TREC_EVAL,
+    OFFICIAL,
+    PLAIN,
+    TREC_CONVENTIONS,
+    TREC_NAMES,
+)
 from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules.messages import nearest, shown
@@ -36,36 +56,100 @@ class Result:
     """One measure of one run.
 
     Attributes:
-        queries: Q names.
+        queries: Q names; none for the number of queries.
         values: (Q,) float64, one per query; 0 for a query without relevant documents.
-        aggregate: the mean over the queries, for gm_map the geometric mean; NaN without queries.
+        aggregate: the mean over the queries, for gm_map the geometric mean, of counts the sum; NaN without queries.
         geometric: whether the aggregate is a geometric mean.
+        counted: whether the values are counts, which have no mean.
     """
 
-    queries: list[str]
+    queries: list[Any]
     values: Tensor
     aggregate: float
     geometric: bool = False
+    counted: bool = False
+
+    def of(self, queries: list[Any], values: Tensor) -> "Result":
+        """The same measure of these queries."""
+        if self.counted:
+            return replace(self, queries=queries, values=values, aggregate=int(values.sum()))
+        settings = MeasureSettings(aggregation="gm" if self.geometric else "mean")
+        everything = torch.arange(len(values))
+        each = PerQuery(everything, values, torch.ones_like(everything, dtype=torch.bool))
+        aggregate = settings.value(each, torch.float64, warn=False).item()
+        return replace(self, queries=queries, values=values, aggregate=aggregate)
+
+    def in_order(self, queries: list[Any]) -> "Result":
+        """The same of some of these queries, in this order."""
+        if not self.queries:
+            return replace(self, aggregate=len(queries) if self.counted else math.nan)
+        if queries == self.queries:
+            return self
+        places = {query: place for place, query in enumerate(self.queries)}
+        return self.of(queries, self.values[[places[query] for query in queries]])
 
 
-def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
+@dataclass(frozen=True)
+class Asked:
+    """A measure that was asked for.
+
+    Attributes:
+        asked: the name that results know it by.
+        name: a name in the table above.
+        level: the lowest relevant grade.
+    """
+
+    asked: str
+    name: str
+    level: int
+
+
+def asked(given: str, relevance_level: int = 1) -> list[Asked]:
+    """The measures that a name stands for in trec_eval: "P.5,10" are P_5 and P_10, "P" is P_5 to P_1000. Any other
+    name, also of ir_measures, stands for itself.
+
+    Args:
+        given: the name.
+        relevance_level: the lowest relevant grade, where the name does not say it, as "AP(rel=2)" does.
+
+    Raises:
+        ValueError: for a name that is not known.
+    """
+    if given == "official":
+        return [one for x in OFFICIAL for one in asked(x, relevance_level)]
+    found = re.fullmatch(r"(\w+?)(?:\(rel=([0-9]{1,9})\))?(@.+)?", given)
+    kind, level, at = found.groups(default="") if found else (given, "", "")
+    name = IR_MEASURES.get(kind, kind) + at if found and (at or level or kind not in TREC_NAMES) else given
+    kind, dot, rest = name.partition(".")
+    names = [f"{kind}_{at}" for at in (rest.split(",") if dot else DEFAULTS[kind])] if kind in TREC_NAMES else [name]
+    for one in names:
+        _parsed(one, given)
+    return [Asked(one if kind in TREC_NAMES else given, one, int(level or relevance_level)) for one in names]
+
+
+def evaluate(judged: Judged, names: Sequence[str], *, denominator: str = "relevant") -> dict[str, Result]:
     """Measures of a judged run, by name.
 
     Args:
         judged: of :func:`torch_ap.files.judged.judge`.
         names: of measures, as in the table above, or trec_eval's own.
+        denominator: what AP@k divides by; see :class:`torch_ap.Convention`.
 
     Returns:
         A result for each name, in their order.
 
     Raises:
-        ValueError: for an unknown name, or interpolated precision with ``convention="expected"``.
+        ValueError: for an unknown name, or a measure that is trec_eval's alone with a convention that is not.
     """
-    measures = {name: measure_of(name, judged) for name in names}
+    measures = {name: None if name in COUNTS else measure_of(name, judged, denominator) for name in names}
     everything = torch.arange(len(judged.queries))
-    rankings = Rankings(everything, judged.curve, torch.ones_like(everything, dtype=torch.bool))
     results = {}
     for name, measure in measures.items():
+        if measure is None:
+            results[name] = _counts(name, judged)
+            continue
+        curve = judged.graded if isinstance(measure, NormalizedDCG) else judged.curve
+        rankings = Rankings(everything, curve, torch.ones_like(everything, dtype=torch.bool))
         geometric = name == "gm_map"
         settings = MeasureSettings(measure, aggregation="gm" if geometric else "mean")
         each = settings.each(rankings)
@@ -74,30 +158,45 @@ def evaluate(judged: Judged, names: Sequence[str]) -> dict[str, Result]:
     return results
 
 
-def expanded(name: str) -> list[str]:
-    """The names that one stands for in trec_eval: "P.5,10" is P_5 and P_10. Any other name stands for itself.
-
-    Raises:
-        ValueError: for a name that :func:`evaluate` would not know.
-    """
-    kind, dot, rest = name.partition(".")
-    names = [f"{kind}_{at}" for at in rest.split(",")] if dot and kind in TREC_NAMES else [name]
-    for one in names:
-        _parsed(one, name)
-    return names
+def _counts(name: str, judged: Judged) -> Result:
+    """How many documents, or queries, there are; of queries only all together."""
+    if name == "num_q":
+        return Result([], torch.zeros(0, dtype=torch.int64), len(judged.queries), counted=True)
+    curve = judged.curve
+    values = {"num_ret": curve.n, "num_rel": curve.m, "num_rel_ret": curve.hits_seen}[name]
+    return Result(judged.queries, values, int(values.sum()), counted=True)
 
 
-def measure_of(name: str, judged: Judged) -> Callable[[HitCurve], Tensor]:
-    """The measure of that name under the run's convention."""
+def measure_of(name: str, judged: Judged, denominator: str = "relevant") -> Callable[[HitCurve], Tensor]:
+    """The measure of that name under the run's convention, but for counts."""
+    kind, _ = _parsed(name)
+    if kind == "bpref":
+        return BPref(judged.nonrelevant)
+    if kind == "infAP":
+        return InferredAP(judged.nonrelevant, judged.unjudged)
+    return formula(name, judged.convention, denominator)
+
+
+def check(name: str, convention: str) -> None:
+    """Refuse a measure that is trec_eval's alone under a convention that is not."""
+    if _parsed(name)[0] in OF_TREC_EVAL and convention not in TREC_CONVENTIONS:
+        raise ValueError(f"measure {name!r} is trec_eval's: it needs ties as in trec9 or trec10")
+
+
+def formula(name: str, convention: str, denominator: str = "relevant") -> Callable[[HitCurve], Tensor]:
+    """The measure of that name, where it is of one curve."""
+    check(name, convention)
     kind, at = _parsed(name)
-    ties, version = judged.ties, 9 if judged.convention == "trec9" else 10
-    if kind in ("iprec", "11pt_avg") and not judged.convention.startswith("trec"):
-        raise ValueError(f"measure {name!r} is trec_eval's: it needs convention trec9 or trec10")
+    ties, version = convention, 9 if convention == "trec9" else 10
+    if convention in TREC_CONVENTIONS:
+        ties = "grouped"  # of which there are none
     if kind == "iprec":
         return PrecisionAtRecall(at or 0.0, version)
     k = None if at is None else int(at)
     if kind in ("map", "gm_map"):
-        return Convention(k, "relevant", None, ties)
+        return Convention(k, denominator if k else "min", None, ties)
+    if kind == "ndcg":
+        return NormalizedDCG(k, "linear", ties)
     simple: dict[str, Callable[[HitCurve], Tensor]] = {
         "P": AtRank("precision", k, ties=ties),
         "R": AtRank("recall", k, ties=ties),
@@ -134,4 +233,5 @@ def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
 def _meant(name: str) -> str:
     """The known name, ours or trec_eval's, that is most like one that is not."""
     kind = re.sub(r"[0-9.]+$", "k", name)
-    return nearest(kind, [*KNOWN, *(f"{theirs}_k" for theirs in TREC_NAMES)])
+    ir_measures = (x for name in IR_MEASURES for x in (name, f"{name}@k"))
+    return nearest(kind, [*KNOWN, *(f"{theirs}_k" for theirs in TREC_NAMES), *ir_measures])

@@ -6,7 +6,7 @@ A line of qrels is ``query iteration document relevance``, of a run ``query Q0 d
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,6 +70,12 @@ class Run(Table):
 
     scores: Tensor
     tag: str
+
+    @property
+    def emptied(self) -> "Run":
+        """A run without documents."""
+        nothing: dict[str, Any] = {name: getattr(self, name)[:0] for name in ("query", "documents", "key", "scores")}
+        return replace(self, queries=[], **nothing)
 
 
 def read_qrels(path: Path | str, *, progress: Progress | None = None) -> Qrels:
@@ -190,8 +196,10 @@ class _Gathered:
         """Add lines, at least one."""
         names = given.queries
         heads = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
-        distinct, place = np.unique(names[heads], return_inverse=True)
-        known = np.array([self.numbers.setdefault(name, len(self.numbers)) for name in distinct.tolist()])
+        distinct, first, place = np.unique(names[heads], return_index=True, return_inverse=True)
+        known, found = np.empty_like(first), distinct.tolist()
+        for at in np.argsort(first).tolist():
+            known[at] = self.numbers.setdefault(found[at], len(self.numbers))
         lengths = np.diff(np.append(heads, len(names)))
         self.query.append(np.repeat(known[place], lengths))
         self.documents.append(given.documents)
@@ -251,7 +259,7 @@ def keys_of(queries: Array, query: Array, documents: Array) -> Array:
 
 def _hashed(strings: Array, start: Array | np.uint64) -> Array:
     """(N,) uint64 hashes of numbers, or of byte strings; padding does not count."""
-    words = strings.view(np.uint64).reshape(len(strings), -1)
+    words = strings.view(np.uint64).reshape(len(strings), strings.itemsize // 8)
     out = np.empty(len(strings), np.uint64)
     out[:] = start
     for column in range(words.shape[1]):
@@ -264,9 +272,14 @@ def _hashed(strings: Array, start: Array | np.uint64) -> Array:
     return out
 
 
+def as_text(documents: Array) -> Array:
+    """(N,) names of documents as text, whose order is that of their bytes in UTF-8."""
+    return documents if documents.dtype.kind == "S" else np.array([str(x) for x in documents.tolist()])
+
+
 def named(document: Any) -> Any:
     """The name of a document, of a file as text."""
-    return document.decode() if isinstance(document, bytes) else document
+    return document.decode() if isinstance(document, bytes) else getattr(document, "item", lambda: document)()
 
 
 def check_once(table: Table, unit: str, lines: Array) -> None:

@@ -34,7 +34,7 @@ def column_of(given: str, known: Sequence[Any], what: str, name: str | None = No
     meant = "" if found else nearest(usual[0], map(str, known))
     every = shown(", ".join(map(str, known)))[1:-1]
     raise ValueError(
-        f"{given} must have one column of {what}, {' or '.join(map(shown, usual))}{meant}; its columns are {every}"
+        f"{given} must have one column of `{what}`, named {' or '.join(map(shown, usual))}{meant}; it has {every}"
     )
 
 

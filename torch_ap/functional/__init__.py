@@ -56,6 +56,7 @@ from torch_ap.functional.retrieval_at_k import (
     retrieval_r_precision,
     retrieval_recall,
 )
+from torch_ap.functional.roc import retrieval_auroc
 from torch_ap.functional.similarity import keypoint_similarity
 from torch_ap.runtime import untraced
 
@@ -106,6 +107,7 @@ __all__ = [
     "r_precision",
     "random_hit_curve",
     "recall_at_k",
+    "retrieval_auroc",
     "retrieval_average_precision",
     "retrieval_curve",
     "retrieval_f_beta",

@@ -225,10 +225,10 @@ class UncertainMetric(RankingMetric):
         Returns:
             0-d tensors in the dtype of ``compute()``: ``{"ap", "ap_low", "ap_high", "ap_chance"}``, or likewise of the
             metric's own name: "map" of :class:`torch_ap.RetrievalMAP` and of detectors, where it is the first
-            ``iou_type``'s, "mrr", "ndcg", "precision", "recall", "f_beta", "hit_rate", "fall_out", "r_precision".
-            Without the last where there is no chance level. With ``average="none"`` the same of each class: "ap_0",
-            "ap_0_low" and so on; where ``top_k`` is a list the same of each k: "map_5", "map_5_low". The ends are NaN
-            where no interval exists, as for a ranking in which scores tie that ``ties`` does not group.
+            ``iou_type``'s, "mrr", "auroc", "ndcg", "precision", "recall", "f_beta", "hit_rate", "fall_out",
+            "r_precision". Without the last where there is no chance level. With ``average="none"`` the same of each
+            class: "ap_0", "ap_0_low" and so on; where ``top_k`` is a list the same of each k: "map_5", "map_5_low". The
+            ends are NaN where no interval exists, as for a ranking in which scores tie that ``ties`` does not group.
 
         Raises:
             TypeError, ValueError: what :meth:`confidence_interval` refuses for any scores, and for names that are not

@@ -216,16 +216,20 @@ def join(curves: Sequence[HitCurve]) -> HitCurve:
     def along(name: str) -> Tensor:
         return torch.cat([getattr(curve, name) for curve in curves])
 
-    scores = [curve.score for curve in curves if curve.score is not None]
+    def everywhere(name: str) -> Tensor | None:
+        return None if any(getattr(curve, name) is None for curve in curves) else along(name)
+
     return HitCurve(
         hits=along("hits"),
         items=along("items"),
         hits_above=along("hits_above"),
         items_above=along("items_above"),
-        score=torch.cat(scores) if len(scores) == len(curves) else None,
+        score=everywhere("score"),
         offsets=segments.from_counts(torch.cat([curve.offsets.diff() for curve in curves])),
         n=along("n"),
         m=along("m"),
+        grades=everywhere("grades"),
+        ideal_grades=everywhere("ideal_grades"),
     )
 
 

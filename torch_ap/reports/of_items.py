@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
+from torch_ap.curve import words
 from torch_ap.functional import Curve
 from torch_ap.metrics.classification import MulticlassAveragePrecision
 from torch_ap.metrics.items import ClassificationAveragePrecision
-from torch_ap.reports import cautions, curves, words
+from torch_ap.reports import cautions, curves
 from torch_ap.reports.content import Cell, Content, Section, Table, bounded
 from torch_ap.reports.statement import Asked, compared, headline
 from torch_ap.rules.messages import refuse

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from torch_ap import plot
+from torch_ap.curve import words
 from torch_ap.curve.convention import Convention
 from torch_ap.functional import QueryCurve
 from torch_ap.functional.query_curve import curve_of_queries
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.ranking import segments
-from torch_ap.reports import cautions, words
+from torch_ap.reports import cautions
 from torch_ap.reports.content import Cell, Content, Picture, Section, Table, bounded
 from torch_ap.reports.curves import AS_NUMBERS
 from torch_ap.reports.statement import Asked, compared, headline

@@ -112,6 +112,12 @@ def fraction(name: str, value: Any) -> None:
         refuse(name, "must be a number in [0, 1]", value)
 
 
+def positive_fraction(name: str, value: Any) -> None:
+    """``value`` is a number in (0, 1]."""
+    if not _is_number(value) or not 0 < value <= 1:
+        refuse(name, "must be a number above 0 and at most 1", value)
+
+
 def open_fraction(name: str, value: Any) -> float:
     """``value`` as a float, which must lie between 0 and 1, as a confidence level."""
     if not _is_number(value) or not 0 < float(value) < 1:

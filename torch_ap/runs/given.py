@@ -5,7 +5,7 @@ no 301 equals "301". Names in files are text.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from numbers import Integral
 from pathlib import Path
@@ -58,18 +58,39 @@ def alike(qrels: Qrels, run: Run) -> Qrels:
     """
     if not len(qrels.documents) or not len(run.documents):
         return qrels
-    for what, one, other in zip(("queries", "documents"), qrels.firsts, run.firsts, strict=True):
-        kinds = _kind(type(one)), _kind(type(other))
-        if kinds[0] != kinds[1]:
-            raise TypeError(
-                f"{qrels.path} and {run.path} must name {what} by one type, got {shown(one)} ({kinds[0]}) and "
-                f"{shown(other)} ({kinds[1]}); give both as text: `str(x)`, `table[column].astype(str)`"
-            )
-    if qrels.documents.dtype.kind == run.documents.dtype.kind:
+    _check_kinds(qrels, run.path, *run.firsts)
+    if run.documents.dtype.kind == "S":
+        return as_in_files(qrels, run.path)
+    return qrels if qrels.documents.dtype.kind != "S" else _named_by(_objects, qrels)
+
+
+def as_in_files(qrels: Qrels, path: Path | str) -> Qrels:
+    """The judgements with names as those in a file are.
+
+    Raises:
+        TypeError: where they are not text.
+    """
+    if not len(qrels.documents) or qrels.documents.dtype.kind == "S":
         return qrels
-    form = _as_in_files if run.documents.dtype.kind == "S" else _objects
+    _check_kinds(qrels, path, "", "")
+    return _named_by(_as_in_files, qrels)
+
+
+def _named_by(form: Callable[[Sequence[Any]], Array], qrels: Qrels) -> Qrels:
     table = _table(qrels.path, form(qrels.queries), qrels.query, form([named(x) for x in qrels.documents.tolist()]))
     return Qrels(qrels.path, qrels.queries, qrels.query, table.documents, table.key, relevance=qrels.relevance)
+
+
+def _check_kinds(qrels: Qrels, path: Path | str, *firsts: Any) -> None:
+    """The judgements name queries and documents by the types of these."""
+    for what, one, other in zip(("queries", "documents"), qrels.firsts, firsts, strict=True):
+        kinds = _kind(type(one)), _kind(type(other))
+        if kinds[0] != kinds[1]:
+            as_in = f" as {shown(other)}" if other != "" else ""
+            raise TypeError(
+                f"{qrels.path} and {path} must name {what} by one type, got {kinds[0]} as {shown(one)} and "
+                f"{kinds[1]}{as_in}; give both as text: `str(x)`, `table[column].astype(str)`"
+            )
 
 
 def _read(name: str, given: Any, columns: Mapping[str, str | None], value: str) -> tuple[Table, Array]:
@@ -87,9 +108,10 @@ def _read(name: str, given: Any, columns: Mapping[str, str | None], value: str) 
 
 def _of_dicts(name: str, given: Mapping[Any, Any], value: str) -> tuple[Table, list[Any]]:
     for query, listed in given.items():
-        if not isinstance(listed, Mapping):
+        inner = next(iter(listed.values()), None) if isinstance(listed, Mapping) else listed
+        if inner is listed or isinstance(inner, Mapping):
             also = "; several runs are given as `runs`" if value == "score" else ""
-            told = Plain(f"{type(listed).__name__} for {shown(query)}{also}")
+            told = Plain(f"{type(inner).__name__} for {shown(query)}{also}")
             refuse(name, f"as a dict must be {{query: {{document: {value}}}}}", told, TypeError)
     documents = _names(name, "document", list(chain.from_iterable(given.values())))
     query = np.repeat(np.arange(len(given)), np.fromiter(map(len, given.values()), np.int64, len(given)))
@@ -184,5 +206,6 @@ def _is_number(given: Any) -> bool:
 
 def _refuse_value(name: str, rule: str, table: Table, values: Any, place: int) -> NoReturn:
     query, document = table.queries[int(table.query[place])], table.documents[place]
-    told = f"{shown(values[place])} for document {shown(document)} of query {shown(query)}"
+    value = values[place].item() if isinstance(values, np.ndarray) else values[place]
+    told = f"{shown(value)} for document {shown(document)} of query {shown(query)}"
     refuse(name, f"must have {rule}", Plain(told))

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG
-from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
+from torch_ap.curve.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
 from torch_ap.rules.messages import shown
 
 _TIES = {
@@ -14,6 +14,8 @@ _TIES = {
     "expected": "Equal scores count as the mean over all their orders.",
     "optimistic": "Of equal scores the relevant items come first.",
     "pessimistic": "Of equal scores the relevant items come last.",
+    "trec10": "Of equal scores the item whose name is greater comes first, as in trec_eval 10.",
+    "trec9": "Of scores equal in single precision the item whose name is greater comes first, as in trec_eval 9.",
 }
 _DENOMINATORS = {
     "min": "the smaller of {k} and the number of relevant items",
@@ -58,12 +60,12 @@ def of_classes(convention: Convention, average: str | None, unit: str) -> str:
     return said.replace("relevant items", "positives").replace("relevant item", "positive")
 
 
-def of_queries(measure: Any, aggregation: Any) -> str:
-    """A measure over queries."""
+def of_queries(measure: Any, aggregation: Any, ties: str | None = None) -> str:
+    """A measure over queries; ``ties`` where an order of the items resolves them, which the measure does not see."""
     over = _AGGREGATIONS.get(aggregation) if isinstance(aggregation, str) else None
     over = over or f"`{shown(aggregation)[1:-1]}` over queries of"
-    ties = _TIES.get(getattr(measure, "ties", None) or "", "")
-    return f"{over} {_of_query(measure)}. {ties}".rstrip()
+    said = _TIES.get(ties or getattr(measure, "ties", None) or "", "")
+    return f"{over} {_of_query(measure)}. {said}".rstrip()
 
 
 def name_of(measure: Any, mean: str = "") -> str:
@@ -116,6 +118,8 @@ def _of_query(measure: Any) -> str:
     if isinstance(measure, FirstHit):
         first = "the reciprocal rank of the first relevant item"
         return f"{first}, in {top}" if measure.what == "reciprocal_rank" else f"whether a relevant item is in {top}"
+    if isinstance(measure, PrecisionAtRecall):
+        return f"the highest precision at recall {measure.level:g} or beyond, as in trec_eval {measure.version}"
     if isinstance(measure, AtRank):
         adaptive = ", or of all items of a query that has fewer" if measure.adaptive_k and k is not None else ""
         what = {

@@ -1,0 +1,49 @@
+"""What to know of numbers: what counts 0, or does not count, and how many there are of it."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from torch_ap.files.report import Asked
+from torch_ap.files.trec import Qrels
+from torch_ap.rules.messages import warn_caller
+from torch_ap.runs.measured import Measured
+
+
+def on_run(qrels: Qrels, run: Measured, name: str, complete: bool) -> Iterator[str]:
+    """Of a run; what is hardly meant is a warning, too."""
+    said = []
+    if run.missing:
+        missing, judged = len(run.missing), len(qrels.queries)
+        what = "which count 0" if complete else "which are left out"
+        said.append(f"`{name}` has no documents for {missing:,} of {judged:,} judged queries, {what}")
+    if run.blind:
+        said.append(f"none of the {run.documents:,} documents of `{name}` is relevant")
+    if run.scores_are_ranks:
+        said.append(f"the scores of the first query of `{name}` rise by one per document, as ranks do")
+    for one in said:
+        warn_caller(f"{one}.", UserWarning)
+    yield from said
+    if run.unjudged:
+        yield f"`{name}` has {run.unjudged:,} queries without judgements, which do not count"
+
+
+def on_judgements(qrels: Qrels, measures: Sequence[Asked]) -> Iterator[str]:
+    """Of the judgements."""
+    for level in dict.fromkeys(x.level for x in measures):
+        relevant = torch.zeros(len(qrels.queries), dtype=torch.bool)
+        relevant[qrels.query[qrels.relevance >= level]] = True
+        if without := int((~relevant).sum()):
+            which = f"{without:,} of {len(relevant):,} judged queries"
+            yield f"{which} have no document of grade {level} or more, and count 0"
+    if negative := int((qrels.relevance < 0).sum()):
+        yield f"{negative:,} of {len(qrels.relevance):,} grades are negative: these documents are not relevant"
+
+
+def on_conventions(measures: Sequence[Asked], denominator: str) -> Iterator[str]:
+    """Of names by which others mean something else."""
+    cut = [x.asked for x in measures if x.name.startswith(("map@", "map_cut_"))]
+    divisor = {"relevant": "all relevant documents", "min": "k or all relevant documents, whichever are fewer"}
+    if cut:
+        found = divisor.get(denominator, "the relevant documents in the top k")
+        yield f"{', '.join(cut)}: divided by {found} (`denominator={denominator!r}`)"
