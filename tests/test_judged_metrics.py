@@ -30,6 +30,8 @@ NAMES = (
     "set_P",
     "iprec@0.2",
     "11pt_avg",
+    "ndcg",
+    "ndcg@4",
 )
 TREC_ONLY = ("iprec@0.2", "11pt_avg")
 
@@ -38,7 +40,9 @@ TREC_ONLY = ("iprec@0.2", "11pt_avg")
 def files(tmp_path_factory):
     """Judgements, and two runs with ties that lack a judged query and miss relevant documents."""
     folder, draw = tmp_path_factory.mktemp("trec"), np.random.default_rng(5)
-    judged = [(q, d, int(draw.random() < 0.3)) for q in range(12) for d in range(30) if draw.random() < 0.7]
+    judged = [
+        (q, d, int(draw.random() < 0.3) * (1 + d % 2)) for q in range(12) for d in range(30) if draw.random() < 0.7
+    ]
     (folder / "qrels").write_text("".join(f"q{q} 0 d{d} {grade}\n" for q, d, grade in judged))
     for run in range(2):
         rows = [
@@ -130,3 +134,21 @@ def test_what_is_refused(options, message, files, capsys):
     assert message in capsys.readouterr().err
     assert main.main(["trec", *paths, str(files / "run1"), "--report", "x.md"]) == 2
     assert "--report is of one run, or with --compare of two, got 2" in capsys.readouterr().err
+
+
+def test_what_has_no_report_says_so(files):
+    judged = judged_run(files)
+    for name in ("bpref", "infAP", "num_rel"):
+        with pytest.raises(ValueError, match=f"--report is of a measure of one ranking .*, got {name}$"):
+            metric_of(judged, name)
+
+
+def test_chance_of_ndcg_is_that_of_its_metric(files, capsys):
+    judged = judged_run(files, convention="expected")
+    given = ["trec", str(files / "qrels"), str(files / "run0"), "--interval", "--json"]
+    flags = ["-m", "ndcg@4", "-m", "num_rel", "-m", "bpref", "--convention"]
+    assert main.main([*given, *flags, "trec10"]) == 0
+    found = json.loads(capsys.readouterr().out)["run0"]
+    assert found["ndcg@4"]["chance"] == pytest.approx(float(metric_of(judged, "ndcg@4").chance_level()))
+    assert found["bpref"]["low"] < found["bpref"]["all"] < found["bpref"]["high"]
+    assert found["num_rel"]["low"] is None

@@ -7,21 +7,27 @@ from torch import Tensor
 
 from torch_ap.cli.compare_runs import Settings
 from torch_ap.curve.convention import Convention
+from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.files import report
 from torch_ap.files.judged import Judged
 from torch_ap.files.report import Result
+from torch_ap.files.trec_names import COUNTS
 from torch_ap.inference.query_mean import mean_interval
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.retrieval import RetrievalMAP
+from torch_ap.retrieval import RetrievalMAP, RetrievalNormalizedDCG
 
 ENDS = ("low", "high", "chance")
 
 
 def metric_of(judged: Judged, name: str) -> QueryMetric:
     """The metric of a measure that has seen the run: its queries are numbered as they are in ``judged``."""
+    if name in (*COUNTS, "bpref", "infAP"):
+        raise ValueError(f"--report is of a measure of one ranking and its relevant documents, got {name}")
     measure, aggregation = report.measure_of(name, judged), "gm" if name == "gm_map" else "mean"
+    if isinstance(measure, NormalizedDCG):
+        return _of_grades(judged, measure)
     if isinstance(measure, Convention):
         metric: QueryMetric = RetrievalMAP(convention=measure, aggregation=aggregation)
     else:
@@ -30,6 +36,24 @@ def metric_of(judged: Judged, name: str) -> QueryMetric:
     if len(scores):
         metric.update(scores, relevant, indexes=query)
     metric.update(num_relevant=dict(enumerate(judged.curve.m.tolist())))
+    metric.set_dtype(torch.float64)
+    return metric
+
+
+def _of_grades(judged: Judged, measure: NormalizedDCG) -> QueryMetric:
+    metric = RetrievalNormalizedDCG(top_k=measure.top_k, gains=measure.gains, ties=measure.ties)  # type: ignore[arg-type]
+    curve, (segment, grades, _, ranked) = judged.graded, judged.gained
+    assert curve.grades is not None
+    assert ranked is not None
+    scores, relevant, query = _items(curve)
+    target = torch.zeros_like(scores)
+    target[relevant == 1] = curve.grades  # both by query and rank
+    unranked = grades[~ranked]
+    retrieved = torch.arange(len(target) + len(unranked)) < len(target)
+    items = (torch.cat([scores, 0 * unranked]), torch.cat([target, unranked]), torch.cat([query, segment[~ranked]]))
+    if len(retrieved):
+        metric.update(*items, retrieved=retrieved)
+    metric.update(num_relevant=dict(enumerate(curve.m.tolist())))
     metric.set_dtype(torch.float64)
     return metric
 
@@ -52,12 +76,13 @@ def _items(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
 def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -> dict[str, float]:
     """The ends of the interval of the mean over queries, and the chance level; NaN where there is none."""
     found = dict.fromkeys(ENDS, math.nan)
-    if result.geometric or not result.queries:
+    if result.geometric or result.counted or not result.queries:
         return found
     ends = mean_interval(result.values, **vars(settings))
     found |= {"low": float(ends.low), "high": float(ends.high)}
     measure = report.measure_of(name, judged)
     # where ties are grouped, those of documents that are not relevant count too, which the judged run does not hold
-    if isinstance(measure, Convention) and measure.has_chance_level and judged.convention != "grouped":
+    known = isinstance(measure, NormalizedDCG) or (isinstance(measure, Convention) and measure.has_chance_level)
+    if known and judged.convention != "grouped":
         found["chance"] = float(metric_of(judged, name).chance_level())
     return found

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from torch_ap.files.trec import Qrels, Run, as_text
 from torch_ap.files.trec_names import CONVENTIONS
-from torch_ap.ranking import builders, graded, segments
+from torch_ap.ranking import builders, segments
+from torch_ap.ranking.graded import Relevant, with_grades
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
@@ -62,8 +63,8 @@ class _Documents:
         number[self.lines] = self.number.numpy()
         return _found(self.qrels, judged.numpy(), self.run, number)
 
-    def graded(self, curve: HitCurve, judged: Tensor) -> HitCurve:
-        """The curve of these judgements, with their grades."""
+    def relevant(self, judged: Tensor) -> Relevant:
+        """The flagged documents of the queries that count, retrieved or not; scores are higher for a higher rank."""
         lines, places = self.found(judged)
         line_of = np.full(len(judged), -1)
         line_of[places] = lines
@@ -71,22 +72,14 @@ class _Documents:
         renumbered[self.chosen] = torch.arange(len(self.chosen))
         segment = renumbered[self.qrels.query]
         kept = (judged & (segment >= 0)).numpy()
-        ranked = line_of[kept] >= 0
-        scores = self.run.scores.numpy()[line_of[kept]]
-        keys = [scores, -segment.numpy()[kept]]
+        line = line_of[kept]
+        keys = [self.run.scores.numpy()[line], -segment.numpy()[kept]]
         if self.by_document:
-            keys.insert(0, np.unique(as_text(self.run.documents[line_of[kept]]), return_inverse=True)[1])
-        place = np.empty(len(ranked), np.int64)
-        place[np.lexsort(keys)] = np.arange(len(ranked))  # higher for what is ranked higher
-        return graded.with_grades(
-            curve,
-            graded.Relevant(
-                segment[kept],
-                segments.as_float64(self.qrels.relevance[kept]),
-                torch.from_numpy(place),
-                torch.from_numpy(ranked),
-            ),
-        )
+            keys.insert(0, np.unique(as_text(self.run.documents[line]), return_inverse=True)[1])
+        place = np.empty(len(line), np.int64)
+        place[np.lexsort(keys)] = np.arange(len(line))
+        grades = segments.as_float64(self.qrels.relevance[kept])
+        return Relevant(segment[kept], grades, torch.from_numpy(place), torch.from_numpy(line >= 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +103,13 @@ class Judged:
     @cached_property
     def graded(self) -> HitCurve:
         """The same rankings with grades; relevant is every document with a grade above 0, whatever the level."""
-        gained = self._grades > 0
-        curve = self.curve if self.relevance_level == 1 else self.documents.curve(gained)
-        return self.documents.graded(curve, gained)
+        curve = self.curve if self.relevance_level == 1 else self.documents.curve(self._grades > 0)
+        return with_grades(curve, self.gained)
+
+    @cached_property
+    def gained(self) -> Relevant:
+        """All documents with a grade above 0, retrieved or not."""
+        return self.documents.relevant(self._grades > 0)
 
     @cached_property
     def nonrelevant(self) -> HitCurve:
