@@ -352,6 +352,14 @@ def with_graded(size, generator):
     return {"preds": rows(size, generator)["preds"], "target": graded_rows(size, generator)["target"]}
 
 
+def embeddings(size, generator):
+    """Whole numbers, whose products are exact and often equal."""
+    sizes = {"query": size // 2, "gallery": size}
+    vectors = {name: torch.randint(-2, 3, (n, 3), generator=generator).float() for name, n in sizes.items()}
+    labels = {f"{name}_labels": torch.randint(4, (n,), generator=generator) for name, n in sizes.items()}
+    return {"queries": vectors["query"], "gallery": vectors["gallery"], **labels}
+
+
 def hits(size, generator):
     return {"hits": cases.binary(size, generator)[1].cumsum(0)}
 
@@ -481,6 +489,7 @@ FUNCTIONS: dict[str, Row] = {
     "retrieval_normalized_dcg_rows": Row(functional.retrieval_normalized_dcg, retrieved_rows),
     "retrieval_r_precision": Row(functional.retrieval_r_precision, flat),
     "retrieval_reciprocal_rank": Row(functional.retrieval_reciprocal_rank, graded_rows, {"relevance_level": 2}),
+    "embedding_average_precision": Row(functional.embedding_average_precision, embeddings, {"similarity": "dot"}),
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
     "voc": Row(functional.voc_mean_average_precision, voc_images),
     "coco_curve": Row(functional.coco_curve, images, {"box_format": "xywh"}),

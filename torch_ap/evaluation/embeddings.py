@@ -12,7 +12,7 @@ from torch_ap.curve.convention import Convention, query_convention
 from torch_ap.curve.measures import AtRank
 from torch_ap.inputs import embeddings as inputs
 from torch_ap.inputs.relevance import ByFunction, ByLabel, Relevance
-from torch_ap.ranking import products, segments, tiles
+from torch_ap.ranking import order, products, tiles
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
 from torch_ap.rules.messages import Plain, refuse, warn_caller
@@ -73,8 +73,7 @@ class EmbeddingMeasures:
 
     def __call__(self, curve: HitCurve) -> dict[str, Tensor]:
         """(S,) float64, or (S, K) at each k; NaN where nothing is relevant; and how many items are."""
-        native, ties = curve.native, self.whole.ties or "grouped"
-        relevant = segments.each_entry(segments.as_float64(native.m), native.offsets)
+        ties = self.whole.ties or "grouped"
 
         def at_each(measure: Callable[[int], Tensor]) -> Tensor:
             return torch.stack([measure(k) for k in self.k], 1)
@@ -82,7 +81,7 @@ class EmbeddingMeasures:
         return {
             "map": self.whole(curve),
             "map_at_k": torch.stack([convention(curve) for convention in self.at_k], 1),
-            "map_at_r": average_precision.average_precision(curve, ties=ties, top_k=relevant, denominator="relevant"),
+            "map_at_r": average_precision.average_precision(curve, ties=ties, top_k="relevant", denominator="relevant"),
             "precision_at_k": at_each(lambda k: AtRank("precision", k, ties=ties)(curve)),
             "recall_at_k": at_each(lambda k: AtRank("recall", k, ties=ties)(curve)),
             "r_precision": counts.r_precision(curve, ties=ties),
@@ -184,9 +183,10 @@ class EmbeddingSettings:
         else:
             relation = ByLabel((queries.labels, queries.groups), (gallery.labels, gallery.groups), own)
         matrix, room = products.Products(rows, columns, relation, self.similarity), self.max_memory // 2
-        with products.workers(matrix.shape) as pool_map, full_precision(rows.device):
+        threads = order.workers(len(rows) * len(columns)) if rows.is_cpu else 1
+        with products.workers(threads) as pool_map, full_precision(rows.device):
             steps = with_bar(products.spans(matrix, room), self.progress)
-            parts = [self.measures(tiles.curve_of(matrix, span, pool_map, room)) for span in steps]
+            parts = [self.measures(tiles.curve_of(matrix, span, pool_map, room // threads)) for span in steps]
         place = torch.argsort(relation.query_order)
         return {name: torch.cat([part[name] for part in parts])[place] for name in parts[0]}
 

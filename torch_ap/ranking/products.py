@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_ap.ranking import order, tiles
 from torch_ap.ranking.tiles import Pairs, PoolMap
 
-_TILE = {"cpu": (64, 4096)}
+_TILE = {"cpu": (256, 4096)}
 _TILE_ON_DEVICE = (1024, 16384)
 _TILES_AT_ONCE = 32  # rows of them, whose measures are then taken
 _HALF = (torch.float16, torch.bfloat16)
@@ -91,12 +91,12 @@ def spans(matrix: Products, room: int) -> list[slice]:
 
 
 @contextmanager
-def workers(shape: tuple[int, int]) -> Generator[PoolMap, None, None]:
-    """Threads for so many pairs, each of which calls torch on its own; torch's threads rest meanwhile.
+def workers(threads: int) -> Generator[PoolMap, None, None]:
+    """Threads that each call torch on their own, while torch's threads rest.
 
     They would be started for each of ours, and wait for their next work by spinning beside them.
     """
-    given, threads = torch.get_num_threads(), order.workers(shape[0] * shape[1])
+    given = torch.get_num_threads()
     alone = given > 1 and threads > 1
     with order.thread_pool(threads) as pool_map:
         try:
