@@ -272,6 +272,8 @@ DEFINITIONS: dict[str, Definition] = {
 }  # fmt: skip
 
 WITHOUT_DEFINITION = {
+    "embeddings": "compared with its function, and that with the whole matrix, in `test_embeddings`",
+    "embeddings_gallery": "as embeddings",
     "binary_weighted_learnt": "which bins are learnt is no definition; bounds and counts are compared elsewhere",
     "binary_weighted_101_point": "interpolated precision of weights is compared with scikit-learn's curve elsewhere",
     "query_map_11_point": "trec_eval's levels are compared with its program's own numbers",

@@ -140,6 +140,25 @@ def ignored_flat(size, generator):
     return {**flat(size, generator), "target": torch.randint(-1, 2, (size,), generator=generator)}
 
 
+# -- embeddings
+
+
+def vectors(size, generator):
+    """Whole numbers, whose products are exact and often equal."""
+    return {
+        "preds": torch.randint(-2, 3, (size, 3), generator=generator).float(),
+        "target": torch.randint(4, (size,), generator=generator),
+    }
+
+
+def vectors_of_two_sides(size, generator):
+    drawn = {
+        "is_query": torch.rand(size, generator=generator) < 0.4,
+        "groups": torch.randint(2, (size,), generator=generator),
+    }
+    return {**vectors(size, generator), **drawn}
+
+
 # -- images
 
 
@@ -312,6 +331,10 @@ METRICS: dict[str, Row] = {
     "query_ndcg_judged": Row(torch_ap.RetrievalNormalizedDCG, judged_items, {"top_k": 4, "ties": "pessimistic"}),
     "query_ndcg_ignored": Row(
         torch_ap.RetrievalNormalizedDCG, ignored_flat, {"ignore_index": -1, "relevance_level": 1}
+    ),
+    "embeddings": Row(torch_ap.EmbeddingMAP, vectors, {"similarity": "dot"}, False),
+    "embeddings_gallery": Row(
+        torch_ap.EmbeddingMAP, vectors_of_two_sides, {"similarity": "euclidean", "top_k": 3, "ties": "grouped"}, False
     ),
     "coco": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "class_metrics": True}),
     "coco_packed": Row(torch_ap.MeanAveragePrecision, packed_images, IMAGES),

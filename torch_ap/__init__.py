@@ -16,6 +16,7 @@ RetrievalFallOut               mean fall-out at k over queries
 RetrievalHitRate               share of queries with a relevant item in the top k
 RetrievalNormalizedDCG         mean normalized discounted cumulative gain over queries
 RetrievalMRR                   mean reciprocal rank of the first relevant item
+EmbeddingMAP                   mean AP of queries that search a gallery by their embeddings
 MeanAveragePrecision           COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
 merge                          metrics of separate jobs as one
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from torch_ap.metrics.merging import merge
     from torch_ap.reports import report
     from torch_ap.retrieval import (
+        EmbeddingMAP,
         RetrievalFallOut,
         RetrievalFBeta,
         RetrievalHitRate,
@@ -67,6 +69,7 @@ __all__ = [
     "AveragePrecision",
     "BinaryAveragePrecision",
     "Convention",
+    "EmbeddingMAP",
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",

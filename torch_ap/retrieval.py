@@ -1,6 +1,7 @@
 """Measures of search and recommendation as metrics, averaged over queries."""
 
 from torch_ap.metrics.discounted_gain import RetrievalNormalizedDCG
+from torch_ap.metrics.embeddings import EmbeddingMAP
 from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
 from torch_ap.metrics.retrieval import RetrievalMAP
 from torch_ap.metrics.retrieval_at_k import (
@@ -12,6 +13,7 @@ from torch_ap.metrics.retrieval_at_k import (
 )
 
 __all__ = [
+    "EmbeddingMAP",
     "RetrievalFBeta",
     "RetrievalFallOut",
     "RetrievalHitRate",

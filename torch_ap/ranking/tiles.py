@@ -30,7 +30,6 @@ _TILES_SORTED_AT_ONCE = 16  # which are searched once for all
 _ROWS_AT_ONCE = 16  # whose flags stay in cache
 _WORDS = 128  # of eight flags: sums of up to 255 flags stay in their bytes
 
-Gather: TypeAlias = Callable[[Tensor], Sequence[Tensor]]
 PoolMap: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
 
@@ -46,6 +45,19 @@ class Pairs(NamedTuple):
     row: Tensor
     column: Tensor
     relevant: Tensor
+
+
+class Ranks(Protocol):
+    """Processes that each have a part of the columns."""
+
+    def gather_unequal(self, values: Tensor) -> Sequence[Tensor]:
+        """(N,) values, of each rank any number, to those of each."""
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of each value over all ranks."""
+
+    def attempt(self, work: Callable[..., Any], *args: Any) -> Any:
+        """``work(*args)`` of each rank; an error of one is raised by all."""
 
 
 class Matrix(Protocol):
@@ -66,7 +78,7 @@ class Matrix(Protocol):
         """What is known of a tile; None where all its pairs count and none is relevant."""
 
 
-def curve_of(matrix: Matrix, span: slice, pool_map: PoolMap, room: int = 0, gather: Gather | None = None) -> HitCurve:
+def curve_of(matrix: Matrix, span: slice, pool_map: PoolMap, room: int = 0, ranks: "Ranks | None" = None) -> HitCurve:
     """The hit curves of some rows, which should be a multiple of a tile's.
 
     Args:
@@ -74,16 +86,18 @@ def curve_of(matrix: Matrix, span: slice, pool_map: PoolMap, room: int = 0, gath
         span: the rows meant.
         pool_map: where the work is done.
         room: bytes of tiles that each thread may keep from reading relevant items to counting others.
-        gather: where each rank has columns of its own: what all of them have of a tensor, in the order of ranks.
+        ranks: where each has columns of its own, and all have the same rows: all of them call it, and get the curves of
+            all columns.
     """
-    blocks = [_Rows(matrix, rows, 0 if gather else room) for rows in order.blocks(span, matrix.tile[0])]
-    if gather is None:
+    blocks = [_Rows(matrix, rows, 0 if ranks else room) for rows in order.blocks(span, matrix.tile[0]) or [span]]
+    if ranks is None:
         return _curve(*_end_to_end(pool_map(_Rows.counted, blocks)))
     scores, m, n = _end_to_end(pool_map(_Rows.hits, blocks))
-    scores = torch.cat(list(gather(scores.t().contiguous()))).t().sort(1, descending=True).values
+    parts = [x.reshape(-1, len(m)) for x in ranks.gather_unequal(scores.t().flatten())]
+    scores = torch.cat(parts).t().sort(1, descending=True).values
     wanted = zip(blocks, torch.split(scores, matrix.tile[0]), strict=True)
     counts = _end_to_end(pool_map(lambda pair: pair[0].misses(pair[1]), wanted))
-    return _curve(scores, *(torch.stack(list(gather(x))).sum(0) for x in (m, n, *counts)))
+    return _curve(scores, *(ranks.sum(x) for x in (m, n, *counts)))
 
 
 def _end_to_end(parts: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
@@ -121,7 +135,7 @@ class _Rows:
                 self._room -= tile.nbytes
                 self._kept[columns.start] = _without(tile, pairs)
         if not known:
-            empty = self._matrix.scores(self._rows, self._columns[0])[:size, :0]
+            empty = self._matrix.scores(self._rows, slice(0, 0))[:size, :0]
             none = torch.zeros(size, dtype=torch.int64, device=empty.device)
             return empty, none, none + self._matrix.shape[1]
         row, relevant = torch.cat([pairs.row for pairs in known]), torch.cat([pairs.relevant for pairs in known])
