@@ -275,6 +275,8 @@ DEFINITIONS: dict[str, Definition] = {
 }  # fmt: skip
 
 WITHOUT_DEFINITION = {
+    "embeddings": "compared with its function, and that with the whole matrix, in `test_embeddings`",
+    "embeddings_gallery": "as embeddings",
     "binary_weighted_learnt": "which bins are learnt is no definition; bounds and counts are compared elsewhere",
     "query_auroc_at_4": "the mean over the orders for which it is defined is tested with the function",
     "binary_weighted_101_point": "interpolated precision of weights is compared with scikit-learn's curve elsewhere",

@@ -140,6 +140,25 @@ def ignored_flat(size, generator):
     return {**flat(size, generator), "target": torch.randint(-1, 2, (size,), generator=generator)}
 
 
+# -- embeddings
+
+
+def vectors(size, generator):
+    """Whole numbers, whose products are exact and often equal."""
+    return {
+        "preds": torch.randint(-2, 3, (size, 3), generator=generator).float(),
+        "target": torch.randint(4, (size,), generator=generator),
+    }
+
+
+def vectors_of_two_sides(size, generator):
+    drawn = {
+        "is_query": torch.rand(size, generator=generator) < 0.4,
+        "groups": torch.randint(2, (size,), generator=generator),
+    }
+    return {**vectors(size, generator), **drawn}
+
+
 # -- images
 
 
@@ -315,6 +334,10 @@ METRICS: dict[str, Row] = {
     "query_ndcg_ignored": Row(
         torch_ap.RetrievalNormalizedDCG, ignored_flat, {"ignore_index": -1, "relevance_level": 1}
     ),
+    "embeddings": Row(torch_ap.EmbeddingMAP, vectors, {"similarity": "dot"}, False),
+    "embeddings_gallery": Row(
+        torch_ap.EmbeddingMAP, vectors_of_two_sides, {"similarity": "euclidean", "top_k": 3, "ties": "grouped"}, False
+    ),
     "coco": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "class_metrics": True}),
     "coco_packed": Row(torch_ap.MeanAveragePrecision, packed_images, IMAGES),
     "coco_micro": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "average": "micro"}),
@@ -352,6 +375,14 @@ def curve_at(size, generator):
 
 def with_graded(size, generator):
     return {"preds": rows(size, generator)["preds"], "target": graded_rows(size, generator)["target"]}
+
+
+def embeddings(size, generator):
+    """Whole numbers, whose products are exact and often equal."""
+    sizes = {"query": size // 2, "gallery": size}
+    vectors = {name: torch.randint(-2, 3, (n, 3), generator=generator).float() for name, n in sizes.items()}
+    labels = {f"{name}_labels": torch.randint(4, (n,), generator=generator) for name, n in sizes.items()}
+    return {"queries": vectors["query"], "gallery": vectors["gallery"], **labels}
 
 
 def hits(size, generator):
@@ -484,6 +515,7 @@ FUNCTIONS: dict[str, Row] = {
     "retrieval_normalized_dcg_rows": Row(functional.retrieval_normalized_dcg, retrieved_rows),
     "retrieval_r_precision": Row(functional.retrieval_r_precision, flat),
     "retrieval_reciprocal_rank": Row(functional.retrieval_reciprocal_rank, graded_rows, {"relevance_level": 2}),
+    "embedding_average_precision": Row(functional.embedding_average_precision, embeddings, {"similarity": "dot"}),
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
     "voc": Row(functional.voc_mean_average_precision, voc_images),
     "coco_curve": Row(functional.coco_curve, images, {"box_format": "xywh"}),

@@ -17,6 +17,7 @@ RetrievalHitRate               share of queries with a relevant item in the top 
 RetrievalNormalizedDCG         mean normalized discounted cumulative gain over queries
 RetrievalAUROC                 mean area under the ROC curve over queries
 RetrievalMRR                   mean reciprocal rank of the first relevant item
+EmbeddingMAP                   mean AP of queries that search a gallery by their embeddings
 MeanAveragePrecision           COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
 merge                          metrics of separate jobs as one
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from torch_ap.metrics.merging import merge
     from torch_ap.reports import report
     from torch_ap.retrieval import (
+        EmbeddingMAP,
         RetrievalAUROC,
         RetrievalFallOut,
         RetrievalFBeta,
@@ -71,6 +73,7 @@ __all__ = [
     "AveragePrecision",
     "BinaryAveragePrecision",
     "Convention",
+    "EmbeddingMAP",
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",

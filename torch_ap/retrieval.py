@@ -1,6 +1,7 @@
 """Measures of search and recommendation as metrics, averaged over queries."""
 
 from torch_ap.metrics.discounted_gain import RetrievalNormalizedDCG
+from torch_ap.metrics.embeddings import EmbeddingMAP
 from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
 from torch_ap.metrics.retrieval import RetrievalMAP
 from torch_ap.metrics.retrieval_at_k import (
@@ -13,6 +14,7 @@ from torch_ap.metrics.retrieval_at_k import (
 from torch_ap.metrics.roc import RetrievalAUROC
 
 __all__ = [
+    "EmbeddingMAP",
     "RetrievalAUROC",
     "RetrievalFBeta",
     "RetrievalFallOut",

@@ -12,8 +12,9 @@ from torch_ap.curve.convention import Convention, query_convention
 from torch_ap.curve.measures import AtRank
 from torch_ap.inputs import embeddings as inputs
 from torch_ap.inputs.relevance import ByFunction, ByLabel, Relevance
-from torch_ap.ranking import products, segments, tiles
+from torch_ap.ranking import order, products, tiles
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.tiles import Ranks
 from torch_ap.rules import checks, tensors
 from torch_ap.rules.messages import Plain, refuse, warn_caller
 from torch_ap.runtime.precision import full_precision
@@ -72,9 +73,8 @@ class EmbeddingMeasures:
         return cls(ranks, whole, tuple(Convention(rank, denominator, None, whole.ties) for rank in ranks))
 
     def __call__(self, curve: HitCurve) -> dict[str, Tensor]:
-        """(S,) float64, or (S, K) at each k; NaN where nothing is relevant; and how many items are."""
-        native, ties = curve.native, self.whole.ties or "grouped"
-        relevant = segments.each_entry(segments.as_float64(native.m), native.offsets)
+        """(S,) float64, or (S, K) at each k; NaN where nothing is relevant; (S,) how many are, of how many."""
+        ties = self.whole.ties or "grouped"
 
         def at_each(measure: Callable[[int], Tensor]) -> Tensor:
             return torch.stack([measure(k) for k in self.k], 1)
@@ -82,21 +82,33 @@ class EmbeddingMeasures:
         return {
             "map": self.whole(curve),
             "map_at_k": torch.stack([convention(curve) for convention in self.at_k], 1),
-            "map_at_r": average_precision.average_precision(curve, ties=ties, top_k=relevant, denominator="relevant"),
+            "map_at_r": average_precision.average_precision(curve, ties=ties, top_k="relevant", denominator="relevant"),
             "precision_at_k": at_each(lambda k: AtRank("precision", k, ties=ties)(curve)),
             "recall_at_k": at_each(lambda k: AtRank("recall", k, ties=ties)(curve)),
             "r_precision": counts.r_precision(curve, ties=ties),
             "cmc": at_each(lambda k: first_hit.hit_rate(curve, ties=ties, top_k=k)),
             "mrr": first_hit.reciprocal_rank(curve, ties=ties),
             "relevant": curve.m,
+            "items": curve.n,
         }
+
+
+@dataclass(frozen=True)
+class OneMeasure:
+    """Average precision alone, with what its chance level depends on."""
+
+    convention: Convention
+
+    def __call__(self, curve: HitCurve) -> dict[str, Tensor]:
+        """(S,) float64, NaN where nothing is relevant; how many items are, of how many."""
+        return {"value": self.convention(curve), "relevant": curve.m, "items": curve.n}
 
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingSettings:
     """How embeddings are searched and what is measured; the arguments of these names of the public function."""
 
-    measures: EmbeddingMeasures
+    measures: Callable[[HitCurve], dict[str, Tensor]]
     similarity: str = "cosine"
     empty_target_action: str = "skip"
     relevance: Relevance | None = None
@@ -172,21 +184,32 @@ class EmbeddingSettings:
             )
         return EmbeddingBatch(queries, gallery, None)
 
-    def each(self, batch: EmbeddingBatch) -> dict[str, Tensor]:
-        """The measures of each query, in the order given: (Q,) or (Q, K) float64, and (Q,) how many are relevant."""
+    def each(self, batch: EmbeddingBatch, ranks: Ranks | None = None) -> dict[str, Tensor]:
+        """The measures of each query, in the order given: (Q,) or (Q, K).
+
+        Args:
+            batch: queries, the same on all ranks, and what they search on this one.
+            ranks: that have a gallery each; None for this one alone.
+        """
         queries, gallery, own = batch
         dtype = inputs.product_dtype(self.product_dtype, queries.vectors.dtype, gallery.vectors.dtype)
         rows, columns = (inputs.vectors(side.vectors, self.similarity, dtype) for side in (queries, gallery))
-        inputs.check_range(rows, columns, self.similarity)
+        if ranks is None:
+            inputs.check_range(rows, columns, self.similarity)
+        else:
+            ranks.attempt(inputs.check_range, rows, columns, self.similarity)
         relation: ByLabel | ByFunction
         if self.relevance is not None:
             relation = ByFunction(self.relevance, queries.labels, gallery.labels, own)
         else:
-            relation = ByLabel((queries.labels, queries.groups), (gallery.labels, gallery.groups), own)
+            order_of_all = None if ranks is None else torch.argsort(queries.labels, stable=True)
+            relation = ByLabel((queries.labels, queries.groups), (gallery.labels, gallery.groups), own, order_of_all)
         matrix, room = products.Products(rows, columns, relation, self.similarity), self.max_memory // 2
-        with products.workers(matrix.shape) as pool_map, full_precision(rows.device):
-            steps = with_bar(products.spans(matrix, room), self.progress)
-            parts = [self.measures(tiles.curve_of(matrix, span, pool_map, room)) for span in steps]
+        threads = order.workers(len(rows) * len(columns)) if rows.is_cpu else 1
+        spans = products.spans(matrix, room) if ranks is None else [slice(0, len(rows))]
+        with products.workers(threads) as pool_map, full_precision(rows.device):
+            steps = with_bar(spans, self.progress)
+            parts = [self.measures(tiles.curve_of(matrix, span, pool_map, room // threads, ranks)) for span in steps]
         place = torch.argsort(relation.query_order)
         return {name: torch.cat([part[name] for part in parts])[place] for name in parts[0]}
 
@@ -205,5 +228,7 @@ class EmbeddingSettings:
             )
         if self.empty_target_action in UNDEFINED_AS:
             undefined = UNDEFINED_AS[self.empty_target_action]
-            values = {name: x if name == "relevant" else x.nan_to_num(undefined) for name, x in values.items()}
+            values = {
+                name: x if name in ("relevant", "items") else x.nan_to_num(undefined) for name, x in values.items()
+            }
         return values, kept if self.empty_target_action == "skip" else torch.ones_like(kept)

@@ -131,17 +131,19 @@ def embedding_average_precision(
         measures, similarity, empty_target_action, relevance, product_dtype, max_memory, progress
     )
     batch = settings.validate(queries, gallery, query_labels, gallery_labels, query_groups, gallery_groups)
-    return retrieval_of(settings, settings.each(batch), without_itself=batch.own is not None)
+    return retrieval_of(settings, measures.k, settings.each(batch), without_itself=batch.own is not None)
 
 
-def retrieval_of(settings: EmbeddingSettings, values: dict[str, Tensor], *, without_itself: bool) -> EmbeddingRetrieval:
+def retrieval_of(
+    settings: EmbeddingSettings, k: tuple[int, ...], values: dict[str, Tensor], *, without_itself: bool
+) -> EmbeddingRetrieval:
     """The means over the queries that have a part in them, of the values of all."""
     values, kept = settings.filled(values)
     if not bool(kept.any()):
         warn_caller("No query has a relevant item in the gallery: all values are NaN.", UserWarning)
-    means = {name: x[kept].mean(0) for name, x in values.items() if name != "relevant"}
+    means = {name: x[kept].mean(0) for name, x in values.items() if name not in ("relevant", "items")}
     return EmbeddingRetrieval(
-        k=torch.tensor(settings.measures.k, device=kept.device),
+        k=torch.tensor(k, device=kept.device),
         **means,
         queries=int(kept.sum()),
         without_relevant=int((values["relevant"] == 0).sum()),

@@ -10,6 +10,10 @@ from torch_ap.rules.messages import Plain, refuse
 from torch_ap.rules.options import Similarity, allowed
 
 SIMILARITIES = allowed(Similarity)
+VALUE_RULES = (
+    "`preds` must hold finite numbers, no NaN",
+    "`preds` must hold no row of zeros with similarity='cosine', which is undefined there",
+)
 _HALF = (torch.float16, torch.bfloat16)
 
 
@@ -38,19 +42,25 @@ def labels(name: str, value: Any, of: str, rows: int, *, any_form: bool = False)
     return whole
 
 
+def look_at(value: Tensor, similarity: str) -> Tensor:
+    """Which of ``VALUE_RULES`` are broken: (2,) bool on the device."""
+    finite, zero = torch.isfinite(value).all(), (value == 0).all(1).any()
+    return torch.stack([~finite, zero & (similarity == "cosine")])
+
+
 def check_values(name: str, value: Tensor, similarity: str) -> None:
-    """One row at least, finite numbers, and under "cosine" no row of zeros, which has no direction."""
+    """One row at least, of finite numbers, and under "cosine" no row of zeros."""
     if not len(value):
         refuse(name, "must hold one embedding at least", Plain(f"shape {tuple(value.shape)}"))
-    finite = torch.isfinite(value).all(1)
-    if not bool(finite.all()):
-        refuse(name, "must hold finite numbers", Plain(f"others in row {int((~finite).nonzero()[0])}"))
-    if similarity == "cosine" and bool((zero := ~value.any(1)).any()):
-        refuse(
-            name,
-            "must hold no row of zeros with similarity='cosine', which is undefined there",
-            Plain(f"one in row {int(zero.nonzero()[0])}"),
-        )
+    refuse_rows(name, value, similarity)
+
+
+def refuse_rows(name: str, value: Tensor, similarity: str) -> None:
+    """Raise for the first row that breaks a rule about values, if any does."""
+    broken = look_at(value, similarity).tolist()
+    for rule, bad, found in zip(VALUE_RULES, (~torch.isfinite(value).all(1), ~value.any(1)), broken, strict=True):
+        if found:
+            refuse(name, rule.partition("` ")[2], Plain(f"others in row {int(bad.nonzero()[0])}"))
 
 
 def vectors(value: Tensor, similarity: str, dtype: torch.dtype) -> Tensor:

@@ -16,12 +16,13 @@ class ByLabel:
     """Relevant is what has the query's label; what has its group too does not count, nor does the query itself.
 
     In the order of this object what a query's label has in common with items is a run of columns, and so is the part of
-    its group. Queries with few relevant items come first.
+    its group.
 
     Args:
         queries: (Q,) int64 labels, and (Q,) int64 groups or None.
         gallery: (G,) labels, and groups, likewise.
         own: (Q,) int64, which item the query itself is, -1 for none; None where that is so for all.
+        query_order: (Q,) int64, a wanted order of the queries; None for that of their labels, rare ones first.
 
     Attributes:
         query_order: (Q,) the places of the queries, in order.
@@ -30,31 +31,28 @@ class ByLabel:
     """
 
     def __init__(
-        self, queries: tuple[Tensor, Tensor | None], gallery: tuple[Tensor, Tensor | None], own: Tensor | None = None
+        self,
+        queries: tuple[Tensor, Tensor | None],
+        gallery: tuple[Tensor, Tensor | None],
+        own: Tensor | None = None,
+        query_order: Tensor | None = None,
     ) -> None:
-        query_rank, item_rank = _by_frequency(queries[0], gallery[0])
-        query_key, item_key, count = query_rank, item_rank, 1
+        label, item_key = _by_frequency(queries[0], gallery[0])
+        query_key, count = label, 1
         if queries[1] is not None and gallery[1] is not None:
             names, group = torch.unique(torch.cat([queries[1], gallery[1]]), return_inverse=True)
             count = len(names)
-            query_key = query_rank * count + group[: len(query_rank)]
-            item_key = item_rank * count + group[len(query_rank) :]
-        self.query_order, self.item_order = (torch.argsort(key, stable=True) for key in (query_key, item_key))
-        ordered, wanted = item_key[self.item_order], query_key[self.query_order]
-        label = query_rank[self.query_order]
-        self._first, self._last = (torch.searchsorted(ordered, (label + one) * count) for one in (0, 1))
-        self._first[label < 0] = 0
-        self._last[label < 0] = 0
+            query_key, item_key = query_key * count + group[: len(label)], item_key * count + group[len(label) :]
+        self.query_order = torch.argsort(query_key, stable=True) if query_order is None else query_order
+        self.item_order = torch.argsort(item_key, stable=True)
+        ordered, wanted, label = item_key[self.item_order], query_key[self.query_order], label[self.query_order]
+        first, last = (torch.searchsorted(ordered, (label + one) * count) for one in (0, 1))
+        self._first, self._last = (x.masked_fill(label < 0, 0) for x in (first, last))
         self._junk: tuple[Tensor, Tensor] | None = None
         if queries[1] is not None:
             self._junk = torch.searchsorted(ordered, wanted), torch.searchsorted(ordered, wanted, right=True)
-        self._own: Tensor | None = None
-        if own is not None:
-            at = torch.empty_like(self.item_order)
-            at[self.item_order] = torch.arange(len(at), device=at.device)
-            own = own[self.query_order]
-            self._own = torch.where(own >= 0, at[own], -1)
-        self.most = int((self._last - self._first).max()) if len(queries) else 0
+        self._own = None if own is None else _places_of(own[self.query_order], self.item_order)
+        self.most = int((self._last - self._first).max()) if len(label) else 0
 
     def pairs(self, rows: slice, columns: slice) -> Pairs | None:
         """The pairs of one label in a tile."""
@@ -77,8 +75,16 @@ def _by_frequency(queries: Tensor, gallery: Tensor) -> tuple[Tensor, Tensor]:
     """The place of each label among those of the gallery, rare ones first; -1 where the gallery has none such."""
     known, item, sizes = torch.unique(gallery, return_inverse=True, return_counts=True)
     rank = torch.argsort(torch.argsort(sizes, stable=True))
+    if not len(known):
+        return torch.full_like(queries, -1), item
     place = torch.searchsorted(known, queries).clamp(max=len(known) - 1)
     return torch.where(known[place] == queries, rank[place], -1), rank[item]
+
+
+def _places_of(items: Tensor, order: Tensor) -> Tensor:
+    """Where items come in an order; -1 stays."""
+    place = torch.argsort(order)
+    return torch.where(items >= 0, place[items], -1) if len(order) else items
 
 
 class ByFunction:

@@ -19,6 +19,19 @@ _DIMENSIONS = 3  # that a state has at most
 _NONE = -1
 
 
+class AnyWidth(Sequence[tuple[int, ...]]):
+    """The shapes of rows of any one width."""
+
+    def __contains__(self, tail: object) -> bool:
+        return isinstance(tail, tuple) and len(tail) == 1
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, place: Any) -> Any:
+        return [("d",)][place]
+
+
 class Form(NamedTuple):
     """What a list state may hold.
 

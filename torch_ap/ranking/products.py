@@ -10,9 +10,9 @@ from torch import Tensor
 from torch_ap.ranking import order, tiles
 from torch_ap.ranking.tiles import Pairs, PoolMap
 
-_TILE = {"cpu": (64, 4096)}
+_TILE = {"cpu": (256, 4096)}
 _TILE_ON_DEVICE = (1024, 16384)
-_TILES_AT_ONCE = 32  # rows of them, whose measures are then taken
+_TILES_AT_ONCE = 8  # rows of them, whose measures are then taken
 _HALF = (torch.float16, torch.bfloat16)
 
 
@@ -48,7 +48,8 @@ class Products:
 
     def __init__(self, queries: Tensor, gallery: Tensor, relation: Relation, similarity: str) -> None:
         rows, columns = _TILE.get(queries.device.type, _TILE_ON_DEVICE)
-        columns = _whole(-(-len(gallery) // -(-len(gallery) // columns)), tiles.WIDTH)
+        parts = max(1, -(-len(gallery) // columns))  # as wide as one another
+        columns = _whole(max(1, -(-len(gallery) // parts)), tiles.WIDTH)
         self.most, self._relation = relation.most, relation
         self.shape, self.tile = (len(queries), len(gallery)), (rows, columns)
         self._queries = _ordered(queries, relation.query_order, rows)
@@ -84,19 +85,24 @@ def _ordered(embeddings: Tensor, places: Tensor, part: int) -> Tensor:
 
 
 def spans(matrix: Products, room: int) -> list[slice]:
-    """The rows of a matrix, in spans of whole tiles whose hits take about that many bytes, if one tile's do."""
-    rows = matrix.tile[0]
-    most = room // (2 * tiles.BYTES_OF_A_HIT * max(1, matrix.most) * rows)
-    return order.blocks(slice(0, matrix.shape[0]), rows * max(1, min(most, _TILES_AT_ONCE)))
+    """The rows of a matrix in spans of whole tiles, so many that what is known of their hits takes about that room."""
+    every = slice(0, matrix.shape[0])
+    return order.blocks(every, rows_at_once(matrix.most, room, matrix.tile[0])) or [every]
+
+
+def rows_at_once(most: int, room: int, rows: int = _TILE["cpu"][0]) -> int:
+    """How many rows, of at most so many hits each, make a span; at least those of one tile."""
+    tiles_of_rows = room // (2 * tiles.BYTES_OF_A_HIT * max(1, most) * rows)
+    return rows * max(1, min(tiles_of_rows, _TILES_AT_ONCE))
 
 
 @contextmanager
-def workers(shape: tuple[int, int]) -> Generator[PoolMap, None, None]:
-    """Threads for so many pairs, each of which calls torch on its own; torch's threads rest meanwhile.
+def workers(threads: int) -> Generator[PoolMap, None, None]:
+    """Threads that each call torch on their own, while torch's threads rest.
 
     They would be started for each of ours, and wait for their next work by spinning beside them.
     """
-    given, threads = torch.get_num_threads(), order.workers(shape[0] * shape[1])
+    given = torch.get_num_threads()
     alone = given > 1 and threads > 1
     with order.thread_pool(threads) as pool_map:
         try:

@@ -24,12 +24,12 @@ from torch_ap.ranking.order import Array
 
 WIDTH = 1024  # columns of a tile are a multiple of it
 BYTES_OF_A_HIT = 256  # in the arrays of one span
-_FEW = 12
+_FEW = 16  # relevant items whose comparisons take as long as a sort
 _FEW_ON_DEVICE = 64
+_TILES_SORTED_AT_ONCE = 16  # which are searched once for all
 _ROWS_AT_ONCE = 16  # whose flags stay in cache
 _WORDS = 128  # of eight flags: sums of up to 255 flags stay in their bytes
 
-Gather: TypeAlias = Callable[[Tensor], Sequence[Tensor]]
 PoolMap: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
 
@@ -45,6 +45,19 @@ class Pairs(NamedTuple):
     row: Tensor
     column: Tensor
     relevant: Tensor
+
+
+class Ranks(Protocol):
+    """Processes that each have a part of the columns."""
+
+    def gather_unequal(self, values: Tensor) -> Sequence[Tensor]:
+        """(N,) values, of each rank any number, to those of each."""
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of each value over all ranks."""
+
+    def attempt(self, work: Callable[..., Any], *args: Any) -> Any:
+        """``work(*args)`` of each rank; an error of one is raised by all."""
 
 
 class Matrix(Protocol):
@@ -65,30 +78,39 @@ class Matrix(Protocol):
         """What is known of a tile; None where all its pairs count and none is relevant."""
 
 
-def curve_of(matrix: Matrix, span: slice, pool_map: PoolMap, room: int = 0, gather: Gather | None = None) -> HitCurve:
+def curve_of(matrix: Matrix, span: slice, pool_map: PoolMap, room: int = 0, ranks: "Ranks | None" = None) -> HitCurve:
     """The hit curves of some rows, which should be a multiple of a tile's.
 
     Args:
         matrix: of all rows.
         span: the rows meant.
         pool_map: where the work is done.
-        room: bytes of tiles that may be kept for the second pass.
-        gather: where each rank has columns of its own: what all of them have of a tensor, in the order of ranks.
+        room: bytes of tiles that each thread may keep from reading relevant items to counting others.
+        ranks: where each has columns of its own, and all have the same rows: all of them call it, and get the curves of
+            all columns.
     """
-    spans = order.blocks(span, matrix.tile[0])
-    blocks = [_Rows(matrix, rows, room // len(spans)) for rows in spans]
-    parts = pool_map(_Rows.hits, blocks)
-    widest = max(scores.shape[1] for scores, _, _ in parts)
-    scores = torch.cat([_widened(scores, widest) for scores, _, _ in parts])
-    m, n = (torch.cat([part[place] for part in parts]) for place in (1, 2))
-    if gather is not None:
-        m, n = _summed(gather, m), _summed(gather, n)
-        scores = torch.cat(list(gather(scores.t().contiguous()))).t().sort(1, descending=True).values
-    counts = pool_map(_Rows.misses_of, zip(blocks, torch.split(scores, matrix.tile[0]), strict=True))
-    above, level = (torch.cat(part) for part in zip(*counts, strict=True))
-    if gather is not None:
-        above, level = _summed(gather, above), _summed(gather, level)
-    return _curve(scores, above, level, n, m)
+    blocks = [_Rows(matrix, rows, 0 if ranks else room) for rows in order.blocks(span, matrix.tile[0]) or [span]]
+    if ranks is None:
+        return _curve(*_end_to_end(pool_map(_Rows.counted, blocks)))
+    scores, m, n = _end_to_end(pool_map(_Rows.hits, blocks))
+    parts = [x.reshape(-1, len(m)) for x in ranks.gather_unequal(scores.t().flatten())]
+    scores = torch.cat(parts).t().sort(1, descending=True).values
+    wanted = zip(blocks, torch.split(scores, matrix.tile[0]), strict=True)
+    counts = _end_to_end(pool_map(lambda pair: pair[0].misses(pair[1]), wanted))
+    return _curve(scores, *(ranks.sum(x) for x in (m, n, *counts)))
+
+
+def _end_to_end(parts: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
+    """Each column of all parts; those of (b, M) are made as wide as the widest."""
+    widest = max(part[0].shape[1] for part in parts)
+
+    def widened(values: Tensor) -> Tensor:
+        if values.ndim == 1 or values.shape[1] == widest:
+            return values
+        blank = -torch.inf if values.is_floating_point() else 0
+        return torch.nn.functional.pad(values, (0, widest - values.shape[1]), value=blank)
+
+    return [torch.cat([widened(x) for x in column]) for column in zip(*parts, strict=True)]
 
 
 class _Rows:
@@ -113,7 +135,7 @@ class _Rows:
                 self._room -= tile.nbytes
                 self._kept[columns.start] = _without(tile, pairs)
         if not known:
-            empty = self._matrix.scores(self._rows, self._columns[0])[:size, :0]
+            empty = self._matrix.scores(self._rows, slice(0, 0))[:size, :0]
             none = torch.zeros(size, dtype=torch.int64, device=empty.device)
             return empty, none, none + self._matrix.shape[1]
         row, relevant = torch.cat([pairs.row for pairs in known]), torch.cat([pairs.relevant for pairs in known])
@@ -122,22 +144,30 @@ class _Rows:
         m = segments.count(row, size)
         return _in_rows(torch.cat(scores)[relevant], row, m), m, n
 
-    @staticmethod
-    def misses_of(given: "tuple[_Rows, Tensor]") -> tuple[Tensor, Tensor]:
+    def counted(self) -> tuple[Tensor, ...]:
+        """What :meth:`hits` and then :meth:`misses` of their scores give."""
+        found = self.hits()
+        return *found, *self.misses(found[0])
+
+    def misses(self, wanted: Tensor) -> tuple[Tensor, Tensor]:
         """How many items that count and are not relevant score above, and as, (b, M) wanted scores: int64."""
-        rows, wanted = given
         above = torch.zeros(wanted.shape, dtype=torch.int64, device=wanted.device)
         at_least = torch.zeros_like(above)
-        for columns in rows._columns if wanted.shape[1] else ():
-            tile = rows._kept.pop(columns.start, None)
-            if tile is None:
-                tile = rows._matrix.scores(rows._rows, columns)
-                if (pairs := rows._matrix.pairs(rows._rows, columns)) is not None:
-                    tile = _without(tile, pairs)
-            counts = _counts(tile[: len(wanted)], wanted)
+        together = 1 if wanted.shape[1] <= _FEW else _TILES_SORTED_AT_ONCE
+        for start in range(0, len(self._columns) if wanted.shape[1] else 0, together):
+            parts = [self._misses(columns)[: len(wanted)] for columns in self._columns[start : start + together]]
+            counts = _counts(parts[0] if len(parts) == 1 else torch.cat(parts, 1), wanted)
             above += counts[0]
             at_least += counts[1]
         return above, at_least - above
+
+    def _misses(self, columns: slice) -> Tensor:
+        """A tile, in which what is relevant or does not count stands below all others."""
+        tile = self._kept.pop(columns.start, None)
+        if tile is not None:
+            return tile
+        tile, pairs = self._matrix.scores(self._rows, columns), self._matrix.pairs(self._rows, columns)
+        return tile if pairs is None else _without(tile, pairs)
 
 
 def _without(tile: Tensor, pairs: Pairs) -> Tensor:
@@ -153,14 +183,6 @@ def _in_rows(scores: Tensor, row: Tensor, m: Tensor) -> Tensor:
     out = scores.new_full((len(m), int(m.max())), -torch.inf)
     out[row, torch.arange(len(row), device=row.device) - segments.from_counts(m)[row]] = scores
     return out.sort(1, descending=True).values
-
-
-def _widened(scores: Tensor, width: int) -> Tensor:
-    return torch.nn.functional.pad(scores, (0, width - scores.shape[1]), value=-torch.inf)
-
-
-def _summed(gather: Gather, values: Tensor) -> Tensor:
-    return torch.stack(list(gather(values))).sum(0)
 
 
 def _counts(tile: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
@@ -211,8 +233,8 @@ def _counts_on_device(tile: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     return torch.stack([(tile > one).sum(1) for one in each], 1), torch.stack([(tile >= one).sum(1) for one in each], 1)
 
 
-def _curve(scores: Tensor, above: Tensor, level: Tensor, n: Tensor, m: Tensor) -> HitCurve:
-    """The curves of rows whose misses above and level with each hit are known; all of (R, M), but n and m."""
+def _curve(scores: Tensor, m: Tensor, n: Tensor, above: Tensor, level: Tensor) -> HitCurve:
+    """The curves of rows whose misses above and level with each hit are known; all of (R, M), but m and n."""
     place = torch.arange(scores.shape[1], device=scores.device)
     real = place < m[:, None]
     first = real.clone()

@@ -1,0 +1,334 @@
+"""Mean average precision of embeddings as a metric: the function of embeddings, updated batch by batch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.curve.convention import Convention, query_convention
+from torch_ap.evaluation.embeddings import EmbeddingBatch, EmbeddingMeasures, EmbeddingSettings, OneMeasure, Side
+from torch_ap.evaluation.queries import MeasureSettings
+from torch_ap.exchange import copies
+from torch_ap.exchange import embeddings as exchanged
+from torch_ap.exchange.ranks import Ranks
+from torch_ap.functional.embeddings import EmbeddingRetrieval, retrieval_of
+from torch_ap.inference.chance_of_rankings import chance_of_curve
+from torch_ap.inference.resampling import Resampling
+from torch_ap.inputs import embeddings as inputs
+from torch_ap.inputs import samples
+from torch_ap.inputs.query_rankings import Rankings
+from torch_ap.metrics import representation
+from torch_ap.metrics.query_sample import QuerySample, UncertainQueries
+from torch_ap.metrics.representation import setting
+from torch_ap.metrics.states import AnyWidth, Form, Held
+from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.rules import checks, tensors, values
+from torch_ap.rules.messages import Plain, refuse
+from torch_ap.rules.options import Action, Denominator, PointsInterpolation, Similarity, Ties, TopK
+from torch_ap.runtime import memory
+
+_COLUMNS = ("embeddings", "labels", "query_flags", "groups")
+_ARGUMENTS = {"query_flags": "is_query", "groups": "groups", samples.STATE: samples.STATE}
+
+
+class EmbeddingMAP(UncertainQueries):
+    """Mean average precision of queries that search a gallery by their embeddings.
+
+    See :func:`torch_ap.functional.embedding_average_precision`, whose ``map`` it is; with ``top_k="relevant"`` and
+    ``denominator="relevant"`` its ``map_at_r``. The state is embeddings and labels. With ``sync="exchange"`` the
+    gallery of each rank stays where it is, and queries travel.
+
+    Args:
+        similarity: "cosine", "dot" or "euclidean".
+        top_k: k of at least 1, "relevant" for the number of relevant items of each query, or None for all ranks.
+        denominator, interpolation, ties: of average precision, as for :class:`torch_ap.RetrievalMAP`.
+        convention: these and ``top_k`` as one :class:`torch_ap.Convention`, instead of them.
+        empty_target_action: what a query without relevant items counts as: "skip" left out, "neg" 0, "pos" 1, "nan",
+            "error".
+        ignore_index: label of embeddings that do not count.
+        product_dtype, max_memory: as for the function.
+        kwargs: ``sync``, "gather" or "exchange", and those of ``torchmetrics.Metric``.
+
+    Raises:
+        ValueError: for an unknown option, or options that contradict one another.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.retrieval import EmbeddingMAP
+        >>> metric = EmbeddingMAP(similarity="euclidean")
+        >>> metric.update(torch.tensor([[0.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 0]))
+        >>> metric.update(torch.tensor([[0.0, 3.0], [1.0, 1.0]]), torch.tensor([1, 1]))
+        >>> metric.compute()
+        tensor(0.7708)
+    """
+
+    summary_name = "map"
+    value_rules = inputs.VALUE_RULES
+    settings_of_update = "`similarity`, `ignore_index`"
+
+    embeddings: list[Tensor]
+    labels: list[Tensor]
+    query_flags: list[Tensor]
+    groups: list[Tensor]
+    sample_ids: list[Tensor]
+
+    def __init__(
+        self,
+        similarity: Similarity = "cosine",
+        top_k: TopK = None,
+        *,
+        denominator: Denominator = "min",
+        interpolation: PointsInterpolation = None,
+        ties: Ties | None = None,
+        convention: Convention | None = None,
+        empty_target_action: Action = "skip",
+        ignore_index: int | None = None,
+        product_dtype: torch.dtype | None = None,
+        max_memory: int = 1 << 28,
+        **kwargs: Any,
+    ) -> None:
+        measure = query_convention(convention, top_k, denominator, interpolation, ties)
+        settings = EmbeddingSettings(
+            OneMeasure(measure), similarity, empty_target_action, None, product_dtype, max_memory
+        )
+        checks.integer("ignore_index", ignore_index)
+        super().__init__(f"embeddings|{similarity == 'cosine'}|{ignore_index}", **kwargs)
+        self._settings, self._ignore_index = settings, ignore_index
+        for name in (*_COLUMNS, samples.STATE):
+            self.add_state(name, [], dist_reduce_fx="cat")
+
+    similarity = setting("_settings.similarity", "By which items are ranked.")
+    convention = setting("_settings.measures.convention", "Which average precision is computed.")
+    top_k = setting("_settings.measures.convention.top_k", 'K, "relevant", or None for all ranks.')
+    empty_target_action = setting("_settings.empty_target_action", "What a query without relevant items counts as.")
+    ignore_index = setting("_ignore_index", "Label of embeddings that do not count.")
+
+    def update(
+        self,
+        preds: Tensor,
+        target: Tensor,
+        is_query: Tensor | bool | None = None,
+        *,
+        groups: Tensor | None = None,
+        sample_ids: Tensor | None = None,
+    ) -> None:
+        """Add a batch of embeddings.
+
+        Args:
+            preds: (N, d) floating, finite; the same d in every update.
+            target: (N,) integers, the label of each.
+            is_query: whether these are queries, or else items of the gallery: a bool for all, or (N,) bool. In every
+                update or in none; without it all are both, and no query finds itself.
+            groups: (N,) integers, in every update or in none: items of the query's label and group do not count.
+            sample_ids: (N,) integers, in every update or in none. An id counts once, over all updates and ranks, so
+                that a sampler may pad; queries and items of the gallery must have different ids.
+
+        Raises:
+            TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
+                the values is raised by ``compute`` when the tensors lie on an accelerator.
+        """
+        preds = inputs.embeddings("preds", preds)
+        columns = [memory.copied(preds), inputs.labels("target", target, "preds", len(preds)).clone()]
+        if isinstance(is_query, bool):
+            is_query = torch.full((len(preds),), is_query, device=preds.device)
+        for name, value in (("is_query", is_query), ("groups", groups)):
+            if value is not None and name == "is_query":
+                tensors.tensor(name, value, hint=", a bool or None")
+                if value.dtype != torch.bool or value.shape != preds.shape[:1]:
+                    refuse(
+                        name, f"must be bool, of shape ({len(preds)},)", Plain(f"{value.dtype}, {tuple(value.shape)}")
+                    )
+                columns.append(value.to(torch.uint8))
+            else:
+                columns.append(value if value is None else inputs.labels(name, value, "preds", len(preds)).clone())
+        tensors.same_device(preds=preds, target=columns[1], is_query=columns[2], groups=columns[3])
+        self._check_device(preds, "preds")
+        broken = None
+        if preds.is_cpu:
+            inputs.refuse_rows("preds", preds, self._settings.similarity)
+        else:
+            broken = inputs.look_at(preds, self._settings.similarity)
+        ids = samples.checked(sample_ids, preds.shape[:1], preds.device, "embedding")
+        self._hold([*columns, ids])
+        self._note(broken)
+
+    def compute(self) -> Tensor:
+        """The mean over the queries that have a part in it.
+
+        Returns:
+            0-d, in [0, 1]; float32, or float64 for float64 embeddings and after ``set_dtype(torch.float64)``. NaN, with
+            a warning, where no query has a part.
+
+        Raises:
+            ValueError: where a query has no relevant item and that is an error, and on an accelerator for the first
+                update that broke a rule about values.
+        """
+        sample = self._sample()
+        return sample.settings.value(sample.settings.each(sample.rankings), sample.dtype, warn=self.update_called)
+
+    def per_query(self) -> tuple[Tensor, Tensor]:
+        """The queries that have a part in the mean, and the value of each; of all ranks.
+
+        Returns:
+            (Q,) int64, the places of the queries among all of them, those of the first rank first; and (Q,) values in
+            [0, 1], in the dtype of ``compute()``.
+
+        Raises:
+            ValueError: as ``compute()``.
+        """
+        with self._all_ranks():
+            sample = self._sample()
+        queries, each = sample.values()
+        return queries, each.to(sample.dtype)
+
+    def evaluate(self, k: Sequence[int] = (1, 5, 10)) -> EmbeddingRetrieval:
+        """All measures of the queries so far, of all ranks, from one pass.
+
+        Args:
+            k: ints of at least 1, the ranks of AP@k, precision, recall and CMC.
+
+        Returns:
+            :class:`torch_ap.functional.EmbeddingRetrieval`; its ``map`` is of the whole ranking.
+
+        Raises:
+            ValueError: as ``compute()``.
+        """
+        convention = self.convention
+        measures = EmbeddingMeasures.of(k, convention.denominator, convention.interpolation, convention.ties)
+        with self._all_ranks():
+            values, itself = self._values(replace(self._settings, measures=measures))
+        return retrieval_of(self._settings, measures.k, values, without_itself=itself)
+
+    def extra_repr(self) -> str:
+        """What differs from the defaults, for ``repr``."""
+        given = {**vars(self._settings), **vars(self.convention), "ignore_index": self.ignore_index}
+        usual = representation.defaults_of(type(self))
+        usual["ties"] = query_convention(None, None, "min", self.convention.interpolation, None).ties
+        return representation.settings_text(usual, lambda name: given[name])
+
+    # -- from the state to values
+
+    def _sample(self) -> "EmbeddingSample":  # type: ignore[override]
+        values = self._values(self._settings)[0]
+        counts, none = values["relevant"], values["relevant"][:0]
+        offsets = torch.zeros(len(counts) + 1, dtype=torch.int64, device=counts.device)
+        curve = HitCurve(none, none, none, none, None, offsets, values["items"], counts)
+        rankings = Rankings(torch.arange(len(counts), device=counts.device), curve, torch.ones_like(counts).bool())
+        settings = MeasureSettings(Known(values["value"]), empty_target_action=self.empty_target_action)
+        return EmbeddingSample(self._dtype_of_values(), settings, rankings, lambda: curve, self.convention)
+
+    def _values(self, settings: EmbeddingSettings) -> tuple[dict[str, Tensor], bool]:
+        """The measures of each query, and whether they search one another."""
+        self._raise_noted()
+        if self._exchanged is not None:
+            ranks, batch = self._exchanged
+            return exchanged.each_of_all(ranks, settings, batch), batch.own is not None
+        whole = {name: memory.joined(x) for name in self._lists if (x := _listed(getattr(self, name)))}
+        batch = self._batch_of(whole, samples.first_copies)
+        return settings.each(batch), batch.own is not None
+
+    def _batch_of(self, held: Mapping[str, Tensor], first_copies: Callable[..., Tensor | None]) -> EmbeddingBatch:
+        """The list states that hold anything, as queries and gallery."""
+        vectors, labels = (held.get(name) for name in _COLUMNS[:2])
+        if vectors is None or labels is None:
+            vectors, labels = torch.empty(0, 1, device=self.device), torch.empty(0, device=self.device).long()
+        flags, groups = (held.get(name) for name in _COLUMNS[2:])
+        kept = None
+        if (ids := held.get(samples.STATE)) is not None:
+            kept = first_copies(ids, labels if flags is None else torch.stack([labels, flags], 1))
+        if self.ignore_index is not None:
+            counted = labels != self.ignore_index
+            kept = counted if kept is None else kept & counted
+        columns: list[Any] = [x if x is None or kept is None else x[kept] for x in (vectors, labels, groups, flags)]
+        if columns[3] is None:
+            side = Side(*columns[:3])
+            return EmbeddingBatch(side, side, torch.arange(len(side.labels), device=self.device))
+        query = columns[3] == 1
+        sides = [[x if x is None else x[flag] for x in columns[:3]] for flag in (query, ~query)]
+        return EmbeddingBatch(Side(*sides[0]), Side(*sides[1]), None)
+
+    def _dtype_of_values(self) -> torch.dtype:
+        held = _listed(self.embeddings) if self._exchanged is None else [self._exchanged[1].queries.vectors]
+        dtypes = {x.dtype for x in held if len(x)} or {torch.float32}
+        return self._dtype_of_result(tensors.common_dtype("preds", dtypes))
+
+    # -- what the state may be
+
+    def _check_fit(self, held: Held, more: Held, where: str = "in every update or in none") -> None:
+        super()._check_fit(held, more, where)
+        widths = {x.shape[1] for side in (held, more) for x in side.get("embeddings", ())}
+        if len(widths) > 1:
+            given = Plain(" and ".join(map(str, sorted(widths))))
+            refuse("preds", "must have the same number of dimensions, (N, d), in every update", given)
+
+    def _contradiction(self, here: set[str], there: set[str]) -> str | None:
+        return next((f"`{_ARGUMENTS[name]}`" for name in sorted(here ^ there)), None)
+
+    def _forms(self) -> dict[str, Form]:
+        floats = [dtype for dtype in tensors.SCORES if dtype.is_floating_point]
+        whole = dict.fromkeys(self._lists, Form([torch.int64]))
+        return {**whole, "embeddings": Form(floats, AnyWidth()), "query_flags": Form([torch.uint8])}
+
+    def _check_held(self, state: dict[str, Any]) -> None:
+        held = {name: x for name in self._lists if isinstance(x := state[name], Tensor)}
+        if len({len(x) for x in held.values()}) > 1 or ("embeddings" in held) != ("labels" in held):
+            raise ValueError(
+                f"states must have a row for each embedding, got { ({x: len(y) for x, y in held.items()}) }"
+            )
+        if (flags := held.get("query_flags")) is not None:
+            values.Rule("query_flags", "must hold 0 and 1", low=0, high=1).refuse_first(flags)
+        if (vectors := held.get("embeddings")) is not None:
+            values.raise_first(self.value_rules, inputs.look_at(vectors, self._settings.similarity))
+
+    # -- many ranks
+
+    @property
+    def _can_exchange(self) -> bool:
+        return True
+
+    def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[Ranks, EmbeddingBatch]:
+        return ranks, self._batch_of(held, lambda ids, facts: copies.first_copies(ranks, ids, facts))
+
+    def _settings_of_value(self) -> Mapping[str, Any]:
+        names = ("similarity", "empty_target_action", "ignore_index")
+        return {**vars(self.convention), **{name: getattr(self, name) for name in names}}
+
+
+@dataclass(frozen=True)
+class Known:
+    """A measure whose values are known, whatever the curve."""
+
+    values: Tensor
+    top_k = None
+
+    def __call__(self, _: HitCurve) -> Tensor:
+        """(S,) float64."""
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingSample(QuerySample):
+    """Queries whose values are known, and of whose rankings only the sizes are.
+
+    Attributes:
+        convention: of the values.
+    """
+
+    convention: Convention
+
+    @property
+    def has_chance_level(self) -> bool:
+        """Whether the mean over random orders has a closed form."""
+        return self.convention.has_chance_level
+
+    def chance_level(self, resampling: Resampling) -> Tensor:  # noqa: ARG002 - nothing is drawn
+        """The mean over queries of AP's mean, the items of each in random order, without ties."""
+        values = chance_of_curve(self.rankings.curve, replace(self.convention, ties="expected"))
+        return self.settings.value(self._each_of(values), self.dtype, warn=False)
+
+
+def _listed(state: Any) -> list[Tensor]:
+    """A list state, which a sync leaves as one tensor."""
+    return list(state) if isinstance(state, list) else [state]
