@@ -6,20 +6,20 @@ import torch
 from torch import Tensor
 
 from torch_ap.evaluation.average_precision import result_dtype
-from torch_ap.inputs.detections import Columns, DetectionInputs, Images
+from torch_ap.inputs.detections import Columns, DetectionInputs, Images, OwnSimilarity
 from torch_ap.matching.coco import ClassNames, Report
 from torch_ap.matching.coco_settings import settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.matching.voc import voc_settings_of
 from torch_ap.rules import detections, values
-from torch_ap.rules.options import BoxFormat, IoUType, VOCInterpolation
+from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
 
 
 def coco_mean_average_precision(
     preds: Images,
     target: Images,
-    box_format: BoxFormat = "xyxy",
-    iou_type: IoUType | tuple[IoUType, ...] = "bbox",
+    box_format: AnyBoxFormat = "xyxy",
+    iou_type: IoUType | OwnSimilarity | tuple[IoUType, ...] = "bbox",
     iou_thresholds: list[float] | None = None,
     rec_thresholds: list[float] | None = None,
     max_detection_thresholds: list[int] | None = None,
@@ -140,14 +140,14 @@ def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns
 def voc_mean_average_precision(
     preds: Images,
     target: Images,
-    box_format: BoxFormat = "xyxy",
+    box_format: AnyBoxFormat = "xyxy",
     iou_threshold: float | list[float] = 0.5,
     *,
     interpolation: VOCInterpolation = "all-points",
     inclusive_pixels: bool = True,
     strict: bool = False,
     class_metrics: bool = False,
-    iou_type: IoUType = "bbox",
+    iou_type: IoUType | OwnSimilarity = "bbox",
     sigmas: list[float] | None = None,
     validate_args: bool = True,
     dtype: torch.dtype | None = None,
