@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torch_ap.inputs.detections import Columns, DetectionInputs, Kind
 from torch_ap.matching import assignment
-from torch_ap.matching.geometries import AreaRanges, OwnIoU, ShapeSettings, shape_settings_of
+from torch_ap.matching.geometries import AreaRanges, OwnIoU, ShapeSettings, geometry_of, shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
@@ -84,8 +84,9 @@ def levels_of(given: Any) -> tuple[float, ...]:
 
 def default_settings(iou_type: Kind | tuple[Kind, ...]) -> CocoSettings:
     """COCO's own settings."""
+    first = iou_type[0] if isinstance(iou_type, tuple) else iou_type
     return settings_of(
-        box_format="xywh",
+        box_format=geometry_of(first).formats[0],
         iou_type=iou_type,
         iou_thresholds=None,
         rec_thresholds=None,

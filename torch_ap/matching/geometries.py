@@ -63,9 +63,7 @@ class ShapeSettings:
 
     def geometry(self, iou_type: Kind) -> "Geometry":
         """The row of one of the kinds."""
-        if not isinstance(iou_type, str):
-            return GEOMETRIES["function"]
-        return GEOMETRIES["pairs of boxes" if self.own_iou is not None else iou_type]
+        return GEOMETRIES["pairs of boxes"] if self.own_iou is not None else geometry_of(iou_type)
 
     @property
     def geometries(self) -> tuple["Geometry", ...]:
@@ -304,6 +302,11 @@ GEOMETRIES: dict[str, Geometry] = {
 }
 
 
+def geometry_of(iou_type: Kind) -> Geometry:
+    """The row of a kind of shape."""
+    return GEOMETRIES[iou_type if isinstance(iou_type, str) else "function"]
+
+
 def shape_settings_of(
     *,
     iou_type: Kind | tuple[Kind, ...],
@@ -316,19 +319,15 @@ def shape_settings_of(
     """Settings as given, checked, as a record."""
     kinds = tuple(iou_type) if isinstance(iou_type, tuple | list) else (iou_type,)
     for kind in kinds:
-        if kind is not iou_type or not callable(kind):
+        if len(kinds) > 1 or not callable(kind):
             checks.one_of("iou_type", kind, allowed(IoUType), or_else="a function")
     if not kinds or len(set(kinds)) < len(kinds):
         refuse("iou_type", "must name one kind or several different ones", iou_type)
     several = kinds if len(kinds) > 1 else ()
-    alone = [kind for kind in several if isinstance(kind, str) and GEOMETRIES[kind].alone]
+    alone = [kind for kind in several if geometry_of(kind).alone]
     if alone:
         refuse("iou_type", f"must be {alone[0]!r} alone, whose columns, areas or limits are others", iou_type)
-    checks.one_of(
-        "box_format",
-        box_format,
-        (GEOMETRIES[kinds[0]] if isinstance(kinds[0], str) else GEOMETRIES["function"]).formats,
-    )
+    checks.one_of("box_format", box_format, geometry_of(kinds[0]).formats)
     checks.boolean("validate_args", validate_args)
     box_width = checks.positive_int("box_width", box_width)
     if iou is not None and (kinds != ("bbox",) or not callable(iou)):
