@@ -4,6 +4,8 @@ A quadrilateral is cut by the four edges of another (Sutherland & Hodgman 1974),
 convex polygon of at most one vertex more; polygons of fewer vertices repeat one, which adds no area.
 """
 
+import itertools
+
 import torch
 from torch import Tensor
 
@@ -95,7 +97,10 @@ def _signed_area(x: Tensor, y: Tensor) -> Tensor:
     far from 0 too.
     """
     x, y = x - x[0], y - y[0]
-    return 0.5 * (x * y.roll(-1, 0) - x.roll(-1, 0) * y).sum(0)
+    twice = torch.zeros_like(x[0])
+    for one, two in itertools.pairwise(range(1, len(x))):  # in one order, however many polygons there are
+        twice += x[one] * y[two] - x[two] * y[one]
+    return 0.5 * twice
 
 
 def _common_bounds(one: _Quadrilaterals, two: _Quadrilaterals, d: Tensor, g: Tensor) -> Tensor:
