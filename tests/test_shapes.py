@@ -289,3 +289,41 @@ def test_quadrilaterals_with_corners_twice_or_in_a_line_are_convex():
     for points in ([0, 0, 0, 0, 2, 0, 1, 1], [0, 0, 1, 0, 2, 0, 1, 1], [0] * 8, [3, 3, 4, 4, 5, 5, 6, 6]):
         box = torch.tensor([points], dtype=torch.float64)
         assert float(functional.rotated_box_iou(box, box, "xyxyxyxy")) in (0, 1)
+
+
+def activitynet_ap(found, truths, threshold):
+    """AP of one class as ActivityNet's toolkit has it: ``found`` (score, video, start, end), ``truths`` by video."""
+    locked, flags = set(), []
+    for _, video, start, end in sorted(found, key=lambda x: -x[0]):
+        ious = []
+        for place, (left, right) in enumerate(truths.get(video, [])):
+            inter = max(0.0, min(end, right) - max(start, left))
+            ious.append((inter / (right - left + end - start - inter), place))
+        free = [place for iou, place in sorted(ious)[::-1] if iou >= threshold and (video, place) not in locked]
+        locked |= {(video, free[0])} if free else set()
+        flags.append(bool(free))
+    hits = np.cumsum(flags)
+    recall = np.concatenate([[0], hits / sum(map(len, truths.values())), [1]])
+    precision = np.concatenate([[0], hits / np.arange(1, len(flags) + 1), [0]])
+    precision = np.maximum.accumulate(precision[::-1])[::-1]
+    rises = np.flatnonzero(recall[1:] != recall[:-1]) + 1
+    return float(((recall[rises] - recall[rises - 1]) * precision[rises]).sum())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_activitynet_where_segments_do_not_overlap(seed):
+    r = np.random.default_rng(seed)
+    preds, target, found, truths = [], [], [], {}
+    for video in range(8):
+        ends = np.sort(r.choice(60, 2 * int(r.integers(1, 6)), replace=False)).reshape(-1, 2).astype(float)
+        some = np.sort(ends[r.integers(0, len(ends), 7)] + r.integers(-3, 4, (7, 2)), 1) + [0, 0.5]
+        scores = r.permutation(1000)[:7] / 1000 + video / 1e5
+        truths[video] = ends.tolist()
+        found += [(score, video, *segment) for score, segment in zip(scores, some.tolist(), strict=True)]
+        one = {"intervals": torch.from_numpy(some), "scores": torch.from_numpy(scores)}
+        preds.append(one | {"labels": torch.zeros(7, dtype=torch.int64)})
+        target.append({"intervals": torch.from_numpy(ends), "labels": torch.zeros(len(ends), dtype=torch.int64)})
+    thresholds = np.linspace(0.5, 0.95, 10).tolist()[1:]  # of two that touch, one may reach .5 with both
+    result = voc_mean_average_precision(preds, target, iou_type="intervals", iou_threshold=thresholds)
+    expected = [activitynet_ap(found, truths, threshold) for threshold in thresholds]
+    np.testing.assert_allclose(result["map_per_threshold"], expected, rtol=0, atol=1e-12)

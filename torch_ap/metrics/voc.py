@@ -22,7 +22,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
     """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
 
     Args:
-        box_format: "xyxy", "xywh" or "cxcywh".
+        box_format: "xyxy", "xywh" or "cxcywh"; of rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy".
         iou_threshold: a number, or several.
         interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point".
         inclusive_pixels: whether corners name pixels that they include, as in the devkit.
