@@ -284,6 +284,8 @@ WITHOUT_DEFINITION = {
     "coco_masks": "masks are compared with pycocotools where they are coded",
     "coco_codes": "as masks",
     "coco_given_ious": "nobody else takes them",
+    **dict.fromkeys(("coco_rotated", "coco_quadrilaterals", "coco_intervals", "coco_function"), "see `test_shapes`"),
+    **dict.fromkeys(("voc_rotated", "voc_intervals", "voc_function", "voc_masks"), "see `test_shapes`"),
     "coco_keypoints": "keypoints are compared with pycocotools in `test_keypoints`",
     "voc_keypoints": "keypoints are compared with pycocotools in `test_keypoints`",
     "coco_own_iou": "nobody else takes one",

@@ -13,9 +13,10 @@ from torch import Generator
 
 import torch_ap
 from tests import cases
-from tests.oracles_detection import random_poses, random_scene, to_voc
+from tests.oracles_detection import random_intervals, random_poses, random_rotated, random_scene, to_voc
 from torch_ap import functional, inference
 from torch_ap.functional import ragged
+from torch_ap.geometry import rotated
 from torch_ap.inference import hits as hits_of_chance
 from torch_ap.inference import posteriors, published
 
@@ -172,15 +173,32 @@ def images(size, generator):
     return {"preds": preds, "target": target}
 
 
-def poses(size, generator):
-    seed = int(torch.randint(2**31, (), generator=generator))
-    preds, target = random_poses(seed, images=max(1, size // 8), classes=3, points=5)
-    return {"preds": preds, "target": target}
+def drawn_by(make, voc=False, **settings):
+    """Images of other shapes; crowds are difficult ones for VOC."""
+
+    def draw(size, generator):
+        seed = int(torch.randint(2**31, (), generator=generator))
+        preds, target = make(seed, images=max(1, size // 8), classes=3, **settings)
+        if voc:
+            target = [{"difficult": image.pop("iscrowd"), **image} for image in target]
+        return {"preds": preds, "target": target}
+
+    return draw
 
 
-def voc_poses(size, generator):
-    preds, target = poses(size, generator).values()
-    return {"preds": preds, "target": [{"difficult": image.pop("iscrowd"), **image} for image in target]}
+poses, voc_poses = (drawn_by(random_poses, voc, points=5) for voc in (False, True))
+turned_boxes, voc_turned_boxes = (drawn_by(random_rotated, voc) for voc in (False, True))
+quadrilaterals = drawn_by(random_rotated, box_format="xyxyxyxy")
+intervals, voc_intervals = (drawn_by(random_intervals, voc) for voc in (False, True))
+
+
+def with_areas(draw):
+    def draw_with_areas(size, generator):
+        drawn = draw(size, generator)
+        areas = {side: [{"area": torch.ones(len(x["labels"]))} for x in images] for side, images in drawn.items()}
+        return {side: [a | b for a, b in zip(areas[side], images, strict=True)] for side, images in drawn.items()}
+
+    return draw_with_areas
 
 
 def packed_images(size, generator):
@@ -222,6 +240,11 @@ def masked_images(size, generator):
     }
 
 
+def masked_images_of_voc(size, generator):
+    drawn = masked_images(size, generator)
+    return {**drawn, "target": [{"difficult": image.pop("iscrowd"), **image} for image in drawn["target"]]}
+
+
 def coded_images(size, generator):
     """Masks as COCO's plain run-length codes: lengths of runs down the columns, the first of them outside."""
 
@@ -251,9 +274,15 @@ def inner_product(preds, target, iscrowd):
     return (preds * target).sum(1) / (1 + preds.norm(dim=1) * target.norm(dim=1)) * torch.ones_like(iscrowd)
 
 
+def of_images(preds, target):
+    """A user's own similarity of the detections and ground truths of an image."""
+    return functional.interval_iou(preds["intervals"], target["intervals"]) ** 0.5
+
+
 # -- the tables
 
 IMAGES = {"box_format": "xywh"}
+ROTATED = {"box_format": "cxcywhr", "iou_type": "rotated"}
 POSES = {"box_format": "xywh", "iou_type": "keypoints", "sigmas": [0.03, 0.05, 0.08, 0.1, 0.2]}
 
 METRICS: dict[str, Row] = {
@@ -355,10 +384,22 @@ METRICS: dict[str, Row] = {
     "coco_masks": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "segm"}),
     "coco_codes": Row(torch_ap.MeanAveragePrecision, coded_images, {"iou_type": "segm"}),
     "coco_keypoints": Row(torch_ap.MeanAveragePrecision, poses, POSES),
+    "coco_rotated": Row(torch_ap.MeanAveragePrecision, turned_boxes, ROTATED),
+    "coco_quadrilaterals": Row(
+        torch_ap.MeanAveragePrecision, quadrilaterals, {"box_format": "xyxyxyxy", "iou_type": "rotated"}
+    ),
+    "coco_intervals": Row(torch_ap.MeanAveragePrecision, intervals, {"iou_type": "intervals"}),
+    "coco_function": Row(torch_ap.MeanAveragePrecision, with_areas(intervals), {"iou_type": of_images}),
     "coco_given_ious": Row(torch_ap.MeanAveragePrecision, images_of_own_iou, {"iou_type": "precomputed"}),
     "coco_own_iou": Row(torch_ap.MeanAveragePrecision, images, {"iou": inner_product}),
     "voc": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"class_metrics": True}),
     "voc_packed": Row(torch_ap.VOCMeanAveragePrecision, packed_voc_images),
+    "voc_masks": Row(torch_ap.VOCMeanAveragePrecision, masked_images_of_voc, {"iou_type": "segm"}),
+    "voc_rotated": Row(
+        torch_ap.VOCMeanAveragePrecision, voc_turned_boxes, {**ROTATED, "interpolation": "11-point-arange"}
+    ),
+    "voc_intervals": Row(torch_ap.VOCMeanAveragePrecision, voc_intervals, {"iou_type": "intervals"}),
+    "voc_function": Row(torch_ap.VOCMeanAveragePrecision, voc_intervals, {"iou_type": of_images}),
     "voc_keypoints": Row(torch_ap.VOCMeanAveragePrecision, voc_poses, POSES),
     "voc_101_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "101-point"}),
     "voc_11_point": Row(
@@ -407,6 +448,24 @@ def two_sets_of_boxes(size, generator):
     return {
         name: torch.cat([torch.rand(n, 2, generator=generator), 1 + torch.rand(n, 2, generator=generator)], 1)
         for name, n in (("preds", size), ("target", size // 2))
+    }
+
+
+def two_sets_of_rotated_boxes(size, generator):
+    return {
+        name: torch.rand(n, 5, generator=generator) * torch.tensor([2, 2, 3, 3, 360.0])
+        for name, n in (("preds", size), ("target", size // 2))
+    }
+
+
+def two_sets_of_quadrilaterals(size, generator):
+    boxes = two_sets_of_rotated_boxes(size, generator)
+    return {name: rotated.corners(x, "cxcywhr").flatten(1) for name, x in boxes.items()}
+
+
+def two_sets_of_intervals(size, generator):
+    return {
+        name: torch.rand(n, 2, generator=generator).cumsum(1) for name, n in (("preds", size), ("target", size // 2))
     }
 
 
@@ -521,6 +580,9 @@ FUNCTIONS: dict[str, Row] = {
     "coco_curve": Row(functional.coco_curve, images, {"box_format": "xywh"}),
     "voc_curve": Row(functional.voc_curve, voc_images),
     "box_iou": Row(functional.box_iou, two_sets_of_boxes),
+    "rotated_box_iou": Row(functional.rotated_box_iou, two_sets_of_rotated_boxes),
+    "rotated_box_iou_corners": Row(functional.rotated_box_iou, two_sets_of_quadrilaterals, {"box_format": "xyxyxyxy"}),
+    "interval_iou": Row(functional.interval_iou, two_sets_of_intervals),
     "keypoint_similarity": Row(functional.keypoint_similarity, two_sets_of_keypoints),
     "ragged_box_iou": Row(ragged.ragged_box_iou, ragged_boxes),
     "match_coco": Row(functional.match_coco, pairs_to_match),

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from torch_ap.geometry import rotated
+
 
 def random_scene(seed, *, images=None, classes=None):
     """A small data set full of hard cases: ties, crowds, equal IoUs, boundary areas, empty images and classes."""
@@ -47,6 +49,31 @@ def random_scene(seed, *, images=None, classes=None):
     return preds, target
 
 
+def random_rotated(seed, *, images=None, classes=None, box_format="cxcywhr"):
+    """As :func:`random_scene`, of rotated boxes; areas of ground truths are their own."""
+    preds, target = random_scene(seed, images=images, classes=classes)
+    r = np.random.default_rng(seed)
+    angles = [np.array([0, 45, 90, 180]), r.integers(-400, 400, 3) / 2][int(r.integers(2))]
+    for image in (*preds, *target):
+        boxes = image["boxes"]
+        angle = torch.from_numpy(r.choice(angles, (len(boxes), 1)).astype(np.float64))
+        image["boxes"] = torch.cat([boxes, angle], 1)
+        if box_format == "xyxyxyxy":
+            image["boxes"] = rotated.corners(image["boxes"], "cxcywhr").flatten(1)
+        image.pop("area", None)
+    return preds, target
+
+
+def random_intervals(seed, *, images=None, classes=None):
+    """As :func:`random_scene`, of intervals."""
+    preds, target = random_scene(seed, images=images, classes=classes)
+    for image in (*preds, *target):
+        boxes = image.pop("boxes")
+        image["intervals"] = torch.stack([boxes[:, 0], boxes[:, 0] + boxes[:, 2]], 1)
+        image.pop("area", None)
+    return preds, target
+
+
 def random_poses(seed, *, images=None, classes=None, points=17):
     """As :func:`random_scene`, of keypoints: unlabelled ones, boxes of objects, areas on a boundary."""
     preds, target = random_scene(seed, images=images, classes=classes)
@@ -74,8 +101,22 @@ def _boxes(r, count, grid):
     return np.concatenate([corner, size], 1).astype(np.float64)
 
 
-def pycocotools_eval(preds, target, *, kind="bbox", thresholds=None, levels=None, limits=None, areas=None, sigmas=None):
-    """COCOeval after ``accumulate``, of boxes in xywh, of ``keypoints``, or of codes under ``masks``."""
+def pycocotools_eval(
+    preds,
+    target,
+    *,
+    kind="bbox",
+    thresholds=None,
+    levels=None,
+    limits=None,
+    areas=None,
+    sigmas=None,
+    similarity=None,
+):
+    """COCOeval after ``accumulate``, of boxes in xywh, of ``keypoints``, or of codes under ``masks``.
+
+    ``similarity`` of an image and rows of its detections and ground truths takes the place of theirs.
+    """
     COCO = pytest.importorskip("pycocotools.coco").COCO  # noqa: N806
     COCOeval = pytest.importorskip("pycocotools.cocoeval").COCOeval  # noqa: N806
     key, name = {
@@ -128,26 +169,35 @@ def pycocotools_eval(preds, target, *, kind="bbox", thresholds=None, levels=None
         if areas is not None:
             settings.params.areaRng = [list(bounds) for bounds in areas]
             settings.params.areaRngLbl = [str(i) for i in range(len(areas))]
+        if similarity is not None:
+            settings.computeIoU = lambda image, label: _similarities(preds, target, similarity, image, label)
         settings.evaluate()
         settings.accumulate()
     return settings
 
 
+def _similarities(preds, target, similarity, image, label):
+    """Of the detections of one image and class, best first, and its ground truths, as ``computeIoU`` gives them."""
+    d, g = ((side[image]["labels"] == label).nonzero().flatten() for side in (preds, target))
+    d = d[preds[image]["scores"][d].argsort(descending=True, stable=True)][:100]
+    return similarity(image, d, g) if len(d) and len(g) else []
+
+
 def voc_ap(preds, target, label, threshold, *, pixel, strict, eleven):
     """AP of one class as the VOC devkit computes it, one detection after another; NaN without ground truths.
 
-    Boxes are xyxy; ``difficult`` ones are neither hits nor misses.
+    Boxes are xyxy, or ``ious`` of images have the similarities; ``difficult`` ones are neither hits nor misses.
     """
     truths = [
-        (image, box.tolist(), bool(hard))
+        (image, j, bool(t["difficult"][j]))
         for image, t in enumerate(target)
-        for box, name, hard in zip(t["boxes"], t["labels"].tolist(), t["difficult"], strict=True)
+        for j, name in enumerate(t["labels"].tolist())
         if name == label
     ]
     found = [
-        (float(score), image, box.tolist())
+        (float(p["scores"][i]), image, i)
         for image, p in enumerate(preds)
-        for box, name, score in zip(p["boxes"], p["labels"].tolist(), p["scores"], strict=True)
+        for i, name in enumerate(p["labels"].tolist())
         if name == label
     ]
     positives = sum(not hard for _, _, hard in truths)
@@ -155,11 +205,17 @@ def voc_ap(preds, target, label, threshold, *, pixel, strict, eleven):
         return float("nan")
     taken, hits, points = set(), 0, []
     misses = 0
-    for _, image, box in sorted(found, key=lambda x: -x[0]):
+
+    def similarity(image, i, j):
+        if "ious" in preds[image]:
+            return float(preds[image]["ious"][i, j]) or None
+        return _voc_iou(preds[image]["boxes"][i].tolist(), target[image]["boxes"][j].tolist(), pixel)
+
+    for _, image, i in sorted(found, key=lambda x: -x[0]):
         best, chosen = -np.inf, None
-        for place, (where, true, _) in enumerate(truths):
+        for place, (where, j, _) in enumerate(truths):
             if where == image:
-                overlap = _voc_iou(box, true, pixel)
+                overlap = similarity(image, i, j)
                 if overlap is not None and overlap > best:
                     best, chosen = overlap, place
         if best > threshold if strict else best >= threshold:

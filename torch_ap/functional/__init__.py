@@ -57,7 +57,7 @@ from torch_ap.functional.retrieval_at_k import (
     retrieval_recall,
 )
 from torch_ap.functional.roc import retrieval_auroc
-from torch_ap.functional.similarity import keypoint_similarity
+from torch_ap.functional.similarity import interval_iou, keypoint_similarity, rotated_box_iou
 from torch_ap.runtime import untraced
 
 __all__ = [
@@ -92,6 +92,7 @@ __all__ = [
     "hit_curve_hull",
     "ideal_hit_curve",
     "interpolated_precision",
+    "interval_iou",
     "keypoint_similarity",
     "match_coco",
     "match_voc",
@@ -118,6 +119,7 @@ __all__ = [
     "retrieval_r_precision",
     "retrieval_recall",
     "retrieval_reciprocal_rank",
+    "rotated_box_iou",
     "survival_function",
     "voc_curve",
     "voc_mean_average_precision",

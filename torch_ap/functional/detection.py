@@ -6,20 +6,20 @@ import torch
 from torch import Tensor
 
 from torch_ap.evaluation.average_precision import result_dtype
-from torch_ap.inputs.detections import Columns, DetectionInputs, Images
+from torch_ap.inputs.detections import Columns, DetectionInputs, Images, OwnSimilarity
 from torch_ap.matching.coco import ClassNames, Report
 from torch_ap.matching.coco_settings import settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.matching.voc import voc_settings_of
 from torch_ap.rules import detections, values
-from torch_ap.rules.options import BoxFormat, IoUType, VOCInterpolation
+from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
 
 
 def coco_mean_average_precision(
     preds: Images,
     target: Images,
-    box_format: BoxFormat = "xyxy",
-    iou_type: IoUType | tuple[IoUType, ...] = "bbox",
+    box_format: AnyBoxFormat = "xyxy",
+    iou_type: IoUType | OwnSimilarity | tuple[IoUType, ...] = "bbox",
     iou_thresholds: list[float] | None = None,
     rec_thresholds: list[float] | None = None,
     max_detection_thresholds: list[int] | None = None,
@@ -50,17 +50,22 @@ def coco_mean_average_precision(
             ``iou_type="segm"`` (in lists only): (D, H, W) bool, or a list of COCO run-length codes, ``size`` and
             ``counts``, whose runs add up to height times width. ``ious`` (D, G) for ``iou_type="precomputed"`` (packed:
             those matrices end to end, flat). ``keypoints`` (D, K, 3) for ``iou_type="keypoints"``: x, y, and a number
-            that does not count.
+            that does not count. ``boxes`` (D, 5) or (D, 8) for ``iou_type="rotated"``. ``intervals`` (D, 2), start and
+            end, for ``iou_type="intervals"``.
         target: the same without scores: ``boxes`` (G, 4), ``labels`` (G,); if wanted ``iscrowd`` (G,) 0 or 1, and
-            ``area`` (G,), where 0 or less means that of the box or mask, as in torchmetrics. With ``keypoints``
+            ``area`` (G,), where 0 or less means that of the shape, as in torchmetrics. With ``keypoints``
             (G, K, 3), whose third number is the visibility, 0 not labelled, 1 hidden or 2 visible, ``area`` is required
             and taken as it is; ``boxes`` matter only where no point is labelled, and may be missing or NaN: what lies
             near such a box finds an object that does not count.
         box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; one of zero
             or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error, except with
             ``validate_args=False`` or own ``iou``: it shows that the format is another one, sizes read as corners.
-        iou_type: "bbox", "segm" or "precomputed"; several as a tuple prefix the names of the result ("bbox_map").
-            "keypoints" compares by :func:`torch_ap.functional.keypoint_similarity` in place of IoU.
+            Of rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy", as in :func:`torch_ap.functional.rotated_box_iou`.
+        iou_type: "bbox", "segm" or "precomputed"; several as a tuple prefix the names of the result ("bbox_map"). One
+            of "keypoints", "rotated", "intervals" alone; keypoints are compared by
+            :func:`torch_ap.functional.keypoint_similarity` in place of IoU. Or a function of the two dicts of an image,
+            without packed form, to the (D, G) similarity of its detections and ground truths; ``area`` is then what you
+            give, or 0.
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
         rec_thresholds: recall levels in [0, 1], in any order. Default: 0, .01, ..., 1.
         max_detection_thresholds: detections of a class and image that count, any number of ints. Default: 1, 10, 100;
@@ -69,7 +74,7 @@ def coco_mean_average_precision(
         extended_summary: whether COCO's arrays and all IoUs are given too.
         average: "macro", the mean over classes, or "micro", all objects as one class.
         area_ranges: names and bounds (both included) of area ranges beside "all". Default: COCO's small, medium, large;
-            for keypoints medium and large; for own geometry none.
+            for keypoints medium and large; for intervals and own geometry none.
         class_names: names of the labels, a dict, or a list that begins with the name of label 0. With ``class_metrics``
             each class has its own entries then. A label beyond the list is an error.
         iou: function of P pairs, (P, W) boxes of detections, (P, W) boxes of ground truths and (P,) crowd flags to
@@ -140,14 +145,14 @@ def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns
 def voc_mean_average_precision(
     preds: Images,
     target: Images,
-    box_format: BoxFormat = "xyxy",
+    box_format: AnyBoxFormat = "xyxy",
     iou_threshold: float | list[float] = 0.5,
     *,
     interpolation: VOCInterpolation = "all-points",
     inclusive_pixels: bool = True,
     strict: bool = False,
     class_metrics: bool = False,
-    iou_type: IoUType = "bbox",
+    iou_type: IoUType | OwnSimilarity = "bbox",
     sigmas: list[float] | None = None,
     validate_args: bool = True,
     dtype: torch.dtype | None = None,
@@ -166,8 +171,8 @@ def voc_mean_average_precision(
         preds: images as in :func:`coco_mean_average_precision`, list or packed: ``boxes``, ``scores``, ``labels``.
         target: likewise: ``boxes``, ``labels``; if wanted ``difficult`` (G,) 0 or 1: those need not be found, and what
             finds them does not count.
-        box_format: "xyxy", "xywh" or "cxcywh". A negative size in ``target``, as between corners, is an error, except
-            with ``validate_args=False``.
+        box_format: "xyxy", "xywh" or "cxcywh", or those of rotated boxes. A negative size in ``target``, as between
+            corners, is an error, except with ``validate_args=False``.
         iou_threshold: a number in [0, 1], or several.
         interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point". The first
             of 2007's has the levels 0, 0.1, ..., 1 of the definition, so that 3 of 10 found reach 0.3; the second has

@@ -118,8 +118,8 @@ def match_coco(
     _check_pairs(scores, pairs, ground_truths)
     thresholds = thresholds_of(iou_thresholds)
     device = scores.device
-    crowd = _flags("iscrowd", iscrowd, ground_truths, device)
-    skipped = (_flags("ignored", ignored, ground_truths, device) | crowd)[None]
+    crowd = flags("iscrowd", iscrowd, ground_truths, device)
+    skipped = (flags("ignored", ignored, ground_truths, device) | crowd)[None]
     detection, truth, iou = (x.detach() for x in pairs)
     criteria = assignment.Criteria(torch.tensor(thresholds, dtype=torch.float64).to(device), 1)
     kept = (iou >= criteria.least).nonzero().squeeze(1)
@@ -196,7 +196,7 @@ def pair_iou_of(
         if value.ndim != 2 or value.shape[1] != 4:
             refuse(name, "must have shape (N, 4)", tuple(value.shape))
     tensors.same_device(preds=preds, target=target, iscrowd=iscrowd)
-    crowd = _flags("iscrowd", iscrowd, len(target), target.device)
+    crowd = flags("iscrowd", iscrowd, len(target), target.device)
     preds, target = preds.detach(), target.detach()
     if not inclusive_pixels:
         return boxes.coco_pairs(boxes.to_xywh(preds, box_format), boxes.to_xywh(target, box_format), crowd)
@@ -215,7 +215,8 @@ def _check_pairs(scores: Tensor, pairs: Triples, ground_truths: int) -> None:
     tensors.same_device(scores=scores, detection=pairs[0], ground_truth=pairs[1], iou=pairs[2])
 
 
-def _flags(name: str, value: Tensor | None, size: int, device: torch.device) -> Tensor:
+def flags(name: str, value: Tensor | None, size: int, device: torch.device) -> Tensor:
+    """(``size``,) bool of an argument that may be None."""
     if value is None:
         return torch.zeros(size, dtype=torch.bool, device=device)
     if value.shape != (size,):

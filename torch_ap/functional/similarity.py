@@ -3,14 +3,84 @@
 import torch
 from torch import Tensor
 
+from torch_ap.functional.matching import flags
 from torch_ap.geometry import boxes as upright
-from torch_ap.geometry import keypoints
+from torch_ap.geometry import intervals, keypoints, rotated
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.matching.geometries import shape_settings_of
 from torch_ap.ranking import segments
-from torch_ap.rules import tensors
+from torch_ap.rules import checks, tensors
 from torch_ap.rules.detections import check
-from torch_ap.rules.messages import refuse
+from torch_ap.rules.messages import Plain, refuse
+
+
+def rotated_box_iou(
+    preds: Tensor, target: Tensor, box_format: str = "cxcywhr", *, iscrowd: Tensor | None = None
+) -> Tensor:
+    """Intersection over union of every rotated box with every other.
+
+    IoU = i / (a + b - i), with i the area of the intersection, a and b those of the boxes; i / a for a crowd b.
+
+    Args:
+        preds: (D, 5) boxes, or (D, 8) for "xyxyxyxy".
+        target: (G, 5) or (G, 8).
+        box_format: as torchvision names them: "cxcywhr", centre, size and angle; "xywhr", the corner that is the upper
+            left one before the rotation, size and angle; "xyxyxyxy", the corners in order, either way round, of any
+            convex quadrilateral. Angles are in degrees, against the clock in an image, whose y points down.
+        iscrowd: (G,) flags of the ground truths that are crowds.
+
+    Returns:
+        (D, G) float64; 0 where no area is common, as with boxes that only touch.
+
+    Raises:
+        ValueError: for boxes of another width, an unknown format, negative sizes, and quadrilaterals that are not
+            convex or whose edges cross.
+
+    Equals the areas of ``shapely``'s intersections.
+
+    Source: Sutherland & Hodgman (1974), Reentrant polygon clipping.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import rotated_box_iou
+        >>> boxes = torch.tensor([[0.0, 0, 2, 2, 0], [0, 0, 2, 2, 45]])
+        >>> rotated_box_iou(boxes, boxes)
+        tensor([[1.0000, 0.7071],
+                [0.7071, 1.0000]], dtype=torch.float64)
+    """
+    checks.one_of("box_format", box_format, rotated.FORMATS)
+    corners = box_format == "xyxyxyxy"
+    rules = ("boxes", "convex" if corners else "rotated")
+    crowd = _checked(preds, target, 8 if corners else 5, rules, iscrowd)
+    one, two = (rotated.corners(x.detach(), box_format) for x in (preds, target))
+    return _every(rotated.coco_pairs(one, two, crowd), preds, target)
+
+
+def interval_iou(preds: Tensor, target: Tensor, *, iscrowd: Tensor | None = None) -> Tensor:
+    """Intersection over union of every interval with every other, as of segments of time.
+
+    IoU = i / (a + b - i), with i the length in common, a and b those of the intervals; i / a for a crowd b.
+
+    Args:
+        preds: (D, 2) start and end.
+        target: (G, 2).
+        iscrowd: (G,) flags of the ground truths that are crowds.
+
+    Returns:
+        (D, G) float64; 0 where nothing is common.
+
+    Raises:
+        ValueError: for intervals of another width, and for an end before the start.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import interval_iou
+        >>> interval_iou(torch.tensor([[0.0, 3.0]]), torch.tensor([[1.0, 4.0], [3.0, 5.0]]))
+        tensor([[0.5000, 0.0000]], dtype=torch.float64)
+    """
+    crowd = _checked(preds, target, 2, ("intervals", "order"), iscrowd)
+    one, two = (segments.as_float64(x.detach()) for x in (preds, target))
+    return _every(intervals.coco_pairs(one, two, crowd), preds, target)
 
 
 def keypoint_similarity(
@@ -68,7 +138,8 @@ def keypoint_similarity(
         tensors.scores(name, value)
         rows = len(target) if name in ("area", "boxes") else "N"
         if value.shape[1:] != row or rows not in ("N", len(value)):
-            refuse(name, f"must have shape {(rows, *row)}".replace("'", ""), tuple(value.shape))
+            shape = f"({', '.join(map(str, (rows, *row)))}{'' if row else ','})"
+            refuse(name, f"must have shape {shape}", Plain(tuple(value.shape)))
     tensors.same_device(preds=preds, target=target, area=area, boxes=boxes)
     for rules, owner, value in (
         (("keypoints",), "preds", preds),
@@ -87,6 +158,17 @@ def keypoint_similarity(
         preds,
         target,
     )
+
+
+def _checked(preds: Tensor, target: Tensor, width: int, rules: tuple[str, ...], iscrowd: Tensor | None) -> Tensor:
+    """(G,) bool, which ground truths are crowds, after checks of all arguments."""
+    for name, value in (("preds", preds), ("target", target)):
+        tensors.scores(name, value)
+        if value.ndim != 2 or value.shape[1] != width:
+            refuse(name, f"must have shape (N, {width})", Plain(tuple(value.shape)))
+        check(rules, (name, ""), value, None)
+    tensors.same_device(preds=preds, target=target, iscrowd=iscrowd)
+    return flags("iscrowd", iscrowd, len(target), target.device)
 
 
 def _every(similarity: PairIoU, preds: Tensor, target: Tensor) -> Tensor:

@@ -5,8 +5,8 @@ rows of all images end to end, with ``counts``, rows per image. One form goes ou
 column is flat and concatenable: images that come later are rows that come later.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
@@ -20,6 +20,8 @@ from torch_ap.rules.messages import Plain, refuse
 from torch_ap.runtime import memory
 
 Columns: TypeAlias = dict[str, Tensor]
+OwnSimilarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
+Kind: TypeAlias = str | OwnSimilarity  # of shapes
 Images: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 _SIDES = {"preds": "detection", "target": "ground_truth"}
@@ -58,6 +60,7 @@ class DetectionInputs:
         rows: the columns of shapes.
         masks: whether images have masks.
         pairs: whether they have a number for each pair of a detection and a ground truth.
+        similarity: what gives these of the two dicts of an image; None where they are given as "ious".
         of_truths: further columns of ground truths: "iscrowd", "area", "difficult"; zeros where not given.
         of_detections: further columns of detections: "area".
         check_values: whether values are checked. Form always is.
@@ -67,6 +70,7 @@ class DetectionInputs:
     rows: tuple[RowColumn, ...]
     masks: bool = False
     pairs: bool = False
+    similarity: OwnSimilarity | None = field(default=None, repr=False)
     of_truths: tuple[str, ...] = ("iscrowd", "area")
     of_detections: tuple[str, ...] = ()
     check_values: bool = True
@@ -111,7 +115,7 @@ class DetectionInputs:
         if self.masks:
             columns |= masks.columns_of_images(sides[0].images, sides[1].images, packed)
         if self.pairs:
-            columns["pair_ious"] = _pair_ious(sides[0], sides[1])
+            columns["pair_ious"] = _pair_ious(sides[0], sides[1], self.similarity)
         devices = {str(column.device) for column in columns.values()}
         if len(devices) > 1:
             raise ValueError(f"all tensors in `preds` and `target` must lie on one device, got {sorted(devices)}")
@@ -179,7 +183,8 @@ class DetectionInputs:
             for key, names in looks.items():
                 flags.append(value_rules.check(names, (name, key), columns[f"{prefix}_{key}"], image))
         if self.pairs:
-            flags.append(value_rules.check(("ious",), ("preds", "ious"), columns["pair_ious"], None))
+            owner = ("preds", "ious") if self.similarity is None else ("iou_type", "")
+            flags.append(value_rules.check(("ious",), owner, columns["pair_ious"], None))
         found = [flag for flag in flags if flag is not None]
         return torch.stack(found).any(0) if found else None
 
@@ -277,27 +282,58 @@ def of_images(columns: Columns, kept: Tensor) -> Columns:
     return found
 
 
-def _pair_ious(detections: _Side, truths: _Side) -> Tensor:
-    """(P,) float64 IoU of every detection with every ground truth of its image, row by row, image after image."""
-    key = "ious"
-    rules.missing("preds", detections.images, key)
-    values = [image[key] for image in detections.images]
-    if detections.packed:
-        total = None
-        if detections.counts.device.type == "cpu":
-            total = [int((detections.counts * truths.counts).sum())]
-        if not rules.form_fits(key, values, total):
-            rules.column("preds", key, values, total)
-        given: Tensor = values[0]
-        return given.detach().to(torch.float64, copy=True)
-    for place, (value, rows, columns) in enumerate(zip(values, detections.lengths, truths.lengths, strict=True)):
-        filled = not isinstance(value, Tensor) or value.numel() or rows * columns
-        if filled and (not isinstance(value, Tensor) or value.shape != (rows, columns)):
-            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            refuse(f"preds[{place}]['ious']", f"must have shape ({rows}, {columns})", Plain(got))
+def _pair_ious(detections: _Side, truths: _Side, similarity: OwnSimilarity | None) -> Tensor:
+    """(P,) float64 of every detection with every ground truth of its image, row by row, image after image."""
+    if similarity is not None:
+        values = _similarities(detections, truths, similarity)
+    elif not detections.packed:
+        rules.missing("preds", detections.images, "ious")
+        values = [image["ious"] for image in detections.images]
+        for place, value in enumerate(values):
+            _check_pairs(f"preds[{place}]['ious']", "must have", value, detections, truths, place)
+    else:
+        return _packed_ious(detections, truths)
     if not values:
         return torch.empty(0, dtype=torch.float64)
     return torch.cat([value.detach().reshape(-1).to(torch.float64) for value in values])
+
+
+def _similarities(detections: _Side, truths: _Side, similarity: OwnSimilarity) -> list[Tensor]:
+    """What a function gives of each image that has both."""
+    if detections.packed:
+        raise ValueError("`preds` and `target` must be lists of dicts, one per image, where `iou_type` is a function")
+    values = []
+    for place, (found, true) in enumerate(zip(detections.images, truths.images, strict=True)):
+        device = found["labels"].device
+        value = torch.empty(0, device=device)
+        if detections.lengths[place] and truths.lengths[place]:
+            value = similarity(found, true)
+            _check_pairs("iou_type", f"must return, for image {place}, a tensor of", value, detections, truths, place)
+        values.append(value.to(device))
+    return values
+
+
+def _check_pairs(argument: str, rule: str, value: Any, detections: _Side, truths: _Side, place: int) -> None:
+    """One number for each pair of an image."""
+    shape = (detections.lengths[place], truths.lengths[place])
+    empty = isinstance(value, Tensor) and not value.numel() and not shape[0] * shape[1]
+    if not empty and (not isinstance(value, Tensor) or value.shape != shape or value.is_complex()):
+        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        refuse(argument, f"{rule} shape {shape}", Plain(got))
+
+
+def _packed_ious(detections: _Side, truths: _Side) -> Tensor:
+    """Those of the packed form."""
+    key = "ious"
+    rules.missing("preds", detections.images, key)
+    values = [image[key] for image in detections.images]
+    total = None
+    if detections.counts.device.type == "cpu":
+        total = [int((detections.counts * truths.counts).sum())]
+    if not rules.form_fits(key, values, total):
+        rules.column("preds", key, values, total)
+    given: Tensor = values[0]
+    return given.detach().to(torch.float64, copy=True)
 
 
 def image_of(counts: Tensor) -> Tensor:

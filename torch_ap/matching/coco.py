@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.geometry.run_lengths import is_whole
-from torch_ap.inputs.detections import Columns, distinct_labels, image_of, int32_if_held
+from torch_ap.inputs.detections import Columns, Kind, distinct_labels, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
@@ -34,7 +34,7 @@ def classes_of(columns: Columns, shares: Shares | None = None) -> tuple[Tensor, 
 
 
 def match(
-    settings: CocoSettings, columns: Columns, iou_type: str, *, micro: bool = False, shares: Shares | None = None
+    settings: CocoSettings, columns: Columns, iou_type: Kind, *, micro: bool = False, shares: Shares | None = None
 ) -> CocoNumbers:
     """Match every detection, in all criteria.
 
@@ -58,7 +58,7 @@ def match(
 
 
 def all_pairs(
-    settings: CocoSettings, columns: Columns, iou_type: str, *, micro: bool = False
+    settings: CocoSettings, columns: Columns, iou_type: Kind, *, micro: bool = False
 ) -> tuple[Candidates, Pairs, int]:
     """Every pair of one image and category with its IoU, whatever that is; and the number of categories."""
     ranked, candidates, categories = _prepare(settings, columns, classes_of(columns), micro)
@@ -259,7 +259,7 @@ def per_class(
     return known | {name: column[: len(numbers.labels)] for name, column in columns.items()}
 
 
-def _ious(settings: CocoSettings, columns: Columns, iou_type: str, micro: bool) -> dict[tuple[int, int], Any]:
+def _ious(settings: CocoSettings, columns: Columns, iou_type: Kind, micro: bool) -> dict[tuple[int, int], Any]:
     """The IoU of the detections, best first, with the ground truths of each image and class: (D, G) float32.
 
     Where an image has no detection or no ground truth of a class it is an empty list, as in pycocotools.

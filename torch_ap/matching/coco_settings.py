@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inputs.detections import Columns, DetectionInputs
+from torch_ap.inputs.detections import Columns, DetectionInputs, Kind
 from torch_ap.matching import assignment
-from torch_ap.matching.geometries import AreaRanges, OwnIoU, ShapeSettings, shape_settings_of
+from torch_ap.matching.geometries import AreaRanges, OwnIoU, ShapeSettings, geometry_of, shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
@@ -45,6 +45,7 @@ class CocoSettings(ShapeSettings):
             masks=any(one.masks for one in self.geometries),
             pairs=any(one.pairs for one in self.geometries),
             of_detections=("area",) if given else (),
+            similarity=self.own_similarity,
             check_values=self.check_values,
             areas_required=self.area_as_given,
         )
@@ -81,10 +82,11 @@ def levels_of(given: Any) -> tuple[float, ...]:
     return tuple(float(x) for x in given)
 
 
-def default_settings(iou_type: str | tuple[str, ...]) -> CocoSettings:
+def default_settings(iou_type: Kind | tuple[Kind, ...]) -> CocoSettings:
     """COCO's own settings."""
+    first = iou_type[0] if isinstance(iou_type, tuple) else iou_type
     return settings_of(
-        box_format="xywh",
+        box_format=geometry_of(first).formats[0],
         iou_type=iou_type,
         iou_thresholds=None,
         rec_thresholds=None,
@@ -98,7 +100,7 @@ def default_settings(iou_type: str | tuple[str, ...]) -> CocoSettings:
 def settings_of(
     *,
     box_format: str,
-    iou_type: str | tuple[str, ...],
+    iou_type: Kind | tuple[Kind, ...],
     iou_thresholds: list[float] | None,
     rec_thresholds: list[float] | None,
     max_detection_thresholds: list[int] | None,
@@ -148,7 +150,7 @@ class Objects:
         detection_area, truth_area: (D,) and (G,) float64.
     """
 
-    def __init__(self, settings: CocoSettings, columns: Columns, iou_type: str) -> None:
+    def __init__(self, settings: CocoSettings, columns: Columns, iou_type: Kind) -> None:
         self.crowd = self.ignored = columns["ground_truth_iscrowd"].bool()
         others = settings.ignored(columns, iou_type)
         if others is not None:

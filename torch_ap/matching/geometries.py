@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from torch_ap.geometry import boxes, keypoints, masks
+from torch_ap.geometry import boxes, intervals, keypoints, masks, rotated
 from torch_ap.geometry.boxes import PairIoU
-from torch_ap.inputs.detections import Columns, RowColumn, image_of
+from torch_ap.inputs.detections import Columns, Kind, OwnSimilarity, RowColumn, image_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 from torch_ap.rules.messages import Plain, refuse, shown
@@ -35,7 +35,7 @@ class ShapeSettings:
     """Which kinds of shapes a metric compares, and how.
 
     Attributes:
-        iou_types: names of :data:`GEOMETRIES`, one or several.
+        iou_types: names of :data:`GEOMETRIES`, one or several; or a function of the two dicts of an image.
         box_format: of ``boxes``; of no meaning with ``own_iou``.
         own_iou: IoU of pairs of boxes, in place of COCO's.
         box_width: numbers per box.
@@ -43,7 +43,7 @@ class ShapeSettings:
         check_values: whether values are checked.
     """
 
-    iou_types: tuple[str, ...] = ("bbox",)
+    iou_types: tuple[Kind, ...] = ("bbox",)
     box_format: str
     own_iou: OwnIoU | None = None
     box_width: int = 4
@@ -55,9 +55,15 @@ class ShapeSettings:
         """What VOC adds to the differences of corners; None for COCO's boxes."""
         return None
 
-    def geometry(self, iou_type: str) -> "Geometry":
+    @property
+    def own_similarity(self) -> OwnSimilarity | None:
+        """The function of the two dicts of an image, where there is one."""
+        kind = self.iou_types[0]
+        return None if isinstance(kind, str) else kind
+
+    def geometry(self, iou_type: Kind) -> "Geometry":
         """The row of one of the kinds."""
-        return GEOMETRIES["pairs of boxes" if self.own_iou is not None else iou_type]
+        return GEOMETRIES["pairs of boxes"] if self.own_iou is not None else geometry_of(iou_type)
 
     @property
     def geometries(self) -> tuple["Geometry", ...]:
@@ -69,17 +75,17 @@ class ShapeSettings:
         """The columns of all kinds."""
         return tuple(column for one in self.geometries for column in one.rows(self))
 
-    def ignored(self, columns: Columns, iou_type: str) -> Tensor | None:
+    def ignored(self, columns: Columns, iou_type: Kind) -> Tensor | None:
         """(G,) bool, which ground truths do not count, whatever is found of them; None for none."""
         found = self.geometry(iou_type).ignored
         return None if found is None else found(columns)
 
-    def area(self, columns: Columns, iou_type: str, side: str) -> Tensor:
+    def area(self, columns: Columns, iou_type: Kind, side: str) -> Tensor:
         """(N,) float64, the area of each shape of a side, "detection" or "ground_truth"."""
         found = self.geometry(iou_type).area
         return segments.as_float64(columns[f"{side}_area"]) if found is None else found(self, columns, side)
 
-    def similarity(self, columns: Columns, iou_type: str, rows: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
+    def similarity(self, columns: Columns, iou_type: Kind, rows: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
         """That of pairs of ``rows`` of the detections and ``truths`` of the ground truths.
 
         Args:
@@ -189,6 +195,43 @@ def _keypoint_similarity(
     return boxes.of_rows(similarity, rows, truths)
 
 
+def _rotated_rows(settings: ShapeSettings) -> tuple[RowColumn, ...]:
+    corners = settings.box_format == "xyxyxyxy"
+    rules = ("boxes", "convex" if corners else "rotated")
+    return (RowColumn("boxes", (8 if corners else 5,), rules, rules),)
+
+
+def _rotated_area(settings: ShapeSettings, columns: Columns, side: str) -> Tensor:
+    return rotated.area(columns[f"{side}_boxes"], settings.box_format)
+
+
+def _rotated_similarity(
+    settings: ShapeSettings, columns: Columns, rows: Tensor, truths: Tensor, crowd: Tensor
+) -> PairIoU:
+    detected, true = columns["detection_boxes"][rows], columns["ground_truth_boxes"][truths]
+    form = settings.box_format
+    return rotated.coco_pairs(rotated.corners(detected, form), rotated.corners(true, form), crowd)
+
+
+def _interval_rows(settings: ShapeSettings) -> tuple[RowColumn, ...]:  # noqa: ARG001
+    return (RowColumn("intervals", (2,), ("intervals", "order"), ("intervals", "order")),)
+
+
+def _interval_area(settings: ShapeSettings, columns: Columns, side: str) -> Tensor:  # noqa: ARG001
+    return intervals.length(segments.as_float64(columns[f"{side}_intervals"]))
+
+
+def _interval_similarity(
+    settings: ShapeSettings,  # noqa: ARG001
+    columns: Columns,
+    rows: Tensor,
+    truths: Tensor,
+    crowd: Tensor,
+) -> PairIoU:
+    detected, true = columns["detection_intervals"][rows], columns["ground_truth_intervals"][truths]
+    return intervals.coco_pairs(segments.as_float64(detected), segments.as_float64(true), crowd)
+
+
 def _unlabelled(columns: Columns) -> Tensor:
     return keypoints.unlabelled(columns["ground_truth_keypoints"])
 
@@ -251,14 +294,22 @@ GEOMETRIES: dict[str, Geometry] = {
         recall_at=(0.5, 0.75),
         alone=True,
     ),
+    "rotated": Geometry(_rotated_similarity, _rotated_area, _rotated_rows, formats=rotated.FORMATS, alone=True),
+    "intervals": Geometry(_interval_similarity, _interval_area, _interval_rows, area_ranges=ANY_AREA, alone=True),
     "precomputed": Geometry(_given_similarity, pairs=True, area_ranges=ANY_AREA),
+    "function": Geometry(_given_similarity, pairs=True, area_ranges=ANY_AREA),
     "pairs of boxes": Geometry(_own_similarity, rows=_own_rows, area_ranges=ANY_AREA),
 }
 
 
+def geometry_of(iou_type: Kind) -> Geometry:
+    """The row of a kind of shape."""
+    return GEOMETRIES[iou_type if isinstance(iou_type, str) else "function"]
+
+
 def shape_settings_of(
     *,
-    iou_type: str | tuple[str, ...],
+    iou_type: Kind | tuple[Kind, ...],
     box_format: str,
     iou: OwnIoU | None = None,
     box_width: int = 4,
@@ -266,15 +317,17 @@ def shape_settings_of(
     validate_args: bool = True,
 ) -> ShapeSettings:
     """Settings as given, checked, as a record."""
-    kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+    kinds = tuple(iou_type) if isinstance(iou_type, tuple | list) else (iou_type,)
     for kind in kinds:
-        checks.one_of("iou_type", kind, allowed(IoUType))
+        if len(kinds) > 1 or not callable(kind):
+            checks.one_of("iou_type", kind, allowed(IoUType), or_else="a function")
     if not kinds or len(set(kinds)) < len(kinds):
         refuse("iou_type", "must name one kind or several different ones", iou_type)
-    alone = [kind for kind in kinds if len(kinds) > 1 and GEOMETRIES[kind].alone]
+    several = kinds if len(kinds) > 1 else ()
+    alone = [kind for kind in several if geometry_of(kind).alone]
     if alone:
         refuse("iou_type", f"must be {alone[0]!r} alone, whose columns, areas or limits are others", iou_type)
-    checks.one_of("box_format", box_format, GEOMETRIES[kinds[0]].formats)
+    checks.one_of("box_format", box_format, geometry_of(kinds[0]).formats)
     checks.boolean("validate_args", validate_args)
     box_width = checks.positive_int("box_width", box_width)
     if iou is not None and (kinds != ("bbox",) or not callable(iou)):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.interpolation import levels_of
-from torch_ap.inputs.detections import Columns, DetectionInputs, image_of, int32_if_held
+from torch_ap.inputs.detections import Columns, DetectionInputs, Kind, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.coco import classes_of, zero_dimensional
 from torch_ap.matching.geometries import ShapeSettings, shape_settings_of
@@ -19,7 +19,7 @@ from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.messages import refuse
-from torch_ap.rules.options import IoUType, VOCInterpolation, allowed
+from torch_ap.rules.options import VOCInterpolation, allowed
 
 INTERPOLATIONS = allowed(VOCInterpolation)
 _LEAST = 5e-324  # what does not overlap at all has no IoU, so that a threshold of 0 is not reached
@@ -54,6 +54,7 @@ class VocSettings(ShapeSettings):
             masks=self.geometries[0].masks,
             pairs=self.geometries[0].pairs,
             of_truths=("difficult",),
+            similarity=self.own_similarity,
             check_values=self.check_values,
         )
 
@@ -151,7 +152,7 @@ def voc_settings_of(
     inclusive_pixels: bool,
     strict: bool,
     validate_args: bool = True,
-    iou_type: IoUType = "bbox",
+    iou_type: Kind = "bbox",
     sigmas: Sequence[float] | None = None,
 ) -> VocSettings:
     """Settings as given, checked."""

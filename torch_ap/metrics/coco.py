@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_coco
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
-from torch_ap.inputs.detections import Columns, Images
+from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, Report, check_names, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
@@ -20,7 +20,7 @@ from torch_ap.metrics import representation
 from torch_ap.metrics.coco_files import CocoFiles
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
-from torch_ap.rules.options import BoxFormat, IoUType
+from torch_ap.rules.options import AnyBoxFormat, IoUType
 
 
 class MeanAveragePrecision(CocoFiles):
@@ -36,8 +36,10 @@ class MeanAveragePrecision(CocoFiles):
     class does not load, and ``load_state_dict`` says so.
 
     Args:
-        box_format: "xyxy", "xywh" or "cxcywh"; of no meaning without ``boxes``, and with ``iou``.
-        iou_type: "bbox", "segm" or "precomputed", or several of them as a tuple; "keypoints".
+        box_format: "xyxy", "xywh" or "cxcywh"; of rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy"; of no meaning without
+            ``boxes``, and with ``iou``.
+        iou_type: "bbox", "segm" or "precomputed", or several of them as a tuple; "keypoints", "rotated", "intervals" or
+            a function of the two dicts of an image.
         iou_thresholds, rec_thresholds, max_detection_thresholds: COCO's where None.
         class_metrics: whether AP and AR of each class are given too; it costs nothing.
         extended_summary: whether COCO's arrays and all IoUs are given too.
@@ -76,8 +78,8 @@ class MeanAveragePrecision(CocoFiles):
 
     def __init__(
         self,
-        box_format: BoxFormat = "xyxy",
-        iou_type: IoUType | tuple[IoUType, ...] = "bbox",
+        box_format: AnyBoxFormat = "xyxy",
+        iou_type: IoUType | OwnSimilarity | tuple[IoUType, ...] = "bbox",
         iou_thresholds: list[float] | None = None,
         rec_thresholds: list[float] | None = None,
         max_detection_thresholds: list[int] | None = None,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from torch_ap.files import coco_conversion
+from torch_ap.inputs.detections import Kind
 from torch_ap.matching.coco import Report
 from torch_ap.matching.coco_settings import CocoSettings
 from torch_ap.metrics.images import DetectionMetric
@@ -13,7 +14,7 @@ class CocoFiles(DetectionMetric):
     """Abstract: a metric of detections whose images can come from COCO's files and go into them."""
 
     box_format: Any
-    iou_type: tuple[str, ...]
+    iou_type: tuple[Kind, ...]
 
     _settings: CocoSettings
     _report: Report

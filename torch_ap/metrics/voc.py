@@ -8,21 +8,21 @@ from torch import Tensor
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_voc
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
-from torch_ap.inputs.detections import Columns, Images
+from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
 from torch_ap.matching.coco import ClassNames, check_names
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.rules import checks
-from torch_ap.rules.options import BoxFormat, IoUType, VOCInterpolation
+from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
 
 
 class VOCMeanAveragePrecision(DetectionMetric):
     """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
 
     Args:
-        box_format: "xyxy", "xywh" or "cxcywh".
+        box_format: "xyxy", "xywh" or "cxcywh"; of rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy".
         iou_threshold: a number, or several.
         interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point".
         inclusive_pixels: whether corners name pixels that they include, as in the devkit.
@@ -50,14 +50,14 @@ class VOCMeanAveragePrecision(DetectionMetric):
 
     def __init__(
         self,
-        box_format: BoxFormat = "xyxy",
+        box_format: AnyBoxFormat = "xyxy",
         iou_threshold: float | list[float] = 0.5,
         *,
         interpolation: VOCInterpolation = "all-points",
         inclusive_pixels: bool = True,
         strict: bool = False,
         class_metrics: bool = False,
-        iou_type: IoUType = "bbox",
+        iou_type: IoUType | OwnSimilarity = "bbox",
         sigmas: list[float] | None = None,
         validate_args: bool = True,
         **kwargs: Any,

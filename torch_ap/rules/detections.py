@@ -14,6 +14,7 @@ from torch_ap.rules.messages import refuse
 from torch_ap.rules.values import Rule
 
 _MOST = sys.float_info.max
+_FLAT = 1e-6  # share of the squared edges below which a turn is rounding
 
 
 class ImageRule(NamedTuple):
@@ -54,6 +55,16 @@ def _sizes(box_format: str) -> ImageRule:
     )
 
 
+def _turns_both_ways(quadrilaterals: Tensor) -> Tensor:
+    """(N, 1) bool, which of (N, 8) quadrilaterals turn left and right, as those do that cross themselves."""
+    points = quadrilaterals.to(torch.promote_types(quadrilaterals.dtype, torch.float32)).reshape(-1, 4, 2)
+    edge = points.roll(-1, 1) - points
+    after = edge.roll(-1, 1)
+    turn = edge[..., 0] * after[..., 1] - edge[..., 1] * after[..., 0]
+    flat = _FLAT * edge.square().sum((1, 2))
+    return ((turn.amin(1) < -flat) & (turn.amax(1) > flat))[:, None]
+
+
 RULES: dict[str, ImageRule] = {
     "boxes": _numbers("boxes", "must be finite", low=-_MOST, high=_MOST),
     "scores": _numbers("scores", "must not hold NaN"),
@@ -76,6 +87,14 @@ RULES: dict[str, ImageRule] = {
         lambda x: (x.isinf() | x.isnan()) & ~x.isnan().all(1, keepdim=True),
     ),
     "size": _numbers("area` in `target", "must be a finite number of at least 0", low=0, high=_MOST),
+    "rotated": ImageRule("boxes", "must have no negative width or height", lambda x: x[:, 2:4] < 0),
+    "convex": ImageRule(
+        "boxes",
+        "must be convex quadrilaterals, corners in order, so that no edges cross",
+        _turns_both_ways,
+    ),
+    "intervals": _numbers("intervals", "must be finite", low=-_MOST, high=_MOST),
+    "order": ImageRule("intervals", "must have start <= end", lambda x: x[:, 1:] < x[:, :1]),
 }
 VALUE_RULES = tuple(rule.text for rule in RULES.values())
 RULE_OF = {"scores": "scores", "iscrowd": "flags", "difficult": "flags", "area": "area"}

@@ -1,0 +1,329 @@
+"""Rotated boxes, intervals, and similarities of one's own: their IoU, and COCO's and VOC's rules on them."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.every_metric import of_images
+from tests.oracles_detection import packed, pycocotools_eval, random_intervals, random_rotated, random_scene, voc_ap
+from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, functional
+from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.geometry import rotated
+
+DRAWN = {
+    "rotated": (lambda seed: random_rotated(seed), {"box_format": "cxcywhr", "iou_type": "rotated"}),
+    "corners": (
+        lambda seed: random_rotated(seed, box_format="xyxyxyxy"),
+        {"box_format": "xyxyxyxy", "iou_type": "rotated"},
+    ),
+    "intervals": (random_intervals, {"iou_type": "intervals"}),
+}
+BOTH = pytest.mark.parametrize("kind", DRAWN)
+
+
+def similarities(kind, preds, target, *, crowds=True):
+    """(D, G) of each image, by the functions, which have their own tests."""
+    found = []
+    for p, t in zip(preds, target, strict=True):
+        crowd = {"iscrowd": t["iscrowd"]} if crowds else {}
+        if kind == "intervals":
+            found.append(functional.interval_iou(p["intervals"], t["intervals"], **crowd))
+        else:
+            found.append(functional.rotated_box_iou(p["boxes"], t["boxes"], DRAWN[kind][1]["box_format"], **crowd))
+    return found
+
+
+def areas(kind, image):
+    if kind == "intervals":
+        return image["intervals"].diff(dim=1).flatten()
+    return rotated.area(image["boxes"], DRAWN[kind][1]["box_format"])
+
+
+def pycocotools_of(kind, preds, target):
+    """pycocotools' own matching and accumulation, given the similarities."""
+    ious = similarities(kind, preds, target)
+
+    def boxed(images):  # whose area is that of the shape
+        sizes = [areas(kind, image) for image in images]
+        return [
+            {**image, "boxes": torch.stack([0 * x, 0 * x, x, 0 * x + 1], 1), "area": x}
+            for image, x in zip(images, sizes, strict=True)
+        ]
+
+    ranges = [[-np.inf, np.inf]] if kind == "intervals" else None
+
+    def similarity(image, detections, truths):
+        return ious[image][detections][:, truths].numpy()
+
+    return pycocotools_eval(boxed(preds), boxed(target), areas=ranges, similarity=similarity)
+
+
+def check_coco(kind, seed):
+    preds, target = DRAWN[kind][0](seed)
+    if not any(len(image["labels"]) for image in (*preds, *target)):
+        return
+    found = coco_mean_average_precision(preds, target, **DRAWN[kind][1], extended_summary=True)
+    theirs = pycocotools_of(kind, preds, target).eval
+    for name in ("precision", "recall", "scores"):
+        np.testing.assert_array_equal(found[name].reshape(theirs[name].shape), theirs[name])
+
+
+def check_voc(kind, seed):
+    preds, target = DRAWN[kind][0](seed)
+    target = [{"difficult": image.pop("iscrowd"), **image} for image in target]
+    ious = similarities(kind, preds, target, crowds=False)
+    eleven = seed % 2 == 0
+    found = voc_mean_average_precision(
+        *(preds, target),
+        **DRAWN[kind][1],
+        iou_threshold=0.5,
+        strict=seed % 3 == 0,
+        interpolation="11-point" if eleven else "all-points",
+        class_metrics=True,
+        dtype=torch.float64,
+    )
+    labels = sorted({int(x) for image in (*preds, *target) for x in image["labels"]})
+    given = [{**p, "ious": x} for p, x in zip(preds, ious, strict=True)]
+    for label, value in zip(labels, found.get("map_per_class", torch.empty(0)).reshape(-1).tolist(), strict=True):
+        expected = voc_ap(given, target, label, 0.5, pixel=0, strict=seed % 3 == 0, eleven=eleven)
+        assert value == pytest.approx(expected, nan_ok=True, abs=1e-12)
+
+
+@BOTH
+def test_some_scenes_equal_the_rules_one_by_one(kind):
+    for seed in range(25):
+        check_coco(kind, seed)
+        check_voc(kind, seed)
+
+
+@pytest.mark.slow
+@BOTH
+@pytest.mark.parametrize("first", range(0, 2000, 500))
+def test_every_scene_equals_the_rules_one_by_one(kind, first):
+    for seed in range(first, first + 500):
+        check_coco(kind, seed)
+        check_voc(kind, seed)
+
+
+def turned(count, r, *, place=100.0, size=40.0):
+    parts = (place * r.random((count, 2)), size * r.random((count, 2)) + size / 400, 720 * r.random((count, 1)) - 360)
+    return torch.from_numpy(np.concatenate(parts, 1))
+
+
+def grid(count, r):
+    parts = (4 * r.integers(0, 6, (count, 2)), 4 * r.integers(1, 4, (count, 2)), 45.0 * r.integers(0, 9, (count, 1)))
+    return torch.from_numpy(np.concatenate(parts, 1))
+
+
+def convex(count, r):
+    """Corners on ellipses, either way round, some of them twice."""
+    angle = 2 * np.pi * np.sort(r.random((count, 4)))
+    angle[: count // 8, 1] = angle[: count // 8, 0]
+    place, size = 50 * r.random((count, 1, 2)), 1 + 30 * r.random((count, 1, 2))
+    points = place + size * np.stack([np.cos(angle), np.sin(angle)], 2)
+    points[::2] = points[::2, ::-1]
+    return torch.from_numpy(points.reshape(count, 8))
+
+
+def pairs_of_boxes(r):
+    """Two sets of boxes by what is special about them, with their format."""
+    some = turned(40, r)
+    along = torch.deg2rad(some[:, 4])
+    beside, thin, flat = some.clone(), some.clone(), some.clone()
+    beside[:, 0] += some[:, 2] * along.cos()
+    beside[:, 1] -= some[:, 2] * along.sin()
+    thin[:, 2], flat[:, 2] = 1e-4, 0
+    length = torch.tensor([1.0, 1, 1, 1, 0])
+    yield "cxcywhr", some, turned(40, r)
+    yield "cxcywhr", grid(60, r), grid(60, r)
+    yield "xywhr", grid(60, r), grid(60, r)
+    yield "cxcywhr", some, some
+    yield "cxcywhr", some, some * torch.tensor([1, 1, 0.5, 0.5, 1])  # contained
+    yield "cxcywhr", some, beside  # touching
+    yield "cxcywhr", thin, thin + 1e-3 * (1 - length)
+    yield "cxcywhr", flat, some
+    yield "cxcywhr", some, some + 1e-12 * length
+    yield "cxcywhr", some, some + 1e-9 * (1 - length)
+    yield "cxcywhr", some, some + 180 * (1 - length)
+    for scale in (1e-9, 1e9):
+        unit = torch.where(length > 0, scale, 1)
+        yield "cxcywhr", some * unit, turned(40, r) * unit
+    yield "xyxyxyxy", convex(60, r), convex(60, r)
+    quadrilaterals = convex(40, r)
+    yield "xyxyxyxy", quadrilaterals, quadrilaterals
+
+
+def test_iou_of_rotated_boxes_is_that_of_shapely():
+    shapely = pytest.importorskip("shapely")
+    for form, one, two in pairs_of_boxes(np.random.default_rng(0)):
+        sides = [shapely.polygons(rotated.corners(x, form).numpy()) for x in (one, two)]
+        areas = [shapely.area(x) for x in sides]
+        inter = shapely.area(shapely.intersection(sides[0][:, None], sides[1][None]))
+        union = areas[0][:, None] + areas[1][None] - inter
+        expected = np.where(inter > 0, inter / np.where(union > 0, union, 1), 0)
+        found = functional.rotated_box_iou(one, two, form)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+        crowd = functional.rotated_box_iou(one, two, form, iscrowd=torch.ones(len(two)))
+        own = inter / np.where(areas[0] > 0, areas[0], 1)[:, None]
+        np.testing.assert_allclose(crowd, np.where(inter > 0, own, 0), rtol=0, atol=1e-9)
+
+
+def test_pairs_that_are_left_out_do_not_reach_the_threshold():
+    for form, one, two in pairs_of_boxes(np.random.default_rng(1)):
+        crowd = torch.arange(len(two)) % 3 == 0
+        pair = rotated.coco_pairs(rotated.corners(one, form), rotated.corners(two, form), crowd)
+        d, g = torch.arange(len(one)).repeat_interleave(len(two)), torch.arange(len(two)).repeat(len(one))
+        every = pair(d, g, 0.0)[2]
+        for least in (1e-300, 0.3, 0.5, 0.95):
+            kept = pair(d, g, least)
+            reaching = every >= least
+            assert torch.equal(kept[0], d[reaching])
+            assert torch.equal(kept[1], g[reaching])
+            torch.testing.assert_close(kept[2], every[reaching], rtol=0, atol=0)
+
+
+def test_upright_boxes_and_formats_agree():
+    r = np.random.default_rng(2)
+    upright = [torch.cat([50 * torch.rand(30, 2), 1 + 30 * torch.rand(30, 2)], 1).double() for _ in range(2)]
+    known = functional.box_iou(*upright, "cxcywh")
+    angles = torch.zeros(30, 1, dtype=torch.float64)
+    torch.testing.assert_close(functional.rotated_box_iou(*(torch.cat([x, angles], 1) for x in upright)), known)
+    sides = turned(30, r), turned(30, r)
+    known = functional.rotated_box_iou(*sides)
+    corners = [rotated.corners(x, "cxcywhr") for x in sides]
+    torch.testing.assert_close(functional.rotated_box_iou(*(x.flatten(1) for x in corners), "xyxyxyxy"), known)
+    by_corner = [torch.cat([x[:, 0], y[:, 2:]], 1) for x, y in zip(corners, sides, strict=True)]
+    torch.testing.assert_close(functional.rotated_box_iou(*by_corner, "xywhr"), known)
+
+
+def test_angles_turn_as_those_of_torchvision():
+    """A box four wide and two high, turned by 90 degrees against the clock, stands on its right side."""
+    corners = rotated.corners(torch.tensor([[10.0, 10, 4, 2, 90]]), "cxcywhr")[0]
+    expected = torch.tensor([[9.0, 12], [9, 8], [11, 8], [11, 12]], dtype=torch.float64)
+    torch.testing.assert_close(corners, expected)
+
+
+def test_a_function_of_images_is_its_matrices():
+    def similarity(preds, target):
+        asked.append((len(preds["labels"]), len(target["labels"])))
+        return functional.box_iou(preds["boxes"], target["boxes"], "xywh", iscrowd=target.get("iscrowd"))
+
+    asked = []
+    preds, target = random_scene(3, images=12)
+    for p in preds:
+        p["area"] = p["boxes"][:, 2:].prod(1)
+    matrices = [
+        {**p, "ious": functional.box_iou(p["boxes"], t["boxes"], "xywh", iscrowd=t["iscrowd"])}
+        for p, t in zip(preds, target, strict=True)
+    ]
+    found = coco_mean_average_precision(preds, target, iou_type=similarity, extended_summary=True)
+    known = coco_mean_average_precision(matrices, target, iou_type="precomputed", extended_summary=True)
+    torch.testing.assert_close(found, known, rtol=0, atol=0)
+    assert all(d * g for d, g in asked)  # it is not asked where there is nothing to compare
+    hard = [{"difficult": t.pop("iscrowd"), **t} for t in target]
+    boxed = [{key: x for key, x in p.items() if key != "area"} for p in preds]
+    settings = {"box_format": "xywh", "inclusive_pixels": False, "iou_threshold": [0.0, 0.3, 0.5]}
+    found = voc_mean_average_precision(boxed, hard, iou_type=similarity, iou_threshold=[0.0, 0.3, 0.5])
+    torch.testing.assert_close(found, voc_mean_average_precision(boxed, hard, **settings), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (torch.ones(1, 1), r"`iou_type` must return, for image 1, a tensor of shape \(2, 3\), got \(1, 1\)"),
+        (0.5, r"`iou_type` must return, for image 1, .* got float"),
+        (torch.full((2, 3), torch.nan), "`iou_type` must not hold NaN"),
+    ],
+)
+def test_faults_of_a_function_of_images(given, message):
+    two, three = ({"labels": torch.zeros(n, dtype=torch.int64), "scores": torch.ones(n)} for n in (2, 3))
+    empty = {"labels": torch.zeros(0, dtype=torch.int64), "scores": torch.ones(0)}
+    metric = MeanAveragePrecision(iou_type=lambda *_: given)
+    with pytest.raises(ValueError, match=message):
+        metric.update([empty, two], [three, three])
+    with pytest.raises(ValueError, match="must be lists of dicts"):
+        metric.update(packed([two]), packed([three]))
+    with pytest.raises(ValueError, match="`iou_type` must be one of"):
+        MeanAveragePrecision(iou_type=("bbox", of_images))
+
+
+BOWTIE = [0.0, 0, 1, 1, 1, 0, 0, 1]
+DART = [0.0, 0, 2, 1, 0, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "value", "message"),
+    [
+        ({"box_format": "cxcywhr"}, "boxes", [[1.0, 1, 1, 1]], r"must have shape \(N, 5\), got \(1, 4\)"),
+        ({"box_format": "xyxyxyxy"}, "boxes", [[1.0, 1, 1, 1, 1]], r"must have shape \(N, 8\), got \(1, 5\)"),
+        ({"box_format": "xywhr"}, "boxes", [[1.0, 1, -1, 1, 0]], r"must have no negative width or height, got \[1"),
+        ({"box_format": "cxcywhr"}, "boxes", [[1.0, 1, 1, 1, np.inf]], "must be finite"),
+        ({"box_format": "xyxyxyxy"}, "boxes", [BOWTIE], r"must be convex quadrilaterals, .*cross, got \[0"),
+        ({"box_format": "xyxyxyxy"}, "boxes", [DART], "must be convex quadrilaterals"),
+        ({"iou_type": "intervals"}, "intervals", [[1.0, 0]], r"must have start <= end, got \[1.0, 0.0\]"),
+        ({"iou_type": "intervals"}, "intervals", [[1.0, np.nan]], "must be finite"),
+        ({"iou_type": "intervals"}, "intervals", [[1.0, 2, 3]], r"must have shape \(N, 2\), got \(1, 3\)"),
+    ],
+)
+@pytest.mark.parametrize("side", ["preds", "target"])
+@pytest.mark.parametrize("make", [MeanAveragePrecision, VOCMeanAveragePrecision])
+def test_bad_input(make, side, settings, key, value, message):
+    settings = {"iou_type": "rotated", **settings}
+    good = {"intervals": [[1.0, 1]], "boxes": [[1.0, 1, 1, 1, 7]]}[key]
+    good = [[0.0, 0, 1, 0, 1, 1, 0, 1]] if settings.get("box_format") == "xyxyxyxy" else good
+    one = {key: torch.tensor(good), "labels": torch.tensor([0]), "scores": torch.ones(1)}
+    given = {"preds": [one, one], "target": [one, one]}
+    given[side] = [one, one | {key: torch.tensor(value)}]
+    metric = make(**settings)
+    with pytest.raises(ValueError, match=rf"`{side}\[1\]\['{key}'\]` {message}"):
+        metric.update(**given)
+    assert not metric.detection_scores
+    function = functional.interval_iou if key == "intervals" else functional.rotated_box_iou
+    form = {} if key == "intervals" else {"box_format": settings["box_format"]}
+    arguments = {"preds": one[key], "target": one[key]} | {side: torch.tensor(value)}
+    with pytest.raises(ValueError, match=rf"`{side}` {message}"):
+        function(**arguments, **form)
+
+
+def test_quadrilaterals_with_corners_twice_or_in_a_line_are_convex():
+    for points in ([0, 0, 0, 0, 2, 0, 1, 1], [0, 0, 1, 0, 2, 0, 1, 1], [0] * 8, [3, 3, 4, 4, 5, 5, 6, 6]):
+        box = torch.tensor([points], dtype=torch.float64)
+        assert float(functional.rotated_box_iou(box, box, "xyxyxyxy")) in (0, 1)
+
+
+def activitynet_ap(found, truths, threshold):
+    """AP of one class as ActivityNet's toolkit has it: ``found`` (score, video, start, end), ``truths`` by video."""
+    locked, flags = set(), []
+    for _, video, start, end in sorted(found, key=lambda x: -x[0]):
+        ious = []
+        for place, (left, right) in enumerate(truths.get(video, [])):
+            inter = max(0.0, min(end, right) - max(start, left))
+            ious.append((inter / (right - left + end - start - inter), place))
+        free = [place for iou, place in sorted(ious)[::-1] if iou >= threshold and (video, place) not in locked]
+        locked |= {(video, free[0])} if free else set()
+        flags.append(bool(free))
+    hits = np.cumsum(flags)
+    recall = np.concatenate([[0], hits / sum(map(len, truths.values())), [1]])
+    precision = np.concatenate([[0], hits / np.arange(1, len(flags) + 1), [0]])
+    precision = np.maximum.accumulate(precision[::-1])[::-1]
+    rises = np.flatnonzero(recall[1:] != recall[:-1]) + 1
+    return float(((recall[rises] - recall[rises - 1]) * precision[rises]).sum())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_activitynet_where_segments_do_not_overlap(seed):
+    r = np.random.default_rng(seed)
+    preds, target, found, truths = [], [], [], {}
+    for video in range(8):
+        ends = np.sort(r.choice(60, 2 * int(r.integers(1, 6)), replace=False)).reshape(-1, 2).astype(float)
+        some = np.sort(ends[r.integers(0, len(ends), 7)] + r.integers(-3, 4, (7, 2)), 1) + [0, 0.5]
+        scores = r.permutation(1000)[:7] / 1000 + video / 1e5
+        truths[video] = ends.tolist()
+        found += [(score, video, *segment) for score, segment in zip(scores, some.tolist(), strict=True)]
+        one = {"intervals": torch.from_numpy(some), "scores": torch.from_numpy(scores)}
+        preds.append(one | {"labels": torch.zeros(7, dtype=torch.int64)})
+        target.append({"intervals": torch.from_numpy(ends), "labels": torch.zeros(len(ends), dtype=torch.int64)})
+    thresholds = np.linspace(0.5, 0.95, 10).tolist()[1:]  # of two that touch, one may reach .5 with both
+    result = voc_mean_average_precision(preds, target, iou_type="intervals", iou_threshold=thresholds)
+    expected = [activitynet_ap(found, truths, threshold) for threshold in thresholds]
+    np.testing.assert_allclose(result["map_per_threshold"], expected, rtol=0, atol=1e-12)
