@@ -288,6 +288,17 @@ class Generator(_Generator, metaclass=_AnyGenerator):
 
 
 @contextlib.contextmanager
+def in_thread(waits):
+    """The device inside the ``with`` in another thread, for which torch has modes of its own; of None nothing."""
+    with contextlib.ExitStack() as modes:
+        if waits is not None:
+            torch._C._set_only_lift_cpu_tensors(True)
+        for mode in () if waits is None else (Python(waits), Emulation(waits)):
+            modes.enter_context(mode)
+        yield
+
+
+@contextlib.contextmanager
 def device():
     """A CUDA device inside the ``with``; yields its :class:`Waits`."""
     waits = Waits()

@@ -13,7 +13,7 @@ from torchmetrics import MetricCollection
 import torch_ap
 from tests.every_metric import METRICS
 from tests.modes import quiet, same
-from tests.parts import count, cut
+from tests.parts import count, cut, mapped
 from tests.threads import Threads
 from torch_ap import Convention
 from torch_ap.exchange import items, parts, ranks
@@ -258,3 +258,30 @@ def test_a_collection_synchronizes_what_it_shares_once(sync):
         assert together == alone["grouped"] + 2  # the headers of the others
     else:
         assert together < 0.7 * sum(alone.values())  # each has sums of its own
+
+
+ON_A_DEVICE = [
+    *("binary_expected", "binary_all_points", "multiclass", "multilabel_ignored", "multilabel_scores_weighted"),
+    *("query_map", "query_map_judged_queries", "query_ndcg_rows", "coco", "voc"),
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ON_A_DEVICE)
+def test_on_a_device(name, accelerator):
+    """Collectives get tensors of the device alone; sums there are in the order of ranks."""
+    row = METRICS[name]
+    drawn = row.draw(40, torch.Generator().manual_seed(3))
+    batches = cut(drawn, [count(drawn) // 3, count(drawn) - count(drawn) // 3])
+    expected = row.new(sync_on_compute=False)
+    for batch in batches:
+        quiet(expected.update, **batch)
+
+    def work(rank):
+        metric = on(row.new).to("cuda")
+        quiet(metric.update, **mapped(batches[rank], lambda x: x.to("cuda")))
+        value = quiet(metric.compute)
+        return {name: x.cpu() for name, x in value.items()} if isinstance(value, dict) else value.cpu()
+
+    for value in Threads(2, "cuda", accelerator)(work):
+        torch.testing.assert_close(value, quiet(expected.compute), rtol=1e-6, atol=1e-7, equal_nan=True)

@@ -7,6 +7,7 @@ from unittest import mock
 
 import torch
 
+from tests import emulated
 from torch_ap.exchange import ranks
 from torch_ap.metrics import synced
 
@@ -15,9 +16,13 @@ SUM, MAX = "sum", "max"
 
 
 class Threads:
-    """So many ranks; ``sent`` and ``received`` count the bytes that each sends to others and gets from them."""
+    """So many ranks, whose collectives take tensors of one kind of device.
 
-    def __init__(self, size):
+    ``sent`` and ``received`` are the bytes that each sends to others and gets from them; ``collectives`` are counted.
+    """
+
+    def __init__(self, size, device="cpu", waits=None):
+        self.device, self.waits = device, waits
         self.size, self.sent, self.received = size, [0] * size, [0] * size
         self.collectives = 0
         self.barrier, self.box, self.local = threading.Barrier(size), [None] * size, threading.local()
@@ -40,7 +45,8 @@ class Threads:
         self.local.rank = rank
         torch.set_num_threads(1)
         try:
-            return work(rank)
+            with emulated.in_thread(self.waits):
+                return work(rank)
         except BaseException:
             self.barrier.abort()
             raise
@@ -48,6 +54,7 @@ class Threads:
     def all(self, value):
         """The value of each rank."""
         self.collectives += self.local.rank == 0
+        assert {x.device.type for x in (value if isinstance(value, tuple) else [value])} == {self.device}
         self.box[self.local.rank] = value
         self.barrier.wait(PATIENCE)
         found = list(self.box)
