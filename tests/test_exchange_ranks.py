@@ -25,7 +25,7 @@ SOME = ("BinaryAveragePrecision", "MultilabelAveragePrecision", "RetrievalMAP", 
 
 
 def check_values(rank):
-    rows = {name: row for name, row in METRICS.items() if row.call.__name__ in SOME}
+    rows = {name: row for name, row in METRICS.items() if row.call.__name__ in SOME and not row.learns}
     assert len(rows) > len(SOME)
     for name, row in rows.items():
         drawn = row.draw(40, torch.Generator().manual_seed(7))
