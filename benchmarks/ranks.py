@@ -4,9 +4,9 @@
 
 prints Markdown tables; ``benchmarks.scale`` prints them too. Ranks are gloo processes of one thread each, all on this
 machine, so that with more ranks than processors the wall time is that of their work one after the other. Bytes are
-those that a rank receives from others, counted where ``torch.distributed`` is called, and in brackets what the model of
-docs/scale.md says; memory is the peak of a rank's process above that before it had any items, and its *share* what one
-process needs for the items of all, divided by the number of ranks.
+those that a rank receives from others, counted where ``torch.distributed`` is called; memory is the peak of a rank's
+process above that before it had any items; in brackets what the model of docs/scale.md says. A rank's *share* is what
+one process needs for the items of all, divided by the number of ranks.
 """
 
 import multiprocessing
@@ -60,10 +60,10 @@ def model(sync: str, ranks: int, each: int, hits: float = HITS) -> tuple[float, 
     """
     others, items = ranks - 1, ranks * each
     if sync == "gather":
-        return 5 * each * others, items * log2(items), 14 * items
+        return 5 * each * others, items * log2(items), 22 * items
     samples = 2 * 256 * 4 * others
     sums = 8 * hits * each / 16 + 8 * 8 * ranks
-    return 4 * each * others / ranks + samples + sums, 2 * each * log2(each), 23 * each
+    return 4 * each * others / ranks + samples + sums, 2 * each * log2(each), 21 * each
 
 
 def on_paper() -> None:
@@ -114,11 +114,13 @@ def on_rank(rank: int, ranks: int, size: int, rounds: int, store: str, answers: 
             metric._computed = None
             counted.bytes = counted.calls = 0
             dist.barrier()
-            start = time.perf_counter()
+            start = time.perf_counter(), time.process_time()
             value = metric.compute()
+            worked = time.process_time()
             dist.barrier()
-            seconds.append(time.perf_counter() - start)
-        found[sync] = statistics.median(seconds), counted.bytes / 1e6, counted.calls, megabytes, float(value)
+            seconds.append((time.perf_counter() - start[0], worked - start[1]))
+        wall, processor = map(statistics.median, zip(*seconds, strict=True))
+        found[sync] = wall, processor, counted.bytes / 1e6, counted.calls, megabytes, float(value)
     answers.put(found)
     dist.barrier()
     dist.destroy_process_group()
@@ -146,9 +148,9 @@ def in_processes(work: Any, every: list[tuple[Any, ...]]) -> list[Any]:
 
 def table(ranks: list[int], size: int, rounds: int) -> None:
     """One row per number of ranks; of all ranks the one that needs most."""
-    head = ("s", "MB received", "collectives", "peak MB", "peak / share")
+    head = ("s", "processor s", "MB received", "collectives", "peak MB", "peak / share")
     print(f"\n| ranks x {size:,} scores | " + " | ".join(f"{sync}: {', '.join(head)}" for sync in MODES), end="")
-    print(" | seconds, gather / exchange |\n|---|---|---|---|")
+    print(" | gather / exchange: s, processor s |\n|---|---|---|---|")
     for count in ranks:
         whole = in_processes(alone, [(count * size,)])[0]
         with tempfile.TemporaryDirectory() as folder:
@@ -157,12 +159,15 @@ def table(ranks: list[int], size: int, rounds: int) -> None:
         assert len({value[-1] for one in found for value in one.values()}) == 1
         cells, seconds = [], []
         for sync in MODES:
-            took, received, calls, megabytes = (max(one[sync][place] for one in found) for place in range(4))
-            seconds.append(took)
-            share = megabytes / (whole / count)
-            known = model(sync, count, size)[0] / 1e6
-            cells.append(f"{took:.2g}, {received:.3g} ({known:.3g}), {calls}, {megabytes:.3g}, {share:.2g}")
-        print(f"| {count} | " + " | ".join(cells) + f" | {seconds[0] / seconds[1]:.2g} |", flush=True)
+            wall, processor, received, calls, peaked = (max(one[sync][place] for one in found) for place in range(5))
+            seconds.append((wall, processor))
+            received_on_paper, _, held = (x / 1e6 for x in model(sync, count, size))
+            cells.append(
+                f"{wall:.2g}, {processor:.2g}, {received:.3g} ({received_on_paper:.3g}), {calls}, "
+                f"{peaked:.3g} ({held:.3g}), {peaked / (whole / count):.2g}"
+            )
+        ratios = ", ".join(f"{one / other:.2g}" for one, other in zip(*seconds, strict=True))
+        print(f"| {count} | " + " | ".join(cells) + f" | {ratios} |", flush=True)
 
 
 def main() -> None:

@@ -100,7 +100,7 @@ class DetectionMetric(UncertainImages):
         """What makes one data set of the images of all ranks, where each keeps its own."""
         return None if self._exchanged is None else ClassShares(self._exchanged[0])
 
-    def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[Ranks, Columns]:
+    def _exchange(self, ranks: Ranks, held: dict[str, Tensor]) -> tuple[Ranks, Columns]:
         """This rank's images, which stay; without copies."""
         if not held:
             return ranks, self._no_images()

@@ -1,6 +1,5 @@
 """What the average precisions of classifiers hold: the items given, counts of them per bin, or a sketch."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -164,14 +163,19 @@ class ItemState(UncertainItems):
     def _exchange_key(self) -> bool:
         return self._settings.average == "micro"
 
-    def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[HitCurve, torch.dtype]:
+    def _exchange(self, ranks: Ranks, held: dict[str, Tensor]) -> tuple[HitCurve, torch.dtype]:
         """This rank's part of the curve, and the dtype of all scores."""
+        dtype = held["scores"].dtype if held else torch.float32
+        return items.part_of_curve(ranks, self._taken(ranks, held)), dtype
+
+    def _taken(self, ranks: Ranks, held: dict[str, Tensor]) -> Batch:
+        """This rank's items, without copies."""
         batch = self._settings.inputs.no_items(self.device)
         if held:
-            batch = Batch(held["scores"], held["targets"], held.get("weights"))
+            batch = Batch(held.pop("scores"), held.pop("targets"), held.pop("weights", None))
         if samples.STATE in held:
             batch = _chosen(batch, copies.first_copies(ranks, held[samples.STATE], batch.target))
-        return items.part_of_curve(ranks, self._settings.rankings(batch)), batch.scores.dtype
+        return self._settings.rankings(batch)
 
     def _forms(self) -> dict[str, Form]:
         empty = self._settings.inputs.no_items(self.device)

@@ -59,8 +59,13 @@ def keep(token: int, kind: Hashable, state: Sequence[Tensor], result: Mapping[st
     others = sys.getrefcount(state[-1]) - sys.getrefcount(alone[-1]) - 1
     _thread.kept = None
     if others > 0:
-        held = [(weakref.ref(x), _version(x)) for x in state]
+        held = [(weakref.ref(x, _forget), _version(x)) for x in state]
         _thread.kept = _Kept(token, kind, held, result, [None] * others)
+
+
+def _forget(_: Any) -> None:
+    """The state is gone, or has changed."""
+    _thread.kept = None
 
 
 def _version(x: Tensor) -> int:

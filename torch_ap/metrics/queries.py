@@ -287,7 +287,7 @@ class QueryMetric(UncertainQueries):
     def _can_exchange(self) -> bool:
         return True
 
-    def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[Ranks, Rankings, torch.dtype]:
+    def _exchange(self, ranks: Ranks, held: dict[str, Tensor]) -> tuple[Ranks, Rankings, torch.dtype]:
         """The rankings of this rank's share, and the dtype of all scores."""
         batch, ids = self._batch_of(held)
         with _lasting():

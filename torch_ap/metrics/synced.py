@@ -4,7 +4,7 @@
 as a curve or an interval does, hands none and so gathers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -74,20 +74,22 @@ class SyncedMetric(StatefulMetric):
         if not known:
             once.keep(headers[0][1], kind, state, found)
 
-    def _agreed(self, local: Mapping[str, Tensor], headers: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-        """The list states that any rank holds, as they are here, in the dtype and width that hold those of all."""
+    def _agreed(self, local: dict[str, Tensor], headers: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+        """The list states that any rank holds, taken from ``local``, in the dtype and width that hold those of all."""
         everywhere: dict[str, list[Tensor]] = {name: [] for name in self._list_states()}
         for held in states.read_headers(headers, len(self._identity), self._list_states()):
             self._check_fit(everywhere, held, "on every rank or on none")
             everywhere = {name: [*parts, *held[name]] for name, parts in everywhere.items()}
-        return {name: self._like_all(local.get(name), parts) for name, parts in everywhere.items() if parts}
+        return {name: self._like_all(local.pop(name, None), parts) for name, parts in everywhere.items() if parts}
 
     def _synced(
-        self, gather: Callable[..., Any], held: Mapping[str, Tensor], group: Any, exchanges: bool
+        self, gather: Callable[..., Any], held: dict[str, Tensor], group: Any, exchanges: bool
     ) -> dict[str, Any]:
         """The states of all ranks, or this rank's share of them."""
         found: dict[str, Any] = {}
         if exchanges:
+            for name in held:  # with `compute_on_cpu` they lie elsewhere
+                held[name] = held[name].to(self.device)
             found["_exchanged"] = self._exchange(Ranks(group, self.device), held)
         else:
             found = {name: [self._gathered(gather, held[name])] if name in held else [] for name in self._list_states()}
@@ -136,12 +138,12 @@ class SyncedMetric(StatefulMetric):
         """What the share depends on beside the state; metrics that share a state have the rest in common."""
         return None
 
-    def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> Any:
+    def _exchange(self, ranks: Ranks, held: dict[str, Tensor]) -> Any:
         """What this rank gets of the items of all, for ``compute``; for concrete classes.
 
         Args:
             ranks: all of them call this.
-            held: the list states that any rank holds, as they are here.
+            held: the list states that any rank holds, as they are here; what is taken out of it can be let go of.
         """
         raise NotImplementedError
 
