@@ -1,7 +1,7 @@
 """Counts of scores in bins: what a ranking looks like in constant memory.
 
-No (items x bins) table is made: each score finds its bin by binary search, by one multiplication or in a table of all
-numbers of 16 bits, and one scatter counts them.
+No (items x bins) table is made: each score finds its bin by one multiplication, in a table of all numbers of 16 bits or
+in tables of the ends (few scores, and whole numbers, by binary search), and one scatter-add counts them.
 """
 
 import functools
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import segments
+from torch_ap.ranking import lookup, segments
 from torch_ap.rules import checks
 
 ADAPTIVE = 1 << 14  # bins that are learnt
@@ -126,12 +126,20 @@ class Bins:
         least = least if least.is_floating_point() else segments.as_float64(least)
         return torch.cat([least, least.new_full((1,), -math.inf)])
 
+    @functools.cached_property
+    def _lookup(self) -> lookup.Lookup:
+        assert self.edges is not None
+        return lookup.of_ends(segments.as_float64(self.edges))
+
     def of(self, scores: Tensor) -> Tensor:
         """The bin of each score, counted from the lowest: integers of the same shape, without a device sync."""
         if self.kind == "equal":
             return _equal_bin(scores, self.size)
         assert self.edges is not None
         if self.kind != "half":
+            fractions = self.edges.is_floating_point() and scores.is_floating_point()
+            if fractions and scores.is_cpu and scores.numel() >= lookup.PAYS:
+                return self._lookup(scores.flatten()).reshape(scores.shape)
             return _reached(scores, self.edges)
         if scores.dtype not in HALVES:  # numbers of these dtypes in a wider one
             wide = scores.to(torch.promote_types(scores.dtype, torch.float32)).contiguous()
