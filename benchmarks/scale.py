@@ -3,12 +3,13 @@
     python -m benchmarks.scale [--quick] [--most 10000000]
 
 prints Markdown tables. Scores are made on the fly, a million at a time: sigmoid(z), one of fifty relevant with d' = 2.
-Time is the processor's, and memory is what the state holds.
+Time is the processor's; memory is what the state holds, and the highest of the process beyond what it had before.
 """
 
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Generator, Tensor
 
 import torch_ap
 from benchmarks import ranks
-from benchmarks.timing import by_turns, machine, parser
+from benchmarks.timing import by_turns, machine, parser, peak
 from torch_ap.functional import binary_average_precision
 
 BATCH = 1_000_000
@@ -55,22 +56,30 @@ def held(metric: torch_ap.BinaryAveragePrecision) -> int:
     return sum(x.nbytes for state in states for x in (state if isinstance(state, list) else [state]))
 
 
+def streamed(mode: str, size: int, found: list[float]) -> None:
+    """Finds seconds of all updates and of ``compute``, and MB of the state."""
+    metric, spent = metric_of(mode), 0.0
+    for preds, target in batches(size):
+        preds = given(preds, mode)
+        start = time.process_time()
+        metric.update(preds, target)
+        spent += time.process_time() - start
+    start = time.process_time()
+    metric.compute()
+    found += [spent, time.process_time() - start, held(metric) / 1e6]
+
+
 def growth(most: int) -> None:
-    print("\n| scores | " + " | ".join(f"{mode}: s, compute s, MB" for mode in MODES) + " |")
+    print("\n| scores | " + " | ".join(f"{mode}: s, compute s, MB, peak MB" for mode in MODES) + " |")
     print("|---" * (1 + len(MODES)) + "|")
     size = 100_000
     while size <= most:
         cells = []
         for mode in MODES:
-            metric, spent = metric_of(mode), 0.0
-            for preds, target in batches(size):
-                preds = given(preds, mode)
-                start = time.process_time()
-                metric.update(preds, target)
-                spent += time.process_time() - start
-            start = time.process_time()
-            metric.compute()
-            cells.append(f"{spent:.3g}, {time.process_time() - start:.2g}, {held(metric) / 1e6:.3g}")
+            streamed(mode, min(size, BATCH), [])  # a first run loads and keeps more
+            found: list[float] = []
+            highest = peak(partial(streamed, mode, size, found))
+            cells.append(f"{found[0]:.3g}, {found[1]:.2g}, {found[2]:.3g}, {highest:.0f}")
         print(f"| {size:,} | " + " | ".join(cells) + " |", flush=True)
         size *= 10
 

@@ -37,12 +37,10 @@ def main() -> None:
     for batch in loader:
         for name, gather in gathers.items():
             metrics[name].update(*gather(tuple(batch))[:2])
-        *mine, ids = batch
-        metrics["each its own"].update(*mine)
-        metrics["with sample_ids"].update(*mine, sample_ids=ids)
-    found = {
-        name: (metric.curve(), metric.confidence_interval()) for name, metric in metrics.items()
-    }  # on all processes
+        preds, truth, ids = batch
+        metrics["each its own"].update(preds, truth)
+        metrics["with sample_ids"].update(preds, truth, sample_ids=ids)
+    found = {name: (metric.curve(), metric.confidence_interval()) for name, metric in metrics.items()}  # all gather
     if accelerator.is_main_process:
         for name, (curve, interval) in found.items():
             print(

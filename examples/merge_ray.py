@@ -12,6 +12,7 @@ It prints:
     scikit-learn 1 process, macro AP 0.9850
 """
 
+import logging
 import os
 
 import torch
@@ -52,7 +53,7 @@ def main() -> None:
     images, digits = load_digits(return_X_y=True)
     train_x, test_x, train_y, test_y = train_test_split(images, digits, test_size=0.5, random_state=0)
     model = LogisticRegression(C=1e-3, max_iter=1000).fit(train_x, train_y)
-    ray.init(num_cpus=2, object_store_memory=100_000_000, include_dashboard=False, logging_level="error")
+    ray.init(num_cpus=2, object_store_memory=100_000_000, include_dashboard=False, logging_level=logging.ERROR)
     shared = ray.put(model)
     tasks = [evaluate.remote(shared, test_x[shard::SHARDS], test_y[shard::SHARDS]) for shard in range(SHARDS)]
     payloads = ray.get(tasks)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 
 from tests.strategies import tables
-from torch_ap.ranking import bins
+from torch_ap.ranking import bins, lookup
 
 THRESHOLDS = torch.tensor([-1.0, 0.0, 0.5])
 
@@ -57,3 +57,34 @@ def test_large_whole_numbers_are_not_rounded():
     assert bins.bin_of(scores, torch.tensor([2**24 + 1])).tolist() == [1, 0]
     assert bins.bin_of(scores, torch.tensor([2.0**24 + 1], dtype=torch.float64)).tolist() == [1, 0]
     assert bins.bin_of(scores.double(), torch.tensor([2**24 + 1])).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_many_scores_find_their_bins_by_tables(dtype, generator, monkeypatch):
+    scores = torch.randn(3000, 2, generator=generator).to(dtype)
+    scores[:4, 0] = torch.tensor([-torch.inf, -0.0, 0.5, torch.inf])
+    for edges in ([0.5, -0.25, 0.0, 0.5], torch.randn(500, generator=generator), torch.linspace(0, 1, 9).double()):
+        both = []
+        for pays in (1, 10**9):
+            monkeypatch.setattr(lookup, "PAYS", pays)
+            both.append(bins.of_thresholds(edges).of(scores).long())
+        assert torch.equal(*both)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize("size", [4, 300])
+def test_what_was_counted_before(size, classes, weighted, generator):
+    """Added to in place where there are more cells than scores, else in new memory."""
+    kind = bins.of_argument(64, 2, 1.0)
+    scores = torch.rand(2, size, 3, generator=generator)
+    target = torch.randint(3 if classes else 2, (2, size) if classes else (2, size, 3), generator=generator)
+    weight = torch.randint(1, 9, (2, size), generator=generator) / 8 if weighted else [None, None]
+    kept = torch.rand(target.shape, generator=generator) < 0.8
+    first, second = (
+        bins.count(scores[i], target[i], kind, weight=weight[i], counted=kept[i]).clone() for i in range(2)
+    )
+    expected = first + second
+    found = bins.count(scores[1], target[1], kind, weight=weight[1], counted=kept[1], held=first)
+    assert torch.equal(found, expected)
+    assert (found is first) == (size * 3 < first.numel())

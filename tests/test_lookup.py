@@ -62,7 +62,7 @@ def test_sketches_count_the_same_by_both(columns, weighted, classes, generator, 
     sketch = adaptive.learnt(scores[:1000].double(), 300)
     found = []
     for pays in (1, 10**9):
-        monkeypatch.setattr(adaptive, "_LOOKUP_PAYS", pays)
+        monkeypatch.setattr(lookup, "PAYS", pays)
         found.append(adaptive.counted(sketch, scores, target, weight=weight, kept=kept))
     assert torch.equal(*found)
     assert found[0].sum() == (kept.sum() * (columns if classes else 1) if weight is None else found[1].sum())

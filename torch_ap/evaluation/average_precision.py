@@ -129,12 +129,12 @@ class APSettings:
             return self.curve_of_bins(self.counts(validated))
         return classification.curve_of(validated, ignoring=self.inputs.ignoring, keep_all_groups=keep_all_groups)
 
-    def counts(self, validated: Batch) -> Tensor:
-        """(C, B, 2) misses and hits per bin, the highest first."""
+    def counts(self, validated: Batch, held: Tensor | None = None) -> Tensor:
+        """(C, B, 2) misses and hits per bin, the highest first; with those held before, which may be written to."""
         assert self.bins is not None
         if self.adaptive:
             return sketches.counts_of(self.sketched(self.empty_sketch(validated.scores.device), validated))
-        return classification.bins_of(validated, self.bins, ignoring=self.inputs.ignoring)
+        return classification.bins_of(validated, self.bins, ignoring=self.inputs.ignoring, held=held)
 
     def empty_sketch(self, device: torch.device | None = None) -> Tensor:
         """What adaptive bins hold of no items: of each ranking, of all together for the micro average."""

@@ -242,10 +242,13 @@ def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> 
     return builders.from_columns(scores, target, weight=weights, keep_all_groups=keep_all_groups)
 
 
-def bins_of(batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> Tensor:
-    """(C, B, 2) misses and hits of a batch in each bin, highest bin first; without a device sync."""
+def bins_of(batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool, held: Tensor | None = None) -> Tensor:
+    """(C, B, 2) misses and hits of a batch in each bin, highest bin first; without a device sync.
+
+    ``held`` is what was counted before, and is counted with them; it may be written to.
+    """
     kept = counted(batch.target) if ignoring else None
-    return bins.count(batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
+    return bins.count(batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept, held=held)
 
 
 def _curve_of_ragged(batch: Batch, kept: Tensor, keep_all_groups: bool) -> HitCurve:

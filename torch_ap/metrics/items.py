@@ -117,9 +117,9 @@ class ClassificationAveragePrecision(ItemState):
         elif self._settings.adaptive:
             self._append_and_count(batch, target)
         elif weights is None:
-            self.counts = self.counts + self._settings.counts(batch)
+            self.counts = self._settings.counts(batch, self.counts)
         else:
-            self.weight_sums = self.weight_sums + self._settings.counts(batch)
+            self.weight_sums = self._settings.counts(batch, self.weight_sums)
         self._note(batch.broken)
 
     def compute(self) -> Tensor:

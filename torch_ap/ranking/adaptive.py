@@ -26,7 +26,6 @@ _LOWEST, _UNUSED = -(1 << 63), (1 << 63) - 1
 _INFINITE = 0x7FF << 52  # the bits of float64's infinity
 _ENDS, _COUNTS, _WEIGHTS = 0, slice(1, 3), slice(3, 5)
 FIELDS = 5
-_LOOKUP_PAYS = 1 << 12  # items, whose binary search takes as long as making the tables
 _TABLES_KEPT = 4  # of half a megabyte each
 
 
@@ -126,7 +125,7 @@ def counted(
         kept: bool, of the shape of ``relevant``: which items count. Default: all.
     """
     columns, size = sketch.shape[:2]
-    if not scores.is_cpu or len(scores) < _LOOKUP_PAYS:
+    if not scores.is_cpu or len(scores) < lookup.PAYS:
         return bins.count_by(partial(_searched, sketch), size, scores, relevant, weight=weight, counted=kept)
     found = []
     for column in range(columns):

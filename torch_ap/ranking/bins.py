@@ -1,7 +1,7 @@
 """Counts of scores in bins: what a ranking looks like in constant memory.
 
-No (items x bins) table is made: each score finds its bin by binary search, by one multiplication or in a table of all
-numbers of 16 bits, and one scatter counts them.
+No (items x bins) table is made: each score finds its bin by one multiplication, in a table of all numbers of 16 bits or
+in tables of the ends (few scores, and whole numbers, by binary search), and one scatter-add counts them.
 """
 
 import functools
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import segments
+from torch_ap.ranking import lookup, segments
 from torch_ap.rules import checks
 
 ADAPTIVE = 1 << 14  # bins that are learnt
@@ -126,12 +126,20 @@ class Bins:
         least = least if least.is_floating_point() else segments.as_float64(least)
         return torch.cat([least, least.new_full((1,), -math.inf)])
 
+    @functools.cached_property
+    def _lookup(self) -> lookup.Lookup:
+        assert self.edges is not None
+        return lookup.of_ends(segments.as_float64(self.edges))
+
     def of(self, scores: Tensor) -> Tensor:
         """The bin of each score, counted from the lowest: integers of the same shape, without a device sync."""
         if self.kind == "equal":
             return _equal_bin(scores, self.size)
         assert self.edges is not None
         if self.kind != "half":
+            fractions = self.edges.is_floating_point() and scores.is_floating_point()
+            if fractions and scores.is_cpu and scores.numel() >= lookup.PAYS:
+                return self._lookup(scores.flatten()).reshape(scores.shape)
             return _reached(scores, self.edges)
         if scores.dtype not in HALVES:  # numbers of these dtypes in a wider one
             wide = scores.to(torch.promote_types(scores.dtype, torch.float32)).contiguous()
@@ -184,6 +192,7 @@ def count(
     *,
     weight: Tensor | None = None,
     counted: Tensor | None = None,
+    held: Tensor | None = None,
 ) -> Tensor:
     """Misses and hits in each bin.
 
@@ -193,13 +202,19 @@ def count(
         bins: B of them; or (B - 1,) ascending thresholds.
         weight: (N,) or the shape of ``scores``.
         counted: bool, of the shape of ``relevant``: which items count. Default: all.
+        held: what was counted before. The sum is written to it where the items are fewer than its cells: those of many
+            classes and bins may be a thousand times as many.
 
     Returns:
         (C, B, 2), highest bin first, misses then hits; int64, or float64 with weights. C is 1 for (N,) scores.
     """
     if isinstance(bins, Tensor):
         bins = Bins("thresholds", len(bins) + 1, bins)
-    return count_by(bins.of, bins.size, scores, relevant, weight=weight, counted=counted).flip(1)
+    if held is None or held.is_inference() or scores.numel() >= held.numel():
+        found = count_by(bins.of, bins.size, scores, relevant, weight=weight, counted=counted).flip(1)
+        return found if held is None else held + found
+    _scatter(held, bins.size - 1 - bins.of(_columns(scores)), relevant, weight, counted)
+    return held
 
 
 def count_by(
@@ -212,21 +227,20 @@ def count_by(
     counted: Tensor | None = None,
 ) -> Tensor:
     """:func:`count`, lowest bin first, where ``place`` gives the bins of (N, C) scores, from the lowest of ``size``."""
-    table = scores if scores.ndim == 2 else scores[:, None]
-    rows = max(1, _BLOCK // max(table.shape[1], 1)) if table.is_cpu else len(table)
-    total = None
-    for first in range(0, max(len(table), 1), max(rows, 1)):  # on CPU in parts that stay in its cache
+    table = _columns(scores)
+    totals = torch.zeros((table.shape[1], size, 2), dtype=torch.int64, device=table.device)
+    totals = totals if weight is None else segments.as_float64(totals)
+    rows = max(1, _BLOCK // max(table.shape[1], 1)) if table.is_cpu else max(1, len(table))
+    for first in range(0, len(table), rows):  # on CPU in parts that stay in its cache
         part = slice(first, first + rows)
         some = [None if x is None else x[part] for x in (weight, counted)]
-        found = _count_places(place(table[part]), size, relevant[part], *some)
-        total = found if total is None else total.add_(found)
-    assert total is not None
-    return total
+        _scatter(totals, place(table[part]), relevant[part], *some)
+    return totals
 
 
-def _count_places(table: Tensor, cells: int, relevant: Tensor, weight: Tensor | None, counted: Tensor | None) -> Tensor:
-    """Of (N, C) bins, which are written to."""
-    columns = table.shape[1]
+def _scatter(totals: Tensor, table: Tensor, relevant: Tensor, weight: Tensor | None, counted: Tensor | None) -> None:
+    """Add items to (C, B, 2) totals, in which their bins are an (N, C) table, which is written to."""
+    columns, cells, _ = totals.shape
     column = torch.arange(columns, device=table.device)
     hit = relevant[:, None] == column if relevant.ndim == 1 and columns > 1 else relevant.reshape(table.shape) == 1
     if not table.is_cpu or columns * cells > _MOST_INT32:
@@ -234,15 +248,15 @@ def _count_places(table: Tensor, cells: int, relevant: Tensor, weight: Tensor | 
     if columns > 1:
         table += (column * cells).to(table.dtype)
     place = table.mul_(2).add_(hit).flatten()
-    if weight is None and counted is None:
-        return segments.count(place, columns * cells * 2).reshape(columns, cells, 2)
-    amount = torch.ones_like(place, dtype=torch.int64)
-    if weight is not None:
-        amount = segments.as_float64(spread(weight, table).flatten())
+    amount = torch.ones_like(place, dtype=totals.dtype) if weight is None else spread(weight, table).flatten()
     if counted is not None:
         amount = amount * spread(counted, table).flatten()
-    totals = amount.new_zeros(columns * cells * 2).index_add_(0, place, amount)
-    return totals.reshape(columns, cells, 2)
+    totals.view(-1).index_add_(0, place, amount.to(totals.dtype))
+
+
+def _columns(scores: Tensor) -> Tensor:
+    """(N,) scores as one column."""
+    return scores if scores.ndim == 2 else scores[:, None]
 
 
 def spread(values: Tensor, table: Tensor) -> Tensor:

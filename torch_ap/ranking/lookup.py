@@ -12,6 +12,7 @@ from torch import Tensor
 
 from torch_ap.ranking import order, segments
 
+PAYS = 1 << 12  # scores, whose binary search takes as long as making the tables of 16,384 ends
 _BITS, _CELL_BITS = 32, 12
 _IN_CELL = _BITS - _CELL_BITS
 _BLOCK = 1 << 15  # scores whose keys and parts stay in the cache
