@@ -518,6 +518,8 @@ def test_detection_in_every_form(coco, voc, tmp_path, capsys):
         for place, one in enumerate(classes["name"]):
             assert float(rows["ap", one] or "nan") == pytest.approx(classes["ap"][place], nan_ok=True)
             assert int(rows["tp", one]) == classes["tp"][place]
+            assert rows["ap_low", one] == ("" if (low := classes["ap_low"][place]) is None else repr(low))
+            assert low is None or 0 <= low <= classes["ap"][place] <= classes["ap_high"][place] <= 1
         assert said["--markdown"].count("|---") > 3
         assert "IoU" in said[""].replace("IoU=", "")
         assert f" - {baseline[name]}: difference of the mean" in said[""]

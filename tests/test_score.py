@@ -327,6 +327,9 @@ def test_bins_of_lists_are_those_of_columns(paths, score, tmp_path, columns):
     assert list(found["classes"].values()) == list(wanted["classes"].values())
     assert found["low"] is None
     assert {"low", "high"} <= set(found["classes"]["0"])
+    fewer = write(pa.table({"preds": scores[:, :2].tolist(), "class": columns["class"] % 2}), tmp_path / "two.parquet")
+    said = score(lists, "--preds", "preds", *how, "--baseline", fewer, status=2).err
+    assert "two.parquet: must have as many scores in a row as" in said
 
 
 @pytest.mark.parametrize("further", [(), ("--group", "query")])

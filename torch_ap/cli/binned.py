@@ -80,6 +80,11 @@ class Rows:
             self.classes, self.labels = preds.shape[1], batch.target.ndim == 2
             how = self._args.normalization
             self._inputs = ClassificationInputs(self.classes, not self.labels, normalization=how)
+        if preds.shape[1] != self.classes:  # of another file
+            raise ValueError(
+                f"{self._args.baseline}: must have as many scores in a row as {self._args.file}, {self.classes}, "
+                f"got {preds.shape[1]}"
+            )
         found = self._inputs.validate(preds, batch.target, batch.weights)
         if system.bins is None:
             warn_of_logits(self._inputs, found)

@@ -21,7 +21,6 @@ from torch_ap.matching.coco_settings import settings_of
 _ENCODING = Encoding(PLAIN["xywh"])
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
 _COUNTED_AT = 0.5  # the IoU of true and false positives
-_COLUMNS = ("ap", "ap_50", "ap_75", "ar", "ground_truths", "detections", "tp", "fp")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
     table = per_class(numbers, data.class_names, _COUNTED_AT, float("-inf")) if args.per_class else None
     columns = table and {name: x.tolist() if isinstance(x, torch.Tensor) else x for name, x in table.items()}
     interval, compared = _stated(args, annotations, data)
+    columns = columns and images.with_ends(columns, interval.pop("classes", {}))
     summary = {name: value.item() for name, value in numbers.summary().items()}
     said = images.stated(args, args.results, interval, compared)
     classes: list[Part] = [_rows(columns, _title(numbers))] if columns is not None else []
@@ -146,9 +146,10 @@ def _title(numbers: CocoNumbers) -> str:
 
 def _rows(columns: Mapping[str, Any], title: str) -> Table:
     """The table of classes: "-" where a class has no ground truths, pycocotools' -1, which JSON keeps."""
-    rows = [(name, *(_cell(columns[column][row]) for column in _COLUMNS)) for row, name in enumerate(columns["name"])]
-    return Table([("class", *_COLUMNS), *rows], title=title)
+    of = [x for x in columns if x not in ("class", "name")]
+    rows = [(name, *(_cell(columns[column][row]) for column in of)) for row, name in enumerate(columns["name"])]
+    return Table([("class", *of), *rows], title=title)
 
 
 def _cell(value: float) -> str:
-    return str(value) if isinstance(value, int) else "-" if value < 0 else f"{value:.3f}"
+    return str(value) if isinstance(value, int) else "-" if not value >= 0 else f"{value:.3f}"

@@ -18,16 +18,26 @@ Numbers = dict[str, Any]
 
 
 def interval(metric: UncertainImages, args: argparse.Namespace) -> Numbers:
-    """``map_low``, ``map_high`` and ``map_chance``; and ``reason``, why there are none."""
+    """``map_low``, ``map_high`` and ``map_chance``; ``reason``, why there are none; ends of ``classes``."""
     how = {"n_resamples": args.n_resamples, "progress": of_resamples()}
     found = metric.confidence_interval(args.confidence_level, **how)
     chance = metric.chance_level(**how).item()
-    return {
+    numbers: Numbers = {
         "map_low": found.low.item(),
         "map_high": found.high.item(),
         "map_chance": chance,
         "reason": found.reason,
     }
+    if args.per_class:
+        each = metric.confidence_interval(args.confidence_level, per_class=True, **how)
+        numbers["classes"] = {"ap_low": each.low.tolist(), "ap_high": each.high.tolist()}
+    return numbers
+
+
+def with_ends(table: dict[str, Any], ends: Numbers) -> dict[str, Any]:
+    """A table of classes with the ends of their intervals behind the AP."""
+    place = list(table).index("ap") + 1
+    return dict([*list(table.items())[:place], *ends.items(), *list(table.items())[place:]])
 
 
 def compared(metric: UncertainImages, baseline: UncertainImages, args: argparse.Namespace) -> Numbers:

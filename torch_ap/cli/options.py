@@ -179,8 +179,8 @@ def _add_interval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         action="store_true",
-        help="the mean's interval over resampled images, and its chance level: the mean over all orders of the scores "
-        "of each class, the boxes and their matches as they are",
+        help="the mean's interval over resampled images (with --per-class that of each class, too), and its chance "
+        "level: the mean over all orders of the scores of each class, the boxes and their matches as they are",
     )
     add_report_path(parser)
 

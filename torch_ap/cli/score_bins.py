@@ -96,24 +96,20 @@ def run(args: argparse.Namespace) -> int:
         measures = table_inputs.measures_asked(args, classes=True)
     table_inputs.check_normalization(args, bool(rows.classes))
     undefined = "neg" if args.group is not None or rows.labels else "skip" if rows.classes else "nan"
-    own = Rankings(*mine.curve(_count(args, table, rows)), undefined)
     if table_inputs.is_file(args.baseline):
         theirs = _baseline(args, table, mine, rows)
-    other = None if theirs is None else Rankings(*theirs.curve(_count(args, table, rows)), undefined)
+    count = len(table.groups) if args.group is not None else rows.classes or 1
+    own = Rankings(*mine.curve(count), undefined)
+    other = None if theirs is None else Rankings(*theirs.curve(count), undefined)
     names = table_inputs.names_asked(args, table, rows.classes)
     if other is not None and args.group is not None:
-        own = Rankings(*mine.curve(len(table.groups)), undefined)
         table_inputs.check_groups(args, table, own.curve.n > 0, other.curve.n > 0)
     found = {one.name: _bounded(args, one, own, other, names) for one in measures}
     for said in table_inputs.without_positives(args, own.curve.m, labels=rows.labels) if rows.classes else ():
         note(said)
-    _report(args, found, _said(args, table, mine, own, rows), bool(own.mixed.any())).write(args.form)
+    mixed = any(bool(x.mixed.any()) for x in (own, other) if x is not None)
+    _report(args, found, _said(args, table, mine, own, rows), mixed).write(args.form)
     return 0
-
-
-def _count(args: argparse.Namespace, table: TableFile, rows: Rows) -> int:
-    """How many rankings there are."""
-    return len(table.groups) if args.group is not None else rows.classes or 1
 
 
 def _refuse_unbounded(measures: Sequence[Measure]) -> None:

@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     each = _per_class(args, data)
     mean = float(torch.tensor(each["ap"], dtype=torch.float64).nanmean())
     interval, compared = _stated(args, data)
+    each = images.with_ends(each, interval.pop("classes", {}))
     said = images.stated(args, args.detections, interval, compared)
     values = dict(zip(each["name"], each["ap"], strict=True))
     table = {"name": each["name"], "ap": each["ap"]} if not args.per_class else each
@@ -103,12 +104,16 @@ def _title(args: argparse.Namespace) -> str:
 
 def _rows(each: dict[str, list[Any]], mean: float, args: argparse.Namespace) -> Table:
     """The classes and the mean; "-" where a class has no ground truths that count."""
-    counts = [name for name in each if name not in ("name", "ap")] if args.per_class else []
+    further = [name for name in each if name not in ("name", "ap")] if args.per_class else []
     rows = [
-        (name, number(ap), *(str(each[count][place]) for count in counts))
+        (name, number(ap), *(_cell(each[column][place]) for column in further))
         for place, (name, ap) in enumerate(zip(each["name"], each["ap"], strict=True))
     ]
-    return Table([("class", "ap", *counts), *rows, ("mean", number(mean), *("" for _ in counts))], title=_title(args))
+    return Table([("class", "ap", *further), *rows, ("mean", number(mean), *("" for _ in further))], title=_title(args))
+
+
+def _cell(value: float) -> str:
+    return str(value) if isinstance(value, int) else number(value)
 
 
 def _read(args: argparse.Namespace, detections: str) -> VocData:

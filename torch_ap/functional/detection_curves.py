@@ -5,7 +5,7 @@ from torch import Tensor
 from torch_ap.curve.convention import Convention
 from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.functional.detection import validated
-from torch_ap.inputs.detections import Columns, Images
+from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, check_names, different_names_of
 from torch_ap.matching.coco_numbers import CocoNumbers
@@ -14,14 +14,15 @@ from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
-from torch_ap.rules.options import BoxFormat, IoUType, VOCInterpolation, allowed
+from torch_ap.rules.messages import refuse
+from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
 
 
 def coco_curve(
     preds: Images,
     target: Images,
-    box_format: BoxFormat = "xyxy",
-    iou_type: IoUType = "bbox",
+    box_format: AnyBoxFormat = "xyxy",
+    iou_type: IoUType | OwnSimilarity = "bbox",
     iou_threshold: float = 0.5,
     rec_thresholds: list[float] | None = None,
     max_detections: int | None = None,
@@ -67,7 +68,6 @@ def coco_curve(
         >>> found[0].name, found[0].thresholds, found[0].hits
         ('cat', tensor([0.9000, 0.8000]), tensor([0, 1]))
     """
-    checks.one_of("iou_type", iou_type, allowed(IoUType))
     checks.fraction("iou_threshold", iou_threshold)
     limit = checks.positive_int("max_detections", max_detections, optional=True)
     settings = settings_of(
@@ -84,22 +84,24 @@ def coco_curve(
         area_as_given=area_as_given,
         validate_args=validate_args,
     )
+    if len(settings.iou_types) > 1:
+        refuse("iou_type", "must be one kind, as a curve is of one", iou_type)
     checks.one_of("area", area, list(settings.areas))
     check_names(class_names)
-    numbers = coco.match(settings, validated(settings.inputs, preds, target), iou_type)
+    numbers = coco.match(settings, validated(settings.inputs, preds, target), settings.iou_types[0])
     return curves_of_coco(numbers, area, len(settings.limits) - 1, threshold=0, class_names=class_names)
 
 
 def voc_curve(
     preds: Images,
     target: Images,
-    box_format: BoxFormat = "xyxy",
+    box_format: AnyBoxFormat = "xyxy",
     iou_threshold: float = 0.5,
     *,
     interpolation: VOCInterpolation = "all-points",
     inclusive_pixels: bool = True,
     strict: bool = False,
-    iou_type: IoUType = "bbox",
+    iou_type: IoUType | OwnSimilarity = "bbox",
     sigmas: list[float] | None = None,
     class_names: ClassNames = None,
     validate_args: bool = True,

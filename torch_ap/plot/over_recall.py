@@ -177,11 +177,13 @@ def _chance(ax: "Axes", curves: Sequence[Curve | QueryCurve], looks: Sequence[St
         return []
     levels = [level for level, _ in found]
     lowest, highest, what = levels[0], levels[-1], "of precision"
+    dotted: dict[str, Any] = {"linestyle": (0, (1, 2)), "linewidth": 1.4, "zorder": 1}
     if highest - lowest < _SAME:
-        line = ax.axhline(lowest, color=GREY, linestyle=(0, (1, 2)), linewidth=1.4, zorder=1)
+        line = ax.axhline(lowest, color=GREY, **dotted)
         return [(line, f"chance level {what}: {style.number(lowest)}")]
     if min(np.diff(levels)) < _APART:
-        band = ax.axhspan(lowest, highest, color=GREY, alpha=FAINT, linewidth=0, zorder=1)
+        beyond = {"xmin": -0.1, "xmax": 1.1}  # so that its edges are lines across the picture, and no box
+        band = ax.axhspan(lowest, highest, **beyond, facecolor=(GREY, FAINT), edgecolor=GREY, **dotted)
         return [(band, f"chance levels {what}: {style.number(lowest)} to {style.number(highest)}")]
     mark: dict[str, Any] = {"linestyle": "none", "marker": 5, "clip_on": False}  # a triangle that points to the right
     marks = [ax.plot(_RIGHT, level, color=color, **mark)[0] for level, color in found]

@@ -1,6 +1,7 @@
 """What a report shows of curves: pictures, the same as numbers, and operating points."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from torch_ap import plot
 from torch_ap.functional import Curve
 from torch_ap.inference import OperatingPoint
+from torch_ap.plot.given import with_kind
 from torch_ap.reports.content import DASH, NAN, Cell, Picture, Section, Table
 from torch_ap.reports.statement import Asked
 
@@ -83,9 +85,10 @@ def of_classes(
     )
     if len(found) > _MOST_CURVES:
         return [Section(title, [bars])]
+    named = [replace(x, name=with_kind(metric, x.name)) for x in found]  # as the bars are
     lines = Picture(
         f"Precision over recall of {units}{at}.",
-        lambda ax: plot.precision_recall(list(found), ax=ax, chance_level=False),
+        lambda ax: plot.precision_recall(named, ax=ax, chance_level=False),
         (8.4 if len(found) > _BESIDE else 6.4, 4.2),
     )
     return [Section(title, [bars, lines])]
