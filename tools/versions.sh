@@ -6,7 +6,7 @@
 #   tools/versions.sh newest [PYTHON]   nothing held back
 #
 # PYTHON is an interpreter, by default python3.10 for the oldest and python3 for the newest. What follows a `--` goes to
-# pytest.
+# pytest. ENVIRONMENT names another folder of the environment; one that is there is used again, and brought up to date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,8 +26,8 @@ if [ $# -gt 0 ] && [ "$1" != -- ]; then
 fi
 [ "${1:-}" != -- ] || shift
 
-environment=.versions/$which-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-"$python" -m venv "$environment"
+environment=${ENVIRONMENT:-.versions/$which-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')}
+[ -x "$environment/bin/python" ] || "$python" -m venv "$environment"
 . "$environment/bin/activate"
 constraints=$environment/constraints.txt
 : >"$constraints"

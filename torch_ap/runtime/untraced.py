@@ -15,6 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DENSE = torch.strided
+_PLAIN = frozenset((int, float, bool, str, bytes))  # of long lists, such as run lengths, which are passed over quickly
 
 
 def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None) -> Callable[P, R]:
@@ -74,7 +75,9 @@ def _dense(value: Any) -> bool:
         return value.layout is _DENSE
     if isinstance(value, Mapping):
         return all(map(_dense, value.values()))
-    return not isinstance(value, list | tuple) or all(map(_dense, value))
+    if not isinstance(value, list | tuple):
+        return True
+    return _PLAIN.issuperset(map(type, value)) or all(map(_dense, value))
 
 
 def untraced_package(package: str) -> None:
