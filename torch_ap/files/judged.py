@@ -73,13 +73,17 @@ class _Documents:
         segment = renumbered[self.qrels.query]
         kept = (judged & (segment >= 0)).numpy()
         line = line_of[kept]
-        keys = [self.run.scores.numpy()[line], -segment.numpy()[kept]]
+        ranked = line >= 0
+        keys = [np.zeros(len(line)), -segment.numpy()[kept]]
+        keys[0][ranked] = self.run.scores.numpy()[line[ranked]]
         if self.by_document:
-            keys.insert(0, np.unique(as_text(self.run.documents[line]), return_inverse=True)[1])
+            names = np.zeros(len(line), np.int64)
+            names[ranked] = np.unique(as_text(self.run.documents[line[ranked]]), return_inverse=True)[1]
+            keys.insert(0, names)
         place = np.empty(len(line), np.int64)
         place[np.lexsort(keys)] = np.arange(len(line))
         grades = segments.as_float64(self.qrels.relevance[kept])
-        return Relevant(segment[kept], grades, torch.from_numpy(place), torch.from_numpy(line >= 0))
+        return Relevant(segment[kept], grades, torch.from_numpy(place), torch.from_numpy(ranked))
 
 
 @dataclass(frozen=True, eq=False)

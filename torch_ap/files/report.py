@@ -169,6 +169,7 @@ def _counts(name: str, judged: Judged) -> Result:
 
 def measure_of(name: str, judged: Judged, denominator: str = "relevant") -> Callable[[HitCurve], Tensor]:
     """The measure of that name under the run's convention, but for counts."""
+    check(name, judged.convention)
     kind, _ = _parsed(name)
     if kind == "bpref":
         return BPref(judged.nonrelevant)
@@ -180,12 +181,11 @@ def measure_of(name: str, judged: Judged, denominator: str = "relevant") -> Call
 def check(name: str, convention: str) -> None:
     """Refuse a measure that is trec_eval's alone under a convention that is not."""
     if _parsed(name)[0] in OF_TREC_EVAL and convention not in TREC_CONVENTIONS:
-        raise ValueError(f"measure {name!r} is trec_eval's: it needs ties as in trec9 or trec10")
+        raise ValueError(f"measure {shown(name)} is trec_eval's: it needs ties as in trec9 or trec10")
 
 
 def formula(name: str, convention: str, denominator: str = "relevant") -> Callable[[HitCurve], Tensor]:
     """The measure of that name, where it is of one curve."""
-    check(name, convention)
     kind, at = _parsed(name)
     ties, version = convention, 9 if convention == "trec9" else 10
     if convention in TREC_CONVENTIONS:
