@@ -355,7 +355,6 @@ def test_what_is_printed():
         "measure    mean  95% low  95% high",
         "AP@10    0.5000   0.0878    0.9122",
         "P@1      1.0000   0.2065    1.0000",
-        "",
         "AP@10: divided by all relevant documents (`denominator='relevant'`)",
     ]
     assert found.to_latex().splitlines()[2] == r"measure & mean & 95\% low & 95\% high \\"

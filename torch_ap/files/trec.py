@@ -122,7 +122,7 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
     return gathered.run(path)
 
 
-def run_parts(path: Path | str, *, lines: int = 1 << 20, progress: Progress | None = None) -> Iterator[Run]:
+def run_parts(path: Path | str, *, lines: int = 1 << 19, progress: Progress | None = None) -> Iterator[Run]:
     """The same in parts of whole queries, so that a run may be larger than memory.
 
     Args:
