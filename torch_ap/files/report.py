@@ -197,19 +197,17 @@ def formula(name: str, convention: str, denominator: str = "relevant") -> Callab
         return Convention(k, denominator if k else "min", None, ties)
     if kind == "ndcg":
         return NormalizedDCG(k, "linear", ties)
-    simple: dict[str, Callable[[HitCurve], Tensor]] = {
-        "P": AtRank("precision", k, ties=ties),
-        "R": AtRank("recall", k, ties=ties),
-        "F": AtRank("f_beta", k, ties=ties),
-        "set_P": AtRank("precision", ties=ties),
-        "set_recall": AtRank("recall", ties=ties),
-        "set_F": AtRank("f_beta", ties=ties),
-        "Rprec": RPrecision(ties),
-        "recip_rank": FirstHit("reciprocal_rank", k, ties),
-        "success": FirstHit("hit_rate", k, ties),
-        "11pt_avg": Convention(None, "min", f"11-point-trec{version}", "grouped"),
-    }
-    return simple[kind]
+    if kind in ("P", "set_P"):
+        return AtRank("precision", k, ties=ties)
+    if kind in ("R", "set_recall"):
+        return AtRank("recall", k, ties=ties)
+    if kind in ("F", "set_F"):
+        return AtRank("f_beta", k, ties=ties)
+    if kind == "Rprec":
+        return RPrecision(ties)
+    if kind == "11pt_avg":
+        return Convention(None, "min", f"11-point-trec{version}", "grouped")
+    return FirstHit("reciprocal_rank" if kind == "recip_rank" else "hit_rate", k, ties)
 
 
 def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
