@@ -63,7 +63,7 @@ def public():
 
 PUBLIC = public()
 RECORDS = {path: value for path, value in PUBLIC.items() if inspect.isclass(value) and issubclass(value, Result)}
-METRIC_CLASSES = {x for name, x in members(torch_ap).items() if inspect.isclass(x) and x is not torch_ap.Convention}
+METRIC_CLASSES = {x for x in members(torch_ap).values() if inspect.isclass(x) and issubclass(x, torchmetrics.Metric)}
 
 
 def parameters(call):

@@ -355,7 +355,7 @@ def test_what_is_printed():
         "measure    mean  95% low  95% high",
         "AP@10    0.5000   0.0878    0.9122",
         "P@1      1.0000   0.2065    1.0000",
-        "",
+        "1 of the 2 documents of `run` have no judgement, and are not relevant",
         "AP@10: divided by all relevant documents (`denominator='relevant'`)",
     ]
     assert found.to_latex().splitlines()[2] == r"measure & mean & 95\% low & 95\% high \\"
@@ -440,6 +440,7 @@ def test_what_counts_0_is_told_with_its_number():
     judged_grades = sum(map(len, qrels.values()))
     assert found.notes == (
         "`run` has 1 queries without judgements, which do not count",
+        "240 of the 482 documents of `run` have no judgement, and are not relevant",
         "1 of 14 judged queries have no document of grade 1 or more, and count 0",
         f"1 of {judged_grades} grades are negative: these documents are not relevant",
     )

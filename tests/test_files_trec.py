@@ -379,7 +379,7 @@ def test_unknown_measures(tmp_path):
     with pytest.raises(ValueError, match="needs ties as in trec9 or trec10"):
         report.evaluate(judge(qrels, run, convention="grouped"), ["iprec@0.5"])
     for name in ("bpref", "infAP", "11pt_avg"):
-        with pytest.raises(ValueError, match=f"'{name}' is trec_eval's: it needs convention trec9 or trec10"):
+        with pytest.raises(ValueError, match=f"'{name}' is trec_eval's: it needs ties as in trec9 or trec10"):
             report.evaluate(judge(qrels, run, convention="expected"), [name])
 
 

@@ -22,6 +22,7 @@ MeanAveragePrecision           COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
 merge                          metrics of separate jobs as one
 evaluate                       measures of a search run, or of several, in one call
+IndexEncoder                   names of queries as the integers that metrics take
 Convention                     which average precision is meant, as one value
 classification                 the metrics of classifiers, the first four above
 retrieval                      the metrics over queries, those named Retrieval...
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from torch_ap.reports import report
     from torch_ap.retrieval import (
         EmbeddingMAP,
+        IndexEncoder,
         RetrievalAUROC,
         RetrievalFallOut,
         RetrievalFBeta,
@@ -74,6 +76,7 @@ __all__ = [
     "BinaryAveragePrecision",
     "Convention",
     "EmbeddingMAP",
+    "IndexEncoder",
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",

@@ -1,5 +1,6 @@
 """Measures of search and recommendation as metrics, averaged over queries."""
 
+from torch_ap.inputs.index_encoder import IndexEncoder
 from torch_ap.metrics.discounted_gain import RetrievalNormalizedDCG
 from torch_ap.metrics.embeddings import EmbeddingMAP
 from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
@@ -15,6 +16,7 @@ from torch_ap.metrics.roc import RetrievalAUROC
 
 __all__ = [
     "EmbeddingMAP",
+    "IndexEncoder",
     "RetrievalAUROC",
     "RetrievalFBeta",
     "RetrievalFallOut",

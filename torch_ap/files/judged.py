@@ -16,7 +16,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
-_TABLE_BITS = 20
+_SPARSE_BITS, _LEAST_BITS, _MOST_BITS = 4, 8, 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,16 @@ class _Documents:
 
     def found(self, judged: Tensor) -> tuple[Array, Array]:
         """Where run and judgements have the flagged documents that were retrieved: the lines of both."""
+        lines, places = self.both
+        kept = judged.numpy()[places]
+        return lines[kept], places[kept]
+
+    @cached_property
+    def both(self) -> tuple[Array, Array]:
+        """Where run and judgements have the documents that were retrieved and judged: the lines of both."""
         number = np.full(len(self.run.key), -1)
         number[self.lines] = self.number.numpy()
-        return _found(self.qrels, judged.numpy(), self.run, number)
+        return _found(self.qrels, self.run, number)
 
     def relevant(self, judged: Tensor) -> Relevant:
         """The flagged documents of the queries that count, retrieved or not; scores are higher for a higher rank."""
@@ -73,13 +80,17 @@ class _Documents:
         segment = renumbered[self.qrels.query]
         kept = (judged & (segment >= 0)).numpy()
         line = line_of[kept]
-        keys = [self.run.scores.numpy()[line], -segment.numpy()[kept]]
+        ranked = line >= 0
+        keys = [np.zeros(len(line)), -segment.numpy()[kept]]
+        keys[0][ranked] = self.run.scores.numpy()[line[ranked]]
         if self.by_document:
-            keys.insert(0, np.unique(as_text(self.run.documents[line]), return_inverse=True)[1])
+            names = np.zeros(len(line), np.int64)
+            names[ranked] = np.unique(as_text(self.run.documents[line[ranked]]), return_inverse=True)[1]
+            keys.insert(0, names)
         place = np.empty(len(line), np.int64)
         place[np.lexsort(keys)] = np.arange(len(line))
         grades = segments.as_float64(self.qrels.relevance[kept])
-        return Relevant(segment[kept], grades, torch.from_numpy(place), torch.from_numpy(line >= 0))
+        return Relevant(segment[kept], grades, torch.from_numpy(place), torch.from_numpy(ranked))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,26 +181,18 @@ def judge(
     return Judged(names, curve, convention, relevance_level, documents)
 
 
-def _found(qrels: Qrels, wanted: Array, run: Run, number: Array) -> tuple[Array, Array]:
-    """Where run and judgements have the same documents, of the (J,) wanted judgements: the lines of both.
+def _found(qrels: Qrels, run: Run, number: Array) -> tuple[Array, Array]:
+    """Where run and judgements have the same documents: the lines of both, found by equal keys and then equal names.
 
-    They are found by equal keys and then by equal names.
-
-    A table of the keys' leading bits excludes most of a long run before the search.
+    A table of the keys' leading bits excludes most of a run before the search.
     """
-    places = np.flatnonzero(wanted)
-    places = places[np.argsort(qrels.key[places])]
-    keys = qrels.key[places]
-    if (keys[1:] == keys[:-1]).any():
-        raise ValueError(f"{qrels.path}: two judged documents have the same 64-bit hash; rename one of them")
+    places, keys = qrels.by_key
     if not len(keys):
         return places, places
-    candidates = np.arange(len(run.key))
-    if len(run.key) >> _TABLE_BITS - 3:
-        shift = np.uint64(64 - _TABLE_BITS)
-        table = np.zeros(1 << _TABLE_BITS, bool)
-        table[keys >> shift] = True
-        candidates = np.flatnonzero(table[run.key >> shift])
+    shift = np.uint64(64 - min(max(len(keys).bit_length() + _SPARSE_BITS, _LEAST_BITS), _MOST_BITS))
+    table = np.zeros(1 << 64 - int(shift), bool)
+    table[keys >> shift] = True
+    candidates = np.flatnonzero(table[run.key >> shift])
     at = np.minimum(np.searchsorted(keys, run.key[candidates]), len(keys) - 1)
     same = keys[at] == run.key[candidates]
     candidates, at = candidates[same], places[at[same]]

@@ -169,6 +169,7 @@ def _counts(name: str, judged: Judged) -> Result:
 
 def measure_of(name: str, judged: Judged, denominator: str = "relevant") -> Callable[[HitCurve], Tensor]:
     """The measure of that name under the run's convention, but for counts."""
+    check(name, judged.convention)
     kind, _ = _parsed(name)
     if kind == "bpref":
         return BPref(judged.nonrelevant)
@@ -180,12 +181,11 @@ def measure_of(name: str, judged: Judged, denominator: str = "relevant") -> Call
 def check(name: str, convention: str) -> None:
     """Refuse a measure that is trec_eval's alone under a convention that is not."""
     if _parsed(name)[0] in OF_TREC_EVAL and convention not in TREC_CONVENTIONS:
-        raise ValueError(f"measure {name!r} is trec_eval's: it needs ties as in trec9 or trec10")
+        raise ValueError(f"measure {shown(name)} is trec_eval's: it needs ties as in trec9 or trec10")
 
 
 def formula(name: str, convention: str, denominator: str = "relevant") -> Callable[[HitCurve], Tensor]:
     """The measure of that name, where it is of one curve."""
-    check(name, convention)
     kind, at = _parsed(name)
     ties, version = convention, 9 if convention == "trec9" else 10
     if convention in TREC_CONVENTIONS:
@@ -197,19 +197,17 @@ def formula(name: str, convention: str, denominator: str = "relevant") -> Callab
         return Convention(k, denominator if k else "min", None, ties)
     if kind == "ndcg":
         return NormalizedDCG(k, "linear", ties)
-    simple: dict[str, Callable[[HitCurve], Tensor]] = {
-        "P": AtRank("precision", k, ties=ties),
-        "R": AtRank("recall", k, ties=ties),
-        "F": AtRank("f_beta", k, ties=ties),
-        "set_P": AtRank("precision", ties=ties),
-        "set_recall": AtRank("recall", ties=ties),
-        "set_F": AtRank("f_beta", ties=ties),
-        "Rprec": RPrecision(ties),
-        "recip_rank": FirstHit("reciprocal_rank", k, ties),
-        "success": FirstHit("hit_rate", k, ties),
-        "11pt_avg": Convention(None, "min", f"11-point-trec{version}", "grouped"),
-    }
-    return simple[kind]
+    if kind in ("P", "set_P"):
+        return AtRank("precision", k, ties=ties)
+    if kind in ("R", "set_recall"):
+        return AtRank("recall", k, ties=ties)
+    if kind in ("F", "set_F"):
+        return AtRank("f_beta", k, ties=ties)
+    if kind == "Rprec":
+        return RPrecision(ties)
+    if kind == "11pt_avg":
+        return Convention(None, "min", f"11-point-trec{version}", "grouped")
+    return FirstHit("reciprocal_rank" if kind == "recip_rank" else "hit_rate", k, ties)
 
 
 def _parsed(name: str, given: str = "") -> tuple[str, float | None]:

@@ -7,6 +7,7 @@ A line of qrels is ``query iteration document relevance``, of a run ``query Q0 d
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +58,19 @@ class Qrels(Table):
     """
 
     relevance: Tensor
+
+    @cached_property
+    def by_key(self) -> tuple[Array, Array]:
+        """The lines by ascending key, and their keys.
+
+        Raises:
+            ValueError: where two documents have one.
+        """
+        places = np.argsort(self.key)
+        keys = self.key[places]
+        if (keys[1:] == keys[:-1]).any():
+            raise ValueError(f"{self.path}: two judged documents have the same 64-bit hash; rename one of them")
+        return places, keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +136,7 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
     return gathered.run(path)
 
 
-def run_parts(path: Path | str, *, lines: int = 1 << 20, progress: Progress | None = None) -> Iterator[Run]:
+def run_parts(path: Path | str, *, lines: int = 1 << 19, progress: Progress | None = None) -> Iterator[Run]:
     """The same in parts of whole queries, so that a run may be larger than memory.
 
     Args:

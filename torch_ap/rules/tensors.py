@@ -4,6 +4,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +20,23 @@ _NOT_COMPARED = (torch.uint16, torch.uint32, torch.uint64)
 def tensor(name: str, value: Any, *, hint: str = " (see `torch.as_tensor`)") -> None:
     """A tensor."""
     if not isinstance(value, Tensor):
-        refuse(name, f"must be a tensor{hint}", Plain(type(value).__name__), TypeError)
+        refuse(name, f"must be a tensor{hint}", Plain(f"{type(value).__name__}{_to_write(name, value)}"), TypeError)
+
+
+def _to_write(name: str, value: Any) -> str:
+    """How what holds numbers becomes a tensor; names, where they are those of queries, by an encoder."""
+    column = hasattr(value, "to_numpy")
+    if not column and not isinstance(value, list | tuple | np.ndarray):
+        return ""
+    try:
+        array = np.asarray(value.to_numpy() if column else value)
+    except ValueError:  # lists of unequal length
+        return ""
+    if array.dtype.kind not in "biuf":
+        return f"; write `torch_ap.IndexEncoder()({name})`" if name == "indexes" else ""
+    if isinstance(value, list | tuple):
+        return f"; write `torch.tensor({name})`"
+    return f"; write `torch.from_numpy({name}{'.to_numpy()' if column else ''})`"
 
 
 def scores(name: str, value: Any) -> None:

@@ -38,6 +38,7 @@ class Measured:
         missing: judged queries without a document.
         unjudged: how many of its queries have no judgements.
         documents: how many documents it lists for judged queries.
+        judged: how many of them were judged.
         blind: whether none of them is relevant, though some document is.
         scores_are_ranks: whether the scores of its first query are 1, 2, 3, ..., or 0, 1, 2, ..., in their order.
     """
@@ -47,6 +48,7 @@ class Measured:
     missing: list[Any]
     unjudged: int
     documents: int
+    judged: int
     blind: bool
     scores_are_ranks: bool
 
@@ -75,11 +77,12 @@ def measure_file(
 def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules: Rules) -> Measured:
     """A run in parts of whole queries, at least one part."""
     known, there, unjudged, ranks = set(qrels.queries), set[Any](), 0, list[bool]()
-    found, counts = list[dict[str, Result]](), torch.zeros(3, dtype=torch.int64)
+    found, counts = list[dict[str, Result]](), torch.zeros(4, dtype=torch.int64)
     for part in parts:
         first, results = _measured(qrels, part, measures, rules._replace(complete=False))
         found.append(results)
-        counts += torch.stack([first.curve.n.sum(), first.curve.m.sum(), first.curve.hits.sum()])
+        both = torch.tensor(len(first.documents.both[0]))
+        counts += torch.stack([first.curve.n.sum(), both, first.curve.m.sum(), first.curve.hits.sum()])
         there |= set(first.queries)
         unjudged += sum(query not in known for query in part.queries)
         ranks.append(_are_ranks(part))
@@ -88,13 +91,14 @@ def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules
         _, results = _measured(qrels, part.emptied, measures, rules)
         found.append({name: one.in_order(missing) for name, one in results.items()})
     counted = [query for query in qrels.queries if rules.complete or query in there]
-    documents, relevant, hits = counts.tolist()
+    documents, both, relevant, hits = counts.tolist()
     return Measured(
         results={x.asked: _joined([results[x.asked] for results in found]).in_order(counted) for x in measures},
         tag=part.tag,
         missing=missing,
         unjudged=unjudged,
         documents=documents,
+        judged=both,
         blind=bool(documents and relevant and not hits),
         scores_are_ranks=ranks[0],
     )

@@ -26,6 +26,9 @@ def on_run(qrels: Qrels, run: Measured, name: str, complete: bool) -> Iterator[s
     yield from said
     if run.unjudged:
         yield f"`{name}` has {run.unjudged:,} queries without judgements, which do not count"
+    if run.judged < run.documents:
+        unjudged = f"{run.documents - run.judged:,} of the {run.documents:,} documents of `{name}`"
+        yield f"{unjudged} have no judgement, and are not relevant"
 
 
 def on_judgements(qrels: Qrels, measures: Sequence[Asked]) -> Iterator[str]:

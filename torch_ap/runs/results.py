@@ -48,7 +48,7 @@ class _Printed:
 
     def __repr__(self) -> str:
         """The table as text, and the notes."""
-        return "\n".join([*self._table().lines(), *([""] if self.notes else []), *self.notes])
+        return "\n".join([*self._table().lines(), *self.notes])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,0 +1,96 @@
+"""Names of queries as integers: the same everywhere, and back; what is no tensor is told what to write."""
+
+import datetime
+import enum
+import uuid
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import torch_ap
+from torch_ap.inputs import index_encoder
+from torch_ap.retrieval import IndexEncoder, RetrievalMAP
+
+
+class Colour(str, enum.Enum):
+    RED = "red"
+
+
+NAMES = ["q1", "", "\N{GREEK SMALL LETTER PI}", "\ud800", b"q1", 1, -1, 2**80, 0.5, ("q", 1), uuid.UUID(int=7)]
+NAMES += [datetime.date(2026, 1, 2), frozenset({3})]
+
+
+def test_every_name_has_an_integer_of_its_own():
+    encoder = IndexEncoder()
+    indexes = encoder(NAMES)
+    assert indexes.dtype == torch.int64
+    assert len(indexes.unique()) == len(NAMES)
+    assert encoder.decode(indexes) == NAMES
+    assert encoder.decode(indexes.flip(0)) == NAMES[::-1]
+    assert torch.equal(IndexEncoder()(NAMES[::-1]).flip(0), indexes), "whatever came before"
+
+
+def test_integers_do_not_change():
+    """They lie in states and checkpoints; hashes of Python would be others in every process."""
+    assert IndexEncoder()(["a", "b"]).tolist() == [8322617052064244408, -4641152682338122816]
+
+
+@pytest.mark.parametrize(
+    "equal", [[1, 1.0, True, np.int64(1), np.float32(1)], ["red", Colour.RED, np.str_("red")], [0, -0.0, False]]
+)
+def test_equal_names_are_one(equal):
+    assert len({IndexEncoder()([name]).item() for name in equal}) == 1
+
+
+@pytest.mark.parametrize("form", [list, tuple, pd.Series, np.array, iter, lambda x: pd.Series(x, dtype="category")])
+def test_columns(form):
+    names = ["b", "a", "b"]
+    assert torch.equal(IndexEncoder()(form(names)), IndexEncoder()(names))
+
+
+def test_a_metric_over_named_queries():
+    encoder, metric = IndexEncoder(), RetrievalMAP()
+    scores, target, names = torch.tensor([0.3, 0.2, 0.9, 0.1]), torch.tensor([0, 1, 1, 1]), ["x", "x", "y", "y"]
+    for batch in torch.arange(4).split(3):
+        metric.update(scores[batch], target[batch], encoder([names[i] for i in batch]))
+    queries, values = metric.per_query()
+    assert dict(zip(encoder.decode(queries), values.tolist(), strict=True)) == {"x": 0.5, "y": 1.0}
+
+
+def test_two_names_of_one_integer_are_an_error(monkeypatch):
+    monkeypatch.setattr(index_encoder, "_code", len)
+    encoder = IndexEncoder()
+    encoder(["a", "bb"])
+    with pytest.raises(ValueError, match=r"`names` must have different hashes, not so 'a' and 'c'"):
+        encoder(["ddd", "c"])
+    with pytest.raises(ValueError, match="must be of names that this encoder has seen, got 3"):
+        encoder.decode(torch.tensor([1, 3]))
+
+
+@pytest.mark.parametrize("names", ["q1", b"q1", 3, [None], [float("nan")], [["q"]], [object()]])
+def test_what_is_no_name(names):
+    with pytest.raises(TypeError, match="`names` must be"):
+        IndexEncoder()(names)
+
+
+PREDS, TARGET = torch.tensor([0.3, 0.2]), torch.tensor([1, 0])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((PREDS, TARGET, ["a", "b"]), r"`indexes` .* got list; write `torch_ap.IndexEncoder\(\)\(indexes\)`"),
+        ((PREDS, TARGET, pd.Series(["a", "b"])), r"got Series; write `torch_ap.IndexEncoder\(\)\(indexes\)`"),
+        ((PREDS, TARGET, [1, 2]), r"got list; write `torch.tensor\(indexes\)`"),
+        ((PREDS, TARGET, np.arange(2)), r"got ndarray; write `torch.from_numpy\(indexes\)`"),
+        ((pd.Series([0.3, 0.2]), TARGET, TARGET), r"got Series; write `torch.from_numpy\(preds.to_numpy\(\)\)`"),
+        ((PREDS, [1, 0], TARGET), r"`target` .* got list; write `torch.tensor\(target\)`"),
+        (([[1.0], [2.0, 3.0]], TARGET, TARGET), r"`preds` .* got list$"),
+        (("high", TARGET, TARGET), r"`preds` .* got str$"),
+    ],
+)
+def test_what_is_no_tensor_is_told_what_to_write(given, message):
+    with pytest.raises(TypeError, match=message):
+        torch_ap.RetrievalMAP().update(*given)
