@@ -258,6 +258,11 @@ DEFINITIONS: dict[str, Definition] = {
     "query_auroc": over_queries(
         lambda order, _: queries.auroc(order), is_empty=lambda relevant, m: not m or all(relevant)
     ),
+    "query_ranks": lambda drawn: (
+        [over_queries(at(k, queries.precision, adaptive=True))(drawn) for k in range(1, 5)],
+        [over_queries(lambda order, m, k=k: queries.recall(order, m, k))(drawn) for k in range(1, 5)],
+        [1, 2, 3, 4],
+    ),
     "query_ndcg": ndcg(),
     "query_ndcg_rows": ndcg(3, "exponential"),
     "query_ndcg_retrieved": ndcg(ties="optimistic"),
@@ -277,6 +282,8 @@ DEFINITIONS: dict[str, Definition] = {
 WITHOUT_DEFINITION = {
     "embeddings": "compared with its function, and that with the whole matrix, in `test_embeddings`",
     "embeddings_gallery": "as embeddings",
+    "query_ranks_judged": "as without judgements; the function is compared rank by rank",
+    "query_recall_at_precision": "it is read off the curve, and compared with torchmetrics",
     "binary_weighted_learnt": "which bins are learnt is no definition; bounds and counts are compared elsewhere",
     "query_auroc_at_4": "the mean over the orders for which it is defined is tested with the function",
     "binary_weighted_101_point": "interpolated precision of weights is compared with scikit-learn's curve elsewhere",

@@ -88,6 +88,9 @@ def close(value, expected, rtol=SUMMED_ANEW["rtol"], atol=SUMMED_ANEW["atol"]):
         assert value.keys() == expected.keys()
         for name, x in expected.items():
             close(value[name], x, rtol, atol)
+    elif isinstance(expected, tuple):
+        for one, x in zip(value, expected, strict=True):
+            close(one, x, rtol, atol)
     else:
         value, expected = (torch.as_tensor(x, dtype=torch.float64).flatten() for x in (value, expected))
         torch.testing.assert_close(value, expected, rtol=rtol, atol=atol, equal_nan=True)

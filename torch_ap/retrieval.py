@@ -3,6 +3,7 @@
 from torch_ap.metrics.discounted_gain import RetrievalNormalizedDCG
 from torch_ap.metrics.embeddings import EmbeddingMAP
 from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
+from torch_ap.metrics.ranks import RetrievalPrecisionRecallCurve, RetrievalRecallAtFixedPrecision
 from torch_ap.metrics.retrieval import RetrievalMAP
 from torch_ap.metrics.retrieval_at_k import (
     RetrievalFallOut,
@@ -23,6 +24,8 @@ __all__ = [
     "RetrievalMRR",
     "RetrievalNormalizedDCG",
     "RetrievalPrecision",
+    "RetrievalPrecisionRecallCurve",
     "RetrievalRPrecision",
     "RetrievalRecall",
+    "RetrievalRecallAtFixedPrecision",
 ]
