@@ -131,7 +131,7 @@ class MeasureSettings:
         """
         values = each.values if arrays.every(each.kept) else segments.pick(each.values, each.kept)
         if callable(self.aggregation):
-            columns = values.to(dtype).reshape(len(values), -1).unbind(1)
+            columns = values.to(dtype).reshape(len(values), -1).t().contiguous()
             found = torch.stack([_aggregated(self.aggregation, column) for column in columns])
             return found if values.ndim > 1 else found[0]
         if not values.shape[0]:
