@@ -246,6 +246,9 @@ DEFINITIONS: dict[str, Definition] = {
     "query_map_101_point": over_queries(of_scores=oracles.coco_average_precision),
     "query_map_own_levels": over_queries(of_scores=levels(0.0, 0.3, 0.75)),
     "query_map_at_r": over_queries(lambda order, m: queries.average_precision(order, m, m)),
+    "query_precision_at_several": lambda drawn: [
+        over_queries(lambda order, m, k=k: queries.precision(order, k or m))(drawn) for k in (1, 4, None)
+    ],
     "query_precision": over_queries(at(3, queries.precision, adaptive=True)),
     "query_recall": over_queries(lambda order, m: queries.recall(order, m, 2), average=statistics.median_low),
     "query_f_beta": over_queries(lambda order, m: queries.f_beta(order, m, oracles.Fraction(2), 3)),

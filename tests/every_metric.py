@@ -346,6 +346,7 @@ METRICS: dict[str, Row] = {
     "query_map_101_point": Row(torch_ap.RetrievalMAP, flat, {"interpolation": "101-point", "relevance_level": 1}),
     "query_map_own_levels": Row(torch_ap.RetrievalMAP, rows, {"interpolation": torch.tensor([0.0, 0.3, 0.75])}),
     "query_map_at_r": Row(torch_ap.RetrievalMAP, judged_rows, {"top_k": "relevant"}),
+    "query_precision_at_several": Row(torch_ap.RetrievalPrecision, judged_rows, {"top_k": [1, 4, "relevant"]}),
     "query_precision": Row(torch_ap.RetrievalPrecision, flat, {"top_k": 3, "adaptive_k": True}),
     "query_recall": Row(torch_ap.RetrievalRecall, flat, {"top_k": 2, "aggregation": "median"}),
     "query_f_beta": Row(torch_ap.RetrievalFBeta, flat, {"top_k": 3, "beta": 2.0}),

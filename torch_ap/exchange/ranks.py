@@ -40,9 +40,9 @@ class Ranks:
         return found.view(values.dtype).reshape(self.size, *values.shape)
 
     def gather_unequal(self, values: Tensor) -> list[Tensor]:
-        """(N,) values, of each rank any number, to those of each."""
+        """(N, ...) values, of each rank any number, to those of each."""
         lengths = self.gather(torch.tensor([len(values)])).flatten().tolist()
-        padded = torch.zeros(max(lengths), dtype=values.dtype, device=values.device)
+        padded = torch.zeros((max(lengths), *values.shape[1:]), dtype=values.dtype, device=values.device)
         padded[: len(values)] = values
         return [x[:length] for x, length in zip(self.gather(padded), lengths, strict=True)]
 

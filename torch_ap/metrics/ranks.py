@@ -33,6 +33,10 @@ class RankedCurve(QueryState):
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
         self.max_k, self.adaptive_k = measure.max_k, adaptive_k
 
+    @property
+    def _can_exchange(self) -> bool:
+        return False  # a curve of many ranks for each query is no less than its items
+
     def _curve(self) -> PrecisionRecallAtK:
         rankings, settings, precision = self._ranked(), self._settings, self._settings.measure
         assert isinstance(precision, AtEveryRank)
