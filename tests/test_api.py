@@ -287,7 +287,7 @@ def test_what_functional_returns_has_the_dtypes_of_the_page(which, dtype):
     cell = cells[type(found).__name__]
     if cell.startswith("that of AP"):
         limits = {"thresholds", "threshold"}
-        values = [x for name, x in found._asdict().items() if name not in {*limits, "top_k"}]
+        values = [x for name, x in found._asdict().items() if name not in {*limits, "k"}]
         assert dtypes_of(values) == {torch.float64 if dtype == torch.float64 else torch.float32}
         given = torch.float32 if isinstance(row.settings.get("thresholds"), int) else dtype
         assert dtypes_of([x for name, x in found._asdict().items() if name in limits]) <= {given}

@@ -20,12 +20,12 @@ class PrecisionRecallAtK(NamedTuple):
     Attributes:
         precision: (K,), or (Q, K) for several queries.
         recall: of the same shape.
-        top_k: (K,) int64, the ranks from 1 on.
+        k: (K,) int64, the ranks from 1 on.
     """
 
     precision: Tensor
     recall: Tensor
-    top_k: Tensor
+    k: Tensor
 
 
 def retrieval_precision_recall_curve(
@@ -70,7 +70,7 @@ def retrieval_precision_recall_curve(
         >>> import torch
         >>> from torch_ap.functional import retrieval_precision_recall_curve
         >>> found = retrieval_precision_recall_curve(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), max_k=2)
-        >>> found.precision, found.recall, found.top_k
+        >>> found.precision, found.recall, found.k
         (tensor([1.0000, 0.5000]), tensor([0.5000, 0.5000]), tensor([1, 2]))
     """
     checks.floating_dtype("dtype", dtype)

@@ -151,13 +151,13 @@ class RetrievalRecallAtFixedPrecision(RankedCurve):
         Raises:
             ValueError: as the curve's.
         """
-        precision, recall, top_k = self._curve()
-        if not len(top_k):
-            return recall.new_full((), torch.nan), top_k.new_zeros(())
+        precision, recall, k = self._curve()
+        if not len(k):
+            return recall.new_full((), torch.nan), k.new_zeros(())
         reached = torch.where(precision >= self.min_precision, recall, 0)
         best = reached.max()
-        last = torch.where((reached == best) & (best > 0), top_k, 0).max()
-        return best, torch.where(best > 0, last, top_k[-1])
+        last = torch.where((reached == best) & (best > 0), k, 0).max()
+        return best, torch.where(best > 0, last, k[-1])
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot the recall, as torchmetrics does (extra: ``plot``).
