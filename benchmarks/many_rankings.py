@@ -1,4 +1,4 @@
-"""MAP of many queries, and reading a long run file, beside the peers in one run.
+"""MAP and nDCG of many queries, and reading a long run file, beside the peers in one run.
 
     python -m benchmarks.many_rankings [--skip NAME ...] [--lines N]
 
@@ -14,15 +14,17 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.files.trec import read_run
-from torch_ap.functional import retrieval_average_precision
-from torch_ap.retrieval import RetrievalMAP
+from torch_ap.functional import retrieval_average_precision, retrieval_normalized_dcg
+from torch_ap.retrieval import RetrievalMAP, RetrievalNormalizedDCG
 
+SMALL = ((1, 10), (1, 1000), (10, 10), (100, 100), (7000, 100), (1000, 1000), (7000, 1000))
 SHAPES = ((7000, 100, 0.1), (1000, 1000, 0.1), (7000, 1000, 0.002))
 PEERS = ("torchmetrics", "pytrec_eval", "ranx", "sklearn")
 
@@ -127,6 +129,41 @@ def peer_runs(
     return runs
 
 
+def compare_ndcg(peers: list[str]) -> None:
+    """nDCG of grades from 0 to 3 as metrics, and of one query as functions, beside torchmetrics and scikit-learn."""
+    from sklearn.metrics import ndcg_score
+    from torchmetrics.functional.retrieval import retrieval_normalized_dcg as their_function
+    from torchmetrics.retrieval import RetrievalNormalizedDCG as Theirs
+
+    print("\nnDCG, grades 0 to 3, tied scores: milliseconds")
+    for queries, docs in SMALL:
+        generator = torch.Generator().manual_seed(0)
+        preds = torch.randint(10 * docs, (queries, docs), generator=generator) / (10 * docs)
+        target = torch.randint(4, (queries, docs), generator=generator)
+        indexes = torch.arange(queries).repeat_interleave(docs)
+
+        def run(metric: Any, flat: tuple[Tensor, ...] = (preds.flatten(), target.flatten(), indexes)) -> float:
+            metric.reset()
+            metric.update(*flat)
+            return float(metric.compute())
+
+        repeats = 200 if queries * docs < 2000 else 5
+        ours = seconds(partial(run, RetrievalNormalizedDCG()), repeats)
+        print(f"  {queries:>5,} x {docs:>5,}  ours {ours * 1e3:9.3f}", end="")
+        if "torchmetrics" in peers:
+            taken = seconds(partial(run, Theirs()), max(1, repeats // 3))
+            assert abs(run(Theirs()) - run(RetrievalNormalizedDCG())) < 1e-5
+            print(f"   torchmetrics {taken * 1e3:9.3f}, {taken / ours:6.1f} times", end="")
+            if queries == 1:
+                one = partial(retrieval_normalized_dcg, preds[0], target[0])
+                ratio = seconds(partial(their_function, preds[0], target[0]), 200) / seconds(one, 200)
+                print(f"   function {ratio:6.1f} times", end="")
+        if "sklearn" in peers and queries * docs < 10**6:
+            taken = seconds(partial(ndcg_score, target.numpy(), preds.numpy()), 1)
+            print(f"   scikit-learn {taken * 1e3:9.3f}", end="")
+        print()
+
+
 def compare_readers(lines: int, peers: list[str]) -> None:
     """A run file of 1,000 documents per query."""
     with tempfile.TemporaryDirectory() as folder:
@@ -172,6 +209,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; peers: {', '.join(peers)}")
     for shape in SHAPES:
         compare(*shape, peers)
+    compare_ndcg(peers)
     if args.lines:
         compare_readers(args.lines, peers)
 

@@ -246,6 +246,9 @@ DEFINITIONS: dict[str, Definition] = {
     "query_map_101_point": over_queries(of_scores=oracles.coco_average_precision),
     "query_map_own_levels": over_queries(of_scores=levels(0.0, 0.3, 0.75)),
     "query_map_at_r": over_queries(lambda order, m: queries.average_precision(order, m, m)),
+    "query_precision_at_several": lambda drawn: [
+        over_queries(lambda order, m, k=k: queries.precision(order, k or m))(drawn) for k in (1, 4, None)
+    ],
     "query_precision": over_queries(at(3, queries.precision, adaptive=True)),
     "query_recall": over_queries(lambda order, m: queries.recall(order, m, 2), average=statistics.median_low),
     "query_f_beta": over_queries(lambda order, m: queries.f_beta(order, m, oracles.Fraction(2), 3)),
@@ -257,6 +260,11 @@ DEFINITIONS: dict[str, Definition] = {
     "query_r_precision": over_queries(queries.r_precision),
     "query_auroc": over_queries(
         lambda order, _: queries.auroc(order), is_empty=lambda relevant, m: not m or all(relevant)
+    ),
+    "query_ranks": lambda drawn: (
+        [over_queries(at(k, queries.precision, adaptive=True))(drawn) for k in range(1, 5)],
+        [over_queries(lambda order, m, k=k: queries.recall(order, m, k))(drawn) for k in range(1, 5)],
+        [1, 2, 3, 4],
     ),
     "query_ndcg": ndcg(),
     "query_ndcg_rows": ndcg(3, "exponential"),
@@ -277,6 +285,8 @@ DEFINITIONS: dict[str, Definition] = {
 WITHOUT_DEFINITION = {
     "embeddings": "compared with its function, and that with the whole matrix, in `test_embeddings`",
     "embeddings_gallery": "as embeddings",
+    "query_ranks_judged": "as without judgements; the function is compared rank by rank",
+    "query_recall_at_precision": "it is read off the curve, and compared with torchmetrics",
     "binary_weighted_learnt": "which bins are learnt is no definition; bounds and counts are compared elsewhere",
     "query_auroc_at_4": "the mean over the orders for which it is defined is tested with the function",
     "binary_weighted_101_point": "interpolated precision of weights is compared with scikit-learn's curve elsewhere",

@@ -232,7 +232,8 @@ def test_a_state_from_elsewhere_is_looked_at():
         ({"query_grades": []}, "`query_grades` must be one per item"),
         ({"query_grades": [x[:-1] for x in good["query_grades"]]}, "must be of as many items"),
         ({"query_grades": [-x for x in good["query_grades"]]}, "above 0"),
-        ({"query_grades": [x / 0 for x in good["query_grades"]]}, "`target` must"),
+        ({"query_grades": [x + 1 for x in good["query_grades"]]}, "above 0"),
+        ({"query_grades": [x * math.inf for x in good["query_grades"]]}, "above 0|`target` must"),
         ({"query_relevance": [torch.full_like(x, 3) for x in good["query_relevance"]]}, "relevance must be"),
     ):
         with pytest.raises(ValueError, match=message):

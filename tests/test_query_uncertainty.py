@@ -12,10 +12,11 @@ from tests.tolerances import REORDERED
 from torch_ap import retrieval
 from torch_ap.functional import retrieval_average_precision
 from torch_ap.inference import compare_queries, mean_interval
+from torch_ap.metrics.queries import QueryMetric
 from torch_ap.retrieval import RetrievalFBeta, RetrievalMAP, RetrievalMRR, RetrievalPrecision
 
 KEYS = {"map", "map_low", "map_high", "map_chance"}
-KIN = [x for x in vars(retrieval).values() if isinstance(x, type) and x.__name__.startswith("Retrieval")]
+KIN = [x for x in vars(retrieval).values() if isinstance(x, type) and issubclass(x, QueryMetric)]
 CUT = {"RetrievalRPrecision": {}, "RetrievalHitRate": {"top_k": 1}}
 
 

@@ -137,8 +137,9 @@ def updated(metric, preds, target):
 def test_a_setting_of_another_type_is_refused_after_its_equal_was_kept():
     preds, target = torch.tensor([0.3, 0.1]), torch.tensor([1, 0])
     assert functional.retrieval_precision(preds, target, 1) == 1
-    for wrong in (True, 1.0, [1], torch.tensor(1)):
-        with pytest.raises(ValueError, match=f"`top_k` .*got {re.escape(repr(wrong))}"):
+    for wrong in (True, 1.0, [[1]], torch.tensor(1)):
+        inner = wrong[0] if isinstance(wrong, list) else wrong  # a list of ints is one k after the other
+        with pytest.raises(ValueError, match=f"`top_k` .*got {re.escape(repr(inner))}"):
             functional.retrieval_precision(preds, target, wrong)
         with pytest.raises(ValueError, match=f"`top_k` .*got {re.escape(repr(wrong))}"):
             functional.binary_average_precision(preds, target, top_k=wrong)

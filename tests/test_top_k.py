@@ -13,6 +13,7 @@ from tests.tolerances import REORDERED
 from torch_ap import Convention, RetrievalMAP, functional, retrieval
 from torch_ap.curve.top_k import AtSeveral, deepest
 from torch_ap.inference import chance_level
+from torch_ap.metrics.queries import QueryMetric
 
 F64 = {"dtype": torch.float64}
 TIES = ("expected", "grouped", "optimistic", "pessimistic")
@@ -27,7 +28,8 @@ FUNCTIONS = {
     "auroc": functional.retrieval_auroc,
     "normalized_dcg": functional.retrieval_normalized_dcg,
 }
-CLASSES = [x for name in retrieval.__all__ if (x := getattr(retrieval, name)) is not retrieval.RetrievalRPrecision]
+KIN = [x for name in retrieval.__all__ if issubclass(x := getattr(retrieval, name), QueryMetric)]
+CLASSES = [x for x in KIN if x is not retrieval.RetrievalRPrecision]
 
 
 def data(seed=0, queries=12, docs=9):

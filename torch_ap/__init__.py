@@ -1,36 +1,38 @@
 """Average precision for PyTorch: exact, named, fast.
 
-=============================  =====================================================================
-name                           what it is
-=============================  =====================================================================
-AveragePrecision               makes the metric of the task that is named
-BinaryAveragePrecision         AP of one ranking
-MulticlassAveragePrecision     AP of each class against the rest, and their average
-MultilabelAveragePrecision     AP of each label, and their average
-RetrievalMAP                   mean AP over queries
-RetrievalPrecision             mean precision at k over queries
-RetrievalRecall                mean recall at k over queries
-RetrievalFBeta                 mean F_beta at k over queries
-RetrievalRPrecision            mean R-precision over queries
-RetrievalFallOut               mean fall-out at k over queries
-RetrievalHitRate               share of queries with a relevant item in the top k
-RetrievalNormalizedDCG         mean normalized discounted cumulative gain over queries
-RetrievalAUROC                 mean area under the ROC curve over queries
-RetrievalMRR                   mean reciprocal rank of the first relevant item
-EmbeddingMAP                   mean AP of queries that search a gallery by their embeddings
-MeanAveragePrecision           COCO's mean AP and AR of object detectors
-VOCMeanAveragePrecision        PASCAL VOC's mean AP of object detectors
-merge                          metrics of separate jobs as one
-evaluate                       measures of a search run, or of several, in one call
-IndexEncoder                   names of queries as the integers that metrics take
-Convention                     which average precision is meant, as one value
-classification                 the metrics of classifiers, the first four above
-retrieval                      the metrics over queries, those named Retrieval...
-detection                      the metrics of object detectors
-functional                     the same, and more, as functions of tensors
-inference                      chance level, intervals, comparisons
-report                         writes what a metric found as one page
-=============================  =====================================================================
+===============================  =====================================================================
+name                             what it is
+===============================  =====================================================================
+AveragePrecision                 makes the metric of the task that is named
+BinaryAveragePrecision           AP of one ranking
+MulticlassAveragePrecision       AP of each class against the rest, and their average
+MultilabelAveragePrecision       AP of each label, and their average
+RetrievalMAP                     mean AP over queries
+RetrievalPrecision               mean precision at k over queries
+RetrievalRecall                  mean recall at k over queries
+RetrievalPrecisionRecallCurve    mean precision and recall at every rank over queries
+RetrievalRecallAtFixedPrecision  the highest recall at a rank whose precision is high enough
+RetrievalFBeta                   mean F_beta at k over queries
+RetrievalRPrecision              mean R-precision over queries
+RetrievalFallOut                 mean fall-out at k over queries
+RetrievalHitRate                 share of queries with a relevant item in the top k
+RetrievalNormalizedDCG           mean normalized discounted cumulative gain over queries
+RetrievalAUROC                   mean area under the ROC curve over queries
+RetrievalMRR                     mean reciprocal rank of the first relevant item
+EmbeddingMAP                     mean AP of queries that search a gallery by their embeddings
+MeanAveragePrecision             COCO's mean AP and AR of object detectors
+VOCMeanAveragePrecision          PASCAL VOC's mean AP of object detectors
+merge                            metrics of separate jobs as one
+evaluate                         measures of a search run, or of several, in one call
+IndexEncoder                     names of queries as the integers that metrics take
+Convention                       which average precision is meant, as one value
+classification                   the metrics of classifiers, the first four above
+retrieval                        the metrics over queries, those named Retrieval...
+detection                        the metrics of object detectors
+functional                       the same, and more, as functions of tensors
+inference                        chance level, intervals, comparisons
+report                           writes what a metric found as one page
+===============================  =====================================================================
 
 Beside them: ``torch_ap.plot`` (pictures), ``torch_ap.files`` (TREC, COCO, VOC, YOLO), ``torch_ap.sklearn`` (a scorer)
 and the command ``torch-ap``.
@@ -66,7 +68,9 @@ if TYPE_CHECKING:
         RetrievalMRR,
         RetrievalNormalizedDCG,
         RetrievalPrecision,
+        RetrievalPrecisionRecallCurve,
         RetrievalRecall,
+        RetrievalRecallAtFixedPrecision,
         RetrievalRPrecision,
     )
     from torch_ap.runs.evaluation import evaluate
@@ -88,8 +92,10 @@ __all__ = [
     "RetrievalMRR",
     "RetrievalNormalizedDCG",
     "RetrievalPrecision",
+    "RetrievalPrecisionRecallCurve",
     "RetrievalRPrecision",
     "RetrievalRecall",
+    "RetrievalRecallAtFixedPrecision",
     "VOCMeanAveragePrecision",
     "__version__",
     "classification",

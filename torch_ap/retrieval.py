@@ -4,6 +4,7 @@ from torch_ap.inputs.index_encoder import IndexEncoder
 from torch_ap.metrics.discounted_gain import RetrievalNormalizedDCG
 from torch_ap.metrics.embeddings import EmbeddingMAP
 from torch_ap.metrics.first_hit import RetrievalHitRate, RetrievalMRR
+from torch_ap.metrics.ranks import RetrievalPrecisionRecallCurve, RetrievalRecallAtFixedPrecision
 from torch_ap.metrics.retrieval import RetrievalMAP
 from torch_ap.metrics.retrieval_at_k import (
     RetrievalFallOut,
@@ -25,6 +26,8 @@ __all__ = [
     "RetrievalMRR",
     "RetrievalNormalizedDCG",
     "RetrievalPrecision",
+    "RetrievalPrecisionRecallCurve",
     "RetrievalRPrecision",
     "RetrievalRecall",
+    "RetrievalRecallAtFixedPrecision",
 ]

@@ -44,6 +44,7 @@ def _of_grades(judged: Judged, measure: NormalizedDCG) -> QueryMetric:
     metric = RetrievalNormalizedDCG(top_k=measure.top_k, gains=measure.gains, ties=measure.ties)  # type: ignore[arg-type]
     curve, (segment, grades, _, ranked) = judged.graded, judged.gained
     assert curve.grades is not None
+    assert segment is not None
     assert ranked is not None
     scores, relevant, query = _items(curve)
     target = torch.zeros_like(scores)

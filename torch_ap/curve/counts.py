@@ -161,6 +161,24 @@ def hits_of_one(curve: Any, k: int, ties: str) -> float:
     return float(curve.hits_above.item(last) + inside)
 
 
+def hits_at_every_rank(curve: HitCurve, depth: int, ties: str) -> Tensor:
+    """h(k) of each ranking for k = 1 .. ``depth``: (S, K) float64; inside a tie group as :func:`hits_in_top` has it."""
+    hits, items, first = curve.hits, curve.items, curve.items_above
+    last, rise = first + items, segments.as_float64(hits) / segments.as_float64(items)
+    if ties in ("optimistic", "pessimistic"):
+        first, last = (first, first + hits) if ties == "optimistic" else (last - hits, last)
+        rise = torch.ones_like(rise)
+    row = curve.segment * (depth + 1)
+    added, steps = (rise.new_zeros(len(curve.m) * (depth + 1)) for _ in range(2))
+    one, (first, last) = last - first == 1, (x.clamp(max=depth) for x in (first, last))
+    # where groups of several places lie, as much is added at each of them; other places stay without rounding
+    longer = torch.where(one, 0, rise)
+    added.index_add_(0, row + first, torch.where(one, rise, 0))
+    steps.index_add_(0, row + first, longer).index_add_(0, row + last, -longer)
+    added, steps = (x.reshape(-1, depth + 1)[:, :depth] for x in (added, steps))
+    return (added + steps.cumsum(1)).cumsum(1)
+
+
 def counts_from_bins(hits: Tensor, items: Tensor) -> Counts:
     """The counts at the lower edge of each bin: all items of that bin and of those above it are retrieved.
 

@@ -68,8 +68,10 @@ class NormalizedDCG:
         native = curve.native
         if not len(gains):
             return segments.as_float64(native.m) * 0
-        hits_above = segments.from_zero(native.hits)
         factors = self._factors(native)
+        if len(native.m) == 1 and factors is not None and len(factors) == len(gains):
+            return (gains * factors).sum(-1, keepdims=True)
+        hits_above = segments.from_zero(native.hits)
         if factors is None:
             gains, factors = self._in_order(native, gains, hits_above)
         elif len(gains) > len(factors):

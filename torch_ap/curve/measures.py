@@ -91,6 +91,40 @@ class AtRank:
 
 
 @dataclass(frozen=True)
+class AtEveryRank:
+    """Precision or recall at each rank from 1 on.
+
+    Attributes:
+        ratio: "precision" or "recall".
+        max_k: the last rank, or None for that of the longest ranking.
+        adaptive_k: whether precision beyond the n items of a ranking is hits / n.
+        ties: how tie groups count.
+    """
+
+    ratio: str
+    max_k: int | None = None
+    adaptive_k: bool = False
+    ties: str = "grouped"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_k", checks.positive_int("max_k", self.max_k, optional=True))
+        checks.boolean("adaptive_k", self.adaptive_k)
+        checks.one_of("ties", self.ties, TIES)
+
+    def __call__(self, curve: HitCurve) -> Tensor:
+        """(S, K) float64; NaN where nothing is relevant."""
+        k = self.ranks(curve)
+        hits, n, m = counts.hits_at_every_rank(curve, len(k), self.ties), curve.n[:, None], curve.m[:, None]
+        of = m if self.ratio == "recall" else torch.minimum(k, n.clamp(min=1)) if self.adaptive_k else k
+        return torch.where(m > 0, hits / segments.as_float64(of), torch.nan)
+
+    def ranks(self, curve: HitCurve) -> Tensor:
+        """(K,) int64, the ranks."""
+        depth = self.max_k if self.max_k is not None else int(curve.n.max()) if len(curve.n) else 0
+        return torch.arange(1, depth + 1, device=curve.m.device)
+
+
+@dataclass(frozen=True)
 class RPrecision:
     """Precision at rank m."""
 

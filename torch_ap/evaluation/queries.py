@@ -81,6 +81,8 @@ class MeasureSettings:
             parts = [self.each(rankings, part) for part in measure.parts]
             return parts[0]._replace(values=torch.stack([x.values for x in parts], 1))
         values = measure(rankings.curve)
+        if values.ndim > 1:
+            return self._of_rows(values, rankings)
         each, kept = arrays.native(values), rankings.curve.native.n > 0
         if arrays.some(~kept | (each != each)):
             each, kept = self._filled(each, ~kept, rankings)
@@ -93,6 +95,12 @@ class MeasureSettings:
             return found
         order = torch.argsort(rankings.queries)
         return PerQuery(*(segments.pick(x, order) for x in found))
+
+    def _of_rows(self, values: Tensor, rankings: Rankings) -> PerQuery:
+        """Values of several columns, which are undefined together, where nothing is relevant."""
+        rows = self.each(rankings, lambda curve: torch.where(curve.m > 0, 0 * segments.as_float64(curve.m), torch.nan))
+        found = values[torch.argsort(rankings.queries)]
+        return rows._replace(values=torch.where(found != found, rows.values[:, None], found))
 
     def _filled(self, values: Any, no_item: Any, rankings: Rankings) -> tuple[Any, Any]:
         """What the values count as, NaN where nothing; and which have a part in the aggregate."""
@@ -121,25 +129,24 @@ class MeasureSettings:
 
         0-d, or (K,) of a measure at several ranks.
         """
-        if each.values.ndim > 1:
-            columns = [self.value(each._replace(values=x), dtype, warn=False) for x in each.values[:, 1:].unbind(1)]
-            return torch.stack([self.value(each._replace(values=each.values[:, 0]), dtype, warn=warn), *columns])
         values = each.values if arrays.every(each.kept) else segments.pick(each.values, each.kept)
         if callable(self.aggregation):
-            return _aggregated(self.aggregation, values.to(dtype))
+            columns = values.to(dtype).reshape(len(values), -1).t().contiguous()
+            found = torch.stack([_aggregated(self.aggregation, column) for column in columns])
+            return found if values.ndim > 1 else found[0]
         if not values.shape[0]:
             if warn:
                 warn_caller("No query has a value: the aggregate is NaN.", UserWarning)
-            return values.new_full((), torch.nan).to(dtype)
+            return values.new_full(values.shape[1:], torch.nan).to(dtype)
         if self.aggregation == "gm":
-            return floored_logs(values).mean().exp().to(dtype)
+            return floored_logs(values).mean(0).exp().to(dtype)
         if values.shape[0] == 1:  # is its own mean, median and extreme
-            return scalar(values, dtype)
+            return scalar(values, dtype) if values.ndim == 1 else values[0].to(dtype)
         aggregates: dict[str, Callable[[Tensor], Tensor]] = {
-            "mean": torch.mean,
-            "median": torch.median,
-            "min": torch.min,
-            "max": torch.max,
+            "mean": lambda x: x.mean(0),
+            "median": lambda x: x.median(0).values,
+            "min": lambda x: x.amin(0),
+            "max": lambda x: x.amax(0),
         }
         return aggregates[self.aggregation](values).to(dtype)
 

@@ -48,6 +48,7 @@ from torch_ap.functional.precision_recall import (
     multilabel_precision_recall_curve,
 )
 from torch_ap.functional.query_curve import QueryCurve, retrieval_curve
+from torch_ap.functional.ranks import PrecisionRecallAtK, retrieval_precision_recall_curve
 from torch_ap.functional.retrieval import retrieval_average_precision
 from torch_ap.functional.retrieval_at_k import (
     retrieval_f_beta,
@@ -69,6 +70,7 @@ __all__ = [
     "HitCurvePoints",
     "InterpolatedPrecision",
     "PrecisionAtRecall",
+    "PrecisionRecallAtK",
     "PrecisionRecallCurve",
     "QueryCurve",
     "SurvivalPoints",
@@ -116,6 +118,7 @@ __all__ = [
     "retrieval_hit_rate",
     "retrieval_normalized_dcg",
     "retrieval_precision",
+    "retrieval_precision_recall_curve",
     "retrieval_r_precision",
     "retrieval_recall",
     "retrieval_reciprocal_rank",

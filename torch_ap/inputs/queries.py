@@ -124,16 +124,18 @@ class QueryInputs:
         relevance = self._relevance(target)
         if retrieved is not None:
             relevance = relevance + (~retrieved).view(torch.uint8) * NOT_RANKED
+        relevance = self._own(relevance) if ignored is None else relevance.masked_fill(ignored, NOT_COUNTED).flatten()
+        grades = None
+        if self.graded:
+            grades = torch.where(relevance % 2 == 1, segments.as_float64(target.detach().flatten()), 0)
         return QueryBatch(
             scores=self._own(scores),
-            relevance=self._own(relevance)
-            if ignored is None
-            else relevance.masked_fill(ignored, NOT_COUNTED).flatten(),
+            relevance=relevance,
             indexes=None if indexes is None else self._own(indexes).to(torch.int64),
             lengths=_lengths(preds) if indexes is None else None,
             judged_queries=queries,
             judged_counts=counts,
-            grades=segments.as_float64(target.detach().flatten(), copy=self.copies) if self.graded else None,
+            grades=grades,
             broken=broken,
         )
 
@@ -158,11 +160,9 @@ class QueryInputs:
         most = NOT_RANKED + 1 if self.graded else NOT_COUNTED
         if items and (int(batch.relevance.max()) > most or bool((batch.relevance == 3).any())):
             raise ValueError(f"relevance must be 0, 1 or {NOT_COUNTED}, got {int(batch.relevance.max())}")
-        target = batch.relevance
-        if batch.grades is not None:
-            target = torch.where(batch.relevance % 2 == 1, batch.grades, 1)
-            if bool((target <= 0).any()):
-                raise ValueError(f"grades of relevant items must be above 0, got {float(target.min())}")
+        target = batch.relevance if batch.grades is None else batch.grades
+        if batch.grades is not None and not torch.equal(batch.grades > 0, batch.relevance % 2 == 1):
+            raise ValueError("grades must be above 0 for relevant items, and 0 for others")
         ignored = batch.relevance == NOT_COUNTED
         self.raise_broken(batch._replace(broken=self._check_values(batch.scores, target, ignored, batch.judged_counts)))
 

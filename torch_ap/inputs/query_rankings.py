@@ -45,7 +45,7 @@ def rankings_of(batch: QueryBatch, *, single: bool = False) -> Rankings:
     rankings, relevant = _of_rows(batch) if batch.indexes is None else _of_flat(batch)
     if batch.judged_counts is not None:
         curve, what = rankings.curve, "query" if batch.lengths is None else "row"
-        seen = curve.hits_seen if relevant is None else segments.count(relevant.segment, len(curve.m))
+        seen = curve.hits_seen if relevant is None else relevant.counts(len(curve.m))
         _check_seen(curve.m, seen, rankings.queries, what="" if single else what)
     if relevant is None:
         return rankings
@@ -134,7 +134,8 @@ def _ranked(
         lengths: (Q,) how many each query has.
         m: (Q,) relevant items, where they are known; those that were not ranked included.
     """
-    ranked, judged = None, torch.from_numpy(np.full(queries.shape, m is not None)).to(queries.device)
+    ranked, judged = None, torch.from_numpy((np.zeros if m is None else np.ones)(queries.shape[0], bool))
+    judged = judged if queries.is_cpu else judged.to(queries.device)
     scores, relevance = items.scores, items.relevance
     if offsets is not None and most >= NOT_RANKED:
         segment, offsets = segments.ids(offsets), None
@@ -157,7 +158,9 @@ def _ranked(
     if items.grades is None:
         return rankings, None
     places = arrays.tensor(arrays.places(arrays.native(items.relevance) & 1))
-    if segment is None:
+    if queries.shape[0] == 1:
+        owner = None
+    elif segment is None:
         assert offsets is not None
         owner = segments.of_places(places, offsets)
     else:

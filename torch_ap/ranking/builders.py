@@ -192,13 +192,11 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     """One ranking on CPU. Chunks are sorted unmerged, one per thread: counts from them add up."""
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
     threads = order.workers(len(given))
+    if m is None and 0 < len(given) <= few_items.FEW_ITEMS:
+        curve = few_items.ranking(given, flags)
+        return hit_curve.with_tensors(curve, lambda: _read(np.unique(given[flags])[::-1], scores.dtype))
     if threads == 1:
         ascending, hit_scores = order.sort_in_place(given.copy()), order.sort_in_place(given[flags])
-        few = 0 < len(given) <= few_items.FEW_ITEMS
-        if m is None and few and not np.count_nonzero(ascending[1:] == ascending[:-1]):
-            return hit_curve.with_tensors(
-                few_items.untied(ascending, hit_scores, len(hit_scores)), _read(hit_scores[::-1], scores.dtype)
-            )
         groups = _count_groups([ascending], hit_scores)
     else:
         groups, hit_scores = _count_in_threads(given, flags, threads)

@@ -15,16 +15,24 @@ class Relevant(NamedTuple):
     """All relevant items of S rankings, in any order.
 
     Attributes:
-        segment: (R,) int64, the ranking of each.
+        segment: (R,) int64, the ranking of each; None where there is one.
         grades: (R,) float64, above 0.
         scores: (R,) of any real dtype; those of unranked items may be anything but NaN.
         ranked: (R,) bool, which of them were ranked; None for all.
     """
 
-    segment: Tensor
+    segment: Tensor | None
     grades: Tensor
     scores: Tensor
     ranked: Tensor | None = None
+
+    def counts(self, rankings: int) -> Tensor:
+        """How many each ranking has: (S,) int64."""
+        if self.segment is not None:
+            return segments.count(self.segment, rankings)
+        found = torch.zeros(rankings, dtype=torch.int64, device=self.grades.device)
+        found[:1] = len(self.grades)
+        return found
 
 
 def with_grades(curve: HitCurve, relevant: Relevant) -> HitCurve:
@@ -36,17 +44,21 @@ def with_grades(curve: HitCurve, relevant: Relevant) -> HitCurve:
         curve: S rankings without weights; every tie group that holds a hit is an entry.
         relevant: its hits, and the relevant items that were not ranked.
     """
-    m = curve.native.m
-    segment, grades = arrays.native(relevant.segment), arrays.native(relevant.grades)
+    m, scores, ranked = curve.native.m, order.sortable(relevant.scores), relevant.ranked
+    if relevant.segment is None and relevant.grades.is_cpu and ranked is None and m[0] == len(relevant.grades):
+        grades = relevant.grades.numpy()
+        found = grades[scores.numpy().argsort()[::-1]], np.sort(grades)[::-1]
+        return hit_curve.with_grades(curve, *(torch.from_numpy(x.copy()) for x in found))
+    segment = torch.zeros_like(relevant.grades, dtype=torch.int64) if relevant.segment is None else relevant.segment
+    segment, grades = arrays.native(segment), arrays.native(relevant.grades)
     unknown, ideal = m - segments.count(segment, len(m)), (segment, grades)
     if arrays.some(unknown > 0):
         more = segments.ids(segments.from_counts(arrays.at_least(unknown, 0)))
         ideal = arrays.joined(segment, more), arrays.joined(grades, segments.as_float64(more * 0 + 1))
-    scores, ranked = relevant.scores, relevant.ranked
     if ranked is not None:
         scores, ranked = scores[ranked], arrays.native(ranked)
         segment, grades = segment[ranked], grades[ranked]
-    by_score = _by_score(segment, arrays.native(order.sortable(scores)))
+    by_score = _by_score(segment, arrays.native(scores))
     return hit_curve.with_grades(curve, *(arrays.tensor(x) for x in (grades[by_score], _descending(*ideal))))
 
 

@@ -107,7 +107,7 @@ def report(
 def _check(metric: object, path: Path, other: object, system_names: Any) -> None:
     """What can be known before anything is computed."""
     if not isinstance(metric, ClassificationAveragePrecision | QueryMetric | DetectionMetric):
-        refuse("metric", "must be a metric of torch_ap", type(metric).__name__, TypeError)
+        refuse("metric", "must be a metric of torch_ap that has an interval", type(metric).__name__, TypeError)
     if isinstance(metric, QueryMetric) and isinstance(metric.top_k, list):
         raise ValueError(f"`metric` must have one `top_k` for a report, got {metric.top_k}")
     if path.suffix.lower() not in _FORMS:
