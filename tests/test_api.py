@@ -87,7 +87,7 @@ ARGUMENTS = {name[0]: (kind[0], eval(default[0])) for name, kind, default, _ in 
 
 EXCEPT = {
     **{(name, "n_resamples"): 10_000 for name in FLIPPED},
-    **{(x, "n_resamples"): 10_000 for x in PUBLIC if re.fullmatch(r"Retrieval\w+\.compare", x)},
+    **{(x, "n_resamples"): 10_000 for x in PUBLIC if re.fullmatch(r"(Retrieval\w+|EmbeddingMAP)\.compare", x)},
     ("functional.voc_mean_average_precision", "interpolation"): "all-points",
     ("VOCMeanAveragePrecision", "interpolation"): "all-points",
     ("functional.voc_curve", "interpolation"): "all-points",
