@@ -260,7 +260,13 @@ def test_every_tuple_of_functional_is_on_the_page():
     rows = {name[0]: set(of) for name, of, _ in table("| tuple | of |")}
     assert rows == {name: {x for x, kind in RETURNED.items() if kind is TUPLES[name]} for name in TUPLES}
     others = {kind for x, kind in RETURNED.items() if x not in OF_TUPLES}
-    records = {functional.Curve, list[functional.Curve], functional.QueryCurve, functional.EmbeddingRetrieval}
+    records = {
+        functional.Curve,
+        list[functional.Curve],
+        functional.QueryCurve,
+        functional.EmbeddingRetrieval,
+        functional.Recommendation,
+    }
     assert others == {Tensor, dict[str, Any], dict[str, Tensor], *records}
     assert not any(hasattr(x, "to_dict") for x in TUPLES.values())
     assert functional.Counts.__dataclass_params__.frozen

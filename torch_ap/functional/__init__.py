@@ -48,6 +48,7 @@ from torch_ap.functional.precision_recall import (
     multilabel_precision_recall_curve,
 )
 from torch_ap.functional.query_curve import QueryCurve, retrieval_curve
+from torch_ap.functional.recommendations import Recommendation, recommendation_at_k
 from torch_ap.functional.retrieval import retrieval_average_precision
 from torch_ap.functional.retrieval_at_k import (
     retrieval_f_beta,
@@ -71,6 +72,7 @@ __all__ = [
     "PrecisionAtRecall",
     "PrecisionRecallCurve",
     "QueryCurve",
+    "Recommendation",
     "SurvivalPoints",
     "VOCMatch",
     "area_under_hit_curve",
@@ -108,6 +110,7 @@ __all__ = [
     "r_precision",
     "random_hit_curve",
     "recall_at_k",
+    "recommendation_at_k",
     "retrieval_auroc",
     "retrieval_average_precision",
     "retrieval_curve",

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from torch_ap.curve import words
 from torch_ap.functional.embeddings import EmbeddingRetrieval
 from torch_ap.metrics.embeddings import EmbeddingMAP
-from torch_ap.reports import cautions, words
+from torch_ap.reports import cautions
 from torch_ap.reports.content import Cell, Content, Picture, Section, Table
 from torch_ap.reports.curves import AS_NUMBERS
 from torch_ap.reports.statement import Asked, compared, headline
