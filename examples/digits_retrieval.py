@@ -8,7 +8,10 @@ Run: python examples/digits_retrieval.py
 
 It prints:
 
-
+    pixels: MAP 0.6853  MAP@R 0.5702  R-precision 0.6265  rank-1 0.9900  P@10 0.9501
+    network: MAP 0.8959  MAP@R 0.8227  R-precision 0.8491  rank-1 0.9755  P@10 0.9545
+    network: MAP 0.8959, by chance 0.1054
+    difference 0.2105, 95% interval 0.2004 to 0.2207, 899 queries
 """
 
 import torch
@@ -29,7 +32,7 @@ def pictures() -> tuple[Tensor, Tensor]:
 
 
 def trained(pixels: Tensor, digits: Tensor) -> nn.Module:
-    """A network whose outputs are near for pictures of one digit: supervised contrastive learning (Khosla et al. 2020)."""
+    """A network that puts pictures of one digit together: supervised contrastive learning (Khosla et al. 2020)."""
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 16))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, weight_decay=1e-4)
@@ -40,7 +43,7 @@ def trained(pixels: Tensor, digits: Tensor) -> nn.Module:
         logits = (outputs @ outputs.T / TEMPERATURE).fill_diagonal_(-torch.inf)
         loss = -(logits.log_softmax(1).masked_fill(~same, 0).sum(1) / same.sum(1)).mean()
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return network.eval()
 
@@ -61,7 +64,7 @@ def main() -> None:
             f"rank-1 {found.cmc[0]:.4f}  P@10 {found.precision_at_k[1]:.4f}"
         )
         metrics[name] = EmbeddingMAP()
-        for batch in torch.arange(len(digits)).split(256):  # as an epoch of validation would
+        for batch in torch.split(torch.arange(len(digits)), 256):  # as an epoch of validation would
             metrics[name].update(vectors[batch], digits[batch])
     summary = metrics["network"].summary()
     print(f"network: MAP {summary['map']:.4f}, by chance {summary['map_chance']:.4f}")
