@@ -430,6 +430,14 @@ def embeddings(size, generator):
     return {"queries": vectors["query"], "gallery": vectors["gallery"], **labels}
 
 
+def recommendations(size, generator):
+    drawn = {
+        "scores": cases.scores((size // 2, 9), generator),
+        "target": torch.randint(9, (size // 2,), generator=generator),
+    }
+    return {**drawn, "seen": torch.arange(9) == (drawn["target"][:, None] + 2) % 9}
+
+
 def hits(size, generator):
     return {"hits": cases.binary(size, generator)[1].cumsum(0)}
 
@@ -579,6 +587,7 @@ FUNCTIONS: dict[str, Row] = {
     "retrieval_precision_recall_curve": Row(functional.retrieval_precision_recall_curve, flat, {"max_k": 3}),
     "retrieval_r_precision": Row(functional.retrieval_r_precision, flat),
     "retrieval_reciprocal_rank": Row(functional.retrieval_reciprocal_rank, graded_rows, {"relevance_level": 2}),
+    "recommendation_at_k": Row(functional.recommendation_at_k, recommendations, {"k": [1, 3]}),
     "embedding_average_precision": Row(functional.embedding_average_precision, embeddings, {"similarity": "dot"}),
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
     "voc": Row(functional.voc_mean_average_precision, voc_images),

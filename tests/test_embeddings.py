@@ -1,6 +1,7 @@
 """Embeddings that search embeddings, held against the whole matrix of similarities and against other libraries."""
 
 import math
+import statistics
 
 import pytest
 import torch
@@ -8,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tolerances import REORDERED
-from torch_ap import functional
+from torch_ap import EmbeddingMAP, functional
 from torch_ap.functional import embedding_average_precision
 from torch_ap.inputs.relevance import ByLabel
 from torch_ap.ranking import order, products, tiles
 
 K = (1, 3, 10)
+X, LABELS = torch.eye(4), torch.tensor([0, 0, 1, 1])
+ROW_OF_NAN = torch.where(torch.arange(4)[:, None] == 2, torch.nan, X)
 
 
 def of_matrix(scores, relevant, counts, ties, denominator="min", interpolation=None):
@@ -62,7 +65,7 @@ def drawn(queries, items, labels, generator, dimensions=3, values=2):
 
 
 def assert_same(found, expected):
-    assert found.keys() - {"relevant"} == expected.keys()
+    assert found.keys() - {"relevant", "items"} == expected.keys()
     for name, values in expected.items():
         torch.testing.assert_close(found[name], values, rtol=REORDERED, atol=REORDERED, equal_nan=True, msg=name)
 
@@ -304,11 +307,107 @@ def test_threads_change_nothing_and_are_given_back(monkeypatch, generator):
     assert seen == [1, 2]
 
 
+# -- as a metric
+
+
+def shares_of(kind, generator):
+    """Arguments of ``update`` on two ranks, and the settings."""
+    x, labels = whole(90, 3, 2, generator), torch.randint(12, (90,), generator=generator)
+    more = {
+        "itself": {},
+        "two sides": {"is_query": torch.rand(90, generator=generator) < 0.3},
+        "all queries on the first": {"is_query": torch.arange(90) < 30, "groups": torch.arange(90) % 2},
+        "all of the gallery on the first": {"is_query": torch.arange(90) >= 60},
+        "padded": {"sample_ids": torch.arange(90) % 70},
+        "nothing on the second": {},
+    }[kind]
+    labels = labels[more["sample_ids"]] if "sample_ids" in more else labels
+    drawn = {"preds": x[more["sample_ids"]] if "sample_ids" in more else x, "target": labels, **more}
+    first = 90 if kind == "nothing on the second" else 60
+    return [{name: value[part] for name, value in drawn.items()} for part in (slice(0, first), slice(first, 90))]
+
+
+KINDS = ("itself", "two sides", "all queries on the first", "all of the gallery on the first", "padded")
+
+
+def check_exchange(rank):
+    """Each rank keeps its gallery, and has the value of all queries in all galleries."""
+    generator = torch.Generator().manual_seed(3)
+    products._TILE = {"cpu": (4, 1024)}
+    for kind in (*KINDS, "nothing on the second"):
+        shares = shares_of(kind, generator)
+        settings = {"similarity": "dot", "ignore_index": 5, "max_memory": 1 << 16}
+        here, whole_ = EmbeddingMAP(sync="exchange", **settings), EmbeddingMAP(sync_on_compute=False, **settings)
+        for place, share in enumerate(shares):
+            if len(share["target"]):
+                whole_.update(**share)
+                if place == rank:
+                    here.update(**share)
+        expected = whole_.compute()
+        assert torch.equal(here.compute(), expected), kind
+        for found, wanted in zip(here.per_query(), whole_.per_query(), strict=True):
+            assert torch.equal(found, wanted), kind
+        assert sum(map(len, here.labels)) == len(shares[rank]["target"])
+        assert here.evaluate(K) == whole_.evaluate(K)
+
+
+def test_galleries_stay_on_their_ranks(ranks):
+    ranks(check_exchange)
+
+
+def test_the_metric_is_the_function_and_keeps_its_places(generator):
+    q, g, ql, gl = drawn(20, 60, 6, generator, values=9)
+    metric = EmbeddingMAP("dot", top_k="relevant", denominator="relevant")
+    metric.update(g[:25], gl[:25], is_query=False)
+    metric.update(torch.cat([q, g[25:]]), torch.cat([ql, gl[25:]]), torch.arange(55) < 20)
+    found = embedding_average_precision(q, g, ql, gl, similarity="dot", k=K, denominator="relevant")
+    assert metric.compute() == found.map_at_r.float()
+    assert metric.evaluate(K) == found
+    queries, values = metric.per_query()
+    torch.testing.assert_close(found.per_query["map_at_r"][queries].float(), values, rtol=0, atol=0)
+    assert repr(metric) == "EmbeddingMAP(similarity='dot', top_k='relevant', denominator='relevant')"
+
+
+def test_chance_is_the_mean_over_random_vectors():
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.randint(5, (40,), generator=generator)
+    values = []
+    for _ in range(200):
+        metric = EmbeddingMAP()
+        metric.update(torch.randn(40, 8, generator=generator), labels)
+        values.append(float(metric.compute()))
+    assert float(metric.chance_level()) == pytest.approx(statistics.fmean(values), abs=0.005)  # 5 standard errors
+    found = metric.confidence_interval()
+    assert found.low < metric.compute() < found.high
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"preds": [1.0]}, r"`preds` must be a tensor"),
+        ({"preds": torch.eye(3)}, r"`preds` must have the same number of dimensions.* got 3 and 4"),
+        ({"preds": ROW_OF_NAN}, r"`preds` must hold finite numbers, no NaN, got others in row 2"),
+        ({"preds": torch.zeros(4, 4)}, r"`preds` must hold no row of zeros .* row 0"),
+        ({"target": LABELS[:2]}, r"`target` .*one label per row of `preds`.* got shape \(2,\)"),
+        ({"is_query": LABELS}, r"`is_query` must be bool, of shape \(4,\), got torch.int64"),
+        ({"is_query": True}, r"`is_query` must be given in every update or in none"),
+        ({"groups": LABELS}, r"`groups` must be given in every update or in none"),
+        ({"groups": LABELS.float()}, r"`groups` must be an integer"),
+        ({"sample_ids": LABELS}, r"`sample_ids` must be given in every update or in none"),
+    ],
+)
+def test_updates_that_are_refused(changed, message):
+    metric = EmbeddingMAP()
+    metric.update(X, LABELS)
+    arguments = {"preds": X, "target": LABELS} | changed
+    if len(arguments["preds"]) == 3:
+        arguments["target"] = LABELS[:3]
+    with pytest.raises((ValueError, TypeError), match=message):
+        metric.update(**arguments)
+    assert metric.update_count == 1
+
+
 # -- what cannot be
-
-
-X, LABELS = torch.eye(4), torch.tensor([0, 0, 1, 1])
-ROW_OF_NAN = torch.where(torch.arange(4)[:, None] == 2, torch.nan, X)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tests.every_metric import (
     judged_queries,
     pair,
     poses,
+    vectors,
     voc_images,
     voc_poses,
 )
@@ -51,6 +52,14 @@ def saturated(batch):
     return {
         "preds": batch["preds"] * 400 + torch.arange(len(batch["preds"])).reshape(-1, *[1] * (batch["preds"].ndim - 1))
     }
+
+
+def all_different(batch):
+    return {"target": torch.arange(len(batch["target"]))}
+
+
+def with_many_digits(batch):
+    return {"preds": batch["preds"] + torch.linspace(0, 1, len(batch["preds"]))[:, None]}
 
 
 def without_misses(batch):
@@ -114,6 +123,7 @@ def of_queries(**more):
 
 
 BASE = {
+    "EmbeddingMAP": {"similarity": "dot"},
     "AveragePrecision": {"task": "multilabel", **cases.L},
     "MulticlassAveragePrecision": {**cases.C, "normalization": "none"},
     "MultilabelAveragePrecision": cases.L,
@@ -176,6 +186,17 @@ CHANGES = {
         interpolation=({"interpolation": "11-point", "ties": "grouped"}, flat),
         convention=({"convention": Convention(ties="pessimistic")}, flat),
     ),
+    "EmbeddingMAP": {
+        "similarity": ({"similarity": "euclidean"}, vectors),
+        "top_k": ({"top_k": 3, "similarity": "dot"}, vectors),
+        "denominator": ({"top_k": 3, "denominator": "found", "similarity": "dot"}, vectors),
+        "interpolation": ({"interpolation": "trapezoid", "ties": "grouped", "similarity": "dot"}, vectors),
+        "ties": ({"ties": "pessimistic", "similarity": "dot"}, vectors),
+        "convention": ({"convention": Convention(ties="pessimistic"), "similarity": "dot"}, vectors),
+        "empty_target_action": ({"empty_target_action": "error", "similarity": "dot"}, changed(vectors, all_different)),
+        "ignore_index": ({"ignore_index": 1, "similarity": "dot"}, vectors),
+        "product_dtype": ({"product_dtype": torch.bfloat16, "similarity": "dot"}, changed(vectors, with_many_digits)),
+    },
     "RetrievalPrecision": of_queries(adaptive_k=({"top_k": 30, "adaptive_k": True}, flat)),
     "RetrievalFBeta": of_queries(beta=({"beta": 3}, flat)),
     "RetrievalRPrecision": {name: x for name, x in of_queries().items() if name != "top_k"},
@@ -188,7 +209,7 @@ CHANGES = {
     "MeanAveragePrecision": COCO,
     "VOCMeanAveragePrecision": VOC,
 }
-IGNORED = {("MeanAveragePrecision", "backend")}
+IGNORED = {("MeanAveragePrecision", "backend"), ("EmbeddingMAP", "max_memory")}
 OF_ALL_QUERIES = ("relevance_level", "missing_queries")
 ROWS = [(name, keyword) for name, table in CHANGES.items() for keyword in table]
 

@@ -49,6 +49,7 @@ from torch_ap.functional.precision_recall import (
 )
 from torch_ap.functional.query_curve import QueryCurve, retrieval_curve
 from torch_ap.functional.ranks import PrecisionRecallAtK, retrieval_precision_recall_curve
+from torch_ap.functional.recommendations import Recommendation, recommendation_at_k
 from torch_ap.functional.retrieval import retrieval_average_precision
 from torch_ap.functional.retrieval_at_k import (
     retrieval_f_beta,
@@ -73,6 +74,7 @@ __all__ = [
     "PrecisionRecallAtK",
     "PrecisionRecallCurve",
     "QueryCurve",
+    "Recommendation",
     "SurvivalPoints",
     "VOCMatch",
     "area_under_hit_curve",
@@ -110,6 +112,7 @@ __all__ = [
     "r_precision",
     "random_hit_curve",
     "recall_at_k",
+    "recommendation_at_k",
     "retrieval_auroc",
     "retrieval_average_precision",
     "retrieval_curve",

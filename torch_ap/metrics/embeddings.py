@@ -1,7 +1,7 @@
 """Mean average precision of embeddings as a metric: the function of embeddings, updated batch by batch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,13 +14,12 @@ from torch_ap.exchange import copies
 from torch_ap.exchange import embeddings as exchanged
 from torch_ap.exchange.ranks import Ranks
 from torch_ap.functional.embeddings import EmbeddingRetrieval, retrieval_of
-from torch_ap.inference.chance_of_rankings import chance_of_curve
-from torch_ap.inference.resampling import Resampling
 from torch_ap.inputs import embeddings as inputs
 from torch_ap.inputs import samples
 from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.metrics import representation
-from torch_ap.metrics.query_sample import QuerySample, UncertainQueries
+from torch_ap.metrics.embedding_sample import EmbeddingSample, Known
+from torch_ap.metrics.query_sample import UncertainQueries
 from torch_ap.metrics.representation import setting
 from torch_ap.metrics.states import AnyWidth, Form, Held
 from torch_ap.ranking.hit_curve import HitCurve
@@ -48,7 +47,8 @@ class EmbeddingMAP(UncertainQueries):
         empty_target_action: what a query without relevant items counts as: "skip" left out, "neg" 0, "pos" 1, "nan",
             "error".
         ignore_index: label of embeddings that do not count.
-        product_dtype, max_memory: as for the function.
+        product_dtype: in which similarities are computed, as for the function.
+        max_memory: bytes, about as many as ``compute`` uses beside the state; ignored by every result.
         kwargs: ``sync``, "gather" or "exchange", and those of ``torchmetrics.Metric``.
 
     Raises:
@@ -130,20 +130,10 @@ class EmbeddingMAP(UncertainQueries):
                 the values is raised by ``compute`` when the tensors lie on an accelerator.
         """
         preds = inputs.embeddings("preds", preds)
-        columns = [memory.copied(preds), inputs.labels("target", target, "preds", len(preds)).clone()]
-        if isinstance(is_query, bool):
-            is_query = torch.full((len(preds),), is_query, device=preds.device)
-        for name, value in (("is_query", is_query), ("groups", groups)):
-            if value is not None and name == "is_query":
-                tensors.tensor(name, value, hint=", a bool or None")
-                if value.dtype != torch.bool or value.shape != preds.shape[:1]:
-                    refuse(
-                        name, f"must be bool, of shape ({len(preds)},)", Plain(f"{value.dtype}, {tuple(value.shape)}")
-                    )
-                columns.append(value.to(torch.uint8))
-            else:
-                columns.append(value if value is None else inputs.labels(name, value, "preds", len(preds)).clone())
-        tensors.same_device(preds=preds, target=columns[1], is_query=columns[2], groups=columns[3])
+        labels = inputs.labels("target", target, "preds", len(preds)).clone()
+        flags = None if is_query is None else _flags(is_query, preds)
+        groups = None if groups is None else inputs.labels("groups", groups, "preds", len(preds)).clone()
+        tensors.same_device(preds=preds, target=labels, is_query=flags, groups=groups)
         self._check_device(preds, "preds")
         broken = None
         if preds.is_cpu:
@@ -151,7 +141,10 @@ class EmbeddingMAP(UncertainQueries):
         else:
             broken = inputs.look_at(preds, self._settings.similarity)
         ids = samples.checked(sample_ids, preds.shape[:1], preds.device, "embedding")
-        self._hold([*columns, ids])
+        held = self._accumulated()["embeddings"]
+        if held and held[-1].shape[1] != preds.shape[1]:
+            self._check_fit({"embeddings": held}, {"embeddings": [preds]})
+        self._hold([memory.copied(preds), labels, flags, groups, ids])
         self._note(broken)
 
     def compute(self) -> Tensor:
@@ -241,13 +234,13 @@ class EmbeddingMAP(UncertainQueries):
         if self.ignore_index is not None:
             counted = labels != self.ignore_index
             kept = counted if kept is None else kept & counted
-        columns: list[Any] = [x if x is None or kept is None else x[kept] for x in (vectors, labels, groups, flags)]
-        if columns[3] is None:
-            side = Side(*columns[:3])
+        if kept is None:
+            kept = torch.ones_like(labels, dtype=torch.bool)
+        if flags is None:
+            side = _rows(kept, vectors, labels, groups)
             return EmbeddingBatch(side, side, torch.arange(len(side.labels), device=self.device))
-        query = columns[3] == 1
-        sides = [[x if x is None else x[flag] for x in columns[:3]] for flag in (query, ~query)]
-        return EmbeddingBatch(Side(*sides[0]), Side(*sides[1]), None)
+        queries, gallery = (_rows(kept & (flags == flag), vectors, labels, groups) for flag in (1, 0))
+        return EmbeddingBatch(queries, gallery, None)
 
     def _dtype_of_values(self) -> torch.dtype:
         held = _listed(self.embeddings) if self._exchanged is None else [self._exchanged[1].queries.vectors]
@@ -293,42 +286,26 @@ class EmbeddingMAP(UncertainQueries):
 
     def _settings_of_value(self) -> Mapping[str, Any]:
         names = ("similarity", "empty_target_action", "ignore_index")
-        return {**vars(self.convention), **{name: getattr(self, name) for name in names}}
-
-
-@dataclass(frozen=True)
-class Known:
-    """A measure whose values are known, whatever the curve."""
-
-    values: Tensor
-    top_k = None
-
-    def __call__(self, _: HitCurve) -> Tensor:
-        """(S,) float64."""
-        return self.values
-
-
-@dataclass(frozen=True, eq=False)
-class EmbeddingSample(QuerySample):
-    """Queries whose values are known, and of whose rankings only the sizes are.
-
-    Attributes:
-        convention: of the values.
-    """
-
-    convention: Convention
-
-    @property
-    def has_chance_level(self) -> bool:
-        """Whether the mean over random orders has a closed form."""
-        return self.convention.has_chance_level
-
-    def chance_level(self, resampling: Resampling) -> Tensor:  # noqa: ARG002 - nothing is drawn
-        """The mean over queries of AP's mean, the items of each in random order, without ties."""
-        values = chance_of_curve(self.rankings.curve, replace(self.convention, ties="expected"))
-        return self.settings.value(self._each_of(values), self.dtype, warn=False)
+        own = {name: getattr(self, name) for name in names}
+        return {**vars(self.convention), **own, "product_dtype": self._settings.product_dtype}
 
 
 def _listed(state: Any) -> list[Tensor]:
     """A list state, which a sync leaves as one tensor."""
     return list(state) if isinstance(state, list) else [state]
+
+
+def _rows(kept: Tensor, vectors: Tensor, labels: Tensor, groups: Tensor | None) -> Side:
+    return Side(vectors[kept], labels[kept], None if groups is None else groups[kept])
+
+
+def _flags(is_query: Any, preds: Tensor) -> Tensor:
+    """(N,) uint8 of 0 and 1."""
+    if isinstance(is_query, bool):
+        return torch.full((len(preds),), is_query, dtype=torch.uint8, device=preds.device)
+    tensors.tensor("is_query", is_query, hint=", a bool or None")
+    if is_query.dtype != torch.bool or is_query.shape != preds.shape[:1]:
+        given = Plain(f"{is_query.dtype}, {tuple(is_query.shape)}")
+        refuse("is_query", f"must be bool, of shape ({len(preds)},)", given)
+    flags: Tensor = is_query.to(torch.uint8)
+    return flags

@@ -12,11 +12,12 @@ import torch
 from torch import Generator
 
 from torch_ap.inference.resampling import Resampling
+from torch_ap.metrics.embeddings import EmbeddingMAP
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.metrics.items import ClassificationAveragePrecision
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.metrics.uncertainty import UncertainMetric
-from torch_ap.reports import as_html, as_markdown, of_images, of_items, of_queries
+from torch_ap.reports import as_html, as_markdown, of_embeddings, of_images, of_items, of_queries
 from torch_ap.reports.content import Content
 from torch_ap.reports.statement import Asked, check_other
 from torch_ap.rules import checks
@@ -106,7 +107,7 @@ def report(
 
 def _check(metric: object, path: Path, other: object, system_names: Any) -> None:
     """What can be known before anything is computed."""
-    if not isinstance(metric, ClassificationAveragePrecision | QueryMetric | DetectionMetric):
+    if not isinstance(metric, ClassificationAveragePrecision | QueryMetric | EmbeddingMAP | DetectionMetric):
         refuse("metric", "must be a metric of torch_ap that has an interval", type(metric).__name__, TypeError)
     if isinstance(metric, QueryMetric) and isinstance(metric.top_k, list):
         raise ValueError(f"`metric` must have one `top_k` for a report, got {metric.top_k}")
@@ -129,6 +130,8 @@ def _content(metric: UncertainMetric, asked: Asked, title: str | None) -> Conten
         warnings.simplefilter("always")
         if isinstance(metric, ClassificationAveragePrecision):
             content = of_items.content_of(metric, asked)
+        elif isinstance(metric, EmbeddingMAP):
+            content = of_embeddings.content_of(metric, asked)
         elif isinstance(metric, QueryMetric):
             content = of_queries.content_of(metric, asked)
         else:

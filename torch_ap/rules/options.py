@@ -32,6 +32,7 @@ IoUType: TypeAlias = Literal["bbox", "segm", "precomputed", "keypoints", "rotate
 VOCInterpolation: TypeAlias = Literal["11-point", "11-point-arange", "all-points", "101-point"]
 Design: TypeAlias = Literal["iid", "stratified"]
 Sync: TypeAlias = Literal["gather", "exchange"]
+Correction: TypeAlias = Literal["least-squares"] | None
 Similarity: TypeAlias = Literal["cosine", "dot", "euclidean"]
 
 PILOT = 1 << 16  # scores that adaptive bins are learnt from
