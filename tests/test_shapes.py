@@ -178,7 +178,7 @@ def test_iou_of_rotated_boxes_is_that_of_shapely():
 def test_pairs_that_are_left_out_do_not_reach_the_threshold():
     for form, one, two in pairs_of_boxes(np.random.default_rng(1)):
         crowd = torch.arange(len(two)) % 3 == 0
-        pair = rotated.coco_pairs(rotated.corners(one, form), rotated.corners(two, form), crowd)
+        pair = rotated.coco_pairs(one, two, form, crowd)
         d, g = torch.arange(len(one)).repeat_interleave(len(two)), torch.arange(len(two)).repeat(len(one))
         every = pair(d, g, 0.0)[2]
         for least in (1e-300, 0.3, 0.5, 0.95):
