@@ -5,7 +5,15 @@ import pytest
 import torch
 
 from tests.every_metric import of_images
-from tests.oracles_detection import packed, pycocotools_eval, random_intervals, random_rotated, random_scene, voc_ap
+from tests.oracles_detection import (
+    joined,
+    packed,
+    pycocotools_eval,
+    random_intervals,
+    random_rotated,
+    random_scene,
+    voc_ap,
+)
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, functional
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 from torch_ap.geometry import rotated
@@ -19,15 +27,6 @@ DRAWN = {
     "intervals": (random_intervals, {"iou_type": "intervals"}),
 }
 BOTH = pytest.mark.parametrize("kind", DRAWN)
-
-
-def scenes(kind, seeds):
-    """Scenes as one data set, each with classes of its own."""
-    preds, target = [], []
-    for place, seed in enumerate(seeds):
-        for side, images in zip((preds, target), DRAWN[kind][0](seed), strict=True):
-            side += [{**image, "labels": image["labels"] + 3 * place} for image in images]
-    return preds, target
 
 
 def similarities(kind, preds, target, *, crowds=True):
@@ -69,7 +68,7 @@ def pycocotools_of(kind, preds, target):
 
 
 def check_coco(kind, seeds):
-    preds, target = scenes(kind, seeds)
+    preds, target = joined(DRAWN[kind][0], seeds)
     found = coco_mean_average_precision(preds, target, **DRAWN[kind][1], extended_summary=True)
     theirs = pycocotools_of(kind, preds, target).eval
     for name in ("precision", "recall", "scores"):
@@ -77,7 +76,7 @@ def check_coco(kind, seeds):
 
 
 def check_voc(kind, seeds):
-    preds, target = scenes(kind, seeds)
+    preds, target = joined(DRAWN[kind][0], seeds)
     target = [{"difficult": image.pop("iscrowd"), **image} for image in target]
     ious = similarities(kind, preds, target, crowds=False)
     eleven, strict = seeds[0] % 20 == 0, seeds[0] % 30 == 0
