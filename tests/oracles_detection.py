@@ -74,6 +74,15 @@ def random_intervals(seed, *, images=None, classes=None):
     return preds, target
 
 
+def joined(draw, seeds, **settings):
+    """Scenes as one data set, each with classes of its own, of which one has three at most."""
+    preds, target = [], []
+    for place, seed in enumerate(seeds):
+        for side, images in zip((preds, target), draw(seed, **settings), strict=True):
+            side += [{**image, "labels": image["labels"] + 3 * place} for image in images]
+    return preds, target
+
+
 def random_poses(seed, *, images=None, classes=None, points=17):
     """As :func:`random_scene`, of keypoints: unlabelled ones, boxes of objects, areas on a boundary."""
     preds, target = random_scene(seed, images=images, classes=classes)

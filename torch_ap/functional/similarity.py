@@ -38,8 +38,6 @@ def rotated_box_iou(
 
     Equals the areas of ``shapely``'s intersections.
 
-    Source: Sutherland & Hodgman (1974), Reentrant polygon clipping.
-
     Example:
         >>> import torch
         >>> from torch_ap.functional import rotated_box_iou
@@ -52,8 +50,7 @@ def rotated_box_iou(
     corners = box_format == "xyxyxyxy"
     rules = ("boxes", "convex" if corners else "rotated")
     crowd = _checked(preds, target, 8 if corners else 5, rules, iscrowd)
-    one, two = (rotated.corners(x.detach(), box_format) for x in (preds, target))
-    return _every(rotated.coco_pairs(one, two, crowd), preds, target)
+    return _every(rotated.coco_pairs(preds.detach(), target.detach(), box_format, crowd), preds, target)
 
 
 def interval_iou(preds: Tensor, target: Tensor, *, iscrowd: Tensor | None = None) -> Tensor:

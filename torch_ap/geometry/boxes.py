@@ -126,8 +126,8 @@ def of_rows(pair_iou: PairIoU, rows: Tensor, truths: Tensor) -> PairIoU:
     ]
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-        d, g, value = pair_iou(rows[d], truths[g], least)
-        return places[0][d], places[1][g], value
+        d, g, value = pair_iou(rows.index_select(0, d), truths.index_select(0, g), least)
+        return places[0].index_select(0, d), places[1].index_select(0, g), value
 
     return overlapping
 

@@ -27,13 +27,21 @@ _SLACK = 1 + 1e-9  # rounding drops no pair
 
 def area(keypoints: Tensor) -> Tensor:
     """(N,) float64, the area of the box around all points of (N, K, 3) keypoints, as COCO gives it to detections."""
-    points = segments.as_float64(keypoints[..., :2])
-    return (points.amax(1) - points.amin(1)).prod(1)
+    points = _planar(keypoints)
+    width, height = (points.amax(2) - points.amin(2)).unbind(1)
+    return width * height
 
 
 def unlabelled(keypoints: Tensor) -> Tensor:
     """(N,) bool, which of (N, K, 3) keypoints have no point whose visibility is above 0."""
     return ~(keypoints[..., 2] > 0).any(1)
+
+
+def _planar(keypoints: Tensor) -> Tensor:
+    """(N, 2, K) float64 x and y of (N, K, 3) keypoints."""
+    points = native(keypoints)[..., :2].swapaxes(1, 2)
+    dense = points.contiguous() if isinstance(points, Tensor) else torch.from_numpy(points.copy("C"))
+    return segments.as_float64(dense)
 
 
 def coco_pairs(detections: Tensor, truths: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]) -> PairIoU:
@@ -55,12 +63,12 @@ def coco_pairs(detections: Tensor, truths: Tensor, areas: Tensor, boxes: Tensor,
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         if least > 0:
             kept = pose.near(d, g, least).nonzero().squeeze(1)
-            d, g = d[kept], g[kept]
+            d, g = d.index_select(0, kept), g.index_select(0, kept)
         value = pose.similarity(d, g)
         if least <= 0:
             return d, g, value
         kept = (value >= least).nonzero().squeeze(1)
-        return d[kept], g[kept], value[kept]
+        return d.index_select(0, kept), g.index_select(0, kept), value.index_select(0, kept)
 
     return overlapping
 
@@ -75,7 +83,7 @@ class _Poses:
         self.count = self.labelled.sum(1)
         self.size = areas + _SPACING
         self.variances = areas.new_tensor([(sigma * 2) ** 2 for sigma in sigmas])
-        found, true = (segments.as_float64(x[..., :2].transpose(1, 2).contiguous()) for x in (detections, truths))
+        found, true = (_planar(side) for side in (detections, truths))
         self.points = [x.reshape(len(x), 2 * len(sigmas)) for x in (found, true)]
         start, size = boxes[:, :2], boxes[:, 2:]
         low, high = (torch.where(self.labelled[:, None], true, end) for end in (math.inf, -math.inf))
@@ -86,29 +94,30 @@ class _Poses:
     def near(self, d: Tensor, g: Tensor, least: float) -> Tensor:
         """Whether the similarity may reach ``least``: no two points are nearer than the boxes around all of them."""
         bound = self.size * (-2 * math.log(least) * max(self.variances.tolist()) * _SLACK)
-        low, high = ([side.t().contiguous() for side in sides] for sides in (self.low, self.high))
-        square = torch.zeros_like(bound[g])
+        bounds = [side.t().contiguous() for side in (*self.low, *self.high)]
+        square: Any = 0
         for axis in (0, 1):
-            gap = torch.maximum(low[1][axis][g] - high[0][axis][d], low[0][axis][d] - high[1][axis][g]).clamp_(min=0)
-            square += gap.square_()
-        near: Tensor = square <= bound[g]
+            low, true_low, high, true_high = (
+                side[axis].index_select(0, rows) for side, rows in zip(bounds, (d, g, d, g), strict=True)
+            )
+            square = square + torch.maximum(true_low - high, low - true_high).clamp_(min=0).square_()
+        near: Tensor = square <= bound.index_select(0, g)
         return near
 
     @arrays.quiet
     def similarity(self, d: Tensor, g: Tensor) -> Tensor:
         """(P,) float64 of each pair; those of as many labelled points together, whose sums have one order."""
-        count = self.count[g]
+        count = self.count.index_select(0, g)
         order = torch.argsort(count, stable=True)
         ends = torch.bincount(count, minlength=1).cumsum(0).tolist()
         step = max(1, _NUMBERS_A_CHUNK.get(d.device.type, _NUMBERS_A_CHUNK_ON_DEVICE) // self.points[0].shape[1])
         parts = [
-            self._of(native(d[part]), native(g[part]), labelled)
+            self._of(native(d.index_select(0, part)), native(g.index_select(0, part)), labelled)
             for labelled, (start, end) in enumerate(itertools.pairwise([0, *ends]))
             for part in torch.split(order[start:end], step)
         ]
-        out = torch.zeros_like(self.size[g])
-        out[order] = torch.cat([out[:0], *map(arrays.tensor, parts)])
-        return out
+        every = torch.cat([self.size[:0], *map(arrays.tensor, parts)])
+        return torch.empty_like(every).scatter_(0, order, every)
 
     def _of(self, d: Any, g: Any, labelled: int) -> Any:
         """The similarity of pairs whose ground truths have so many labelled points."""

@@ -1,7 +1,8 @@
 """Intersection over union of rotated boxes, and of convex quadrilaterals of any kind, pair by pair.
 
-A quadrilateral is cut by the four edges of another (Sutherland & Hodgman 1974), all pairs at once. Each cut leaves a
-convex polygon of at most one vertex more; polygons of fewer vertices repeat one, which adds no area.
+A box is seen in the coordinates of another, in which that is the unit square. The area they have in common is the sum
+of what each edge adds to the integral of the box's height, cut off at 0 and 1. No corner of the intersection has to be
+found, so that boxes which share an edge, or nearly do, are no special case. Other quadrilaterals are two triangles.
 """
 
 import itertools
@@ -44,32 +45,31 @@ def area(boxes: Tensor, box_format: str) -> Tensor:
     return segments.as_float64(boxes[:, 2]) * segments.as_float64(boxes[:, 3])
 
 
-def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
-    """The IoU of rows of two sets of convex quadrilaterals: i / (a + b - i), and i / a for a crowd; 0 without area.
+def coco_pairs(detections: Tensor, truths: Tensor, box_format: str, crowd: Tensor) -> PairIoU:
+    """The IoU of rows of two sets of boxes of a format: i / (a + b - i), and i / a for a crowd; 0 without area.
 
     Args:
-        detections: (D, 4, 2) corners in order, either way round, float64.
-        truths: (G, 4, 2).
+        detections: (D, 5) or (D, 8); corners of convex quadrilaterals in order, either way round.
+        truths: (G, 5) or (G, 8).
+        box_format: of both.
         crowd: (G,) bool.
     """
-    sides = [_Quadrilaterals(side) for side in (detections, truths)]
+    sides = [_Quadrilaterals(corners(side, box_format), box_format != "xyxyxyxy") for side in (detections, truths)]
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-        common = _common_bounds(sides[0], sides[1], d, g)
-        one, two = sides[0].area[d], sides[1].area[g]
-        common = torch.minimum(common, torch.minimum(one, two))
-        other = torch.where(crowd[g], 0, two)
+        one, two = sides[0].area.index_select(0, d), sides[1].area.index_select(0, g)
+        common = torch.minimum(_common_bounds(sides[0], sides[1], d, g), torch.minimum(one, two))
+        counts = (~crowd).to(two.dtype).index_select(0, g)  # of the ground truth's area beside the intersection
         # the intersection is no larger than what is common to the upright boxes around both
-        kept = ((common > 0) & (common >= least * _SLACK * (one + other - torch.where(crowd[g], 0, common)))).nonzero()
-        kept = kept.squeeze(1)
-        inter = _intersections(sides[0], sides[1], d[kept], g[kept])
-        inter = torch.minimum(inter, torch.minimum(one[kept], two[kept]))
-        value = inter / (one[kept] + other[kept] - torch.where(crowd[g[kept]], 0, inter))
+        kept = (common > 0) & (common >= least * _SLACK * (one + counts * (two - common)))
+        places = kept.nonzero().squeeze(1)
+        near = [x.index_select(0, places) for x in (d, g, one, two, counts)]
+        inter = torch.minimum(_intersections(sides[0], sides[1], near[0], near[1]), torch.minimum(near[2], near[3]))
+        value = inter / (near[2] + near[4] * (near[3] - inter))
         if least <= 0:
-            return d, g, torch.zeros_like(one).scatter_(0, kept, value)
+            return d, g, torch.zeros_like(one).scatter_(0, places, value)
         reached = (value >= least).nonzero().squeeze(1)
-        kept = kept[reached]
-        return d[kept], g[kept], value[reached]
+        return near[0].index_select(0, reached), near[1].index_select(0, reached), value.index_select(0, reached)
 
     return overlapping
 
@@ -80,14 +80,16 @@ class _Quadrilaterals:
     Attributes:
         points: x and y, (4, N) each.
         area: (N,).
+        parallelograms: whether all of them are such.
         low, high: (2, N), ends of the upright box around each.
     """
 
-    def __init__(self, points: Tensor) -> None:
-        x, y = points.permute(2, 1, 0)
-        turned = _signed_area(x, y) < 0
-        self.points = [torch.where(turned, axis.flip(0), axis).contiguous() for axis in (x, y)]
-        self.area = _signed_area(*self.points)
+    def __init__(self, points: Tensor, parallelograms: bool) -> None:
+        self.parallelograms = parallelograms
+        x, y = points.permute(2, 1, 0).contiguous()
+        area = _signed_area(x, y)
+        self.points = [torch.where(area < 0, axis.flip(0), axis) for axis in (x, y)]
+        self.area = area.abs()
         self.low = torch.stack([axis.amin(0) for axis in self.points])
         self.high = torch.stack([axis.amax(0) for axis in self.points])
 
@@ -105,10 +107,11 @@ def _signed_area(x: Tensor, y: Tensor) -> Tensor:
 
 def _common_bounds(one: _Quadrilaterals, two: _Quadrilaterals, d: Tensor, g: Tensor) -> Tensor:
     """(P,) the area common to the upright boxes around each of a pair; 0 where there is none."""
-    common = torch.ones_like(one.area[d])
+    common = torch.ones_like(d, dtype=one.area.dtype)
     for axis in (0, 1):
-        low = torch.maximum(one.low[axis][d], two.low[axis][g])
-        common *= (torch.minimum(one.high[axis][d], two.high[axis][g]) - low).clamp_(min=0)
+        low = torch.maximum(one.low[axis].index_select(0, d), two.low[axis].index_select(0, g))
+        high = torch.minimum(one.high[axis].index_select(0, d), two.high[axis].index_select(0, g))
+        common *= (high - low).clamp_(min=0)
     return common
 
 
@@ -117,58 +120,42 @@ def _intersections(one: _Quadrilaterals, two: _Quadrilaterals, d: Tensor, g: Ten
     size = _PAIRS_A_CHUNK.get(d.device.type, _PAIRS_A_CHUNK_ON_DEVICE)
     parts = [one.area[:0]]
     for rows, truths in zip(torch.split(d, size), torch.split(g, size), strict=True):
-        origin = [axis[0][rows] for axis in one.points]
-        x, y = (axis[:, rows] - start for axis, start in zip(one.points, origin, strict=True))
-        cut_x, cut_y = (axis[:, truths] - start for axis, start in zip(two.points, origin, strict=True))
-        parts.append(_clipped_area(x, y, cut_x, cut_y))
+        x, y = (axis.index_select(1, rows) for axis in one.points)
+        cut_x, cut_y = (axis.index_select(1, truths) for axis in two.points)
+        x, y = x - cut_x[0], y - cut_y[0]
+        sides = [torch.stack([cut_x[corner] - cut_x[0], cut_y[corner] - cut_y[0]]) for corner in (1, 2, 3)]
+        if two.parallelograms:
+            parts.append(_common_area(x, y, sides[0], sides[2], 0.0))
+        else:
+            parts.append(_common_area(x, y, sides[0], sides[1], 1.0) + _common_area(x, y, sides[1], sides[2], 1.0))
     return torch.cat(parts)
 
 
-def _clipped_area(x: Tensor, y: Tensor, cut_x: Tensor, cut_y: Tensor) -> Tensor:
-    """(P,) area of the part of each polygon that lies inside a quadrilateral; all are (corners, P)."""
-    empty = torch.zeros(x.shape[1], dtype=torch.bool, device=x.device)
-    for edge in range(4):
-        start, end = edge, (edge + 1) % 4
-        distance = (cut_x[end] - cut_x[start]) * (y - cut_y[start]) - (cut_y[end] - cut_y[start]) * (x - cut_x[start])
-        x, y, nothing = _cut(x, y, distance)
-        empty |= nothing
-    return torch.where(empty, 0, _signed_area(x, y).clamp_(min=0))
+def _common_area(x: Tensor, y: Tensor, right: Tensor, up: Tensor, slope: float) -> Tensor:
+    """(P,) area that polygons have in common with parallelograms, or with triangles.
 
-
-def _cut(x: Tensor, y: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The part of convex polygons on one side of a line each.
-
-    From the corner that lies farthest inside, the corners before and after it are kept as far as they are inside, so
-    that rounding of the distances of corners on the line does not matter.
+    With u along one side and v along the other, it is the integral over u from 0 to 1 of the polygon's v, cut off below
+    0 and above 1 - slope * u; each edge of the polygon adds its part.
 
     Args:
-        x, y: (V, P) corners.
-        distance: (V, P) of each corner from the line, at least 0 inside.
-
-    Returns:
-        (V + 1, P) x and y of the corners left; (P,) bool, where nothing is left.
+        x, y: (4, P) corners, seen from the corner where the two sides begin.
+        right, up: (2, P) the two sides.
+        slope: 0 for parallelograms, 1 for triangles.
     """
-    count = len(x)
-    place = torch.arange(count, device=x.device)[:, None]
-    deepest, first = distance.max(0)
-    inside = (distance >= 0).gather(0, (first + place) % count)
-    after = torch.where(inside, count, place).amin(0)  # corners inside from the deepest on
-    before = count - 1 - torch.where(inside, -1, place).amax(0)  # and before it
-    slot = torch.arange(count + 1, device=x.device)[:, None]
-    source = torch.where(slot < after, slot, (slot - after - 2 + count - before).clamp_(max=count))
-    corner = (first + source) % count
-    leave, enter = first + after, first - before
-    crossings = []
-    for at, kept, out in ((after, leave - 1, leave), (after + 1, enter, enter - 1)):
-        ends = torch.stack([kept, out]) % count
-        inner, outer = distance.gather(0, ends)
-        crossings.append((slot == at, ends, torch.where(outer < 0, inner / (inner - outer), 0)))
+    size = right[0] * up[1] - right[1] * up[0]
+    scale = torch.where(size > 0, size, 1)
+    u, v = (x * up[1] - y * up[0]) / scale, (y * right[0] - x * right[1]) / scale
+    after_u, after_v = u.roll(-1, 0), v.roll(-1, 0)
+    start, end = u.clamp(0, 1), after_u.clamp(0, 1)
+    rise = (after_v - v) / torch.where(after_u == u, 1, after_u - u)
+    low, high = v + (start - u) * rise, v + (end - u) * rise
+    parts = (start - end) * (_mean_above(low, high) - _mean_above(low + slope * start - 1, high + slope * end - 1))
+    total = parts[0] + parts[1] + parts[2] + parts[3]
+    return torch.where(size > 0, total.clamp_(0, 1) * size, 0)
 
-    def cut(axis: Tensor) -> Tensor:
-        left = axis.gather(0, corner)
-        for here, ends, share in crossings:
-            start, end = axis.gather(0, ends)
-            left = torch.where(here, start + share * (end - start), left)
-        return left
 
-    return cut(x), cut(y), deepest < 0
+def _mean_above(start: Tensor, end: Tensor) -> Tensor:
+    """The mean, along a line from ``start`` to ``end``, of what of it is above 0."""
+    one, two = start.clamp(min=0), end.clamp(min=0)
+    level = start == end
+    return torch.where(level, one, 0.5 * (two - one) * (two + one) / torch.where(level, 1, end - start))

@@ -81,7 +81,8 @@ class Criteria:
     def of_range(self, words: Tensor, area: int) -> Tensor:
         """(T, P) bool, whether each threshold's criterion of one area range is set; ``words`` is (W, P)."""
         criterion = self.rank * self.ranges + area
-        return (words[criterion // _BITS] >> (criterion % _BITS)[:, None] & 1).bool()
+        rows = words if self.words == 1 else words[criterion // _BITS]
+        return (rows & (1 << criterion % _BITS)[:, None]) != 0
 
 
 def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, criteria: Criteria) -> Tensor:

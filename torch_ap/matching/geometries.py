@@ -209,8 +209,7 @@ def _rotated_similarity(
     settings: ShapeSettings, columns: Columns, rows: Tensor, truths: Tensor, crowd: Tensor
 ) -> PairIoU:
     detected, true = columns["detection_boxes"][rows], columns["ground_truth_boxes"][truths]
-    form = settings.box_format
-    return rotated.coco_pairs(rotated.corners(detected, form), rotated.corners(true, form), crowd)
+    return rotated.coco_pairs(detected, true, settings.box_format, crowd)
 
 
 def _interval_rows(settings: ShapeSettings) -> tuple[RowColumn, ...]:  # noqa: ARG001
