@@ -192,8 +192,8 @@ def _counted(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
     """One ranking on CPU. Chunks are sorted unmerged, one per thread: counts from them add up."""
     given, flags = order.sortable(scores).numpy(), relevant.numpy()
     threads = order.workers(len(given))
-    if m is None and 0 < len(given) <= few_items.FEW_ITEMS:
-        curve = few_items.ranking(given, flags)
+    few = m is None and 0 < len(given) <= few_items.FEW_ITEMS
+    if few and (curve := few_items.ranking(given, flags)) is not None:
         return hit_curve.with_tensors(curve, lambda: _read(np.unique(given[flags])[::-1], scores.dtype))
     if threads == 1:
         ascending, hit_scores = order.sort_in_place(given.copy()), order.sort_in_place(given[flags])

@@ -46,25 +46,23 @@ def place_among(name: str, value: Any, allowed: Sequence[float]) -> int:
     return places[0]
 
 
-def positive_int(name: str, value: Any, *, least: int = 1, optional: bool = False) -> Any:
-    """``value`` as an int, which must be at least ``least`` (or None, where optional); a bool is not an int here."""
-    if value is None and optional:
-        return None
+def positive_int(name: str, value: Any, *, least: int = 1, optional: bool = False, words: tuple[str, ...] = ()) -> Any:
+    """``value`` as an int, which must be at least ``least``, or None where optional, or one of ``words``; a bool is not
+    an int here.
+    """
+    if (value is None and optional) or (isinstance(value, str) and value in words):
+        return value
     found = _index(value)
     if found is None or not least <= found < _TOO_MANY:
         most = "" if found is None or found < _TOO_MANY else " and below 2^62"
-        refuse(name, f"must be an int of at least {least}{most}{' or None' if optional else ''}", value)
+        others = "".join(f", {word!r}" for word in words) + " or None" * optional
+        refuse(name, f"must be an int of at least {least}{most}{others}", value)
     return found
 
 
 def top_k(name: str, value: Any) -> Any:
     """``value`` as an int of at least 1, or "relevant", or None."""
-    if value is None or (isinstance(value, str) and value == "relevant"):
-        return value
-    found = _index(value)
-    if found is None or found < 1:
-        refuse(name, "must be an int of at least 1, 'relevant' or None", value)
-    return positive_int(name, value)
+    return positive_int(name, value, optional=True, words=("relevant",))
 
 
 def integer(name: str, value: Any) -> Any:
