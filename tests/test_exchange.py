@@ -13,7 +13,7 @@ from torchmetrics import MetricCollection
 import torch_ap
 from tests.every_metric import METRICS
 from tests.modes import quiet, same
-from tests.parts import count, cut, mapped
+from tests.parts import count, cut, mapped, with_scores
 from tests.threads import Threads
 from torch_ap import Convention
 from torch_ap.exchange import items, parts, ranks
@@ -288,3 +288,36 @@ def test_on_a_device(name, accelerator):
 
     for value in Threads(2, "cuda", accelerator)(work):
         torch.testing.assert_close(value, quiet(expected.compute), rtol=1e-6, atol=1e-7, equal_nan=True)
+
+
+@settings(max_examples=60)
+@given(
+    name=st.sampled_from(["query_map", "query_ndcg", "query_map_judged_items", "query_map_rows", "coco", "voc"]),
+    world=st.integers(1, 5),
+    shares=st.lists(st.integers(0, 3), min_size=5, max_size=5),
+    values=st.sampled_from([0, 3]),
+    seed=st.integers(0, 999),
+)
+def test_any_split_of_queries_and_images_gives_the_same_bits(name, world, shares, values, seed):
+    """Of scores that tie across ranks, too."""
+    drawn = METRICS[name].draw(60, torch.Generator().manual_seed(seed))
+    if values:
+        drawn = with_scores(drawn, lambda x: (x * values).round() / values)
+    weights = [*shares[: world - 1], 1]
+    ends = (torch.tensor(weights).cumsum(0) * count(drawn) // sum(weights)).tolist()
+    batches = cut(drawn, [end - start for start, end in itertools.pairwise([0, *ends])])
+    expected, metrics = METRICS[name].new(sync_on_compute=False), [on(METRICS[name].new) for _ in batches]
+    for metric, batch in zip(metrics, batches, strict=True):
+        for one in (expected, metric) if count(batch) else ():
+            quiet(one.update, **batch)
+    for value in Threads(world)(lambda rank: quiet(metrics[rank].compute)):
+        same(value, quiet(expected.compute))
+
+
+def test_weights_that_are_no_numbers_end():
+    """Unchecked, they give no value, and no endless loop."""
+    metric = torch_ap.BinaryAveragePrecision(validate_args=False)
+    metric.update(
+        torch.rand(4), torch.tensor([0, 1, 0, 1]), weights=torch.tensor([1, float("nan"), float("inf"), 1e-300])
+    )
+    assert not 0 <= quiet(metric.compute) <= 1
