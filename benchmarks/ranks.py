@@ -63,7 +63,7 @@ def model(sync: str, ranks: int, each: int, hits: float = HITS) -> tuple[float, 
         return 5 * each * others, items * log2(items), 22 * items
     samples = 2 * 256 * 4 * others
     sums = 8 * hits * each / 16 + 8 * 8 * ranks
-    return 4 * each * others / ranks + samples + sums, 2 * each * log2(each), 21 * each
+    return 4 * each * others / ranks + samples + sums, 2 * each * log2(each), 22 * each
 
 
 def on_paper() -> None:

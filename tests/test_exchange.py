@@ -13,7 +13,7 @@ from torchmetrics import MetricCollection
 import torch_ap
 from tests.every_metric import METRICS
 from tests.modes import quiet, same
-from tests.parts import count, cut, mapped
+from tests.parts import count, cut, mapped, with_scores
 from tests.threads import Threads
 from torch_ap import Convention
 from torch_ap.exchange import items, parts, ranks
@@ -288,3 +288,80 @@ def test_on_a_device(name, accelerator):
 
     for value in Threads(2, "cuda", accelerator)(work):
         torch.testing.assert_close(value, quiet(expected.compute), rtol=1e-6, atol=1e-7, equal_nan=True)
+
+
+@settings(max_examples=60)
+@given(
+    name=st.sampled_from(["query_map", "query_ndcg", "query_map_judged_items", "query_map_rows", "coco", "voc"]),
+    world=st.integers(1, 5),
+    shares=st.lists(st.integers(0, 3), min_size=5, max_size=5),
+    values=st.sampled_from([0, 3]),
+    seed=st.integers(0, 999),
+)
+def test_any_split_of_queries_and_images_gives_the_same_bits(name, world, shares, values, seed):
+    """Of scores that tie across ranks, too."""
+    drawn = METRICS[name].draw(60, torch.Generator().manual_seed(seed))
+    if values:
+        drawn = with_scores(drawn, lambda x: (x * values).round() / values)
+    weights = [*shares[: world - 1], 1]
+    ends = (torch.tensor(weights).cumsum(0) * count(drawn) // sum(weights)).tolist()
+    batches = cut(drawn, [end - start for start, end in itertools.pairwise([0, *ends])])
+    expected, metrics = METRICS[name].new(sync_on_compute=False), [on(METRICS[name].new) for _ in batches]
+    for metric, batch in zip(metrics, batches, strict=True):
+        for one in (expected, metric) if count(batch) else ():
+            quiet(one.update, **batch)
+    for value in Threads(world)(lambda rank: quiet(metrics[rank].compute)):
+        same(value, quiet(expected.compute))
+
+
+def test_weights_that_are_no_numbers_end():
+    """Unchecked, they give no value, and no endless loop."""
+    metric = torch_ap.BinaryAveragePrecision(validate_args=False)
+    metric.update(
+        torch.rand(4), torch.tensor([0, 1, 0, 1]), weights=torch.tensor([1, float("nan"), float("inf"), 1e-300])
+    )
+    assert not 0 <= quiet(metric.compute) <= 1
+
+
+@given(st.permutations(range(30)), st.sampled_from([0, 4]))
+def test_sums_of_weights_do_not_depend_on_the_order(order, values):
+    batch = drawn("binary", 30, values, False, 5, "weights")
+    again = {name: x[list(order)] for name, x in batch.items()}
+    value = torch_ap.functional.binary_average_precision
+    same(value(**again, dtype=torch.float64), value(**batch, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("world", [2, 4, 8])
+def test_what_queries_send(world):
+    """13 bytes per item, of a share that queries of equal length make about equal; 17 per query."""
+    queries, length = 400, 50
+    generator = torch.Generator().manual_seed(0)
+    preds = torch.rand(queries * length, generator=generator)
+    target, indexes = preds > 0.9, torch.randint(queries, (queries * length,), generator=generator) * 64
+    threads, each = Threads(world), queries * length // world
+
+    def work(rank):
+        metric, mine = on(torch_ap.RetrievalMAP), slice(rank * each, (rank + 1) * each)
+        metric.update(preds[mine], target[mine], indexes[mine])
+        return metric.compute()
+
+    assert len(set(map(float, threads(work)))) == 1
+    values = 17 * 1.3 * queries  # padded to the longest
+    assert max(threads.received) < 13 * 1.3 * each + values + 4000
+
+
+def test_what_detections_send():
+    """Of each detection its class, score, place and areas, and of each match where it is and in which criteria."""
+    row = METRICS["coco"]
+    drawn = row.draw(800, torch.Generator().manual_seed(0))
+    detections, batches = sum(len(x["scores"]) for x in drawn["preds"]), cut(drawn, [count(drawn) // 4] * 4)
+    threads = Threads(4)
+
+    def work(rank):
+        metric = on(row.new)
+        quiet(metric.update, **batches[rank])
+        return quiet(metric.compute)["map"]
+
+    assert len(set(map(float, threads(work)))) == 1
+    arrays = 10 * 101 * 3 * 8 * 4  # precision of all classes in four areas
+    assert max(threads.received) < 2 * detections / 3 * (8 + 4 + 8 + 4 + 24) + 2 * arrays  # three classes

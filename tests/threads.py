@@ -62,7 +62,7 @@ class Threads:
         return found
 
     def gather(self, values, **_):
-        return [x.clone() for x in self.all(values)]
+        return [x.clone() for x in self.all(values.clone())]
 
     def _collectives(self):
         return SimpleNamespace(

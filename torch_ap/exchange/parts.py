@@ -8,7 +8,6 @@ of them. The tests compare with NumPy.
 With parts of at most an eighth of what a rank holds on average, about a sixteenth of the values are sent.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,7 +72,7 @@ def _total(ranks: Ranks, values: Array, offsets: Tensor) -> Tensor:
     bounds = segments.from_counts(lengths.T.flatten())
     owner = (np.searchsorted(bounds, starts[:-1], "right") - 1) % ranks.size
     mine = (owner == ranks.rank).nonzero()[0]
-    found = _gathered(ranks, values, _overlaps(bounds, starts, ranks.size), owner, mine)
+    found = _gathered(ranks, values, bounds, starts, owner, mine)
     parts = np.zeros(sizes.size)
     parts[mine] = _pairwise(found, sizes.flatten()[mine])
     return torch.from_numpy(_combined(ranks.sum(torch.from_numpy(parts)).numpy().reshape(sizes.shape)))
@@ -98,27 +97,31 @@ def _combined(parts: Array) -> Array:
     return total
 
 
-def _overlaps(bounds: Array, starts: Array, size: int) -> Callable[[int], Array]:
-    """How many values of each part each rank has: a function of the rank."""
-    first, last = bounds[:-1].reshape(-1, size), bounds[1:].reshape(-1, size)
-    parts = (len(starts) - 1) // len(first)
+def _gathered(ranks: Ranks, values: Array, bounds: Array, starts: Array, owner: Array, mine: Array) -> Array:
+    """The values of the parts that this rank adds up, part after part.
 
-    def of(rank: int) -> Array:
-        begin, end = (x[:, rank].repeat(parts) for x in (first, last))
-        overlap: Array = np.minimum(end, starts[1:]) - np.maximum(begin, starts[:-1])
-        return np.maximum(overlap, 0)
+    Args:
+        ranks: of all values.
+        values: (E,) those here.
+        bounds: (S * W + 1,) where the values of each rank in each segment begin and end, among those of all.
+        starts: (P + 1,) likewise those of each part.
+        owner: (P,) the rank that adds up each part.
+        mine: those that are this one's.
+    """
+    first, last = bounds[:-1].reshape(-1, ranks.size), bounds[1:].reshape(-1, ranks.size)
 
-    return of
+    def overlap(parts: Array, rank: slice) -> Array:
+        """How many values of these parts each of these ranks has."""
+        segment, begin, end = parts * len(first) // len(owner), starts[:-1][parts, None], starts[1:][parts, None]
+        found: Array = np.minimum(end, last[segment, rank]) - np.maximum(begin, first[segment, rank])
+        return np.maximum(found, 0)
 
-
-def _gathered(ranks: Ranks, values: Array, overlaps: Callable[[int], Array], owner: Array, mine: Array) -> Array:
-    """The values of the parts that this rank adds up, part after part."""
-    here = overlaps(ranks.rank)
+    here = overlap(np.arange(len(owner)), slice(ranks.rank, ranks.rank + 1))[:, 0]
+    coming = overlap(mine, slice(None)).T
     order = np.argsort(np.repeat(owner, here), kind="stable")
     sent = np.bincount(owner, weights=here, minlength=ranks.size).astype(np.int64)
-    coming = [overlaps(rank)[mine] for rank in range(ranks.size)]
-    received = ranks.send(torch.from_numpy(values[order]), sent.tolist(), [int(x.sum()) for x in coming]).numpy()
-    part = np.concatenate([np.repeat(np.arange(len(mine)), x) for x in coming])
+    received = ranks.send(torch.from_numpy(values[order]), sent.tolist(), coming.sum(1).tolist()).numpy()
+    part = np.repeat(np.tile(np.arange(len(mine)), ranks.size), coming.flatten())
     found: Array = received[np.argsort(part, kind="stable")]
     return found
 

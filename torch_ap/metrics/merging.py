@@ -19,7 +19,7 @@ def merge(metrics: Iterable[M]) -> M:
     Returns:
         A new metric, with the settings of the first that ``update`` does not depend on. In any order and grouping its
         value is the same to the last bit, but for what depends on the order of items by definition (detections of equal
-        score), means over queries without ``indexes`` and sums of weights, which may be summed in another order.
+        score), means over queries without ``indexes`` and weights in bins, which may be summed in another order.
 
     Raises:
         TypeError: for what is no metric of this package.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from torch_ap.ranking import segments
 
-_ITEMS_BITS, _LEAST = 32, -1022
+_ITEMS_BITS, _LEAST, _GREATEST = 32, -1022, 1023
 
 
 def slices(
@@ -31,12 +31,12 @@ def slices(
     found, rest = [], weight
     while True:
         exponent = exponent + _ITEMS_BITS
-        power = ((exponent.clamp(min=_LEAST) - _LEAST + 1) << 52).view(torch.float64)  # of 2, exactly
+        power = ((exponent.clamp(_LEAST, _GREATEST) - _LEAST + 1) << 52).view(torch.float64)  # of 2, exactly
         unit = segments.each_entry(power, offsets)
         high = (rest + unit) - unit
         found.append(high)
         rest = rest - high
-        left = torch.stack([(rest != 0).any()]).to(torch.int64)
+        left = torch.stack([(rest.abs() > 0).any()]).to(torch.int64)  # not so of what is no number
         if not bool(highest(left)):
             return found
         exponent = exponent - 53
