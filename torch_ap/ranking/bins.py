@@ -248,7 +248,7 @@ def _scatter(totals: Tensor, table: Tensor, relevant: Tensor, weight: Tensor | N
     if columns > 1:
         table += (column * cells).to(table.dtype)
     place = table.mul_(2).add_(hit).flatten()
-    amount = torch.ones_like(place, dtype=totals.dtype) if weight is None else spread(weight, table).flatten()
+    amount = totals.new_ones(()).expand_as(place) if weight is None else spread(weight, table).flatten()
     if counted is not None:
         amount = amount * spread(counted, table).flatten()
     totals.view(-1).index_add_(0, place, amount.to(totals.dtype))

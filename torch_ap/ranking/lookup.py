@@ -1,8 +1,8 @@
 """How many of many ascending ends each score reaches, on CPU: by tables, which take a tenth of a binary search's time.
 
 The bits of a float32, made to ascend with the number, are a place in a table. The first twelve name a cell: a sign, a
-power of two and an eighth of it. A cell is cut into at least as many parts as ends lie in it; a part knows how many
-ends lie below it, and with those few inside it a score is compared.
+power of two and an eighth of it. A cell is cut into parts, the more the more ends lie in it; a part knows how many ends
+lie below it, and with those few inside it a score is compared.
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from torch_ap.ranking import order, segments
 PAYS = 1 << 12  # scores, whose binary search takes as long as making the tables of 16,384 ends
 _BITS, _CELL_BITS = 32, 12
 _IN_CELL = _BITS - _CELL_BITS
+_PARTS = 4  # of a cell for each end in it, at least; with more of them few hold two ends
 _BLOCK = 1 << 15  # scores whose keys and parts stay in the cache
 
 
@@ -59,7 +60,7 @@ def of_ends(ends: Tensor) -> Lookup:
     keys = _keys(ends)
     cell = _cell(keys)
     inside = torch.bincount(cell, minlength=1 << _CELL_BITS)
-    parts = torch.frexp((inside - 1).clamp_(0, (1 << _IN_CELL) - 1).float()).exponent  # their power of two
+    parts = torch.frexp((_PARTS * inside - 1).clamp_(0, (1 << _IN_CELL) - 1).float()).exponent  # their power of two
     shift = _IN_CELL - parts
     running = segments.from_zero(torch.ones_like(parts) << parts)
     first = running[:-1]
