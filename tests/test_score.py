@@ -668,7 +668,10 @@ ARGUMENTS = {
         ("--n-resamples", "9"),
         "--n-resamples has no meaning without --interval, --baseline or --report",
     ),
-    "groups without bins": (("--bins", "9", "--group", "query"), "`bins` must be at least as many as the rankings, 20"),
+    "groups without bins": (
+        ("--bins", "9", "--group", "query"),
+        "csv: --bins must be at least as many as the groups, 20, got 9",
+    ),
     "a page of bins": (("--bins", "9", "--report", "x.md"), "--report has no meaning with --bins"),
     "each group": (("--per-group",), "--per-group has no meaning without --group"),
     "each class": (("--per-class",), "--per-class needs several columns of scores, or one of lists"),

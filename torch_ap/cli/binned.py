@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.cli.notes import in_words
 from torch_ap.cli.progress import Bar
 from torch_ap.evaluation.average_precision import warn_of_logits
 from torch_ap.files.table_columns import Columns, Table
@@ -99,4 +100,7 @@ class Rows:
         """N bins of all groups together, and of each class."""
         if system.bins is None:
             system.bins = ScoreBins(self._args.bins * max(1, self.classes))
-        system.bins.add(scores, hits.to(torch.uint8), weights, ranking)
+        try:
+            system.bins.add(scores, hits.to(torch.uint8), weights, ranking)
+        except ValueError as error:  # fewer bins than groups
+            raise ValueError(f"{self._args.file}: {in_words(str(error)).replace('rankings', 'groups')}") from None
