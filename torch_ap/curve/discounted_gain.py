@@ -33,7 +33,7 @@ from torch_ap.runtime import arrays
 
 GAINS = allowed(Gains)
 _FINE = float(1 << 32)
-_KEPT = 1 << 14
+_LONGEST_KEPT = 1 << 20
 _HIGHEST_EXPONENT = 1000
 
 
@@ -82,7 +82,7 @@ class NormalizedDCG:
         """The DCG of the ideal ranking, (S,) native."""
         native, gains = curve.native, self.gains_of(arrays.native(curve.ideal_grades))
         offsets = segments.from_counts(native.m)
-        single, _ = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
+        single = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
         if len(native.m) == 1 and len(gains):
             depth = self.top_k if isinstance(self.top_k, int) else None
             return (gains * single[: len(gains)])[:depth].sum(-1, keepdims=True)
@@ -108,7 +108,7 @@ class NormalizedDCG:
         if len(tied) and self.ties in ("optimistic", "pessimistic"):
             return None
         depth = int(curve.n.max())
-        single, running = discounts(depth, items)
+        single = discounts(depth, items)
         found = single[above] if k is None else where(above < k, single[above], 0)
         if not len(tied):
             return found
@@ -117,7 +117,7 @@ class NormalizedDCG:
         if self.ties == "grouped":
             of_group = single[arrays.at_least(above + segments.as_int64(places) - 1, 0)] * segments.as_float64(places)
         else:
-            of_group = _between(running, above, above + segments.as_int64(places))
+            of_group = _between(running_discounts(depth, items), above, above + segments.as_int64(places))
         found[tied] = of_group / segments.as_float64(items)
         return found
 
@@ -131,7 +131,7 @@ class NormalizedDCG:
         ascending = torch.argsort(arrays.tensor(gains), descending=self.ties == "optimistic")
         sequence = order.stable_argsort(segments.pick(arrays.tensor(group), ascending), len(curve.items))
         rank = first[group] + nth
-        discount = discounts(int(rank.max()) + 1, rank)[0][rank]
+        discount = discounts(int(rank.max()) + 1, rank)[rank]
         found = segments.pick(arrays.tensor(gains), segments.pick(ascending, sequence))
         k = at_entries(rank_of(self.top_k, curve), curve.offsets)
         if k is None:
@@ -139,16 +139,25 @@ class NormalizedDCG:
         return arrays.native(found), discount * (rank < (k if isinstance(k, int) or len(k) == 1 else k[group]))
 
 
-def discounts(ranks: int, like: Any) -> tuple[Any, tuple[Any, Any]]:
-    """1 / log2(t + 1) for t = 1 .. at least ``ranks``, and their running sums, native as ``like``.
+def discounts(ranks: int, like: Any) -> Any:
+    """1 / log2(t + 1) for t = 1 .. at least ``ranks``, native as ``like``."""
+    size = _size_of(ranks)
+    found = _kept_single(size) if size <= _LONGEST_KEPT else _single(size)
+    return _sent(found, like) if isinstance(like, Tensor) else found
 
-    The sums are in two parts, whole multiples of 2^-32 and the rest, of which no digits are lost where they cancel.
+
+def running_discounts(ranks: int, like: Any) -> tuple[Any, Any]:
+    """The running sums of :func:`discounts`, from 0, in two parts: whole multiples of 2^-32, and the rest.
+
+    Where they cancel no digits are lost.
     """
-    size = 1 << max(ranks - 1, 0).bit_length()
-    single, whole, rest = _kept_discounts(size) if size <= _KEPT else _discounts(size)
-    if not isinstance(like, Tensor):
-        return single, (whole, rest)
-    return _sent(single, like), (_sent(whole, like), _sent(rest, like))
+    size = _size_of(ranks)
+    whole, rest = _kept_running(size) if size <= _LONGEST_KEPT else _running(size)
+    return (_sent(whole, like), _sent(rest, like)) if isinstance(like, Tensor) else (whole, rest)
+
+
+def _size_of(ranks: int) -> int:
+    return 1 << max(ranks - 1, 0).bit_length()
 
 
 def _sent(values: Array, like: Tensor) -> Tensor:
@@ -157,19 +166,24 @@ def _sent(values: Array, like: Tensor) -> Tensor:
     return (given.float() if like.device.type == "mps" and given.is_floating_point() else given).to(like.device)
 
 
-def _discounts(size: int) -> tuple[Array, Array, Array]:
-    single = 1 / np.log2(np.arange(2, size + 2, dtype=np.float64))
+def _single(size: int) -> Array:
+    found: Array = 1 / np.log2(np.arange(2, size + 2, dtype=np.float64))
+    return found
+
+
+def _running(size: int) -> tuple[Array, Array]:
+    single = _single(size)
     whole = np.rint(single * _FINE)
-    return single, segments.from_zero(whole.astype(np.int64)), segments.from_zero(single - whole / _FINE)
+    return segments.from_zero(whole.astype(np.int64)), segments.from_zero(single - whole / _FINE)
 
 
-_kept_discounts = functools.cache(_discounts)
+_kept_single, _kept_running = functools.cache(_single), functools.cache(_running)
 
 
 def total_discount(ranks: Tensor) -> Tensor:
     """The sum of 1 / log2(t + 1) for t = 1 .. each of the ranks: float64."""
-    _, running = discounts(int(ranks.max()) if len(ranks) else 0, arrays.native(ranks))
-    return arrays.tensor(_between(running, 0, arrays.native(ranks)))
+    native = arrays.native(ranks)
+    return arrays.tensor(_between(running_discounts(int(ranks.max()) if len(ranks) else 0, native), 0, native))
 
 
 def _between(running: tuple[Any, Any], first: Any, last: Any) -> Any:

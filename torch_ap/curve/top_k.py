@@ -64,7 +64,7 @@ def at_each(top_k: Any, make: Callable[[Any], Any]) -> Any:
     Raises:
         ValueError: for a list without any, or with one twice, and for what the function refuses.
     """
-    if isinstance(top_k, str) or not isinstance(top_k, Sequence):
+    if isinstance(top_k, str | bytes) or not isinstance(top_k, Sequence):
         return make(top_k)
     parts = tuple(make(k) for k in top_k)
     if not parts or None in top_k or len({part.top_k for part in parts}) < len(parts):
