@@ -397,7 +397,7 @@ def only(value):
         ((QRELS, only(float("nan"))), r"`run` must have scores that are not NaN, got nan for document 'd1' of query"),
         (
             (only(0.5), RUN),
-            r"`qrels` must have grades that are whole numbers below 2\^53, got 0.5 for document 'd1' of query 'q0'",
+            r"`qrels` must have grades that are whole numbers .* got 0.5 for document 'd1' of query 'q0'",
         ),
         ((only(float("inf")), RUN), r"`qrels` must have grades that are whole numbers below 2\^53, got inf"),
         ((only(10**30), RUN), r"`qrels` must have grades that are whole numbers below 2\^53, got 1e\+30"),
