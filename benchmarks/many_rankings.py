@@ -1,9 +1,10 @@
-"""MAP and nDCG of many queries, and reading a long run file, beside the peers in one run.
+"""MAP and nDCG of many queries, measures of a run as nested dicts, and reading a long run file, beside the peers in one
+run.
 
     python -m benchmarks.many_rankings [--skip NAME ...] [--lines N]
 
 Each figure is the least of a few times; each ratio is a peer's time over ours for the same layout; values are compared.
-Peers that are not installed are left out: torchmetrics, pytrec_eval, ranx, scikit-learn.
+Peers that are not installed are left out: torchmetrics, pytrec_eval, ranx, scikit-learn, ir_measures.
 """
 
 import argparse
@@ -20,13 +21,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import torch_ap
 from torch_ap.files.trec import read_run
 from torch_ap.functional import retrieval_average_precision, retrieval_normalized_dcg
 from torch_ap.retrieval import RetrievalMAP, RetrievalNormalizedDCG
 
+Judgements = dict[str, dict[str, int]]
+Run = dict[str, dict[str, float]]
+
 SMALL = ((1, 10), (1, 1000), (10, 10), (100, 100), (7000, 100), (1000, 1000), (7000, 1000))
 SHAPES = ((7000, 100, 0.1), (1000, 1000, 0.1), (7000, 1000, 0.002))
-PEERS = ("torchmetrics", "pytrec_eval", "ranx", "sklearn")
+DICTS = ((1, 10, 0.3), (10, 100, 0.1), (1000, 100, 0.1), (1000, 1000, 0.01))
+PEERS = ("torchmetrics", "pytrec_eval", "ranx", "sklearn", "ir_measures")
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
@@ -164,6 +170,55 @@ def compare_ndcg(peers: list[str]) -> None:
         print()
 
 
+def compare_dicts(queries: int, docs: int, share: float, peers: list[str]) -> None:
+    """AP, nDCG@10, P@10, R@100 and RR of nested dicts, which the peers turn into what they need, too."""
+    generator = np.random.default_rng(0)
+    names = [f"d{place}" for place in range(3 * docs)]
+    qrels, run = {}, {}
+    for query in range(queries):
+        listed = [names[place] for place in generator.choice(3 * docs, docs, replace=False)]
+        run[f"q{query}"] = dict(zip(listed, generator.random(docs).tolist(), strict=True))
+        judged = listed[: max(2, int(share * docs))]
+        qrels[f"q{query}"] = dict(zip(judged, generator.integers(0, 3, len(judged)).tolist(), strict=True))
+    repeats = max(3, min(200, 20_000 // (queries * docs)))
+    measures = ("AP", "nDCG@10", "P@10", "R@100", "RR")
+    ours = seconds(lambda: torch_ap.evaluate(qrels, run, measures).to_dict(), repeats)
+    print(f"\n{queries:,} queries x {docs:,} documents as nested dicts, 5 measures: milliseconds")
+    print(f"  ours{ours * 1e3:26.2f}")
+    for name, work in dict_runs(qrels, run, measures, peers):
+        assert abs(work() - torch_ap.evaluate(qrels, run, "AP").to_dict()["AP"]) < 1e-5, name
+        taken = seconds(work, repeats)
+        print(f"  {name:<24}{taken * 1e3:6.2f}   ours is {taken / ours:7.1f} times as fast")
+
+
+def dict_runs(
+    qrels: Judgements, run: Run, measures: tuple[str, ...], peers: list[str]
+) -> list[tuple[str, Callable[[], float]]]:
+    """(name, what gives the mean AP and computes the others)."""
+    runs: list[tuple[str, Callable[[], float]]] = []
+    if "pytrec_eval" in peers:
+        import pytrec_eval
+
+        def by_pytrec_eval() -> float:
+            names = {"map", "ndcg_cut.10", "P.10", "recall.100", "recip_rank"}
+            values = pytrec_eval.RelevanceEvaluator(qrels, names).evaluate(run).values()
+            means = {name: float(np.mean([x[name] for x in values])) for name in next(iter(values))}
+            return means["map"]
+
+        runs.append(("pytrec_eval", by_pytrec_eval))
+    if "ir_measures" in peers:
+        import ir_measures
+
+        asked = [ir_measures.parse_measure(x) for x in measures]
+        runs.append(("ir_measures", lambda: float(ir_measures.calc_aggregate(asked, qrels, run)[asked[0]])))
+    if "ranx" in peers:
+        import ranx
+
+        wanted = ["map", "ndcg@10", "precision@10", "recall@100", "mrr"]
+        runs.append(("ranx", lambda: float(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), wanted)["map"])))
+    return runs
+
+
 def compare_readers(lines: int, peers: list[str]) -> None:
     """A run file of 1,000 documents per query."""
     with tempfile.TemporaryDirectory() as folder:
@@ -210,6 +265,8 @@ def main() -> None:
     for shape in SHAPES:
         compare(*shape, peers)
     compare_ndcg(peers)
+    for shape in DICTS:
+        compare_dicts(*shape, peers)
     if args.lines:
         compare_readers(args.lines, peers)
 

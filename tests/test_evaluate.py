@@ -363,6 +363,18 @@ def test_what_is_printed():
     assert found.to_pandas()["mean"].tolist() == [0.5, 1.0]
 
 
+def test_counts_have_a_sum_and_nothing_is_best():
+    found = torch_ap.evaluate(QRELS, runs={"a": RUN, "b": RUN}, measures=["NumQ", "NumRet", "official"])
+    assert repr(found).startswith("12 queries;")
+    assert found.to_dict()["a"]["NumQ"] == 12
+    assert found.to_dict()["a"]["num_ret"] == 480
+    assert found.best["NumRet"] == []
+    assert not {"NumQ", "num_rel"} & found.comparisons.keys()
+    assert found.runs["a"].confidence_interval()["NumRet"].reason
+    assert "of all queries" in found.conventions["NumRet"]
+    assert "P_1000" in found.to_latex().replace("\\", "")
+
+
 def test_a_name_is_told_apart_in_latex():
     found = torch_ap.evaluate(QRELS, runs={"run_1 & 2": RUN, "x|y": RUN}, measures="P_5")
     assert r"run\_1 \& 2 & \textbf{" in found.to_latex()
@@ -383,8 +395,12 @@ def only(value):
         ((QRELS, only("high")), r"`run` must have scores that are numbers, got 'high' for document 'd1' of query 'q0'"),
         ((QRELS, only(None)), r"`run` must have scores that are numbers, got None"),
         ((QRELS, only(float("nan"))), r"`run` must have scores that are not NaN, got nan for document 'd1' of query"),
-        ((only(0.5), RUN), r"`qrels` must have grades that are whole numbers, got 0.5 for document 'd1' of query 'q0'"),
-        ((only(float("inf")), RUN), r"`qrels` must have grades that are whole numbers, got inf"),
+        (
+            (only(0.5), RUN),
+            r"`qrels` must have grades that are whole numbers .* got 0.5 for document 'd1' of query 'q0'",
+        ),
+        ((only(float("inf")), RUN), r"`qrels` must have grades that are whole numbers below 2\^53, got inf"),
+        ((only(10**30), RUN), r"`qrels` must have grades that are whole numbers below 2\^53, got 1e\+30"),
         ((QRELS, {}), r"`run`: holds no documents"),
         ((QRELS, {"q0": {}}), r"`run`: holds no documents"),
         (({}, RUN), r"`qrels`: holds no judgements"),
@@ -404,6 +420,9 @@ def only(value):
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": [np.nan], "score": [1]})), "must name each document, got None"),
         ((QRELS, RUN, "nDGC@10"), r"unknown measure 'nDGC@10'"),
         ((QRELS, RUN, "Succes@10"), r"did you mean 'Success@k'\?"),
+        ((QRELS, pd.DataFrame({"query": ["q0"], "doc": ["d"], "score": ["1"]})), "must have scores that are numbers"),
+        ((QRELS, pd.DataFrame([["q0", "d", 1, 1]], columns=["qid", "doc", *["score"] * 2])), "one column of `score`"),
+        ((QRELS, pd.DataFrame({"qid": [], "doc": [], "score": []})), "`run`: holds no documents"),
         ((QRELS, RUN, []), r"`measures` must name at least one"),
         ((QRELS,), r"`run` or `runs` must be given, one of them, got neither"),
     ],
@@ -422,13 +441,15 @@ def test_bad_input(given, message):
         ({"relevance_level": 0}, r"`relevance_level` must be an int of at least 1"),
         ({"confidence_level": 95}, r"`confidence_level` must be a number between 0 and 1"),
         ({"runs": {"a": RUN}}, r"got both"),
+        ({"run": None, "runs": {}}, r"`runs` must be {name: run} of at least one run, got {}"),
+        ({"run": None, "runs": {1: RUN, "1": RUN}}, r"`runs` must have names that differ as text"),
         ({"measures": "iprec@0.1", "ties": "expected"}, r"needs ties as in trec9 or trec10"),
         ({"measures": "P(rel=0)@5"}, r"`relevance_level` must be an int of at least 1"),
     ],
 )
 def test_bad_settings(setting, message):
     with pytest.raises(ValueError, match=message):
-        torch_ap.evaluate(QRELS, RUN, **setting)
+        torch_ap.evaluate(QRELS, **{"run": RUN} | setting)
 
 
 def test_what_counts_0_is_told_with_its_number():

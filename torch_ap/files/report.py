@@ -49,6 +49,7 @@ from torch_ap.files.trec_names import (
 from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules.messages import nearest, shown
+from torch_ap.runtime import cached
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +185,7 @@ def check(name: str, convention: str) -> None:
         raise ValueError(f"measure {shown(name)} is trec_eval's: it needs ties as in trec9 or trec10")
 
 
+@cached.settings_cache
 def formula(name: str, convention: str, denominator: str = "relevant") -> Callable[[HitCurve], Tensor]:
     """The measure of that name, where it is of one curve."""
     kind, at = _parsed(name)

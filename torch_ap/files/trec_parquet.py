@@ -28,7 +28,7 @@ def column_of(given: str, known: Sequence[Any], what: str, name: str | None = No
         ValueError: where there is none, or several.
     """
     usual = COLUMNS[what] if name is None else (name,)
-    found = [x for x in usual if x in known]
+    found = [x for x in known if x in usual]
     if len(found) == 1:
         return found[0]
     meant = "" if found else nearest(usual[0], map(str, known))

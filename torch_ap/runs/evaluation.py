@@ -176,8 +176,11 @@ def _asked(measures: Any, relevance_level: int) -> list[Asked]:
 
 def _named(runs: Any) -> dict[str, Any]:
     if not isinstance(runs, Mapping) or not runs:
-        refuse("runs", "must be {name: run}, with at least one", Plain(type(runs).__name__), TypeError)
-    return {str(name): run for name, run in runs.items()}
+        refuse("runs", "must be {name: run} of at least one run", runs if runs == {} else Plain(type(runs).__name__))
+    found = {str(name): run for name, run in runs.items()}
+    if len(found) < len(runs):
+        refuse("runs", "must have names that differ as text", Plain(shown(list(runs))))
+    return found
 
 
 def _measured(

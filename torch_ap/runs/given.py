@@ -19,6 +19,8 @@ from torch_ap.files.trec_parquet import column_of
 from torch_ap.ranking.order import Array
 from torch_ap.rules.messages import Plain, refuse, shown
 
+_LARGEST_WHOLE = 1 << 53  # of float64: from here on it does not hold each whole number
+
 
 def qrels_of(given: Any, columns: Mapping[str, str | None]) -> Qrels:
     """Judgements in any form.
@@ -32,9 +34,9 @@ def qrels_of(given: Any, columns: Mapping[str, str | None]) -> Qrels:
     if isinstance(given, str | os.PathLike):
         return read_qrels(os.fspath(given))
     table, grades = _read("qrels", given, columns, "grade")
-    whole = np.isfinite(grades) & (np.floor(grades) == grades)
+    whole = (np.abs(grades) < _LARGEST_WHOLE) & (np.floor(grades) == grades)
     if not whole.all():
-        _refuse_value("qrels", "grades that are whole numbers", table, grades, int(whole.argmin()))
+        _refuse_value("qrels", "grades that are whole numbers below 2^53", table, grades, int(whole.argmin()))
     return Qrels(**vars(table), relevance=torch.from_numpy(grades.astype(np.int64)))
 
 
@@ -206,6 +208,6 @@ def _is_number(given: Any) -> bool:
 
 def _refuse_value(name: str, rule: str, table: Table, values: Any, place: int) -> NoReturn:
     query, document = table.queries[int(table.query[place])], table.documents[place]
-    value = values[place].item() if isinstance(values, np.ndarray) else values[place]
+    value = values[place].item() if isinstance(values[place], np.generic) else values[place]
     told = f"{shown(value)} for document {shown(document)} of query {shown(query)}"
     refuse(name, f"must have {rule}", Plain(told))

@@ -3,6 +3,7 @@
 from torch_ap.curve import words
 from torch_ap.files import report
 from torch_ap.files.trec_names import TREC_CONVENTIONS
+from torch_ap.runtime import cached
 
 _OTHERS = {
     "num_q": "The number of queries.",
@@ -16,6 +17,7 @@ _OTHERS = {
 }
 
 
+@cached.settings_cache
 def meaning(name: str, ties: str, denominator: str) -> str:
     """What a measure is, with every choice that changes it; a name of :mod:`torch_ap.files.report`."""
     if name in _OTHERS:

@@ -93,7 +93,7 @@ class Evaluation(_Printed):
 
     def _table(self) -> Table:
         rows = [(x["measure"], *(number(x[name]) for name in ("mean", "low", "high"))) for x in self._records()]
-        queries = len(next(iter(self.results.values())).queries)
+        queries = max(len(x.queries) for x in self.results.values())
         return Table([("measure", "mean", *_ends(self.confidence_level)), *rows], title=f"{_counted(queries)}")
 
 
@@ -208,7 +208,7 @@ class RunComparison(_Printed):
             )
             for x in records
         ]
-        queries = _counted(len(next(iter(next(iter(self.runs.values())).results.values())).queries))
+        queries = _counted(max(len(x.queries) for run in self.runs.values() for x in run.results.values()))
         p = "; p: against the best, paired t, Holm over all pairs" if len(self.runs) > 1 else ""
         best = {(line + 1, 2) for line, x in enumerate(records) if x["best"]}
         head = ("measure", "run", "mean", *_ends(self.confidence_level), "p")
