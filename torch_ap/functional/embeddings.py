@@ -100,7 +100,8 @@ def embedding_average_precision(
             "error" raises.
         product_dtype: in which similarities are computed: None for float32, or float64 where an embedding is.
             torch.float16 or torch.bfloat16 is faster on CUDA; its similarities have few digits, and tie.
-        max_memory: bytes, about as many as are used beside the embeddings and a copy of them. No result depends on it.
+        max_memory: bytes, about as many as are used beside the embeddings and a copy of them, or what the relevant items
+            of 256 queries take, about 256 bytes each, where that is more. No result depends on it.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
