@@ -2,8 +2,8 @@
 
 Each user has seen some films and will like one more, which is left out of training (leave-one-out). Both systems rank
 all films that the user has not seen. Then they rank the film among 100 sampled others, as many papers did: values are
-far higher, and so is what they say of the gap between the systems. The correction, which estimates from the samples
-what all films would have said, comes nearer.
+far higher, and the systems are further apart in nDCG. The correction, which estimates from the samples what all films
+would have said, comes nearer.
 
 Run: python examples/recommender.py
 

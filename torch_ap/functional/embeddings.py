@@ -99,8 +99,9 @@ def embedding_average_precision(
         empty_target_action: what a query without relevant items counts as: "skip" left out, "neg" 0, "pos" 1, "nan",
             "error" raises.
         product_dtype: in which similarities are computed: None for float32, or float64 where an embedding is.
-            torch.float16 or torch.bfloat16 is faster on CUDA; its similarities have few digits, and tie.
-        max_memory: bytes, about as many as are used beside the embeddings and a copy of them. No result depends on it.
+            torch.float16 or torch.bfloat16 only where they are asked for: their similarities have few digits, and tie.
+        max_memory: bytes, about as many as are used beside the embeddings and a copy of them, or what the relevant
+            items of 256 queries take, about 256 bytes each, where that is more. No result depends on it.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:

@@ -75,18 +75,17 @@ def vectors(value: Tensor, similarity: str, dtype: torch.dtype) -> Tensor:
 
 def check_range(queries: Tensor, gallery: Tensor, similarity: str) -> None:
     """Products of these vectors must be finite in their dtype."""
-    longest = [
-        float(torch.linalg.vector_norm(x, dim=1, dtype=torch.float64).max()) if len(x) else 0.0
-        for x in (queries, gallery)
-    ]
+    longest = [_longest(x) for x in (queries, gallery)]
     bound = longest[1] * (longest[0] + (longest[1] if similarity == "euclidean" else 0))
     most = torch.finfo(queries.dtype).max
     if not bound <= most:
-        refuse(
-            "queries` and `gallery",
-            f"must have products within {most:.3g}, which {queries.dtype} holds; scale them or give float64",
-            Plain(f"norms up to {longest[0]:.3g} and {longest[1]:.3g}"),
-        )
+        rule = f"must have products within {most:.3g}, which {queries.dtype} holds; scale them or give float64"
+        refuse("queries` and `gallery", rule, Plain(f"norms up to {longest[0]:.3g} and {longest[1]:.3g}"))
+
+
+def _longest(vectors: Tensor) -> float:
+    wide = torch.float32 if vectors.device.type == "mps" else torch.float64
+    return float(torch.linalg.vector_norm(vectors, dim=1, dtype=wide).max()) if len(vectors) else 0.0
 
 
 def product_dtype(given: torch.dtype | None, *dtypes: torch.dtype) -> torch.dtype:
