@@ -137,7 +137,7 @@ def counted(
 
 
 def _column(values: Any, column: int) -> Any:
-    return values if values is None or values.ndim == 1 else values[:, min(column, values.shape[1] - 1)]
+    return values if values is None or values.ndim == 1 else values[:, column]
 
 
 def _searched(sketch: Tensor, scores: Tensor) -> Tensor:
@@ -218,10 +218,12 @@ def _common_ends(ends: Tensor) -> tuple[Tensor, Tensor]:
     shared = (wanted != _UNUSED) & (there | (used == 0)[:, :, None]).all(0)
     many = wanted.shape[1]
     kept = order.sort(torch.where(shared, torch.arange(many, device=ends.device), many))
-    return _and(wanted, _UNUSED).gather(1, kept), _and(first, size).gather(2, kept.expand(len(first), -1, -1))
+    return _with_last(wanted, _UNUSED).gather(1, kept), _with_last(first, size).gather(
+        2, kept.expand(len(first), -1, -1)
+    )
 
 
-def _and(values: Tensor, last: int) -> Tensor:
+def _with_last(values: Tensor, last: int) -> Tensor:
     """The values with one more at the end of each row."""
     return torch.cat([values, torch.full_like(values[..., :1], last)], -1)
 
@@ -229,7 +231,7 @@ def _and(values: Tensor, last: int) -> Tensor:
 def _counts_from(first: Tensor, sketch: Tensor) -> Tensor:
     """(C, M, 2) counts from each of (C, M) bins up to the next of them."""
     running = segments.from_zero(sketch[:, :, _COUNTS].transpose(1, 2).contiguous())
-    bounds = _and(first, sketch.shape[1])[:, None].expand(-1, 2, -1)
+    bounds = _with_last(first, sketch.shape[1])[:, None].expand(-1, 2, -1)
     return running.gather(2, bounds).diff().transpose(1, 2)
 
 
