@@ -576,7 +576,7 @@ def test_hints_for_ids_from_0_and_for_yolos_files(coco, tmp_path, capsys):
 
 
 def test_unknown_measures_of_trec_have_a_hint(capsys):
-    for given, meant in (("mpa", "map"), ("Pp@5", "P@k"), ("ndcg_cut_10", ""), ("recal_100", "recall_k")):
+    for given, meant in (("mpa", "map"), ("Pp@5", "P@k"), ("gain_10", ""), ("recal_100", "recall_k")):
         assert main.main(["trec", "a", "b", "-m", given]) == 2
         assert (
             f"{given!r}; did you mean {meant!r}?; known" if meant else f"{given!r}; known"

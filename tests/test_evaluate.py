@@ -419,7 +419,7 @@ def only(value):
         ((QRELS, pd.DataFrame({"query": ["q0"] * 2, "doc": ["d"] * 2, "score": [1, 2]})), "`run`, row 1: document 'd'"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": [np.nan], "score": [1]})), "must name each document, got None"),
         ((QRELS, RUN, "nDGC@10"), r"unknown measure 'nDGC@10'"),
-        ((QRELS, RUN, "Succes@10"), r"did you mean 'Success@k'\?"),
+        ((QRELS, RUN, "Succes@10"), r"did you mean 'success@k'\?"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": ["d"], "score": ["1"]})), "must have scores that are numbers"),
         ((QRELS, pd.DataFrame([["q0", "d", 1, 1]], columns=["qid", "doc", *["score"] * 2])), "one column of `score`"),
         ((QRELS, pd.DataFrame({"qid": [], "doc": [], "score": []})), "`run`: holds no documents"),

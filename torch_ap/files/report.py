@@ -234,4 +234,4 @@ def _meant(name: str) -> str:
     """The known name, ours or trec_eval's, that is most like one that is not."""
     kind = re.sub(r"[0-9.]+$", "k", name)
     ir_measures = (x for name in IR_MEASURES for x in (name, f"{name}@k"))
-    return nearest(kind, [*KNOWN, *(f"{theirs}_k" for theirs in TREC_NAMES), *ir_measures])
+    return nearest(kind, [*ir_measures, *(f"{theirs}_k" for theirs in TREC_NAMES), *KNOWN])
