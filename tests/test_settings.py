@@ -251,7 +251,7 @@ def test_every_setting_has_an_effect(name, keyword):
         same(told(name, base | more, draw), told(name, without, draw))
 
 
-@pytest.mark.parametrize(("name", "keyword"), IGNORED)
+@pytest.mark.parametrize(("name", "keyword"), sorted(IGNORED))
 def test_what_is_ignored_is_said_to_be(name, keyword):
     (line,) = (x for x in getattr(torch_ap, name).__doc__.splitlines() if x.strip().startswith(f"{keyword}:"))
     assert "ignored" in line
