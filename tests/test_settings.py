@@ -122,6 +122,15 @@ def of_queries(**more):
     }
 
 
+def of_every_rank(**more):
+    ranks = {"max_k": ({"max_k": 3}, flat), "adaptive_k": ({"max_k": 30, "adaptive_k": True}, flat)}
+    return {name: x for name, x in of_queries(**ranks, **more).items() if name != "top_k"}
+
+
+AT_PRECISION = {
+    "min_precision": ({"min_precision": 0.3}, flat),
+    "relevance_level": ({"min_precision": 0.5, "relevance_level": 2}, graded_rows),
+}
 BASE = {
     "EmbeddingMAP": {"similarity": "dot"},
     "AveragePrecision": {"task": "multilabel", **cases.L},
@@ -130,6 +139,7 @@ BASE = {
     **{f"Retrieval{name}": {"top_k": 3} for name in ("Precision", "Recall", "FBeta", "FallOut", "HitRate", "MRR")},
     "RetrievalNormalizedDCG": {"top_k": 3},
     "RetrievalAUROC": {"top_k": 5},
+    "RetrievalRecallAtFixedPrecision": {"min_precision": 0.4},
     "MeanAveragePrecision": {"box_format": "xywh"},
 }
 COCO = {
@@ -199,6 +209,10 @@ CHANGES = {
     },
     "RetrievalPrecision": of_queries(adaptive_k=({"top_k": 30, "adaptive_k": True}, flat)),
     "RetrievalFBeta": of_queries(beta=({"beta": 3}, flat)),
+    "RetrievalPrecisionRecallCurve": of_every_rank(),
+    "RetrievalRecallAtFixedPrecision": {
+        name: x for name, x in of_every_rank(**AT_PRECISION).items() if name != "aggregation"
+    },
     "RetrievalRPrecision": {name: x for name, x in of_queries().items() if name != "top_k"},
     "RetrievalFallOut": of_queries(
         empty_target_action=({"empty_target_action": "error"}, changed(flat, without_misses))
@@ -273,7 +287,8 @@ def test_settings_without_a_meaning_together_are_refused(name, settings, message
 # what a comparison asks for alike: not the form of a result, nor what only one of the classes has
 FREE = ("class_metrics", "extended_summary", "class_names", "num_classes", "num_labels", "task", "aggregation", "iou")
 FREE += ("convention",)  # which is told by its parts
-PAIRS = [(name, keyword) for name, keyword in ROWS if name != "AveragePrecision" and keyword not in FREE]
+WITH_COMPARE = {name for name in CHANGES if hasattr(getattr(torch_ap, name), "compare")} - {"AveragePrecision"}
+PAIRS = [(name, keyword) for name, keyword in ROWS if name in WITH_COMPARE and keyword not in FREE]
 
 
 @pytest.mark.parametrize(("name", "keyword"), PAIRS, ids=map(".".join, PAIRS))

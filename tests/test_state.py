@@ -254,7 +254,7 @@ def faults(state):
         yield f"{name}: bool", put(part.bool())
         yield f"{name}: sparse", put(part.to_sparse())
         if part.is_floating_point() and name != "detection_boxes":
-            yield f"{name}: NaN", put(part.flatten().index_fill(0, torch.tensor([0]), torch.nan).reshape(part.shape))
+            yield f"{name}: NaN", put(torch.full_like(part, torch.nan).index_fill(-1, torch.tensor([0]), 1))
         if name in ("weights", "counts", "weight_sums") or name.endswith(("per_image", "lengths", "counts")):
             yield f"{name}: negative", put(-1 - part)
         if name in ("targets", "query_relevance"):

@@ -444,7 +444,7 @@ def test_nothing_is_compared_with_nothing(kind, average):
 
 
 SUMMARY = {
-    **dict.fromkeys(("RetrievalMAP", "MeanAveragePrecision", "VOCMeanAveragePrecision"), "map"),
+    **dict.fromkeys(("RetrievalMAP", "EmbeddingMAP", "MeanAveragePrecision", "VOCMeanAveragePrecision"), "map"),
     "RetrievalMRR": "mrr",
     "RetrievalAUROC": "auroc",
     "RetrievalNormalizedDCG": "ndcg",

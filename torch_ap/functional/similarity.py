@@ -121,7 +121,7 @@ def keypoint_similarity(
         >>> from torch_ap.functional import keypoint_similarity
         >>> target = torch.tensor([[[10.0, 10, 2], [20, 20, 2]]])
         >>> keypoint_similarity(target + 1, target, torch.tensor([100.0]), sigmas=[0.1, 0.2])
-        tensor([[0.8590]], dtype=torch.float64)
+        tensor([[0.8591]], dtype=torch.float64)
     """
     settings = shape_settings_of(iou_type="keypoints", box_format=box_format, sigmas=sigmas)
     points = len(settings.sigmas)

@@ -49,3 +49,4 @@ class RetrievalAUROC(QueryMetric):
     ) -> None:
         measure = at_each(top_k, lambda k: AUROC(k, max_fpr, ties))
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+        self.max_fpr = max_fpr

@@ -1,6 +1,7 @@
 """What is made once: of the same settings, and of the same tensors."""
 
 import functools
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ Made = TypeVar("Made")
 _MOST_CACHED = 256
 _KEPT = 4
 _latest: deque[tuple[list[tuple[weakref.ref[Tensor], int]], Callable[..., Any], Any]] = deque(maxlen=_KEPT)
+_lock = threading.Lock()  # metrics may compute in several threads
 
 
 def settings_cache(make: Callable[..., Made]) -> Callable[..., Made]:
@@ -45,16 +47,18 @@ def memoize(make: Callable[[], Made], key: Callable[..., Any], tensors: Sequence
     """
     if any(x.is_inference() for x in tensors):
         return make()
-    for entry in list(_latest):
-        held = [reference() for reference, _ in entry[0]]
-        if any(x is None for x in held):
-            del _latest[next(place for place, other in enumerate(_latest) if other is entry)]  # == compares tensors
-        elif entry[1] is key and _same(entry[0], tensors):
-            made: Made = entry[2]
-            return made
+    with _lock:
+        for entry in list(_latest):
+            held = [reference() for reference, _ in entry[0]]
+            if any(x is None for x in held):
+                del _latest[next(place for place, other in enumerate(_latest) if other is entry)]  # == compares tensors
+            elif entry[1] is key and _same(entry[0], tensors):
+                made: Made = entry[2]
+                return made
     result = make()
     if tensors:
-        _latest.append(([(weakref.ref(x), x._version) for x in tensors], key, result))
+        with _lock:
+            _latest.append(([(weakref.ref(x), x._version) for x in tensors], key, result))
     return result
 
 
