@@ -225,6 +225,23 @@ def test_every_metric(name):
             same(metric.metric_state, state)
 
 
+@pytest.mark.parametrize("name", METRICS)
+def test_ranks_without_any_item(name):
+    row = METRICS[name]
+    expected, metrics = row.new(sync_on_compute=False), [on(row.new) for _ in range(2)]
+    for value in Threads(2)(lambda rank: quiet(metrics[rank].compute)):
+        same(value, quiet(expected.compute))
+
+
+def test_ranks_without_a_query_have_the_dtype_of_all():
+    vectors, labels = torch.rand(6, 3, dtype=torch.float64), torch.tensor([0, 0, 1, 1, 0, 1])
+    metrics = [on(torch_ap.EmbeddingMAP) for _ in range(2)]
+    for metric, is_query in zip(metrics, (True, False), strict=True):
+        metric.update(vectors, labels, is_query=torch.full((6,), is_query))
+    values = Threads(2)(lambda rank: quiet(metrics[rank].compute))
+    assert [value.dtype for value in values] == [torch.float64] * 2
+
+
 @pytest.mark.parametrize("sync", ["gather", "exchange"])
 def test_a_collection_synchronizes_what_it_shares_once(sync):
     preds, target = drawn("binary", 60, 9, False, 1).values()

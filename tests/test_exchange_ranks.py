@@ -1,5 +1,6 @@
 """Exchange between two gloo processes; errors that both of them raise, whichever has the fault, without waiting."""
 
+import contextlib
 import os
 import re
 import time
@@ -170,7 +171,7 @@ def fail(rank, sync, faults):
         metric, patch = {**FAULTS, **INSIDE}[name][0](rank, sync)
         start = time.monotonic()
         try:
-            with patch or mock.MagicMock():
+            with patch or contextlib.nullcontext():
                 metric.compute()
         except Exception as error:
             said[name] = type(error).__name__, str(error), time.monotonic() - start

@@ -25,7 +25,7 @@ def each_of_all(ranks: Ranks, settings: EmbeddingSettings, batch: EmbeddingBatch
     most = torch.unique(labels, return_counts=True)[1].max() if len(labels) else labels.new_zeros(())
     share = max(1, products.rows_at_once(int(ranks.sum(most)), settings.max_memory // 2) // ranks.size)
     found, places = [], []
-    for start in range(0, max(sizes), share):
+    for start in range(0, max(1, *sizes), share):
         ends = [slice(min(start, size), min(start + share, size)) for size in sizes]
         sent = [_of_all(ranks, x[ends[ranks.rank]]) for x in (queries.vectors, queries.labels)]
         groups = None if queries.groups is None else _of_all(ranks, queries.groups[ends[ranks.rank]])
@@ -43,4 +43,4 @@ def each_of_all(ranks: Ranks, settings: EmbeddingSettings, batch: EmbeddingBatch
 
 def _of_all(ranks: Ranks, rows: Tensor) -> Tensor:
     """(N, ...) rows of every rank, those of the first rank first."""
-    return torch.cat([x.reshape(-1, *rows.shape[1:]) for x in ranks.gather_unequal(rows.flatten())])
+    return torch.cat(ranks.gather_unequal(rows))

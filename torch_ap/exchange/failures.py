@@ -1,6 +1,7 @@
 """An error of one rank, raised by all of them, where the others would otherwise wait for it."""
 
 import builtins
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -19,13 +20,12 @@ def raise_everywhere(
         device: where tensors must lie to be sent.
     """
     told = "" if failure is None else f"{type(failure).__name__}\n{failure}"
-    mine = torch.frombuffer(bytearray(b"\0" + told.encode()), dtype=torch.uint8).to(device)
+    mine = torch.frombuffer(bytearray(b"\0" + told.encode(errors="backslashreplace")), dtype=torch.uint8).to(device)
     texts = [bytes(x.tolist())[1:].decode() for x in gather(mine)]
     name, _, message = next(text for text in texts if text).partition("\n")
     kind = getattr(builtins, name, None)
-    try:
-        assert issubclass(kind, Exception)  # type: ignore[arg-type]
-        error = kind(message)  # type: ignore[misc]
-    except (TypeError, AssertionError):  # of another library, or of more than a message
-        error = RuntimeError(f"{name}: {message}")
+    error: Exception = RuntimeError(f"{name}: {message}")  # of another library, or of more than a message
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        with contextlib.suppress(TypeError):
+            error = kind(message)
     raise error from failure

@@ -34,6 +34,8 @@ class Ranks:
 
     def gather(self, values: Tensor) -> Tensor:
         """(...) values, as many on each rank, to (W, ...) those of all."""
+        if not values.numel():
+            return values.new_empty((self.size, *values.shape), device=self.device)
         sent = _bytes(values.to(self.device))
         found = sent.new_empty((self.size, *sent.shape))
         dist.all_gather(list(found.unbind()), sent, group=self.group)
@@ -69,7 +71,7 @@ class Ranks:
         sent = _bytes(values.to(self.device))
         found = sent.new_empty(sum(expected) * row)
         dist.all_to_all_single(found, sent, [x * row for x in expected], [x * row for x in counts], group=self.group)
-        return found.view(values.dtype).reshape(-1, *values.shape[1:])
+        return found.view(values.dtype).reshape(sum(expected), *values.shape[1:])
 
     def swap(self, values: Tensor) -> Tensor:
         """(W, ...) one entry for each rank to (W, ...) one from each."""

@@ -243,8 +243,9 @@ class EmbeddingMAP(UncertainQueries):
         return EmbeddingBatch(queries, gallery, None)
 
     def _dtype_of_values(self) -> torch.dtype:
-        held = _listed(self.embeddings) if self._exchanged is None else [self._exchanged[1].queries.vectors]
-        dtypes = {x.dtype for x in held if len(x)} or {torch.float32}
+        if self._exchanged is not None:  # of all ranks, also where this one has no query
+            return self._dtype_of_result(self._exchanged[1].queries.vectors.dtype)
+        dtypes = {x.dtype for x in _listed(self.embeddings) if len(x)} or {torch.float32}
         return self._dtype_of_result(tensors.common_dtype("preds", dtypes))
 
     # -- what the state may be

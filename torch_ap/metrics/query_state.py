@@ -33,8 +33,7 @@ class QueryState(RankingMetric):
 
     The state is what was given: scores in their dtype, a byte per item for relevance, the indexes, and for a measure of
     grades those in float64. Metrics of the same ``ignore_index`` and ``relevance_level``, all with grades or all
-    without, share it in a ``MetricCollection``, and sort it once between them (on several ranks each gathers and sorts
-    for itself).
+    without, share it in a ``MetricCollection``, and sort it once between them.
     A checkpoint of torchmetrics' class (states ``indexes``, ``preds``, ``target``) loads too.
     The aggregate is NaN, with a warning, where no query has a part in it (torchmetrics says 0 where all are skipped).
 

@@ -130,11 +130,9 @@ def read_headers(headers: Sequence[Sequence[int]], identity_size: int, names: Se
     """What each rank holds, as tensors without memory: the same, or the same error, on every rank.
 
     Raises:
-        ValueError: where a rank could not say, or has a metric of other settings.
+        ValueError: where a rank has a metric of other settings.
     """
     for rank, words in enumerate(headers):
-        if not words[0]:
-            raise ValueError(f"rank {rank} could not join its batches; see the error there")
         if words[1 : identity_size + 1] != headers[0][1 : identity_size + 1]:
             raise ValueError(f"every rank must have a metric of the same settings, not so on ranks 0 and {rank}")
     return [_held_there(words[identity_size + 1 :], names) for words in headers]

@@ -17,6 +17,7 @@ from torch_ap.exchange.ranks import Ranks
 from torch_ap.metrics import once, states
 from torch_ap.metrics.stateful import StatefulMetric
 from torch_ap.rules import checks
+from torch_ap.rules.messages import refuse
 from torch_ap.rules.options import Sync, allowed
 from torch_ap.runtime import memory
 from torch_ap.runtime.untraced import leave_methods_to_python
@@ -40,7 +41,7 @@ class SyncedMetric(StatefulMetric):
     def __init__(self, sync: Sync = "gather", **kwargs: Any) -> None:
         checks.one_of("sync", sync, allowed(Sync))
         if sync == "exchange" and kwargs.get("dist_sync_fn") is not None:
-            raise ValueError("`dist_sync_fn` must be None with `sync='exchange'`: it gathers")
+            refuse("dist_sync_fn", "must be None with `sync='exchange'`, for it gathers", kwargs["dist_sync_fn"])
         super().__init__(**kwargs)
         if sync == "exchange":
             self.dist_sync_fn = by_exchange

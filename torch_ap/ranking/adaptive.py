@@ -26,7 +26,7 @@ _LOWEST, _UNUSED = -(1 << 63), (1 << 63) - 1
 _INFINITE = 0x7FF << 52  # the bits of float64's infinity
 _ENDS, _COUNTS, _WEIGHTS = 0, slice(1, 3), slice(3, 5)
 FIELDS = 5
-_TABLES_KEPT = 4  # of half a megabyte each
+_TABLES_KEPT = 64  # of half a megabyte each
 
 
 def empty(columns: int, size: int, device: torch.device | None = None) -> Tensor:

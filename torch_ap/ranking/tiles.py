@@ -93,8 +93,7 @@ def curve_of(matrix: Matrix, span: slice, pool_map: PoolMap, room: int = 0, rank
     if ranks is None:
         return _curve(*_end_to_end(pool_map(_Rows.counted, blocks)))
     scores, m, n = _end_to_end(pool_map(_Rows.hits, blocks))
-    parts = [x.reshape(-1, len(m)) for x in ranks.gather_unequal(scores.t().flatten())]
-    scores = torch.cat(parts).t().sort(1, descending=True).values
+    scores = torch.cat([*ranks.gather_unequal(scores.t())]).t().sort(1, descending=True).values
     wanted = zip(blocks, torch.split(scores, matrix.tile[0]), strict=True)
     counts = _end_to_end(pool_map(lambda pair: pair[0].misses(pair[1]), wanted))
     return _curve(scores, *(ranks.sum(x) for x in (m, n, *counts)))
