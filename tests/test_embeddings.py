@@ -297,6 +297,13 @@ def test_half_precision_is_computed_in_float32_unless_asked_for(dtype, generator
     assert asked.map == pytest.approx(float(exact.map), abs=0.05)  # similarities of 8 bits tie
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean"])
+def test_products_in_float64_are_of_vectors_in_float64(similarity, generator):
+    x = torch.randn(9, 6, generator=generator)
+    vectors = inputs.vectors(x, similarity, torch.float64, inputs.centre(x))
+    assert torch.equal(vectors, inputs.vectors(x.double(), similarity, torch.float64, inputs.centre(x.double())))
+
+
 def test_float32_stays_float32_whatever_training_has_set(generator):
     x, labels = torch.randn(100, 64, generator=generator), torch.randint(8, (100,), generator=generator)
     expected = embedding_average_precision(x, None, labels)

@@ -81,7 +81,7 @@ def vectors(value: Tensor, similarity: str, dtype: torch.dtype, centre: Tensor) 
     """
     if similarity == "dot":
         return value.to(dtype)
-    wide = value.to(torch.promote_types(value.dtype, torch.float32))
+    wide = value.to(torch.promote_types(torch.promote_types(value.dtype, dtype), torch.float32))
     if similarity == "euclidean":
         return (wide - centre).to(dtype)
     wide = wide / wide.abs().amax(1, keepdim=True)  # so that no square overflows or vanishes
