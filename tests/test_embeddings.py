@@ -1,5 +1,6 @@
 """Embeddings that search embeddings, held against the whole matrix of similarities and against other libraries."""
 
+import itertools
 import math
 import statistics
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tests.tolerances import REORDERED
 from torch_ap import EmbeddingMAP, functional
 from torch_ap.functional import embedding_average_precision
+from torch_ap.inputs import embeddings as inputs
 from torch_ap.inputs.relevance import ByLabel
 from torch_ap.ranking import order, products, tiles
 
@@ -270,6 +272,20 @@ def test_cosine_ignores_lengths_of_any_size(generator):
     assert close.map == pytest.approx(float(expected.map), abs=REORDERED)
 
 
+@pytest.mark.parametrize("far", [0, 1000, 10000])
+def test_distances_far_from_0_keep_their_digits(far, generator):
+    x, labels = torch.randn(1500, 16, generator=generator) + far, torch.arange(1500) % 50
+    x[:1000] = x[:1000].round()
+    exact = embedding_average_precision(x.double(), None, labels, similarity="euclidean")
+    found = embedding_average_precision(x, None, labels, similarity="euclidean")
+    for name in ("map", "map_at_r", "mrr"):
+        assert float(getattr(found, name)) == pytest.approx(float(getattr(exact, name)), abs=1e-4)  # few places change
+    exact, found = (
+        embedding_average_precision(y[:1000], None, labels[:1000], similarity="euclidean") for y in (x.double(), x)
+    )
+    assert found == exact
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_computed_in_float32_unless_asked_for(dtype, generator):
     x, labels = torch.randn(64, 24, generator=generator).to(dtype), torch.randint(8, (64,), generator=generator)
@@ -279,6 +295,13 @@ def test_half_precision_is_computed_in_float32_unless_asked_for(dtype, generator
     asked = embedding_average_precision(x, None, labels, similarity="dot", product_dtype=dtype)
     assert asked.map != found.map
     assert asked.map == pytest.approx(float(exact.map), abs=0.05)  # similarities of 8 bits tie
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean"])
+def test_products_in_float64_are_of_vectors_in_float64(similarity, generator):
+    x = torch.randn(9, 6, generator=generator)
+    vectors = inputs.vectors(x, similarity, torch.float64, inputs.centre(x))
+    assert torch.equal(vectors, inputs.vectors(x.double(), similarity, torch.float64, inputs.centre(x.double())))
 
 
 def test_float32_stays_float32_whatever_training_has_set(generator):
@@ -334,9 +357,13 @@ def check_exchange(rank):
     """Each rank keeps its gallery, and has the value of all queries in all galleries."""
     generator = torch.Generator().manual_seed(3)
     products._TILE = {"cpu": (4, 1024)}
-    for kind in (*KINDS, "nothing on the second"):
+    inputs._ROWS_OF_CENTRE = 16
+    products.rows_at_once = lambda *_: 32
+    for kind, similarity in itertools.product((*KINDS, "nothing on the second"), ("dot", "euclidean")):
         shares = shares_of(kind, generator)
-        settings = {"similarity": "dot", "ignore_index": 5, "max_memory": 1 << 16}
+        if similarity == "euclidean":  # differences that are not exact
+            shares = [{**share, "preds": share["preds"] * math.pi + 1000} for share in shares]
+        settings = {"similarity": similarity, "ignore_index": 5, "max_memory": 1 << 16}
         here, whole_ = EmbeddingMAP(sync="exchange", **settings), EmbeddingMAP(sync_on_compute=False, **settings)
         for place, share in enumerate(shares):
             if len(share["target"]):

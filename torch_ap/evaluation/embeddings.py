@@ -184,16 +184,21 @@ class EmbeddingSettings:
             )
         return EmbeddingBatch(queries, gallery, None)
 
-    def each(self, batch: EmbeddingBatch, ranks: Ranks | None = None) -> dict[str, Tensor]:
+    def each(
+        self, batch: EmbeddingBatch, ranks: Ranks | None = None, centre: Tensor | None = None
+    ) -> dict[str, Tensor]:
         """The measures of each query, in the order given: (Q,) or (Q, K).
 
         Args:
             batch: queries, the same on all ranks, and what they search on this one.
             ranks: that have a gallery each; None for this one alone.
+            centre: (d,) amid the queries of all batches, the same on all ranks; None where this batch is all.
         """
         queries, gallery, own = batch
         dtype = inputs.product_dtype(self.product_dtype, queries.vectors.dtype, gallery.vectors.dtype)
-        rows, columns = (inputs.vectors(side.vectors, self.similarity, dtype) for side in (queries, gallery))
+        if centre is None:
+            centre = inputs.centre(queries.vectors[:: inputs.spacing(len(queries.vectors))])
+        rows, columns = (inputs.vectors(side.vectors, self.similarity, dtype, centre) for side in (queries, gallery))
         if ranks is None:
             inputs.check_range(rows, columns, self.similarity)
         else:

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from torch_ap.evaluation.embeddings import EmbeddingBatch, EmbeddingSettings, Side
 from torch_ap.exchange.ranks import Ranks
+from torch_ap.inputs import embeddings as inputs
 from torch_ap.ranking import products
 
 
@@ -24,6 +25,8 @@ def each_of_all(ranks: Ranks, settings: EmbeddingSettings, batch: EmbeddingBatch
     labels = gallery.labels
     most = torch.unique(labels, return_counts=True)[1].max() if len(labels) else labels.new_zeros(())
     share = max(1, products.rows_at_once(int(ranks.sum(most)), settings.max_memory // 2) // ranks.size)
+    step = inputs.spacing(sum(sizes))
+    centre = inputs.centre(_of_all(ranks, queries.vectors[-sum(sizes[: ranks.rank]) % step :: step]))
     found, places = [], []
     for start in range(0, max(1, *sizes), share):
         ends = [slice(min(start, size), min(start + share, size)) for size in sizes]
@@ -35,7 +38,7 @@ def each_of_all(ranks: Ranks, settings: EmbeddingSettings, batch: EmbeddingBatch
             itself = torch.full_like(sent[1], -1)
             first = sum(lengths[: ranks.rank])
             itself[first : first + lengths[ranks.rank]] = own[ends[ranks.rank]]
-        found.append(settings.each(EmbeddingBatch(Side(sent[0], sent[1], groups), gallery, itself), ranks))
+        found.append(settings.each(EmbeddingBatch(Side(sent[0], sent[1], groups), gallery, itself), ranks, centre))
         places += [torch.arange(end.start, end.stop) + sum(sizes[:rank]) for rank, end in enumerate(ends)]
     place = torch.argsort(torch.cat(places)).to(labels.device)
     return {name: torch.cat([part[name] for part in found])[place] for name in found[0]}

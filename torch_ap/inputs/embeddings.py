@@ -14,7 +14,7 @@ VALUE_RULES = (
     "`preds` must hold finite numbers, no NaN",
     "`preds` must hold no row of zeros with similarity='cosine', which is undefined there",
 )
-_HALF = (torch.float16, torch.bfloat16)
+_ROWS_OF_CENTRE = 1 << 10
 
 
 def embeddings(name: str, value: Any) -> Tensor:
@@ -63,11 +63,27 @@ def refuse_rows(name: str, value: Tensor, similarity: str) -> None:
             refuse(name, rule.partition("` ")[2], Plain(f"others in row {int(bad.nonzero()[0])}"))
 
 
-def vectors(value: Tensor, similarity: str, dtype: torch.dtype) -> Tensor:
-    """The vectors whose products are taken, of that dtype: under "cosine" of length 1."""
-    if similarity != "cosine":
+def spacing(queries: int) -> int:
+    """Of how many queries one has a say in their centre."""
+    return -(-queries // _ROWS_OF_CENTRE) or 1
+
+
+def centre(queries: Tensor) -> Tensor:
+    """(d,) the median of each column, which is a number of that column: where all are whole, differences are exact."""
+    if not len(queries):
+        return queries.new_zeros(queries.shape[1])
+    return queries.sort(0).values[(len(queries) - 1) // 2]
+
+
+def vectors(value: Tensor, similarity: str, dtype: torch.dtype, centre: Tensor) -> Tensor:
+    """The vectors whose products are taken, of that dtype: under "cosine" of length 1, under "euclidean" from
+    ``centre``, since squares of numbers far from 0 would leave few digits for distances.
+    """
+    if similarity == "dot":
         return value.to(dtype)
-    wide = value.float() if value.dtype in _HALF else value
+    wide = value.to(torch.promote_types(torch.promote_types(value.dtype, dtype), torch.float32))
+    if similarity == "euclidean":
+        return (wide - centre).to(dtype)
     wide = wide / wide.abs().amax(1, keepdim=True)  # so that no square overflows or vanishes
     wide /= torch.linalg.vector_norm(wide, dim=1, keepdim=True)
     return wide.to(dtype)
