@@ -87,6 +87,27 @@ def test_drop_in(action):
     torch.testing.assert_close(ours.compute(), theirs.compute())
 
 
+@pytest.mark.parametrize("aggregation", ["mean", "median", "min", "max", "gm", torch.mean])
+@pytest.mark.parametrize("k", [[1, 4], [4, 1]])
+def test_each_k_leaves_out_queries_of_its_own(k, aggregation):
+    """In the top 1 there is one item, and no pair: a hit that is there leaves the measure undefined."""
+    preds, target = (
+        torch.tensor([[0.9, 0.8, 0.7, 0.6]]).repeat(3, 1),
+        torch.tensor([[1, 0, 1, 0], [0, 1, 0, 1], [0] * 4]),
+    )
+    words = {"aggregation": aggregation, "empty_target_action": "skip"}
+    together, alone = RetrievalAUROC(top_k=k, **words), [RetrievalAUROC(top_k=x, **words) for x in k]
+    for metric in (together, *alone):
+        metric.update(preds, target)
+    assert torch.equal(together.compute(), torch.stack([metric.compute() for metric in alone]))
+    queries, values = together.per_query()
+    assert queries.tolist() == [0, 1], "those that have a part at any k"
+    for column, metric in zip(values.t(), alone, strict=True):
+        kept = ~column.isnan()
+        assert torch.equal(queries[kept], metric.per_query()[0])
+        assert torch.equal(column[kept], metric.per_query()[1])
+
+
 def test_what_is_not_ranked_is_in_no_pair():
     preds, target = torch.tensor([3.0, 2, 1]), torch.tensor([1, 0, 0])
     assert retrieval_auroc(preds, target, num_relevant=5) == 1

@@ -34,7 +34,7 @@ class PerQuery(NamedTuple):
     Attributes:
         queries: (Q,) int64 ids.
         values: (Q,) float64, or (Q, K) of a measure at several ranks; NaN where undefined.
-        kept: (Q,) bool, whether a query has a part in the aggregate.
+        kept: (Q,) bool, whether a query has a part in the aggregate; of a measure at several ranks in that at any.
     """
 
     queries: Tensor
@@ -79,7 +79,8 @@ class MeasureSettings:
         measure = measure or self.measure
         if isinstance(measure, AtSeveral):
             parts = [self.each(rankings, part) for part in measure.parts]
-            return parts[0]._replace(values=torch.stack([x.values for x in parts], 1))
+            kept = torch.stack([x.kept for x in parts], 1).any(1)
+            return parts[0]._replace(values=torch.stack([x.values for x in parts], 1), kept=kept)
         values = measure(rankings.curve)
         if values.ndim > 1:
             return self._of_rows(values, rankings)
@@ -130,6 +131,9 @@ class MeasureSettings:
         0-d, or (K,) of a measure at several ranks.
         """
         values = each.values if arrays.every(each.kept) else segments.pick(each.values, each.kept)
+        if values.ndim > 1 and self.empty_target_action == "skip" and bool(values.isnan().any()):
+            columns = [PerQuery(each.queries, column, ~column.isnan()) for column in each.values.unbind(1)]
+            return torch.stack([self.value(column, dtype, warn=warn) for column in columns])
         if callable(self.aggregation):
             columns = values.to(dtype).reshape(len(values), -1).t().contiguous()
             found = torch.stack([_aggregated(self.aggregation, column) for column in columns])

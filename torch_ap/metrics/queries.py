@@ -39,7 +39,8 @@ class QueryMetric(QueryState, UncertainQueries):
 
         Returns:
             (Q,) int64 ids, row numbers where no indexes were given; and (Q,) values in [0, 1], or (Q, K) where
-            ``top_k`` is a list, in the dtype of ``compute()``. NaN only for ``empty_target_action="nan"``.
+            ``top_k`` is a list, in the dtype of ``compute()``. NaN only for ``empty_target_action="nan"``,
+            and of several k where a query is left out at that k.
 
         Raises:
             ValueError: as ``compute()``.
