@@ -23,8 +23,8 @@ from torch_ap.inference import compare_systems, mean_interval
 from torch_ap.runs import measured
 
 IR = ("AP", "AP@10", "AP@100", "P@5", "P@10", "R@10", "R@100", "RR", "RR@10", "Rprec", "Success@1", "Success@10")
-GRADED = ("nDCG", "nDCG@10", "Bpref", "infAP", "NumRet", "NumRel", "NumRet(rel=1)")
-IR_TOO = (*GRADED[:4], "IPrec@0.1", "IPrec@0.5", "SetP", "SetR", "SetF", "AP(rel=2)", "P(rel=2)@5")
+COUNTS = ("NumRet", "NumRel", "NumRet(rel=1)")
+IR_TOO = ("nDCG", "nDCG@10", "Bpref", "infAP", "IPrec@0.1", "IPrec@0.5", "SetP", "SetR", "SetF", "AP(rel=2)", "P(rel=2)@5")
 TREC = ("map", "map_cut_5", "map_cut_100", "P_5", "recall_10", "recip_rank", "Rprec", "success_5", "11pt_avg", "set_P")
 TREC_TOO = ("set_recall", "set_F", "iprec_at_recall_0.20", "gm_map")
 
@@ -51,6 +51,13 @@ def seen_to_be_equal(ours, measures, qrels, run):
     for one in found:
         assert values[str(one.measure)][one.query_id] == pytest.approx(one.value, abs=REORDERED), one
     return len(found)
+
+
+def test_counts_are_those_of_peers():
+    measures = [*(ir_measures.parse_measure(x) for x in (*COUNTS, "NumRet(rel=2)")), ir_measures.NumQ]
+    theirs = ir_measures.calc_aggregate([*measures, ir_measures.NumRelRet], QRELS, RUN)
+    ours = torch_ap.evaluate(QRELS, RUN, [*measures, ir_measures.NumRelRet]).to_dict()
+    assert ours == {str(x): value for x, value in theirs.items()}
 
 
 def test_peers_names_and_values(recwarn):

@@ -123,6 +123,8 @@ def asked(given: str, relevance_level: int = 1) -> list[Asked]:
     name = IR_MEASURES.get(kind, kind) + at if found and (at or level or kind not in TREC_NAMES) else given
     kind, dot, rest = name.partition(".")
     names = [f"{kind}_{at}" for at in (rest.split(",") if dot else DEFAULTS[kind])] if kind in TREC_NAMES else [name]
+    if level and names == ["num_ret"]:
+        names = ["num_rel_ret"]  # as in ir_measures: only without a level relevance does not matter
     for one in names:
         _parsed(one, given)
     return [Asked(one if kind in TREC_NAMES else given, one, int(level or relevance_level)) for one in names]
