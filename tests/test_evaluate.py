@@ -23,8 +23,8 @@ from torch_ap.inference import compare_systems, mean_interval
 from torch_ap.runs import measured
 
 IR = ("AP", "AP@10", "AP@100", "P@5", "P@10", "R@10", "R@100", "RR", "RR@10", "Rprec", "Success@1", "Success@10")
-GRADED = ("nDCG", "nDCG@10", "Bpref", "infAP", "NumRet", "NumRel", "NumRet(rel=1)")
-IR_TOO = (*GRADED[:4], "IPrec@0.1", "IPrec@0.5", "SetP", "SetR", "SetF", "AP(rel=2)", "P(rel=2)@5")
+COUNTS = ("NumRet", "NumRel", "NumRet(rel=1)")
+IR_TOO = ("nDCG", "nDCG@10", "Bpref", "infAP", "IPrec@0.1", "IPrec@0.5", "SetP", "SetR", "SetF", "AP(rel=2)", "P(rel=2)@5")
 TREC = ("map", "map_cut_5", "map_cut_100", "P_5", "recall_10", "recip_rank", "Rprec", "success_5", "11pt_avg", "set_P")
 TREC_TOO = ("set_recall", "set_F", "iprec_at_recall_0.20", "gm_map")
 
@@ -51,6 +51,13 @@ def seen_to_be_equal(ours, measures, qrels, run):
     for one in found:
         assert values[str(one.measure)][one.query_id] == pytest.approx(one.value, abs=REORDERED), one
     return len(found)
+
+
+def test_counts_are_those_of_peers():
+    measures = [*(ir_measures.parse_measure(x) for x in (*COUNTS, "NumRet(rel=2)")), ir_measures.NumQ]
+    theirs = ir_measures.calc_aggregate([*measures, ir_measures.NumRelRet], QRELS, RUN)
+    ours = torch_ap.evaluate(QRELS, RUN, [*measures, ir_measures.NumRelRet]).to_dict()
+    assert ours == {str(x): value for x, value in theirs.items()}
 
 
 def test_peers_names_and_values(recwarn):
@@ -401,6 +408,9 @@ def only(value):
         ),
         ((only(float("inf")), RUN), r"`qrels` must have grades that are whole numbers below 2\^53, got inf"),
         ((only(10**30), RUN), r"`qrels` must have grades that are whole numbers below 2\^53, got 1e\+30"),
+        ((QRELS, only(2**53 + 1)), r"`run` must have scores that float64 holds.* got 9007199254740993 for document 'd1'"),
+        ((QRELS, {"q0": {"d1": 0.5, "d2": -(2**60) + 1}}), r"must have scores that float64 holds.* for document 'd2'"),
+        ((QRELS, pd.DataFrame({"query": ["q0"], "doc": ["d"], "score": [2**63 - 1]})), "scores that float64 holds"),
         ((QRELS, {}), r"`run`: holds no documents"),
         ((QRELS, {"q0": {}}), r"`run`: holds no documents"),
         (({}, RUN), r"`qrels`: holds no judgements"),
@@ -444,6 +454,8 @@ def test_bad_input(given, message):
         ({"run": None, "runs": {}}, r"`runs` must be {name: run} of at least one run, got {}"),
         ({"run": None, "runs": {1: RUN, "1": RUN}}, r"`runs` must have names that differ as text"),
         ({"measures": "iprec@0.1", "ties": "expected"}, r"needs ties as in trec9 or trec10"),
+        ({"measures": "nDCG(rel=2)@10"}, r"'nDCG\(rel=2\)@10' must have no `rel`: ndcg@10 is the same whatever is rel"),
+        ({"measures": "NumQ(rel=2)"}, r"must have no `rel`"),
         ({"measures": "P(rel=0)@5"}, r"`relevance_level` must be an int of at least 1"),
     ],
 )

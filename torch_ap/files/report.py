@@ -40,6 +40,7 @@ from torch_ap.files.trec_names import (
     DEFAULTS,
     IR_MEASURES,
     KNOWN,
+    LEVELLESS,
     OF_TREC_EVAL,
     OFFICIAL,
     PLAIN,
@@ -123,8 +124,11 @@ def asked(given: str, relevance_level: int = 1) -> list[Asked]:
     name = IR_MEASURES.get(kind, kind) + at if found and (at or level or kind not in TREC_NAMES) else given
     kind, dot, rest = name.partition(".")
     names = [f"{kind}_{at}" for at in (rest.split(",") if dot else DEFAULTS[kind])] if kind in TREC_NAMES else [name]
+    if level and names == ["num_ret"]:
+        names = ["num_rel_ret"]  # as in ir_measures: only without a level relevance does not matter
     for one in names:
-        _parsed(one, given)
+        if _parsed(one, given)[0] in LEVELLESS and level:
+            raise ValueError(f"measure {shown(given)} must have no `rel`: {one} is the same whatever is relevant")
     return [Asked(one if kind in TREC_NAMES else given, one, int(level or relevance_level)) for one in names]
 
 

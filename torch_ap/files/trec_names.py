@@ -20,6 +20,7 @@ PLAIN = (
     *("map", "gm_map", "ndcg", "Rprec", "bpref", "infAP", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F"),
     *COUNTS,
 )
+LEVELLESS = ("ndcg", "num_q")  # the same whatever the lowest relevant grade
 OF_TREC_EVAL = ("iprec", "11pt_avg", "bpref", "infAP")  # which know no other rule for ties
 TREC_NAMES = {
     "map_cut": "map",

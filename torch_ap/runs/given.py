@@ -191,11 +191,16 @@ def _numbers(name: str, value: str, given: Any, table: Table) -> Array:
     """(N,) float64."""
     found = np.asarray(given) if len(given) else np.empty(0)
     if found.dtype.kind in "iufb" and found.ndim == 1:
-        return found.astype(np.float64)
-    wrong = [not _is_number(x) for x in given]
-    if any(wrong):
-        _refuse_value(name, f"{value}s that are numbers", table, given, wrong.index(True))
-    return np.array([float(x) for x in given])
+        numbers = found.astype(np.float64)
+    else:
+        wrong = [not _is_number(x) for x in given]
+        if any(wrong):
+            _refuse_value(name, f"{value}s that are numbers", table, given, wrong.index(True))
+        numbers = np.array([float(x) for x in given])
+    for place in np.flatnonzero(np.abs(numbers) >= _LARGEST_WHOLE).tolist():
+        if value == "score" and isinstance(given[place], Integral) and int(numbers[place]) != int(given[place]):
+            _refuse_value(name, "scores that float64 holds: whole numbers below 2^53", table, given, place)
+    return numbers
 
 
 def _is_number(given: Any) -> bool:
