@@ -138,6 +138,8 @@ SCORES, LIKED = torch.eye(3), torch.tensor([0, 1, 2])
         ({"target": LIKED - 1}, r"`target` must hold items from 0 to 2, got -1 of user 0"),
         ({"target": LIKED.float()}, r"`target` must be an integer tensor"),
         ({"target": torch.eye(3)}, r"`target` must be \(U,\) integers, \(U, I\) bool or a pair .* torch.float32"),
+        ({"target": torch.eye(3, 5).bool()}, r"`target` must have a column for each of 3 items, got shape \(3, 5\)"),
+        ({"seen": torch.eye(3).bool()[:, :0]}, r"`seen` must have a column for each of 3 items, got shape \(3, 0\)"),
         ({"target": (torch.tensor([0, 2]), LIKED)}, r"`target` as \(offsets, items\) .* got offsets .* to 2, 3 items"),
         (
             {"target": (torch.tensor([0, 2, 3, 3]), LIKED * 0)},

@@ -64,7 +64,8 @@ def _matrix(scores: Any, target: Any, seen: Any, items: Any) -> UserScores:
             refuse("items", f"must be None or the number of columns of `scores`, {scores.shape[1]}", items)
         items = scores.shape[1]
     items = checks.positive_int("items", items)
-    liked, known = lists("target", target, one_each=True), None if seen is None else lists("seen", seen)
+    liked = lists("target", target, items, one_each=True)
+    known = None if seen is None else lists("seen", seen, items)
     users = liked.users if callable(scores) else len(scores)
     for name, one in (("target", liked), ("seen", known)):
         if one is not None and one.users != users:

@@ -32,8 +32,8 @@ class Lists:
         return segments.ids(self.offsets[rows.start : rows.stop + 1] - first), self.items[first:last]
 
 
-def lists(name: str, value: Any, *, one_each: bool = False) -> Lists:
-    """(U, I) bool, or (offsets, items) as of a sparse matrix by rows; with ``one_each`` also (U,) one item per user."""
+def lists(name: str, value: Any, columns: int, *, one_each: bool = False) -> Lists:
+    """(U, columns) bool, or (offsets, items) as of a sparse matrix by rows; ``one_each``: or (U,), an item each."""
     if isinstance(value, tuple | list) and len(value) == 2:
         offsets, items = value
         for part in (offsets, items):
@@ -55,6 +55,8 @@ def lists(name: str, value: Any, *, one_each: bool = False) -> Lists:
     if value.ndim != 2 or value.dtype != torch.bool:
         forms = "(U,) integers, (U, I) bool" if one_each else "(U, I) bool"
         refuse(name, f"must be {forms} or a pair (offsets, items)", Plain(f"shape {tuple(value.shape)}, {value.dtype}"))
+    if value.shape[1] != columns:
+        refuse(name, f"must have a column for each of {columns} items", Plain(f"shape {tuple(value.shape)}"))
     return Lists(segments.from_counts(value.sum(1)), value.nonzero()[:, 1])
 
 
