@@ -130,6 +130,11 @@ SCORES, LIKED = torch.eye(3), torch.tensor([0, 1, 2])
         ({"scores": [[1.0]]}, r"`scores` must be a tensor"),
         ({"scores": SCORES[0]}, r"`scores` must be \(U, I\), or a function of users, got shape \(3,\)"),
         ({"scores": SCORES * torch.nan}, r"`scores` must not hold NaN, got NaN of user 0, item 0"),
+        (
+            {"scores": SCORES.long() + (1 << 53)},
+            r"`scores` of int64 must lie within 2\^53.* got 9007199254740993 of user 0",
+        ),
+        ({"scores": SCORES.long() - (1 << 63)}, r"`scores` of int64 .* got -9223372036854775807 of user 0, item 0"),
         ({"scores": lambda users: SCORES[users][:, :2], "items": 3}, r"`scores` must have shape \(3, 3\)"),
         ({"scores": lambda users: SCORES[users]}, r"`items` must be an int"),
         ({"items": 4}, r"`items` must be None or the number of columns of `scores`, 3, got 4"),

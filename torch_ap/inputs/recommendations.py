@@ -13,6 +13,7 @@ from torch_ap.rules.messages import Plain, refuse
 
 _BYTES_OF_A_TILE = 1 << 24
 _MOST_ROWS = 256
+_EXACT = 1 << 53  # whole numbers that float64 tells apart
 
 
 class Lists:
@@ -88,6 +89,10 @@ class UserScores:
         tensors.scores("scores", given)
         wanted = torch.Size([rows.stop - rows.start, self.shape[1]])
         tensors.shape("scores", given, [wanted], " for these users")
+        if given.dtype == torch.int64 and bool((far := (given < -_EXACT) | (given > _EXACT)).any()):
+            row, item = far.nonzero()[0].tolist()
+            who = Plain(f"{int(given[row, item])} of user {rows.start + row}, item {item}")
+            refuse("scores", "of int64 must lie within 2^53, up to which float64 tells them apart", who)
         wide = given.dtype if given.dtype in (torch.float32, torch.float64) else torch.float32
         given = given.detach().to(torch.float64 if given.dtype in (torch.int32, torch.int64) else wide)
         if bool((nan := torch.isnan(given)).any()):
