@@ -155,10 +155,12 @@ class EmbeddingSettings:
         """The arguments of one call, checked."""
         query_side = self.side("queries", queries, query_labels, query_groups)
         if gallery is None or gallery is queries:
-            given = {"labels": gallery_labels, "groups": gallery_groups}
-            for name, value in given.items():
-                if value is not None and value is not (query_labels if name == "labels" else query_groups):
-                    refuse(f"gallery_{name}", "must be None where queries search one another", Plain("others"))
+            for name, value, own in (
+                ("labels", gallery_labels, query_labels),
+                ("groups", gallery_groups, query_groups),
+            ):
+                if value is not None and not _same(value, own):
+                    refuse(f"gallery_{name}", "must be None where queries search one another", Plain(f"other {name}"))
             return self.batch(query_side, None)
         return self.batch(query_side, self.side("gallery", gallery, gallery_labels, gallery_groups))
 
@@ -237,3 +239,10 @@ class EmbeddingSettings:
                 name: x if name in ("relevant", "items") else x.nan_to_num(undefined) for name, x in values.items()
             }
         return values, kept if self.empty_target_action == "skip" else torch.ones_like(kept)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether a tensor is this one, or equal to it."""
+    if one is other or not isinstance(one, Tensor) or not isinstance(other, Tensor):
+        return one is other
+    return one.device == other.device and one.dtype == other.dtype and torch.equal(one, other)
