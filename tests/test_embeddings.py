@@ -468,7 +468,7 @@ def test_updates_that_are_refused(changed, message):
         ({"relevance": lambda a, b: a[:, None] / (0 * b)}, r"`relevance` must return no NaN"),
         (
             {"empty_target_action": "error", "query_labels": torch.arange(4)},
-            r"relevant to every query, got none for query 0",
+            r"must hold, for each query, a relevant item, got none for query 0",
         ),
         ({"queries": X * 1e30, "similarity": "dot"}, r"`queries` and `gallery` must have products within 3.4e\+38"),
     ],

@@ -230,7 +230,7 @@ class EmbeddingSettings:
         if self.empty_target_action == "error" and not bool(kept.all()):
             refuse(
                 "gallery",
-                "must hold an item that is relevant to every query",
+                "must hold, for each query, a relevant item",
                 Plain(f"none for query {int((~kept).nonzero()[0])}"),
             )
         if self.empty_target_action in UNDEFINED_AS:
