@@ -471,6 +471,7 @@ def test_updates_that_are_refused(changed, message):
             r"must hold, for each query, a relevant item, got none for query 0",
         ),
         ({"queries": X * 1e30, "similarity": "dot"}, r"`queries` and `gallery` must have products within 3.4e\+38"),
+        ({"queries": X.double() * 1e200, "similarity": "dot"}, r"which torch.float64 holds; scale them, got norms"),
     ],
 )
 def test_what_is_refused(changed, message):

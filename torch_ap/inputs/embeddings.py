@@ -98,7 +98,8 @@ def check_range(queries: Tensor, gallery: Tensor, similarity: str) -> None:
     bound = longest[1] * (longest[0] + (longest[1] if similarity == "euclidean" else 0))
     most = torch.finfo(queries.dtype).max
     if not bound <= most:
-        rule = f"must have products within {most:.3g}, which {queries.dtype} holds; scale them or give float64"
+        advice = "scale them" if queries.dtype == torch.float64 else "scale them or give float64"
+        rule = f"must have products within {most:.3g}, which {queries.dtype} holds; {advice}"
         refuse("queries` and `gallery", rule, Plain(f"norms up to {longest[0]:.3g} and {longest[1]:.3g}"))
 
 
