@@ -147,6 +147,15 @@ SCORES, LIKED = torch.eye(3), torch.tensor([0, 1, 2])
         ({"seen": torch.eye(3).bool()[:, :0]}, r"`seen` must have a column for each of 3 items, got shape \(3, 0\)"),
         ({"target": (torch.tensor([0, 2]), LIKED)}, r"`target` as \(offsets, items\) .* got offsets .* to 2, 3 items"),
         (
+            {"target": (torch.tensor(0), LIKED)},
+            r"`target` as \(offsets, items\) .* both 1-D, got shapes \(\) and \(3,\)",
+        ),
+        ({"target": (LIKED[:0], LIKED)}, r"`target` as \(offsets, items\) .* both 1-D, got shapes \(0,\) and \(3,\)"),
+        (
+            {"target": (torch.tensor([0, 2, 1, 3], dtype=torch.uint8), LIKED)},
+            r"`target` as \(offsets, items\) must have offsets that rise .* got 2, then 1",
+        ),
+        (
             {"target": (torch.tensor([0, 2, 3, 3]), LIKED * 0)},
             r"`target` must hold an item of a user once, got item 0 of",
         ),

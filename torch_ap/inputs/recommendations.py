@@ -40,15 +40,17 @@ def lists(name: str, value: Any, columns: int, *, one_each: bool = False) -> Lis
         for part in (offsets, items):
             tensors.tensor(name, part)
             tensors.integers(name, part)
-        steps = offsets.diff()
-        ends = (int(offsets[0]), int(offsets[-1])) if offsets.ndim == 1 and len(offsets) else (-1, -1)
-        if items.ndim != 1 or ends != (0, len(items)) or bool((steps < 0).any()):
-            refuse(
-                name,
-                "as (offsets, items) must have offsets that rise from 0 to the number of items",
-                Plain(f"offsets of shape {tuple(offsets.shape)} from {ends[0]} to {ends[1]}, {len(items)} items"),
-            )
-        return Lists(offsets.long(), items.long())
+        rule = "as (offsets, items) must have offsets that rise from 0 to the number of items"
+        if offsets.ndim != 1 or items.ndim != 1 or not len(offsets):
+            refuse(name, f"{rule}, both 1-D", Plain(f"shapes {tuple(offsets.shape)} and {tuple(items.shape)}"))
+        offsets = offsets.long()  # differences of unsigned ones are never negative
+        falls = (offsets.diff() < 0).nonzero().flatten().tolist()
+        if falls:
+            refuse(name, rule, Plain(f"{int(offsets[falls[0]])}, then {int(offsets[falls[0] + 1])}"))
+        ends = int(offsets[0]), int(offsets[-1])
+        if ends != (0, len(items)):
+            refuse(name, rule, Plain(f"offsets from {ends[0]} to {ends[1]}, {len(items)} items"))
+        return Lists(offsets, items.long())
     tensors.tensor(name, value, hint=" or a pair (offsets, items)")
     if one_each and value.ndim == 1 and value.dtype != torch.bool:
         tensors.integers(name, value)
