@@ -460,6 +460,7 @@ def test_updates_that_are_refused(changed, message):
         ({"similarity": "cosin"}, r"`similarity` must be one of 'cosine', .* got 'cosin'"),
         ({"k": []}, r"`k` .* got \[\]"),
         ({"k": [0]}, r"`k` .* got \[0\]"),
+        ({"k": [5, 5]}, r"`k` must be a list of different ints of at least 1, got \[5, 5\]"),
         ({"ties": "none"}, r"`ties` .* got 'none'"),
         ({"max_memory": 0}, r"`max_memory` .* got 0"),
         ({"product_dtype": torch.int8}, r"`product_dtype` .* got torch.int8"),

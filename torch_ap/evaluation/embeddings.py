@@ -1,6 +1,6 @@
 """From embeddings and labels to the value of each query: what the function and the metric of embeddings share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ class EmbeddingMeasures:
     @classmethod
     def of(cls, k: Any, denominator: Any, interpolation: Any, ties: Any) -> "EmbeddingMeasures":
         """The measures of these arguments, checked."""
-        ranks = tuple(checks.positive_ints("k", list(k) if isinstance(k, Sequence) else k))
+        ranks = tuple(checks.ranks("k", k))
         whole = query_convention(None, None, "min", interpolation, ties)
         return cls(ranks, whole, tuple(Convention(rank, denominator, None, whole.ties) for rank in ranks))
 

@@ -69,8 +69,8 @@ def recommendation_at_k(
             sparse matrix by rows, (U + 1,) and (N,) integers.
         seen: what is not on offer, such as items of the training set: (U, I) bool, or a pair as above. None for
             nothing.
-        k: ints of at least 1.
-        items: I, which a function of users does not tell; None for a matrix.
+        k: different ints of at least 1.
+        items: I, needed with a function of users, which does not tell it; None for a matrix.
         ties: how equal scores count: "expected" (mean over all their orders), "grouped", "optimistic", "pessimistic".
             Scores that are all equal have the mean of a random order, not rank 1.
         sampled_from: where the columns are not all items, but one liked item and a sample of others drawn with equal
