@@ -413,8 +413,8 @@ def test_chance_is_the_mean_over_random_vectors():
     [
         ({"preds": [1.0]}, r"`preds` must be a tensor"),
         ({"preds": torch.eye(3)}, r"`preds` must have the same number of dimensions.* got 3 and 4"),
-        ({"preds": ROW_OF_NAN}, r"`preds` must hold finite numbers, no NaN, got others in row 2"),
-        ({"preds": torch.zeros(4, 4)}, r"`preds` must hold no row of zeros .* row 0"),
+        ({"preds": ROW_OF_NAN}, r"`preds` must hold finite numbers, no NaN, got nan in row 2"),
+        ({"preds": torch.zeros(4, 4)}, r"`preds` must hold no row of zeros .* got zeros in row 0"),
         ({"target": LABELS[:2]}, r"`target` .*one label per row of `preds`.* got shape \(2,\)"),
         ({"is_query": LABELS}, r"`is_query` must be bool, of shape \(4,\), got torch.int64"),
         ({"is_query": True}, r"`is_query` must be given in every update or in none"),
@@ -451,7 +451,8 @@ def test_updates_that_are_refused(changed, message):
             {"gallery": X + 1, "gallery_labels": LABELS[:3]},
             r"`gallery_labels` .* of `gallery`, shape \(4,\).* got .*\(3,\)",
         ),
-        ({"gallery_labels": LABELS.clone()}, r"`gallery_labels` must be None where queries search one another"),
+        ({"gallery_labels": LABELS + 1}, r"`gallery_labels` must be None where .* one another, got other labels"),
+        ({"gallery_groups": LABELS}, r"`gallery_groups` must be None where .* one another, got other groups"),
         ({"query_labels": ["a", "b", "c", "d"]}, r"`query_labels` must be a tensor.*unique.* got list"),
         ({"query_labels": LABELS.float()}, r"`query_labels` must be an integer tensor.* got torch.float32"),
         ({"query_labels": torch.eye(4).long()}, r"`query_labels` .*give `relevance`.* got shape \(4, 4\)"),
@@ -459,6 +460,7 @@ def test_updates_that_are_refused(changed, message):
         ({"similarity": "cosin"}, r"`similarity` must be one of 'cosine', .* got 'cosin'"),
         ({"k": []}, r"`k` .* got \[\]"),
         ({"k": [0]}, r"`k` .* got \[0\]"),
+        ({"k": [5, 5]}, r"`k` must be a list of different ints of at least 1, got \[5, 5\]"),
         ({"ties": "none"}, r"`ties` .* got 'none'"),
         ({"max_memory": 0}, r"`max_memory` .* got 0"),
         ({"product_dtype": torch.int8}, r"`product_dtype` .* got torch.int8"),
@@ -467,9 +469,10 @@ def test_updates_that_are_refused(changed, message):
         ({"relevance": lambda a, b: a[:, None] / (0 * b)}, r"`relevance` must return no NaN"),
         (
             {"empty_target_action": "error", "query_labels": torch.arange(4)},
-            r"relevant to every query, got none for query 0",
+            r"must hold, for each query, a relevant item, got none for query 0",
         ),
         ({"queries": X * 1e30, "similarity": "dot"}, r"`queries` and `gallery` must have products within 3.4e\+38"),
+        ({"queries": X.double() * 1e200, "similarity": "dot"}, r"which torch.float64 holds; scale them, got norms"),
     ],
 )
 def test_what_is_refused(changed, message):
@@ -498,6 +501,13 @@ def test_what_is_odd_is_said():
     for action, value in (("neg", 0.0), ("pos", 1.0)):
         found = embedding_average_precision(X, None, torch.arange(4), empty_target_action=action)
         assert (float(found.map), found.queries, found.without_relevant) == (value, 4, 4)
+
+
+def test_labels_of_the_queries_may_be_given_twice():
+    queries, groups = X + 0.1, torch.arange(4)
+    expected = embedding_average_precision(queries, None, LABELS, query_groups=groups)
+    again = {"gallery_labels": LABELS.clone(), "gallery_groups": groups.clone()}
+    assert embedding_average_precision(queries, queries, LABELS, query_groups=groups, **again) == expected
 
 
 def test_the_record_prints_means_and_exports_all():

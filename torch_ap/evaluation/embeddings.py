@@ -1,6 +1,6 @@
 """From embeddings and labels to the value of each query: what the function and the metric of embeddings share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ class EmbeddingMeasures:
     @classmethod
     def of(cls, k: Any, denominator: Any, interpolation: Any, ties: Any) -> "EmbeddingMeasures":
         """The measures of these arguments, checked."""
-        ranks = tuple(checks.positive_ints("k", list(k) if isinstance(k, Sequence) else k))
+        ranks = tuple(checks.ranks("k", k))
         whole = query_convention(None, None, "min", interpolation, ties)
         return cls(ranks, whole, tuple(Convention(rank, denominator, None, whole.ties) for rank in ranks))
 
@@ -155,10 +155,12 @@ class EmbeddingSettings:
         """The arguments of one call, checked."""
         query_side = self.side("queries", queries, query_labels, query_groups)
         if gallery is None or gallery is queries:
-            given = {"labels": gallery_labels, "groups": gallery_groups}
-            for name, value in given.items():
-                if value is not None and value is not (query_labels if name == "labels" else query_groups):
-                    refuse(f"gallery_{name}", "must be None where queries search one another", Plain("others"))
+            for name, value, own in (
+                ("labels", gallery_labels, query_labels),
+                ("groups", gallery_groups, query_groups),
+            ):
+                if value is not None and not _same(value, own):
+                    refuse(f"gallery_{name}", "must be None where queries search one another", Plain(f"other {name}"))
             return self.batch(query_side, None)
         return self.batch(query_side, self.side("gallery", gallery, gallery_labels, gallery_groups))
 
@@ -228,7 +230,7 @@ class EmbeddingSettings:
         if self.empty_target_action == "error" and not bool(kept.all()):
             refuse(
                 "gallery",
-                "must hold an item that is relevant to every query",
+                "must hold, for each query, a relevant item",
                 Plain(f"none for query {int((~kept).nonzero()[0])}"),
             )
         if self.empty_target_action in UNDEFINED_AS:
@@ -237,3 +239,10 @@ class EmbeddingSettings:
                 name: x if name in ("relevant", "items") else x.nan_to_num(undefined) for name, x in values.items()
             }
         return values, kept if self.empty_target_action == "skip" else torch.ones_like(kept)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether a tensor is this one, or equal to it."""
+    if one is other or not isinstance(one, Tensor) or not isinstance(other, Tensor):
+        return one is other
+    return one.device == other.device and one.dtype == other.dtype and torch.equal(one, other)

@@ -1,6 +1,6 @@
 """From scores of users and items to the values of each user, and to what samples of items say of all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def measured(
     progress: Any,
 ) -> dict[str, Tensor]:
     """The values of each user, (U, K) float64, NaN for one who likes nothing; and (U,) how many items each likes."""
-    ranks = checks.positive_ints("k", list(k) if isinstance(k, Sequence) else k)
+    ranks = checks.ranks("k", k)
     checks.one_of("ties", ties, TIES)
     checks.boolean("progress", progress)
     checks.one_of("correction", correction, allowed(Correction))
@@ -63,8 +63,11 @@ def _matrix(scores: Any, target: Any, seen: Any, items: Any) -> UserScores:
         if items not in (None, scores.shape[1]):
             refuse("items", f"must be None or the number of columns of `scores`, {scores.shape[1]}", items)
         items = scores.shape[1]
+    elif items is None:
+        refuse("items", "must be the number of items where `scores` is a function, which does not tell it", items)
     items = checks.positive_int("items", items)
-    liked, known = lists("target", target, one_each=True), None if seen is None else lists("seen", seen)
+    liked = lists("target", target, items, one_each=True)
+    known = None if seen is None else lists("seen", seen, items)
     users = liked.users if callable(scores) else len(scores)
     for name, one in (("target", liked), ("seen", known)):
         if one is not None and one.users != users:

@@ -85,7 +85,7 @@ def embedding_average_precision(
         query_labels: (Q,) integers.
         gallery_labels: (G,) integers; an item is relevant to the queries of its label. None where ``gallery`` is None.
         similarity: "cosine", "dot" (inner product) or "euclidean" (the nearest first).
-        k: ints of at least 1, the ranks of AP@k, precision, recall and CMC.
+        k: different ints of at least 1, the ranks of AP@k, precision, recall and CMC.
         denominator: what AP@k divides by: "min" min(k, R), "relevant" R, "found" the relevant items in the top k.
         interpolation: of ``map`` alone: None, "trapezoid" (as the code for Oxford5k and Paris6k has it), "11-point",
             "11-point-arange", "101-point", "all-points" or a 1-D tensor of recall levels.

@@ -26,7 +26,7 @@ class Recommendation(Result):
         users: how many have a part in the means.
         without_target: how many users like nothing, and are left out.
         per_user: the values whose means these are, by the same names: (U, K), NaN for users left out.
-        sampled_from: how many items the negatives were drawn from; None where all items were ranked.
+        sampled_from: how many items there are in all, the liked one too; None where all items were ranked.
         correction: of sampled ranks.
     """
 
@@ -69,15 +69,16 @@ def recommendation_at_k(
             sparse matrix by rows, (U + 1,) and (N,) integers.
         seen: what is not on offer, such as items of the training set: (U, I) bool, or a pair as above. None for
             nothing.
-        k: ints of at least 1.
-        items: I, which a function of users does not tell; None for a matrix.
+        k: different ints of at least 1.
+        items: I, needed with a function of users, which does not tell it; None for a matrix.
         ties: how equal scores count: "expected" (mean over all their orders), "grouped", "optimistic", "pessimistic".
             Scores that are all equal have the mean of a random order, not rank 1.
         sampled_from: where the columns are not all items, but one liked item and a sample of others drawn with equal
-            chances: how many items there were to draw from. Metrics of samples rank systems otherwise than those of all
-            items do (Krichene & Rendle 2020), and a warning says so.
+            chances: how many items there are in all, the liked one too. Metrics of samples rank systems otherwise than
+            those of all items do (Krichene & Rendle 2020), and a warning says so.
         correction: with ``sampled_from`` and one item per user: None for the metric of the sample, or "least-squares"
             for the estimate of the metric among all items with the least squared bias plus a tenth of the variance.
+            Values may then be negative, also means of few users.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:

@@ -58,9 +58,12 @@ def check_values(name: str, value: Tensor, similarity: str) -> None:
 def refuse_rows(name: str, value: Tensor, similarity: str) -> None:
     """Raise for the first row that breaks a rule about values, if any does."""
     broken = look_at(value, similarity).tolist()
-    for rule, bad, found in zip(VALUE_RULES, (~torch.isfinite(value).all(1), ~value.any(1)), broken, strict=True):
+    finite = torch.isfinite(value)
+    for rule, bad, found in zip(VALUE_RULES, (~finite.all(1), ~value.any(1)), broken, strict=True):
         if found:
-            refuse(name, rule.partition("` ")[2], Plain(f"others in row {int(bad.nonzero()[0])}"))
+            row = int(bad.nonzero()[0])
+            odd = value[row][~finite[row]].tolist()
+            refuse(name, rule.partition("` ")[2], Plain(f"{odd[0] if odd else 'zeros'} in row {row}"))
 
 
 def spacing(queries: int) -> int:
@@ -95,7 +98,8 @@ def check_range(queries: Tensor, gallery: Tensor, similarity: str) -> None:
     bound = longest[1] * (longest[0] + (longest[1] if similarity == "euclidean" else 0))
     most = torch.finfo(queries.dtype).max
     if not bound <= most:
-        rule = f"must have products within {most:.3g}, which {queries.dtype} holds; scale them or give float64"
+        advice = "scale them" if queries.dtype == torch.float64 else "scale them or give float64"
+        rule = f"must have products within {most:.3g}, which {queries.dtype} holds; {advice}"
         refuse("queries` and `gallery", rule, Plain(f"norms up to {longest[0]:.3g} and {longest[1]:.3g}"))
 
 

@@ -13,6 +13,7 @@ from torch_ap.rules.messages import Plain, refuse
 
 _BYTES_OF_A_TILE = 1 << 24
 _MOST_ROWS = 256
+_EXACT = 1 << 53  # whole numbers that float64 tells apart
 
 
 class Lists:
@@ -32,22 +33,24 @@ class Lists:
         return segments.ids(self.offsets[rows.start : rows.stop + 1] - first), self.items[first:last]
 
 
-def lists(name: str, value: Any, *, one_each: bool = False) -> Lists:
-    """(U, I) bool, or (offsets, items) as of a sparse matrix by rows; with ``one_each`` also (U,) one item per user."""
+def lists(name: str, value: Any, columns: int, *, one_each: bool = False) -> Lists:
+    """(U, columns) bool, or (offsets, items) as of a sparse matrix by rows; ``one_each``: or (U,), an item each."""
     if isinstance(value, tuple | list) and len(value) == 2:
         offsets, items = value
         for part in (offsets, items):
             tensors.tensor(name, part)
             tensors.integers(name, part)
-        steps = offsets.diff()
-        ends = (int(offsets[0]), int(offsets[-1])) if offsets.ndim == 1 and len(offsets) else (-1, -1)
-        if items.ndim != 1 or ends != (0, len(items)) or bool((steps < 0).any()):
-            refuse(
-                name,
-                "as (offsets, items) must have offsets that rise from 0 to the number of items",
-                Plain(f"offsets of shape {tuple(offsets.shape)} from {ends[0]} to {ends[1]}, {len(items)} items"),
-            )
-        return Lists(offsets.long(), items.long())
+        rule = "as (offsets, items) must have offsets that rise from 0 to the number of items"
+        if offsets.ndim != 1 or items.ndim != 1 or not len(offsets):
+            refuse(name, f"{rule}, both 1-D", Plain(f"shapes {tuple(offsets.shape)} and {tuple(items.shape)}"))
+        offsets = offsets.long()  # differences of unsigned ones are never negative
+        falls = (offsets.diff() < 0).nonzero().flatten().tolist()
+        if falls:
+            refuse(name, rule, Plain(f"{int(offsets[falls[0]])}, then {int(offsets[falls[0] + 1])}"))
+        ends = int(offsets[0]), int(offsets[-1])
+        if ends != (0, len(items)):
+            refuse(name, rule, Plain(f"offsets from {ends[0]} to {ends[1]}, {len(items)} items"))
+        return Lists(offsets, items.long())
     tensors.tensor(name, value, hint=" or a pair (offsets, items)")
     if one_each and value.ndim == 1 and value.dtype != torch.bool:
         tensors.integers(name, value)
@@ -55,6 +58,8 @@ def lists(name: str, value: Any, *, one_each: bool = False) -> Lists:
     if value.ndim != 2 or value.dtype != torch.bool:
         forms = "(U,) integers, (U, I) bool" if one_each else "(U, I) bool"
         refuse(name, f"must be {forms} or a pair (offsets, items)", Plain(f"shape {tuple(value.shape)}, {value.dtype}"))
+    if value.shape[1] != columns:
+        refuse(name, f"must have a column for each of {columns} items", Plain(f"shape {tuple(value.shape)}"))
     return Lists(segments.from_counts(value.sum(1)), value.nonzero()[:, 1])
 
 
@@ -86,6 +91,10 @@ class UserScores:
         tensors.scores("scores", given)
         wanted = torch.Size([rows.stop - rows.start, self.shape[1]])
         tensors.shape("scores", given, [wanted], " for these users")
+        if given.dtype == torch.int64 and bool((far := (given < -_EXACT) | (given > _EXACT)).any()):
+            row, item = far.nonzero()[0].tolist()
+            who = Plain(f"{int(given[row, item])} of user {rows.start + row}, item {item}")
+            refuse("scores", "of int64 must lie within 2^53, up to which float64 tells them apart", who)
         wide = given.dtype if given.dtype in (torch.float32, torch.float64) else torch.float32
         given = given.detach().to(torch.float64 if given.dtype in (torch.int32, torch.int64) else wide)
         if bool((nan := torch.isnan(given)).any()):

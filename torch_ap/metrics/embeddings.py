@@ -180,7 +180,7 @@ class EmbeddingMAP(UncertainQueries):
         """All measures of the queries so far, of all ranks, from one pass.
 
         Args:
-            k: ints of at least 1, the ranks of AP@k, precision, recall and CMC.
+            k: different ints of at least 1, the ranks of AP@k, precision, recall and CMC.
 
         Returns:
             :class:`torch_ap.functional.EmbeddingRetrieval`; its ``map`` is of the whole ranking.

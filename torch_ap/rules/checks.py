@@ -151,6 +151,14 @@ def positive_ints(name: str, value: Any) -> list[Any]:
     return found
 
 
+def ranks(name: str, value: Any) -> list[Any]:
+    """A sequence of different ints of at least 1, one at least, as ints."""
+    found = list(map(_index, value)) if isinstance(value, Sequence) and not isinstance(value, str) else []
+    if not found or any(x is None or x < 1 for x in found) or len(set(found)) < len(found):
+        refuse(name, "must be a list of different ints of at least 1", value)
+    return found
+
+
 def ranges(name: str, value: Any) -> None:
     """A dict of names to (low, high), low <= high, no NaN."""
     if not isinstance(value, Mapping) or not value:
