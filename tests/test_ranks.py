@@ -87,6 +87,18 @@ def test_means_are_those_of_the_curve_of_map(ties):
     torch.testing.assert_close(found.recall, wanted.recall)
 
 
+def test_what_is_undefined_is_no_recall_of_0():
+    preds, target = torch.tensor([[2.0, 1], [2, 1]]), torch.tensor([[0, 0], [1, 0]])
+    metric = RetrievalRecallAtFixedPrecision(0.5, empty_target_action="nan")
+    assert metric(preds[1:], target[1:])[0] == 1
+    recall, rank = metric(preds, target)
+    assert recall.isnan()
+    assert rank == 2
+    skipped = RetrievalRecallAtFixedPrecision(0.5, empty_target_action="skip")
+    with pytest.warns(UserWarning, match="No query has a value"):
+        assert skipped(preds[:1], target[:1])[0].isnan()
+
+
 def test_nothing_and_pictures():
     metric, fixed = RetrievalPrecisionRecallCurve(), RetrievalRecallAtFixedPrecision(0.5)
     empty = (torch.zeros(0), torch.zeros(0), torch.zeros(0).long())

@@ -10,7 +10,7 @@ from torch_ap.evaluation.arguments import inputs_and_bins
 from torch_ap.evaluation.average_precision import APSettings, warn_of_logits
 from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.rules import checks
-from torch_ap.rules.options import Denominator, Interpolation, NanStrategy, Normalization, Ties
+from torch_ap.rules.options import Denominator, Interpolation, NanStrategy, Normalization, Ties, TopK
 
 
 def curve(
@@ -19,7 +19,7 @@ def curve(
     *,
     weights: Tensor | None = None,
     normalization: Literal["none", "sigmoid"] | None = None,
-    top_k: int | None = None,
+    top_k: TopK = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
@@ -75,7 +75,7 @@ def multiclass_curve(
     *,
     weights: Tensor | None = None,
     normalization: Normalization = None,
-    top_k: int | None = None,
+    top_k: TopK = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
@@ -130,7 +130,7 @@ def multilabel_curve(
     *,
     weights: Tensor | None = None,
     normalization: Literal["none", "sigmoid"] | None = None,
-    top_k: int | None = None,
+    top_k: TopK = None,
     denominator: Denominator = "min",
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
@@ -143,7 +143,7 @@ def multilabel_curve(
     """The curve of each label, as :func:`curve` has it.
 
     Args:
-        preds: (N, L, ...) floating or integer scores, no NaN.
+        preds: (N, L, ...) floating or integer scores.
         target: (N, L, ...) integers or bool, 0 or 1.
         num_labels: L, at least 2.
         weights: (N, ...) or (N, L, ...) finite weights of at least 0.

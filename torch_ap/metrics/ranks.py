@@ -143,7 +143,8 @@ class RetrievalRecallAtFixedPrecision(RankedCurve):
         self.min_precision = min_precision
 
     def compute(self) -> tuple[Tensor, Tensor]:
-        """The recall, and the last rank that has it, as in torchmetrics; 0 and the last rank of all where none has.
+        """The recall, and the last rank that has it, as in torchmetrics; 0 and the last rank of all where none has, NaN
+        and that rank where the precisions are NaN.
 
         Returns:
             0-d recall, in the dtype of the curve, and 0-d int64 rank.
@@ -154,7 +155,9 @@ class RetrievalRecallAtFixedPrecision(RankedCurve):
         precision, recall, k = self._curve()
         if not len(k):
             return recall.new_full((), torch.nan), k.new_zeros(())
-        reached = torch.where(precision >= self.min_precision, recall, 0)
+        reached = torch.where(
+            precision >= self.min_precision, recall, 0 * precision
+        )  # undefined where the precision is
         best = reached.max()
         last = torch.where((reached == best) & (best > 0), k, 0).max()
         return best, torch.where(best > 0, last, k[-1])
