@@ -426,6 +426,7 @@ def only(value):
             (QRELS, {query: {int(d[1:]): x for d, x in listed.items()} for query, listed in RUN.items()}),
             r"must name documents by one type, got str as 'd\d+' and int as \d+",
         ),
+        (({"q0": {b"d1": 1}}, {"q0": {"d1": 1.0}}), r"must name documents by one type, got bytes as b'd1' and str as 'd1'"),
         ((QRELS, pd.DataFrame({"query": ["q0"] * 2, "doc": ["d"] * 2, "score": [1, 2]})), "`run`, row 1: document 'd'"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": [np.nan], "score": [1]})), "must name each document, got None"),
         ((QRELS, RUN, "nDGC@10"), r"unknown measure 'nDGC@10'"),

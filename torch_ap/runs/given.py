@@ -79,7 +79,7 @@ def as_in_files(qrels: Qrels, path: Path | str) -> Qrels:
 
 
 def _named_by(form: Callable[[Sequence[Any]], Array], qrels: Qrels) -> Qrels:
-    table = _table(qrels.path, form(qrels.queries), qrels.query, form([named(x) for x in qrels.documents.tolist()]))
+    table = _table(qrels.path, form(qrels.queries), qrels.query, form(named(qrels.documents)))
     return Qrels(qrels.path, qrels.queries, qrels.query, table.documents, table.key, relevance=qrels.relevance)
 
 
