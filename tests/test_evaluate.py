@@ -478,6 +478,13 @@ def test_what_counts_0_is_told_with_its_number():
         "1 of 14 judged queries have no document of grade 1 or more, and count 0",
         f"1 of {judged_grades} grades are negative: these documents are not relevant",
     )
+    less = {query: listed for query, listed in run.items() if query != "none"}
+    with pytest.warns(UserWarning, match="left out"):
+        found = torch_ap.evaluate(qrels, less, ["AP", "nDCG", "NumRel(rel=2)"], missing_queries="skip")
+    assert not any("count 0" in note for note in found.notes)
+    found = torch_ap.evaluate({"q": {"a": 1}}, {"q": {"a": 1.0}}, "nDCG", relevance_level=2)
+    assert not found.notes  # of nDCG, which has no level
+    assert found.to_dict() == {"nDCG": 1}
     with pytest.warns(UserWarning, match=r"none of the 1 documents of `run` is relevant"):
         torch_ap.evaluate({"q": {"d1": 1}}, {"q": {"D1": 1.0}}, "AP")
     with pytest.warns(UserWarning, match=r"the scores of the first query of `run` rise by one per document"):

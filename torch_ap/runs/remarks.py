@@ -1,11 +1,13 @@
 """What to know of numbers: what counts 0, or does not count, and how many there are of it."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
 from torch_ap.files.report import Asked
 from torch_ap.files.trec import Qrels
+from torch_ap.files.trec_names import COUNTS
 from torch_ap.rules.messages import warn_caller
 from torch_ap.runs.measured import Measured
 
@@ -31,13 +33,15 @@ def on_run(qrels: Qrels, run: Measured, name: str, complete: bool) -> Iterator[s
         yield f"{unjudged} have no judgement, and are not relevant"
 
 
-def on_judgements(qrels: Qrels, measures: Sequence[Asked]) -> Iterator[str]:
-    """Of the judgements."""
-    for level in dict.fromkeys(x.level for x in measures):
-        relevant = torch.zeros(len(qrels.queries), dtype=torch.bool)
+def on_judgements(qrels: Qrels, counted: Sequence[Any], measures: Sequence[Asked]) -> Iterator[str]:
+    """Of the judgements; ``counted`` are the queries that are not left out."""
+    kept = set(counted)
+    left_out = torch.tensor([x not in kept for x in qrels.queries])
+    for level in dict.fromkeys(x.level for x in measures if x.name not in COUNTS):
+        relevant = left_out.clone()
         relevant[qrels.query[qrels.relevance >= level]] = True
         if without := int((~relevant).sum()):
-            which = f"{without:,} of {len(relevant):,} judged queries"
+            which = f"{without:,} of {len(kept):,} judged queries"
             yield f"{which} have no document of grade {level} or more, and count 0"
     if negative := int((qrels.relevance < 0).sum()):
         yield f"{negative:,} of {len(qrels.relevance):,} grades are negative: these documents are not relevant"
