@@ -4,6 +4,7 @@ import os
 import warnings
 from functools import partial
 from pathlib import Path
+from string import ascii_lowercase
 
 import ir_measures
 import numpy as np
@@ -339,6 +340,20 @@ def test_several_runs():
     assert f"{mean}*" in text
     assert f"| **{mean}** |" in markdown
     assert rf"\textbf{{{mean}}}$^{{ac}}$" in latex
+
+
+def test_more_runs_than_letters():
+    qrels, best = drawn(3, 3.0)
+    others = {f"run{x}": drawn(3, 0.0)[1] for x in range(27)}
+    latex = torch_ap.evaluate(qrels, runs=others | {"best": best}, measures="AP").to_latex()
+    assert "aa & run26 & " in latex
+    assert f"$^{{{','.join([*ascii_lowercase, 'aa'])}}}$" in latex
+
+
+def test_values_name_what_was_asked():
+    found = torch_ap.evaluate(QRELS, runs={"a": RUN, "b": RUN}, measures=["AP", "RR"])
+    with pytest.raises(ValueError, match="`measure` must be one of those asked for: AP, RR, got 'map'"):
+        found.values("map")
 
 
 def test_runs_that_are_equal_are_all_best():
