@@ -232,9 +232,11 @@ def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
         return kind, int(rest)
     if kind == "iprec" and rest.replace(".", "", 1).isdecimal() and float(rest) <= 1:
         return kind, float(rest)
+    rules = dict.fromkeys(AT_RANK, "; k must be a whole number of at least 1") | {"iprec": "; l must be in [0, 1]"}
     raise ValueError(
-        f"unknown measure {shown(given or name)}{_meant(name)}; known are {', '.join(KNOWN)} with k of at least 1 and "
-        "l in [0, 1], and trec_eval's names for them"
+        f"unknown measure {shown(given or name)}{_meant(name)}{rules.get(kind, '')}; known are {', '.join(KNOWN)} "
+        f"with k of at least 1 and l in [0, 1], and other names for them: trec_eval's, and "
+        f"ir_measures' {', '.join(IR_MEASURES)}"
     )
 
 
