@@ -428,7 +428,10 @@ def only(value):
     [
         ((QRELS, only("high")), r"`run` must have scores that are numbers, got 'high' for document 'd1' of query 'q0'"),
         ((QRELS, only(None)), r"`run` must have scores that are numbers, got None"),
-        ((QRELS, only(float("nan"))), r"`run` must have scores that are not NaN, got nan for document 'd1' of query"),
+        (
+            (QRELS, only(float("nan"))),
+            r"`run` must have scores that are finite, as in files, got nan for document 'd1'",
+        ),
         (
             (only(0.5), RUN),
             r"`qrels` must have grades that are whole numbers .* got 0.5 for document 'd1' of query 'q0'",
@@ -463,10 +466,15 @@ def only(value):
         ((QRELS, pd.DataFrame({"query": ["q0"] * 2, "doc": ["d"] * 2, "score": [1, 2]})), "`run`, row 1: document 'd'"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": [np.nan], "score": [1]})), "must name each document, got None"),
         ((QRELS, RUN, "nDGC@10"), r"unknown measure 'nDGC@10'"),
+        ((QRELS, RUN, "nDGC@10"), r"and other names for them: .* ir_measures' AP, MAP, nDCG"),
+        ((QRELS, RUN, "AP@0"), r"unknown measure 'AP@0'.*; k must be a whole number of at least 1; known are"),
+        ((QRELS, RUN, "iprec@2"), r"unknown measure 'iprec@2'.*; l must be in \[0, 1\]; known"),
         ((QRELS, RUN, "Succes@10"), r"did you mean 'success@k'\?"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": ["d"], "score": ["1"]})), "must have scores that are numbers"),
         ((QRELS, pd.DataFrame([["q0", "d", 1, 1]], columns=["qid", "doc", *["score"] * 2])), "one column of `score`"),
         ((QRELS, pd.DataFrame({"qid": [], "doc": [], "score": []})), "`run`: holds no documents"),
+        ((QRELS, only(float("-inf"))), r"must have scores that are finite, as in files, got -inf for document 'd1'"),
+        ((QRELS, {"q0": {object(): 1.0}}), r"`run` must name each document by what has a text of its own"),
         ((QRELS, RUN, []), r"`measures` must name at least one"),
         ((QRELS,), r"`run` or `runs` must be given, one of them, got neither"),
     ],

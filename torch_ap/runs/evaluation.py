@@ -106,7 +106,7 @@ def evaluate(
 
     Raises:
         TypeError, ValueError: for an unknown measure or option; for a document that is listed twice, a score that is
-            NaN, a grade that is not whole, names of several types, judgements and runs that share no query.
+            NaN or infinite, a grade that is not whole, names of several types, judgements and runs that share no query.
         OSError: for a file that cannot be read.
 
     Warns:
