@@ -4,6 +4,7 @@ import os
 import warnings
 from functools import partial
 from pathlib import Path
+from string import ascii_lowercase
 
 import ir_measures
 import numpy as np
@@ -24,7 +25,19 @@ from torch_ap.runs import measured
 
 IR = ("AP", "AP@10", "AP@100", "P@5", "P@10", "R@10", "R@100", "RR", "RR@10", "Rprec", "Success@1", "Success@10")
 COUNTS = ("NumRet", "NumRel", "NumRet(rel=1)")
-IR_TOO = ("nDCG", "nDCG@10", "Bpref", "infAP", "IPrec@0.1", "IPrec@0.5", "SetP", "SetR", "SetF", "AP(rel=2)", "P(rel=2)@5")
+IR_TOO = (
+    "nDCG",
+    "nDCG@10",
+    "Bpref",
+    "infAP",
+    "IPrec@0.1",
+    "IPrec@0.5",
+    "SetP",
+    "SetR",
+    "SetF",
+    "AP(rel=2)",
+    "P(rel=2)@5",
+)
 TREC = ("map", "map_cut_5", "map_cut_100", "P_5", "recall_10", "recip_rank", "Rprec", "success_5", "11pt_avg", "set_P")
 TREC_TOO = ("set_recall", "set_F", "iprec_at_recall_0.20", "gm_map")
 
@@ -329,6 +342,20 @@ def test_several_runs():
     assert rf"\textbf{{{mean}}}$^{{ac}}$" in latex
 
 
+def test_more_runs_than_letters():
+    qrels, best = drawn(3, 3.0)
+    others = {f"run{x}": drawn(3, 0.0)[1] for x in range(27)}
+    latex = torch_ap.evaluate(qrels, runs=others | {"best": best}, measures="AP").to_latex()
+    assert "aa & run26 & " in latex
+    assert f"$^{{{','.join([*ascii_lowercase, 'aa'])}}}$" in latex
+
+
+def test_values_name_what_was_asked():
+    found = torch_ap.evaluate(QRELS, runs={"a": RUN, "b": RUN}, measures=["AP", "RR"])
+    with pytest.raises(ValueError, match="`measure` must be one of those asked for: AP, RR, got 'map'"):
+        found.values("map")
+
+
 def test_runs_that_are_equal_are_all_best():
     found = torch_ap.evaluate(QRELS, runs={"a": RUN, "b": RUN}, measures="AP")
     assert found.best == {"AP": ["a", "b"]}
@@ -340,11 +367,11 @@ def test_runs_that_are_equal_are_all_best():
 
 def test_missing_queries_of_one_run_are_left_out_of_all():
     less = {query: listed for query, listed in RUN.items() if query != "q3"}
-    with pytest.warns(UserWarning, match=r"`less` has no documents for 1 of 12 judged queries, which are left out"):
+    with pytest.warns(UserWarning, match=r"`less` has no documents for 1 of 12 judged queries, which is left out"):
         found = torch_ap.evaluate(QRELS, runs={"all": RUN, "less": less}, measures="AP", missing_queries="skip")
     assert found.to_dict()["all"] == found.to_dict()["less"]
     assert found.values("AP").shape == (2, 11)
-    with pytest.warns(UserWarning, match="which count 0"):
+    with pytest.warns(UserWarning, match="which counts 0"):
         found = torch_ap.evaluate(QRELS, less, "AP")
     assert found.per_query()["AP"]["q3"] == 0
     assert list(found.per_query()["AP"]) == list(QRELS)
@@ -362,7 +389,7 @@ def test_what_is_printed():
         "measure    mean  95% low  95% high",
         "AP@10    0.5000   0.0878    0.9122",
         "P@1      1.0000   0.2065    1.0000",
-        "1 of the 2 documents of `run` have no judgement, and are not relevant",
+        "1 of the 2 documents of `run` has no judgement, and is not relevant",
         "AP@10: divided by all relevant documents (`denominator='relevant'`)",
     ]
     assert found.to_latex().splitlines()[2] == r"measure & mean & 95\% low & 95\% high \\"
@@ -401,14 +428,20 @@ def only(value):
     [
         ((QRELS, only("high")), r"`run` must have scores that are numbers, got 'high' for document 'd1' of query 'q0'"),
         ((QRELS, only(None)), r"`run` must have scores that are numbers, got None"),
-        ((QRELS, only(float("nan"))), r"`run` must have scores that are not NaN, got nan for document 'd1' of query"),
+        (
+            (QRELS, only(float("nan"))),
+            r"`run` must have scores that are finite, as in files, got nan for document 'd1'",
+        ),
         (
             (only(0.5), RUN),
             r"`qrels` must have grades that are whole numbers .* got 0.5 for document 'd1' of query 'q0'",
         ),
         ((only(float("inf")), RUN), r"`qrels` must have grades that are whole numbers below 2\^53, got inf"),
         ((only(10**30), RUN), r"`qrels` must have grades that are whole numbers below 2\^53, got 1e\+30"),
-        ((QRELS, only(2**53 + 1)), r"`run` must have scores that float64 holds.* got 9007199254740993 for document 'd1'"),
+        (
+            (QRELS, only(2**53 + 1)),
+            r"`run` must have scores that float64 holds.* got 9007199254740993 for document 'd1'",
+        ),
         ((QRELS, {"q0": {"d1": 0.5, "d2": -(2**60) + 1}}), r"must have scores that float64 holds.* for document 'd2'"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": ["d"], "score": [2**63 - 1]})), "scores that float64 holds"),
         ((QRELS, {}), r"`run`: holds no documents"),
@@ -426,13 +459,22 @@ def only(value):
             (QRELS, {query: {int(d[1:]): x for d, x in listed.items()} for query, listed in RUN.items()}),
             r"must name documents by one type, got str as 'd\d+' and int as \d+",
         ),
+        (
+            ({"q0": {b"d1": 1}}, {"q0": {"d1": 1.0}}),
+            r"must name documents by one type, got bytes as b'd1' and str as 'd1'",
+        ),
         ((QRELS, pd.DataFrame({"query": ["q0"] * 2, "doc": ["d"] * 2, "score": [1, 2]})), "`run`, row 1: document 'd'"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": [np.nan], "score": [1]})), "must name each document, got None"),
         ((QRELS, RUN, "nDGC@10"), r"unknown measure 'nDGC@10'"),
+        ((QRELS, RUN, "nDGC@10"), r"and other names for them: .* ir_measures' AP, MAP, nDCG"),
+        ((QRELS, RUN, "AP@0"), r"unknown measure 'AP@0'.*; k must be a whole number of at least 1; known are"),
+        ((QRELS, RUN, "iprec@2"), r"unknown measure 'iprec@2'.*; l must be in \[0, 1\]; known"),
         ((QRELS, RUN, "Succes@10"), r"did you mean 'success@k'\?"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": ["d"], "score": ["1"]})), "must have scores that are numbers"),
         ((QRELS, pd.DataFrame([["q0", "d", 1, 1]], columns=["qid", "doc", *["score"] * 2])), "one column of `score`"),
         ((QRELS, pd.DataFrame({"qid": [], "doc": [], "score": []})), "`run`: holds no documents"),
+        ((QRELS, only(float("-inf"))), r"must have scores that are finite, as in files, got -inf for document 'd1'"),
+        ((QRELS, {"q0": {object(): 1.0}}), r"`run` must name each document by what has a text of its own"),
         ((QRELS, RUN, []), r"`measures` must name at least one"),
         ((QRELS,), r"`run` or `runs` must be given, one of them, got neither"),
     ],
@@ -472,12 +514,19 @@ def test_what_counts_0_is_told_with_its_number():
         found = torch_ap.evaluate(qrels, run, "AP")
     judged_grades = sum(map(len, qrels.values()))
     assert found.notes == (
-        "`run` has 1 queries without judgements, which do not count",
+        "`run` has 1 query without judgements, which does not count",
         "240 of the 482 documents of `run` have no judgement, and are not relevant",
-        "1 of 14 judged queries have no document of grade 1 or more, and count 0",
-        f"1 of {judged_grades} grades are negative: these documents are not relevant",
+        "1 of 14 judged queries has no document of grade 1 or more, and counts 0",
+        f"1 of {judged_grades} grades is negative: this document is not relevant",
     )
-    with pytest.warns(UserWarning, match=r"none of the 1 documents of `run` is relevant"):
+    less = {query: listed for query, listed in run.items() if query != "none"}
+    with pytest.warns(UserWarning, match="left out"):
+        found = torch_ap.evaluate(qrels, less, ["AP", "nDCG", "NumRel(rel=2)"], missing_queries="skip")
+    assert not any("no document of grade" in note for note in found.notes)
+    found = torch_ap.evaluate({"q": {"a": 1}}, {"q": {"a": 1.0}}, "nDCG", relevance_level=2)
+    assert not found.notes  # of nDCG, which has no level
+    assert found.to_dict() == {"nDCG": 1}
+    with pytest.warns(UserWarning, match=r"the one document of `run` is not relevant"):
         torch_ap.evaluate({"q": {"d1": 1}}, {"q": {"D1": 1.0}}, "AP")
     with pytest.warns(UserWarning, match=r"the scores of the first query of `run` rise by one per document"):
         torch_ap.evaluate({"q": {"a": 1}}, {"q": {"a": 1, "b": 2, "c": 3}}, "AP")

@@ -124,6 +124,7 @@ FAULTS = [
     ("both", (*TRUE, "area"), float("nan"), "truth.json: annotations[2]: 'area' must be a finite number, got nan"),
     ("both", (*TRUE, "area"), 10**400, "truth.json: annotations[2]: 'area' must be a finite number, got 1000"),
     ("bbox", (*TRUE, "bbox"), ..., "truth.json: annotations[2]: must have the key 'bbox' (for masks alone: "),
+    ("bbox", (*TRUE, "bbox"), ..., "; for keypoints: 'keypoints', `--iou-type keypoints`), got "),
     ("bbox", (*TRUE, "bbox"), [1, 1, True, 8], "annotations[2]: 'bbox' must hold finite numbers, got [1, 1, True, 8]"),
     ("bbox", (*TRUE, "bbox"), [1, 1, "8", 8], "annotations[2]: 'bbox' must hold finite numbers, got [1, 1, '8', 8]"),
     ("bbox", (*TRUE, "bbox"), [1, 1, -8, 8], "'bbox' must hold a width and a height of at least 0, got [1, 1, -8, 8]"),

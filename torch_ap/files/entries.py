@@ -23,7 +23,8 @@ _INT64 = 1 << 63
 MOST_DIGITS = 4000  # of a whole number; Python reads 4,300 at most
 _HUGE = 10**5000
 _HINTS = {
-    "bbox": " (for masks alone: iou_type 'segm', `--iou-type segm`; for keypoints: 'keypoints')",
+    "bbox": " (for masks alone: iou_type 'segm', `--iou-type segm`; "
+    "for keypoints: 'keypoints', `--iou-type keypoints`)",
 }
 
 

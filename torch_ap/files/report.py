@@ -119,17 +119,21 @@ def asked(given: str, relevance_level: int = 1) -> list[Asked]:
     """
     if given == "official":
         return [one for x in OFFICIAL for one in asked(x, relevance_level)]
-    found = re.fullmatch(r"(\w+?)(?:\(rel=([0-9]{1,9})\))?(@.+)?", given)
-    kind, level, at = found.groups(default="") if found else (given, "", "")
-    name = IR_MEASURES.get(kind, kind) + at if found and (at or level or kind not in TREC_NAMES) else given
+    parsed = re.fullmatch(r"(\w+?)(?:\(rel=([0-9]{1,9})\))?(@.+)?", given)
+    kind, level, at = parsed.groups(default="") if parsed else (given, "", "")
+    name = IR_MEASURES.get(kind, kind) + at if parsed and (at or level or kind not in TREC_NAMES) else given
     kind, dot, rest = name.partition(".")
     names = [f"{kind}_{at}" for at in (rest.split(",") if dot else DEFAULTS[kind])] if kind in TREC_NAMES else [name]
     if level and names == ["num_ret"]:
         names = ["num_rel_ret"]  # as in ir_measures: only without a level relevance does not matter
+    found = []
     for one in names:
-        if _parsed(one, given)[0] in LEVELLESS and level:
+        levelless = _parsed(one, given)[0] in LEVELLESS
+        if levelless and level:
             raise ValueError(f"measure {shown(given)} must have no `rel`: {one} is the same whatever is relevant")
-    return [Asked(one if kind in TREC_NAMES else given, one, int(level or relevance_level)) for one in names]
+        lowest = 1 if levelless else int(level or relevance_level)
+        found.append(Asked(one if kind in TREC_NAMES else given, one, lowest))
+    return found
 
 
 def evaluate(judged: Judged, names: Sequence[str], *, denominator: str = "relevant") -> dict[str, Result]:
@@ -228,9 +232,11 @@ def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
         return kind, int(rest)
     if kind == "iprec" and rest.replace(".", "", 1).isdecimal() and float(rest) <= 1:
         return kind, float(rest)
+    rules = dict.fromkeys(AT_RANK, "; k must be a whole number of at least 1") | {"iprec": "; l must be in [0, 1]"}
     raise ValueError(
-        f"unknown measure {shown(given or name)}{_meant(name)}; known are {', '.join(KNOWN)} with k of at least 1 and "
-        "l in [0, 1], and trec_eval's names for them"
+        f"unknown measure {shown(given or name)}{_meant(name)}{rules.get(kind, '')}; known are {', '.join(KNOWN)} "
+        f"with k of at least 1 and l in [0, 1], and other names for them: trec_eval's, and "
+        f"ir_measures' {', '.join(IR_MEASURES)}"
     )
 
 

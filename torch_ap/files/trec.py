@@ -46,7 +46,7 @@ class Table:
     @property
     def firsts(self) -> tuple[Any, Any]:
         """The names of a query and of a document."""
-        return self.queries[0], named(self.documents[0])
+        return self.queries[0], named(self.documents[:1])[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,9 +291,10 @@ def as_text(documents: Array) -> Array:
     return documents if documents.dtype.kind == "S" else np.array([str(x) for x in documents.tolist()])
 
 
-def named(document: Any) -> Any:
-    """The name of a document, of a file as text."""
-    return document.decode() if isinstance(document, bytes) else getattr(document, "item", lambda: document)()
+def named(documents: Array) -> list[Any]:
+    """The names of documents, of a file as text; bytes of Python's are no text."""
+    names = documents.tolist()
+    return [x.decode() for x in names] if documents.dtype.kind == "S" else names
 
 
 def check_once(table: Table, unit: str, lines: Array) -> None:
@@ -310,7 +311,7 @@ def check_once(table: Table, unit: str, lines: Array) -> None:
         return
     seen: dict[tuple[int, Any], int] = {}
     for place in np.flatnonzero(np.isin(table.key, twice, kind="sort")).tolist():
-        pair = (int(table.query[place]), named(table.documents[place]))
+        pair = (int(table.query[place]), named(table.documents[place : place + 1])[0])
         if pair in seen:
             raise ValueError(
                 f"{table.path}, {unit} {lines[place]}: document {shown(pair[1])} occurs a second time for query "

@@ -106,7 +106,7 @@ def evaluate(
 
     Raises:
         TypeError, ValueError: for an unknown measure or option; for a document that is listed twice, a score that is
-            NaN, a grade that is not whole, names of several types, judgements and runs that share no query.
+            NaN or infinite, a grade that is not whole, names of several types, judgements and runs that share no query.
         OSError: for a file that cannot be read.
 
     Warns:
@@ -147,7 +147,7 @@ def evaluate(
     if not kept:
         raise ValueError("`runs` must have judged queries in common, got none")
     meanings = {x.asked: meaning(x.name, ties, denominator) for x in asked}
-    notes = [*remarks.on_judgements(judgements, asked), *remarks.on_conventions(asked, denominator)]
+    notes = [*remarks.on_judgements(judgements, kept, asked), *remarks.on_conventions(asked, denominator)]
     on_runs = {name: list(remarks.on_run(judgements, x, name, rules.complete)) for name, x in measured.items()}
     found = {
         name: Evaluation(

@@ -47,8 +47,8 @@ def run_of(given: Any, columns: Mapping[str, str | None], name: str = "run") -> 
     if isinstance(given, str | os.PathLike):
         return read_run(os.fspath(given))
     table, scores = _read(name, given, columns, "score")
-    if np.isnan(scores).any():
-        _refuse_value(name, "scores that are not NaN", table, scores, int(np.isnan(scores).argmax()))
+    if not (finite := np.isfinite(scores)).all():
+        _refuse_value(name, "scores that are finite, as in files", table, scores, int(finite.argmin()))
     return Run(**vars(table), scores=torch.from_numpy(scores), tag="")
 
 
@@ -79,7 +79,7 @@ def as_in_files(qrels: Qrels, path: Path | str) -> Qrels:
 
 
 def _named_by(form: Callable[[Sequence[Any]], Array], qrels: Qrels) -> Qrels:
-    table = _table(qrels.path, form(qrels.queries), qrels.query, form([named(x) for x in qrels.documents.tolist()]))
+    table = _table(qrels.path, form(qrels.queries), qrels.query, form(named(qrels.documents)))
     return Qrels(qrels.path, qrels.queries, qrels.query, table.documents, table.key, relevance=qrels.relevance)
 
 
@@ -158,6 +158,9 @@ def _names(name: str, what: str, given: Any) -> Array:
         refuse(name, f"must name each {what} by one type", Plain(told), TypeError)
     if "NoneType" in kinds or ("float" in kinds and any(x != x for x in names)):
         refuse(name, f"must name each {what}", Plain("None or NaN"), TypeError)
+    texts = [(x.__str__, x.__repr__) for x in set(map(type, names))]
+    if what == "document" and (object.__str__, object.__repr__) in texts:
+        refuse(name, "must name each document by what has a text of its own: ties go by it", names[0], TypeError)
     if "int" in kinds and all(-(1 << 63) <= x < 1 << 63 for x in names):
         return np.fromiter(names, np.int64, len(names))
     return _objects(names)

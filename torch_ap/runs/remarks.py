@@ -1,13 +1,18 @@
 """What to know of numbers: what counts 0, or does not count, and how many there are of it."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
 from torch_ap.files.report import Asked
 from torch_ap.files.trec import Qrels
+from torch_ap.files.trec_names import COUNTS
 from torch_ap.rules.messages import warn_caller
 from torch_ap.runs.measured import Measured
+
+_ONE = {"s": "s", "are": "is", "do": "does", "have": "has", "query": "query", "these": "this document"}
+_MORE = {"s": "", "are": "are", "do": "do", "have": "have", "query": "queries", "these": "these documents"}
 
 
 def on_run(qrels: Qrels, run: Measured, name: str, complete: bool) -> Iterator[str]:
@@ -15,32 +20,40 @@ def on_run(qrels: Qrels, run: Measured, name: str, complete: bool) -> Iterator[s
     said = []
     if run.missing:
         missing, judged = len(run.missing), len(qrels.queries)
-        what = "which count 0" if complete else "which are left out"
-        said.append(f"`{name}` has no documents for {missing:,} of {judged:,} judged queries, {what}")
+        what = "which count{s} 0" if complete else "which {are} left out"
+        said.append(f"`{name}` has no documents for {missing:,} of {judged:,} judged queries, {_of(missing, what)}")
     if run.blind:
-        said.append(f"none of the {run.documents:,} documents of `{name}` is relevant")
+        one = run.documents == 1
+        said.append(
+            f"{'the one document' if one else f'none of the {run.documents:,} documents'} of `{name}` is "
+            f"{'not ' if one else ''}relevant"
+        )
     if run.scores_are_ranks:
         said.append(f"the scores of the first query of `{name}` rise by one per document, as ranks do")
     for one in said:
         warn_caller(f"{one}.", UserWarning)
     yield from said
     if run.unjudged:
-        yield f"`{name}` has {run.unjudged:,} queries without judgements, which do not count"
-    if run.judged < run.documents:
-        unjudged = f"{run.documents - run.judged:,} of the {run.documents:,} documents of `{name}`"
-        yield f"{unjudged} have no judgement, and are not relevant"
+        queries = _of(run.unjudged, "{query} without judgements, which {do} not count")
+        yield f"`{name}` has {run.unjudged:,} {queries}"
+    if unjudged := run.documents - run.judged:
+        which = f"{unjudged:,} of the {run.documents:,} documents" if run.documents > 1 else "the one document"
+        yield f"{which} of `{name}` {_of(unjudged, '{have} no judgement, and {are} not relevant')}"
 
 
-def on_judgements(qrels: Qrels, measures: Sequence[Asked]) -> Iterator[str]:
-    """Of the judgements."""
-    for level in dict.fromkeys(x.level for x in measures):
-        relevant = torch.zeros(len(qrels.queries), dtype=torch.bool)
+def on_judgements(qrels: Qrels, counted: Sequence[Any], measures: Sequence[Asked]) -> Iterator[str]:
+    """Of the judgements; ``counted`` are the queries that are not left out."""
+    kept = set(counted)
+    left_out = torch.tensor([x not in kept for x in qrels.queries])
+    for level in dict.fromkeys(x.level for x in measures if x.name not in COUNTS):
+        relevant = left_out.clone()
         relevant[qrels.query[qrels.relevance >= level]] = True
         if without := int((~relevant).sum()):
-            which = f"{without:,} of {len(relevant):,} judged queries"
-            yield f"{which} have no document of grade {level} or more, and count 0"
+            which = f"{without:,} of {len(kept):,} judged queries"
+            yield f"{which} {_of(without, '{have} no document of grade {level} or more, and count{s} 0', level)}"
     if negative := int((qrels.relevance < 0).sum()):
-        yield f"{negative:,} of {len(qrels.relevance):,} grades are negative: these documents are not relevant"
+        grades = _of(negative, "{are} negative: {these} {are} not relevant")
+        yield f"{negative:,} of {len(qrels.relevance):,} grades {grades}"
 
 
 def on_conventions(measures: Sequence[Asked], denominator: str) -> Iterator[str]:
@@ -50,3 +63,8 @@ def on_conventions(measures: Sequence[Asked], denominator: str) -> Iterator[str]
     if cut:
         found = divisor.get(denominator, "the relevant documents in the top k")
         yield f"{', '.join(cut)}: divided by {found} (`denominator={denominator!r}`)"
+
+
+def _of(count: int, words: str, level: int = 1) -> str:
+    """The words as they are of one or of more."""
+    return words.format(level=level, **(_ONE if count == 1 else _MORE))

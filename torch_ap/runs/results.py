@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from itertools import chain, count, product
+from string import ascii_lowercase
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from torch_ap.files.report import Result
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.multiple_comparisons import PairwiseComparison, compare_systems
 from torch_ap.inference.query_mean import mean_interval
+from torch_ap.rules.messages import refuse
 from torch_ap.runs.text_table import Table, number
 
 _SAME = 1e-12  # of means
@@ -129,6 +132,8 @@ class RunComparison(_Printed):
 
     def values(self, measure: str) -> Tensor:
         """(S, Q) float64: the values of a measure, a row per run, for the functions of ``torch_ap.inference``."""
+        if measure not in self.conventions:
+            refuse("measure", f"must be one of those asked for: {', '.join(self.conventions)}", measure)
         return torch.stack([run.results[measure].values for run in self.runs.values()])
 
     @cached_property
@@ -161,7 +166,9 @@ class RunComparison(_Printed):
 
         A letter that is raised names a run that this one is better than, p below 1 - ``confidence_level``.
         """
-        letters = {name: chr(ord("a") + place) if place < 26 else str(place) for place, name in enumerate(self.runs)}
+        words = chain.from_iterable(map("".join, product(ascii_lowercase, repeat=length)) for length in count(1))
+        letters = dict(zip(self.runs, words, strict=False))
+        between = "," if len(letters) > len(ascii_lowercase) else ""
         rows, best, marks = [("", "run", *self.conventions)], set(), {}
         for line, (name, run) in enumerate(self.runs.items()):
             rows.append((letters[name], name, *(number(mean) for mean in run.to_dict().values())))
@@ -169,7 +176,7 @@ class RunComparison(_Printed):
                 at = (line + 1, column + 2)
                 best |= {at} if name in self.best[measure] else set()
                 beaten = [other for other in self.runs if self._beats(measure, name, other)]
-                marks[at] = "".join(letters[other] for other in beaten)
+                marks[at] = between.join(letters[other] for other in beaten)
         return "\n".join(Table(rows, names=2, best=best).latex(marks))
 
     def _beats(self, measure: str, name: str, other: str) -> bool:
