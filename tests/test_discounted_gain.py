@@ -16,7 +16,7 @@ from torchmetrics.functional.retrieval import retrieval_normalized_dcg as peer_f
 from tests import oracles_retrieval as oracles
 from tests.tolerances import REORDERED
 from torch_ap import RetrievalMAP, RetrievalNormalizedDCG
-from torch_ap.curve.discounted_gain import discounts, running_discounts, total_discount
+from torch_ap.curve.discounted_gain import NormalizedDCG, discounts, running_discounts, total_discount
 from torch_ap.functional import retrieval_normalized_dcg
 
 F64 = {"dtype": torch.float64}
@@ -221,6 +221,19 @@ def test_huge_and_tiny_grades():
         target = torch.tensor([0.0, grade], dtype=torch.float64)
         assert retrieval_normalized_dcg(preds, target, **F64).item() == pytest.approx(1 / math.log2(3))
     assert retrieval_normalized_dcg(preds, torch.tensor([999, 1000]), gains="exponential") < 1
+
+
+def test_exponential_gains_of_tiny_and_of_whole_grades():
+    tiny, whole = torch.tensor([1e-20, 3e-17, 1e-300], dtype=torch.float64), torch.arange(31, dtype=torch.float64)
+    measure = NormalizedDCG(gains="exponential")
+    for form in (torch.Tensor.clone, torch.Tensor.numpy):
+        assert measure.gains_of(form(tiny)).tolist() == pytest.approx(
+            [x * math.log(2) for x in tiny.tolist()], rel=1e-15
+        )
+        assert measure.gains_of(form(whole)).tolist() == [2**grade - 1 for grade in range(31)]
+    target = torch.tensor([0.0, 1e-20], dtype=torch.float64)
+    found = retrieval_normalized_dcg(torch.tensor([2.0, 1]), target, gains="exponential", **F64)
+    assert found.item() == pytest.approx(1 / math.log2(3))
 
 
 def test_a_state_from_elsewhere_is_looked_at():

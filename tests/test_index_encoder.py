@@ -2,7 +2,13 @@
 
 import datetime
 import enum
+import os
+import subprocess
+import sys
 import uuid
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,10 +22,20 @@ from torch_ap.retrieval import IndexEncoder, RetrievalMAP
 
 class Colour(str, enum.Enum):
     RED = "red"
+    A = "a"
+
+
+class Level(enum.IntEnum):
+    ONE = 1
+
+
+class Pair(NamedTuple):
+    number: Any
+    text: str
 
 
 NAMES = ["q1", "", "\N{GREEK SMALL LETTER PI}", "\ud800", b"q1", 1, -1, 2**80, 0.5, ("q", 1), uuid.UUID(int=7)]
-NAMES += [datetime.date(2026, 1, 2), frozenset({3})]
+NAMES += [datetime.date(2026, 1, 2), ("q", None, (0.25, True)), Fraction(1, 3), float("inf")]
 
 
 def test_every_name_has_an_integer_of_its_own():
@@ -38,7 +54,17 @@ def test_integers_do_not_change():
 
 
 @pytest.mark.parametrize(
-    "equal", [[1, 1.0, True, np.int64(1), np.float32(1)], ["red", Colour.RED, np.str_("red")], [0, -0.0, False]]
+    "equal",
+    [
+        [1, 1.0, True, np.int64(1), np.float32(1), Decimal("1.0"), Fraction(1), 1 + 0j, Level.ONE],
+        [0.5, Decimal("0.5"), Fraction(1, 2)],
+        [Decimal("0.1"), Fraction(1, 10)],
+        [float("inf"), Decimal("Infinity")],
+        ["red", Colour.RED, np.str_("red")],
+        [0, -0.0, False],
+        [(1, "a"), (1.0, "a"), (np.int64(1), np.str_("a")), (True, Colour.A), Pair(Decimal(1), "a")],
+        [((1,), "a"), ((1.0,), "a")],
+    ],
 )
 def test_equal_names_are_one(equal):
     assert len({IndexEncoder()([name]).item() for name in equal}) == 1
@@ -48,6 +74,29 @@ def test_equal_names_are_one(equal):
 def test_columns(form):
     names = ["b", "a", "b"]
     assert torch.equal(IndexEncoder()(form(names)), IndexEncoder()(names))
+
+
+def test_names_with_text_that_looks_like_an_address():
+    names = ["at 0x7", "meet at 0x7", ("meet at 0x7", b" at 0x7")]
+    encoder = IndexEncoder()
+    assert encoder.decode(encoder(names)) == names
+
+
+def test_integers_do_not_depend_on_the_hashes_of_python():
+    code = "from tests.test_index_encoder import *; print(IndexEncoder()(NAMES).tolist())"
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert found[0] == found[1] == f"{IndexEncoder()(NAMES).tolist()}\n".encode()
+
+
+@pytest.mark.parametrize("shape", [(), (1, 2)])
+def test_indexes_of_another_shape(shape):
+    with pytest.raises(ValueError, match=r"`indexes` must have shape \(N,\), got \("):
+        IndexEncoder().decode(torch.zeros(shape, dtype=torch.int64))
 
 
 def test_a_metric_over_named_queries():
@@ -69,7 +118,14 @@ def test_two_names_of_one_integer_are_an_error(monkeypatch):
         encoder.decode(torch.tensor([1, 3]))
 
 
-@pytest.mark.parametrize("names", ["q1", b"q1", 3, [None], [float("nan")], [["q"]], [object()]])
+@pytest.mark.parametrize(
+    "names",
+    [
+        *["q1", b"q1", 3, [None], [float("nan")], [["q"]], [object()], [lambda: 0], [(1, object())]],
+        *[[("q", float("nan"))], [pd.NA], [("q", pd.NA)], pd.Series(["q", pd.NA])],
+        *[[frozenset("ab")], [("q", frozenset("ab"))]],
+    ],
+)
 def test_what_is_no_name(names):
     with pytest.raises(TypeError, match="`names` must be"):
         IndexEncoder()(names)

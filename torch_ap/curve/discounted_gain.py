@@ -14,6 +14,7 @@ with t0 items above it, only the first L = min(g, k - t0) places count at k:
 """
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -98,7 +99,8 @@ class NormalizedDCG:
             raise ValueError(
                 f"`target` must be at most {_HIGHEST_EXPONENT} with `gains='exponential'`, got {float(grades.max())}"
             )
-        return 2.0**grades - 1
+        space = arrays.namespace(grades)
+        return space.where(grades < 1, space.expm1(grades * math.log(2)), 2.0**grades - 1)  # 2^grade near 1 has lost it
 
     def _factors(self, curve: Any) -> Any:
         """What each group multiplies every gain in it with, (E,); None where the place inside the group counts."""
