@@ -174,7 +174,7 @@ def _names(name: str, what: str, given: Any) -> Array:
         refuse(name, f"must name each {what} by one type", Plain(told), TypeError)
     if "NoneType" in kinds or ("float" in kinds and any(x != x for x in names)):
         refuse(name, f"must name each {what}", Plain("None or NaN"), TypeError)
-    texts = [(x.__str__, x.__repr__) for x in set(map(type, names))]
+    texts: list[Any] = [(x.__str__, x.__repr__) for x in set(map(type, names))]
     if what == "document" and (object.__str__, object.__repr__) in texts:
         refuse(name, "must name each document by what has a text of its own: ties go by it", names[0], TypeError)
     if "int" in kinds and all(-(1 << 63) <= x < 1 << 63 for x in names):
