@@ -181,6 +181,7 @@ def test_polars():
 KEYS = {
     "int": int,
     "NumPy's int": np.int64,
+    "float": lambda x: -float(x),  # the hashes of -1.0 and -2.0 are equal
     "huge int": lambda x: int(x) << 70,
     "tuple": lambda x: ("id", x),
     "bytes": str.encode,
@@ -198,6 +199,11 @@ def test_names_of_any_type(key):
     found = torch_ap.evaluate(qrels, run, ["AP", "P@5"])
     assert found.to_dict() == torch_ap.evaluate(QRELS, RUN, ["AP", "P@5"]).to_dict()
     assert set(found.per_query()["AP"]) == set(qrels)
+
+
+def test_names_of_equal_hashes():
+    qrels, run = {"q": {-1.0: 1, -2.0: 0}}, {"q": {-2.0: 2.0, -1.0: 1.0}}
+    assert torch_ap.evaluate(qrels, run, "RR").to_dict() == {"RR": 0.5}
 
 
 @pytest.mark.parametrize("key", [int, str])

@@ -191,7 +191,8 @@ def _measured(
         found = measure_file(as_in_files(qrels, path), path, measures, rules)
     else:
         path, run = f"`{name}`", run_of(given, columns, name)
-        found = measure(alike(qrels, run), [run], measures, rules)
+        qrels, run = alike(qrels, run)
+        found = measure(qrels, [run], measures, rules)
     if why := found.why_none(qrels, path):
         raise ValueError(why)
     return found

@@ -6,6 +6,7 @@ no 301 equals "301". Names in files are text.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from numbers import Integral
 from pathlib import Path
@@ -52,18 +53,33 @@ def run_of(given: Any, columns: Mapping[str, str | None], name: str = "run") -> 
     return Run(**vars(table), scores=torch.from_numpy(scores), tag="")
 
 
-def alike(qrels: Qrels, run: Run) -> Qrels:
-    """The judgements with names in the form of those of the run, whether a file's or Python's.
+def alike(qrels: Qrels, run: Run) -> tuple[Qrels, Run]:
+    """Both, the judgements with names in the form of those of the run, whether a file's or Python's.
 
     Raises:
         TypeError: where they name queries or documents by different types.
     """
     if not len(qrels.documents) or not len(run.documents):
-        return qrels
+        return qrels, run
     _check_kinds(qrels, run.path, *run.firsts)
     if run.documents.dtype.kind == "S":
-        return as_in_files(qrels, run.path)
-    return qrels if qrels.documents.dtype.kind != "S" else _named_by(_objects, qrels)
+        return as_in_files(qrels, run.path), run
+    qrels = qrels if qrels.documents.dtype.kind != "S" else _named_by(_objects, qrels)
+    try:
+        _ = qrels.by_key
+    except ValueError:  # names whose hashes are equal in Python, as those of -1.0 and -2.0 are
+        numbers: dict[Any, int] = {}
+        return replace(qrels, key=_numbered(qrels, numbers)), replace(run, key=_numbered(run, numbers))
+    return qrels, run
+
+
+def _numbered(table: Table, numbers: dict[Any, int]) -> Array:
+    """(N,) uint64 keys by numbers of names, which grow with those that are new."""
+    query, document = (
+        np.array([numbers.setdefault(x, len(numbers)) for x in names], np.int64)
+        for names in (table.queries, table.documents.tolist())
+    )
+    return keys_of(query, table.query.numpy(), document)
 
 
 def as_in_files(qrels: Qrels, path: Path | str) -> Qrels:
@@ -158,7 +174,7 @@ def _names(name: str, what: str, given: Any) -> Array:
         refuse(name, f"must name each {what} by one type", Plain(told), TypeError)
     if "NoneType" in kinds or ("float" in kinds and any(x != x for x in names)):
         refuse(name, f"must name each {what}", Plain("None or NaN"), TypeError)
-    texts = [(x.__str__, x.__repr__) for x in set(map(type, names))]
+    texts: list[Any] = [(x.__str__, x.__repr__) for x in set(map(type, names))]
     if what == "document" and (object.__str__, object.__repr__) in texts:
         refuse(name, "must name each document by what has a text of its own: ties go by it", names[0], TypeError)
     if "int" in kinds and all(-(1 << 63) <= x < 1 << 63 for x in names):

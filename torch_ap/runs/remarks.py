@@ -23,10 +23,10 @@ def on_run(qrels: Qrels, run: Measured, name: str, complete: bool) -> Iterator[s
         what = "which count{s} 0" if complete else "which {are} left out"
         said.append(f"`{name}` has no documents for {missing:,} of {judged:,} judged queries, {_of(missing, what)}")
     if run.blind:
-        one = run.documents == 1
+        alone = run.documents == 1
         said.append(
-            f"{'the one document' if one else f'none of the {run.documents:,} documents'} of `{name}` is "
-            f"{'not ' if one else ''}relevant"
+            f"{'the one document' if alone else f'none of the {run.documents:,} documents'} of `{name}` is "
+            f"{'not ' if alone else ''}relevant"
         )
     if run.scores_are_ranks:
         said.append(f"the scores of the first query of `{name}` rise by one per document, as ranks do")
