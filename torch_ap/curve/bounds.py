@@ -69,6 +69,8 @@ def bounds(measure: Convention | AtRank | FirstHit | RPrecision, curve: HitCurve
     # a group that enters at once may end below the place of the first hit in any order
     least = "grouped" if isinstance(measure, FirstHit) and measure.ties == "grouped" else "pessimistic"
     each = [replace(measure, ties=ties)(curve) for ties in (least, "expected", "optimistic")]
+    if isinstance(measure, AtRank) and measure.ratio == "fall_out":  # hits that come first keep misses out
+        each.reverse()
     return Bounds(*(torch.where(known, exact, x) for x in each))
 
 
