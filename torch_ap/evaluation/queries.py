@@ -132,8 +132,8 @@ class MeasureSettings:
         """
         values = each.values if arrays.every(each.kept) else segments.pick(each.values, each.kept)
         if values.ndim > 1 and self.empty_target_action == "skip" and bool(values.isnan().any()):
-            columns = [PerQuery(each.queries, column, ~column.isnan()) for column in each.values.unbind(1)]
-            return torch.stack([self.value(column, dtype, warn=warn) for column in columns])
+            of_each_k = [PerQuery(each.queries, column, ~column.isnan()) for column in each.values.unbind(1)]
+            return torch.stack([self.value(one, dtype, warn=warn) for one in of_each_k])
         if callable(self.aggregation):
             columns = values.to(dtype).reshape(len(values), -1).t().contiguous()
             found = torch.stack([_aggregated(self.aggregation, column) for column in columns])
