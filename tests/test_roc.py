@@ -14,6 +14,8 @@ from torchmetrics.functional.retrieval import retrieval_auroc as peer_function
 from tests import oracles_retrieval as oracles
 from tests.tolerances import REORDERED
 from torch_ap import RetrievalAUROC
+from torch_ap.curve import words
+from torch_ap.curve.roc import AUROC
 from torch_ap.functional import retrieval_auroc
 
 F64 = {"dtype": torch.float64}
@@ -141,3 +143,10 @@ def test_accelerator(k, ties):
     here.update(*many(3))
     there.update(*(x.cuda() for x in many(3)))
     torch.testing.assert_close(there.compute().cpu(), here.compute())
+
+
+def test_words_name_every_choice():
+    said = words.of_queries(AUROC(3, 0.5, "grouped"), "mean")
+    assert "area under the ROC curve up to a fall-out of 0.5, of the top 3" in said
+    assert said != words.of_queries(AUROC(3, 0.5), "mean")
+    assert words.name_of(AUROC("relevant")) == "AUROC@R"

@@ -265,10 +265,12 @@ DART = [0.0, 0, 2, 1, 0, 2, 1, 1]
         ({"box_format": "xyxyxyxy"}, "boxes", [[1.0, 1, 1, 1, 1]], r"must have shape \(N, 8\), got \(1, 5\)"),
         ({"box_format": "xywhr"}, "boxes", [[1.0, 1, -1, 1, 0]], r"must have no negative width or height, got \[1"),
         ({"box_format": "cxcywhr"}, "boxes", [[1.0, 1, 1, 1, np.inf]], "must be finite"),
+        ({"box_format": "cxcywhr"}, "boxes", np.array([[0, 0, 1, 2e75, 0]]), "must be finite, at most 1e75"),
         ({"box_format": "xyxyxyxy"}, "boxes", [BOWTIE], r"must be convex quadrilaterals, .*cross, got \[0"),
         ({"box_format": "xyxyxyxy"}, "boxes", [DART], "must be convex quadrilaterals"),
         ({"iou_type": "intervals"}, "intervals", [[1.0, 0]], r"must have start <= end, got \[1.0, 0.0\]"),
         ({"iou_type": "intervals"}, "intervals", [[1.0, np.nan]], "must be finite"),
+        ({"iou_type": "intervals"}, "intervals", np.array([[-2e300, 2e300]]), "must be finite, at most 1e300"),
         ({"iou_type": "intervals"}, "intervals", [[1.0, 2, 3]], r"must have shape \(N, 2\), got \(1, 3\)"),
     ],
 )
@@ -280,16 +282,32 @@ def test_bad_input(make, side, settings, key, value, message):
     good = [[0.0, 0, 1, 0, 1, 1, 0, 1]] if settings.get("box_format") == "xyxyxyxy" else good
     one = {key: torch.tensor(good), "labels": torch.tensor([0]), "scores": torch.ones(1)}
     given = {"preds": [one, one], "target": [one, one]}
-    given[side] = [one, one | {key: torch.tensor(value)}]
+    value = torch.as_tensor(value)
+    given[side] = [one, one | {key: value}]
     metric = make(**settings)
     with pytest.raises(ValueError, match=rf"`{side}\[1\]\['{key}'\]` {message}"):
         metric.update(**given)
     assert not metric.detection_scores
     function = functional.interval_iou if key == "intervals" else functional.rotated_box_iou
     form = {} if key == "intervals" else {"box_format": settings["box_format"]}
-    arguments = {"preds": one[key], "target": one[key]} | {side: torch.tensor(value)}
+    arguments = {"preds": one[key], "target": one[key]} | {side: value}
     with pytest.raises(ValueError, match=rf"`{side}` {message}"):
         function(**arguments, **form)
+
+
+def test_integers_that_float64_rounds_are_refused():
+    """Rounded, both ends of nanoseconds of this century are one number."""
+    long = torch.tensor([[17 * 10**17, 17 * 10**17 + 100]])
+    for preds, target, side in ((long, long % 1000, "preds"), (long % 1000, long, "target")):
+        with pytest.raises(ValueError, match=rf"`{side}` must be at most 2\^53 from 0 .*, got \[17"):
+            functional.interval_iou(preds, target)
+    assert functional.interval_iou(long - 17 * 10**17, long - 17 * 10**17).item() == 1
+
+
+@pytest.mark.parametrize("make", [MeanAveragePrecision, VOCMeanAveragePrecision])
+def test_rotated_boxes_ask_for_their_format(make):
+    with pytest.raises(ValueError, match=r"`box_format` must be one of .* with `iou_type='rotated'`, got 'xyxy'"):
+        make(iou_type="rotated")
 
 
 def test_quadrilaterals_with_corners_twice_or_in_a_line_are_convex():

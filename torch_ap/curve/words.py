@@ -7,6 +7,7 @@ from torch import Tensor
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.curve.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
+from torch_ap.curve.roc import AUROC
 from torch_ap.rules.messages import shown
 
 _TIES = {
@@ -80,6 +81,8 @@ def name_of(measure: Any, mean: str = "") -> str:
         return "R-precision"
     if isinstance(measure, NormalizedDCG):
         return f"nDCG{at}"
+    if isinstance(measure, AUROC):
+        return f"AUROC{at}"
     if isinstance(measure, AtRank):
         names = {"f_beta": f"F{measure.beta:g}", "fall_out": "fall-out"}
         return f"{names.get(measure.ratio, measure.ratio)}{at}"
@@ -113,6 +116,9 @@ def _of_query(measure: Any) -> str:
     if isinstance(measure, NormalizedDCG):
         gain = "the grade of each item" if measure.gains == "linear" else "2^grade - 1 of each item"
         return f"nDCG, the sum of {gain} in {top} over log2(rank + 1), as a share of that of the ideal order"
+    if isinstance(measure, AUROC):
+        part = "" if measure.max_fpr is None else f" up to a fall-out of {measure.max_fpr:g}"
+        return f"the area under the ROC curve{part}, of {top}"
     if isinstance(measure, RPrecision):
         return "R-precision, the precision at as many items as are relevant"
     if isinstance(measure, FirstHit):

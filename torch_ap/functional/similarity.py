@@ -26,15 +26,16 @@ def rotated_box_iou(
         target: (G, 5) or (G, 8).
         box_format: as torchvision names them: "cxcywhr", centre, size and angle; "xywhr", the corner that is the upper
             left one before the rotation, size and angle; "xyxyxyxy", the corners in order, either way round, of any
-            convex quadrilateral. Angles are in degrees, against the clock in an image, whose y points down.
+            convex quadrilateral. Angles are in degrees (``torch.rad2deg`` makes them), against the clock in an
+            image, whose y points down. Sizes below 1e-75 count as none.
         iscrowd: (G,) flags of the ground truths that are crowds.
 
     Returns:
         (D, G) float64; 0 where no area is common, as with boxes that only touch.
 
     Raises:
-        ValueError: for boxes of another width, an unknown format, negative sizes, and quadrilaterals that are not
-            convex or whose edges cross.
+        ValueError: for boxes of another width, an unknown format, numbers beyond 1e75, negative sizes, and
+            quadrilaterals that are not convex or whose edges cross.
 
     Equals the areas of ``shapely``'s intersections.
 
@@ -48,7 +49,7 @@ def rotated_box_iou(
     """
     checks.one_of("box_format", box_format, rotated.FORMATS)
     corners = box_format == "xyxyxyxy"
-    rules = ("boxes", "convex" if corners else "rotated")
+    rules = ("moderate", "convex" if corners else "rotated")
     crowd = _checked(preds, target, 8 if corners else 5, rules, iscrowd)
     return _every(rotated.coco_pairs(preds.detach(), target.detach(), box_format, crowd), preds, target)
 
@@ -67,7 +68,8 @@ def interval_iou(preds: Tensor, target: Tensor, *, iscrowd: Tensor | None = None
         (D, G) float64; 0 where nothing is common.
 
     Raises:
-        ValueError: for intervals of another width, and for an end before the start.
+        ValueError: for intervals of another width, an end before the start, numbers beyond 1e300, and integers beyond
+            2^53.
 
     Example:
         >>> import torch
@@ -75,7 +77,7 @@ def interval_iou(preds: Tensor, target: Tensor, *, iscrowd: Tensor | None = None
         >>> interval_iou(torch.tensor([[0.0, 3.0]]), torch.tensor([[1.0, 4.0], [3.0, 5.0]]))
         tensor([[0.5000, 0.0000]], dtype=torch.float64)
     """
-    crowd = _checked(preds, target, 2, ("intervals", "order"), iscrowd)
+    crowd = _checked(preds, target, 2, ("intervals", "exact", "order"), iscrowd)
     one, two = (segments.as_float64(x.detach()) for x in (preds, target))
     return _every(intervals.coco_pairs(one, two, crowd), preds, target)
 

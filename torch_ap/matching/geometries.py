@@ -197,7 +197,7 @@ def _keypoint_similarity(
 
 def _rotated_rows(settings: ShapeSettings) -> tuple[RowColumn, ...]:
     corners = settings.box_format == "xyxyxyxy"
-    rules = ("boxes", "convex" if corners else "rotated")
+    rules = ("moderate", "convex" if corners else "rotated")
     return (RowColumn("boxes", (8 if corners else 5,), rules, rules),)
 
 
@@ -213,7 +213,7 @@ def _rotated_similarity(
 
 
 def _interval_rows(settings: ShapeSettings) -> tuple[RowColumn, ...]:  # noqa: ARG001
-    return (RowColumn("intervals", (2,), ("intervals", "order"), ("intervals", "order")),)
+    return (RowColumn("intervals", (2,), ("intervals", "exact", "order"), ("intervals", "exact", "order")),)
 
 
 def _interval_area(settings: ShapeSettings, columns: Columns, side: str) -> Tensor:  # noqa: ARG001
@@ -326,7 +326,10 @@ def shape_settings_of(
     alone = [kind for kind in several if geometry_of(kind).alone]
     if alone:
         refuse("iou_type", f"must be {alone[0]!r} alone, whose columns, areas or limits are others", iou_type)
-    checks.one_of("box_format", box_format, geometry_of(kinds[0]).formats)
+    formats = geometry_of(kinds[0]).formats
+    if kinds == ("rotated",) and box_format not in formats:
+        refuse("box_format", f"must be one of {', '.join(map(repr, formats))} with `iou_type='rotated'`", box_format)
+    checks.one_of("box_format", box_format, formats)
     checks.boolean("validate_args", validate_args)
     box_width = checks.positive_int("box_width", box_width)
     if iou is not None and (kinds != ("bbox",) or not callable(iou)):

@@ -14,6 +14,9 @@ from torch_ap.rules.messages import refuse
 from torch_ap.rules.values import Rule
 
 _MOST = sys.float_info.max
+_MOST_TURNED = 1e75  # fourth powers of it are finite
+_MOST_LONG = 1e300  # differences of it are
+_MOST_WHOLE = 2**53  # float64 holds all whole numbers up to it
 _FLAT = 1e-6  # share of the squared edges below which a turn is rounding
 
 
@@ -65,6 +68,13 @@ def _turns_both_ways(quadrilaterals: Tensor) -> Tensor:
     return ((turn.amin(1) < -flat) & (turn.amax(1) > flat))[:, None]
 
 
+def _beyond_float64(values: Tensor) -> Tensor:
+    """Which integers float64 may round; no float is one."""
+    if values.is_floating_point() or values.element_size() < 8:
+        return torch.zeros_like(values, dtype=torch.bool)
+    return (values < -_MOST_WHOLE) | (values > _MOST_WHOLE)
+
+
 RULES: dict[str, ImageRule] = {
     "boxes": _numbers("boxes", "must be finite", low=-_MOST, high=_MOST),
     "scores": _numbers("scores", "must not hold NaN"),
@@ -87,13 +97,15 @@ RULES: dict[str, ImageRule] = {
         lambda x: (x.isinf() | x.isnan()) & ~x.isnan().all(1, keepdim=True),
     ),
     "size": _numbers("area` in `target", "must be a finite number of at least 0", low=0, high=_MOST),
+    "moderate": _numbers("boxes", "must be finite, at most 1e75 from 0", low=-_MOST_TURNED, high=_MOST_TURNED),
     "rotated": ImageRule("boxes", "must have no negative width or height", lambda x: x[:, 2:4] < 0),
     "convex": ImageRule(
         "boxes",
         "must be convex quadrilaterals, corners in order, so that no edges cross",
         _turns_both_ways,
     ),
-    "intervals": _numbers("intervals", "must be finite", low=-_MOST, high=_MOST),
+    "intervals": _numbers("intervals", "must be finite, at most 1e300 from 0", low=-_MOST_LONG, high=_MOST_LONG),
+    "exact": ImageRule("intervals", "must be at most 2^53 from 0 where they are integers", _beyond_float64),
     "order": ImageRule("intervals", "must have start <= end", lambda x: x[:, 1:] < x[:, :1]),
 }
 VALUE_RULES = tuple(rule.text for rule in RULES.values())
