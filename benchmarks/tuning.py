@@ -24,7 +24,7 @@ from torch_ap.geometry import masks
 from torch_ap.inference import influence, item_influence, resampling
 from torch_ap.inputs import classification, query_rankings
 from torch_ap.matching import candidate_pairs
-from torch_ap.ranking import builders, few_items, many_rankings, order, tie_groups
+from torch_ap.ranking import builders, few_items, many_rankings, order, segments, tie_groups
 from torch_ap.runtime import memory
 
 NEVER, ALWAYS = 1 << 60, 0
@@ -168,8 +168,11 @@ def rows(scale: int) -> list[Row]:
         Row(builders, "_LONG_WIDE_COLUMN", NEVER, "20,000 x 50, float64", columns(20_000 // scale, 50, 0.5, wide)),
         Row(builders, "ITEMS_A_BLOCK", NEVER, "20,000 x 5,000 labels", columns(20_000 // scale, 5000, 0.02)),
         Row(order, "_THREADING_PAYS", ALWAYS, "one ranking, 30,000 items", one(30_000, 0.05), True),
-        Row(order, "_THREADING_PAYS", NEVER, "one ranking, 1,000,000 items", one(n, 0.05), True),
-        Row(order, "COLUMNS_A_TASK", NEVER, "200,000 x 16 labels", columns(200_000 // scale, 16, 0.02), True),
+        Row(order, "_THREADING_PAYS", NEVER, "one ranking, 10,000,000 items", one(10 * n, 0.05), True),
+        Row(order, "COLUMNS_A_TASK", NEVER, "20,000 x 256 labels", columns(20_000 // scale, 256, 0.02), True),
+        Row(order, "COLUMNS_A_TASK", 1, "20,000 x 256 labels", columns(20_000 // scale, 256, 0.02), True),
+        Row(segments, "LONG_SUM", NEVER, "300 crowded images", detections(300 // scale)),
+        Row(segments, "LONG_SUM", ALWAYS, "one ranking, 1,000 items", one(1000, 0.05)),
         Row(average_precision, "_FEW_GROUPS", ALWAYS, "expected AP, 3 items, 200 times", often(_tied(3))),
         Row(average_precision, "_FEW_GROUPS", ALWAYS, "expected AP, 10 items, 200 times", often(_tied(10))),
         Row(harmonic, "_KEPT", ALWAYS, "expected AP, 1,000 items", _tied(1000)),

@@ -66,9 +66,8 @@ def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor
     ordered, places = levels.sort()
     each, bounds = arrays.native(recall), arrays.native(ordered)
     reached = arrays.tensor(arrays.namespace(each).searchsorted(bounds, each, side="right"))
-    # along a ranking the number of levels reached never falls, so equal ones lie together
-    counts = segments.count(segments.ids(offsets) * width + reached, rankings * width)
-    table = segments.maximum(values, segments.from_counts(counts), least=missing).reshape(rankings, width)
+    table = values.new_full((rankings * width,), missing)
+    table = table.scatter_reduce_(0, segments.ids(offsets) * width + reached, values, "amax").reshape(rankings, width)
     table = table[:, 1:].flip(1).cummax(1).values.flip(1)
     return table if torch.equal(ordered, levels) else table.index_select(1, places.argsort())
 

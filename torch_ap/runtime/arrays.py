@@ -50,6 +50,11 @@ def take(values: Any, places: Any) -> Any:
     return values[..., places] if isinstance(values, Tensor) else values.take(places, -1)
 
 
+def cast(values: Any, like: Any) -> Any:
+    """The values in the dtype of other native ones."""
+    return values.to(like.dtype) if isinstance(values, Tensor) else values.astype(like.dtype, copy=False)
+
+
 def some(flags: Any) -> bool:
     """Whether any flag is set."""
     return bool(flags.any() if isinstance(flags, Tensor) else np.count_nonzero(flags))

@@ -102,6 +102,12 @@ class ResampledRankings:
         return Changes(*map(arrays.native, fields))
 
     @cached_property
+    def _width(self) -> torch.dtype:
+        """int32 where no running count of items leaves it, whichever images are drawn: it takes half the memory."""
+        most = segments.count(self.image, max(self.images, 1)).max() if self.images else 0
+        return torch.int32 if int(most) * self.images < 2**31 else torch.int64
+
+    @cached_property
     def _columns(self) -> tuple[Any, ...]:
         """Native: images and counts of items, ends of lists by ranking, and relevant images by list."""
         order = torch.argsort(self.relevant_list, stable=True)
@@ -109,7 +115,7 @@ class ResampledRankings:
         ends = self.offsets[self.ranking_list], self.offsets[self.ranking_list + 1]
         fields = (
             self.image,
-            self.counted.to(torch.int64),
+            self.counted.to(self._width),
             *ends,
             self.ranking_list,
             self.relevant_image[order],
@@ -152,13 +158,14 @@ class ResampledRankings:
         each, hits, changes = arrays.native(weights), self.hits, self.changes
         drawn = arrays.take(each, hits.image)
         flat = arrays.places(drawn.reshape(-1) > 0)
-        row = segments.ids(segments.from_counts((drawn > 0).sum(1)))
+        # with one row, as on CPU, all places are in row 0, and adding it costs no pass
+        row: Any = 0 if len(each) == 1 else segments.ids(segments.from_counts((drawn > 0).sum(1)))
         hit = flat - row * drawn.shape[1]
         ranking = row * len(lists) + hits.ranking[hit]
         offsets = segments.from_counts(segments.count(ranking, len(each) * len(lists)))
         times = drawn.reshape(-1)[flat]
         # the running count of items in their lists, and what the rankings change of it
-        items = segments.from_zero(arrays.take(each, image) * counted)
+        items = segments.from_zero(arrays.take(arrays.cast(each, counted), image) * counted)
         change = segments.from_zero(arrays.take(each, changes.image) * changes.added)
         start = arrays.take(items, starts) + arrays.take(change, changes.offsets[:-1])
         end = arrays.take(items, ends) + arrays.take(change, changes.offsets[1:])
