@@ -61,6 +61,9 @@ def model(sync: str, ranks: int, each: int, hits: float = HITS) -> tuple[float, 
     others, items = ranks - 1, ranks * each
     if sync == "gather":
         return 5 * each * others, items * log2(items), 22 * items
+    if hits * ranks <= 0.125:
+        found = hits * items
+        return 4 * found * others / ranks + 16 * found, each * log2(each) + found * log2(found), 22 * each
     samples = 2 * 256 * 4 * others
     sums = 8 * hits * each / 16 + 8 * 8 * ranks
     return 4 * each * others / ranks + samples + sums, 2 * each * log2(each), 22 * each

@@ -38,14 +38,19 @@ TASKS = {
 }
 
 
-def drawn(task, size, values, ignored, seed, extra=""):
-    """Scores of so many different values (0: any), targets, of which some may be ignored, and weights or ids."""
+def drawn(task, size, values, ignored, seed, extra="", hits=0.5):
+    """Scores of so many different values (0: any), targets, of which some may be ignored, and weights or ids.
+
+    Of binary targets and labels this share are hits.
+    """
     generator = torch.Generator().manual_seed(seed)
     shape = (size,) if task == "binary" else (size, 3)
     preds = torch.rand(shape, generator=generator)
     preds = (preds * values).floor() / values if values else preds
     many = 3 if task == "multiclass" else 2
     target = torch.randint(many, shape[: 2 - (task == "multiclass")], generator=generator)
+    if many == 2:
+        target = (torch.rand(shape, generator=generator) < hits).long()
     if ignored:
         target[torch.rand(target.shape, generator=generator) < 0.2] = -1
     batch = {"preds": preds, "target": target}
@@ -107,12 +112,15 @@ def split(batch, cuts, world):
     cuts=st.lists(st.integers(0, 80), max_size=8),
     average=st.sampled_from(["macro", "none", "weighted", "micro"]),
     extra=st.sampled_from(["", "", "weights", "sample_ids"]),
+    hits=st.sampled_from([0.5, 0.05]),
     seed=st.integers(0, 99),
 )
-def test_any_split_gives_the_same_bits(task, convention, world, size, values, ignored, cuts, average, extra, seed):
+def test_any_split_gives_the_same_bits(
+    task, convention, world, size, values, ignored, cuts, average, extra, hits, seed
+):
     if extra == "weights" and not Convention(**convention).takes_weights:
         extra = ""
-    batch = drawn(task, size, values, ignored, seed, extra)
+    batch = drawn(task, size, values, ignored, seed, extra, hits)
     more = {"ignore_index": -1} if ignored else {}
     if task != "binary":
         more["average"] = "macro" if average == "micro" and task == "multiclass" else average
@@ -130,12 +138,12 @@ def test_any_split_gives_the_same_bits(task, convention, world, size, values, ig
     "convention", [{"ties": "grouped"}, {"ties": "expected"}, {"interpolation": "all-points", "ties": "optimistic"}]
 )
 @pytest.mark.parametrize("world", [2, 5])
-@pytest.mark.parametrize("extra", ["", "weights"])
-def test_many_items_give_the_same_bits(task, convention, world, extra):
-    """So many that sums are halved, over parts that lie on two ranks."""
+@pytest.mark.parametrize(("extra", "hits"), [("", 0.5), ("", 0.02), ("weights", 0.5)])
+def test_many_items_give_the_same_bits(task, convention, world, extra, hits):
+    """So many that sums are halved, over parts that lie on two ranks; or that all ranks get the few hits."""
     if extra and not Convention(**convention).takes_weights:
         return
-    batch = drawn(task, 20_000, 0, False, world, extra)
+    batch = drawn(task, 20_000, 0, False, world, extra, hits)
 
     def make(**also):
         return new(task, convention, **also)
@@ -205,6 +213,22 @@ def test_no_rank_has_much_more_than_its_share(made):
     overhead = 20_000  # samples and sums
     assert all(sent <= (1.1 if not made.startswith("one rank") else world) * share + overhead for sent in threads.sent)
     assert all(got <= 1.1 * share + overhead for got in threads.received)
+
+
+@pytest.mark.parametrize("cuts", [[10_000, 20_000, 30_000], [10, 20, 30]])
+def test_few_hits_go_to_all_ranks_and_misses_to_none(cuts):
+    """Unless one rank has them all, and what the others must make room for is more than a share."""
+    preds, target = drawn("binary", 40_000, 0, False, 2, hits=0.02).values()
+    bounds, threads = [0, *cuts, 40_000], Threads(4)
+
+    def work(rank):
+        mine = slice(bounds[rank], bounds[rank + 1])
+        return items.part_of_curve(here(), Batch(preds[mine], target[mine].byte())).parts is None
+
+    even, hits = cuts[0] > 10, int(target.sum())
+    assert threads(work) == [even] * 4
+    if even:
+        assert max(threads.sent) < 4 * 4 * hits + 16 * 4 * hits + 2000
 
 
 @pytest.mark.parametrize("name", [name for name, row in METRICS.items() if not row.learns])

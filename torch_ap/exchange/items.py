@@ -1,8 +1,10 @@
-"""Items of which each rank has some, sent to the ranks by ranges of their scores, as a part of their hit curves.
+"""Items of which each rank has some: the hit curves of all, or the part of them that a rank makes.
 
-Each rank sorts its hits and its misses. Evenly spaced ones, weighted by how many they stand for, give the same
-splitters on all ranks; the scores between two splitters go to one rank, the highest to the first. What ties with a
-splitter is counted where it lies, so that no score, however frequent, makes a rank hold more than others.
+Where hits are few, all ranks get the scores of all of them, and add up how many of their misses lie above each. Else
+items are sent to the ranks by ranges of their scores. Each rank sorts its hits and its misses. Evenly spaced ones,
+weighted by how many they stand for, give the same splitters on all ranks; the scores between two splitters go to one
+rank, the highest to the first. What ties with a splitter is counted where it lies, so that no score, however frequent,
+makes a rank hold more than others.
 """
 
 from dataclasses import replace
@@ -22,8 +24,11 @@ from torch_ap.runtime import arrays, memory
 _MOST_SAMPLES, _FEWEST_SAMPLES, _SAMPLES = 256, 8, 1 << 16  # of a ranking on each rank, and of all rankings
 
 
-class Sorted(NamedTuple):
-    """The scores of C rankings that one rank has, ascending in each: native, and as their library sorts them.
+_FEW_HITS = 0.125  # of all ranks, as if each had as many as that with most, in items of a rank
+
+
+class Scores(NamedTuple):
+    """The scores of C rankings that one rank has: native, and as their library sorts them.
 
     Attributes:
         hits, misses: C of them each.
@@ -34,24 +39,29 @@ class Sorted(NamedTuple):
 
 
 def part_of_curve(ranks: Ranks, batch: Batch) -> HitCurve:
-    """The hit curves of the items of all ranks: this rank's part, which is that of a range of scores.
+    """The hit curves of the items of all ranks; or this rank's part, which is that of a range of scores.
 
     Args:
         ranks: each calls it with its own items.
         batch: one ranking or one per column; scores of one dtype on all ranks, and weights on all or on none.
     """
-    rankings = ranks.attempt(_sorted, batch)
-    splitters = _splitters(ranks, rankings)
+    rankings, dtype = ranks.attempt(_hits_and_misses, batch), batch.scores.dtype
+    lengths = ranks.gather(torch.tensor([[len(x) for x in kind] for kind in rankings]))
     if batch.weights is not None:
-        return _part_of_weighted(ranks, batch, splitters)
-    dtype = batch.scores.dtype
+        rankings = ranks.attempt(_sorted, rankings)
+        return _part_of_weighted(ranks, batch, _splitters(ranks, rankings, lengths))
     del batch  # so that what is sent takes the room of what was held
+    most = int(lengths[:, 0].sum(1).max())
+    if most * ranks.size**2 <= _FEW_HITS * int(lengths.sum()):
+        return _curve_of_few_hits(ranks, rankings, lengths, dtype)
+    rankings = ranks.attempt(_sorted, rankings)
+    splitters = _splitters(ranks, rankings, lengths)
     found, tied = _exchanged(ranks, rankings, splitters)
     curve = ranks.attempt(builders.from_hits_and_misses, *found, dtype)
     return _with_others(ranks, curve, tied)
 
 
-def _sorted(batch: Batch) -> Sorted:
+def _hits_and_misses(batch: Batch) -> Scores:
     scores, target = batch.scores, batch.target
     classes = scores.ndim > target.ndim
     if classes and not bool((kept := counted(target)).all()):
@@ -60,33 +70,58 @@ def _sorted(batch: Batch) -> Sorted:
     scores = scores if scores.ndim == 2 else scores[:, None]
     target = target[:, None] if target.ndim == 1 and not classes else target
 
-    def block(first: int) -> Sorted:
+    def block(first: int) -> Scores:
         across = arrays.native(scores[:, first : first + order.COLUMNS_A_TASK].t().contiguous())
-        found = Sorted([], [])
+        found = Scores([], [])
         for column, values in enumerate(across, first):
             hits = arrays.native(target) == column if classes else arrays.native(target[:, column]) == 1
             misses = ~hits if classes else arrays.native(target[:, column]) == 0
-            found.hits.append(_ascending(values[hits]))
-            found.misses.append(_ascending(values[misses]))
+            found.hits.append(values[hits])
+            found.misses.append(values[misses])
         return found
 
     tasks = range(0, max(scores.shape[1], 1), order.COLUMNS_A_TASK)
     parts = order.in_threads(block, tasks, order.workers(scores.numel()) if scores.is_cpu else 1)
-    return Sorted([x for part in parts for x in part.hits], [x for part in parts for x in part.misses])
+    return Scores([x for part in parts for x in part.hits], [x for part in parts for x in part.misses])
+
+
+def _curve_of_few_hits(ranks: Ranks, rankings: Scores, lengths: Tensor, dtype: torch.dtype) -> HitCurve:
+    """The whole curves, on every rank: of the hits of all, and of misses by their counts.
+
+    Args:
+        ranks: of all items.
+        rankings: of this rank.
+        lengths: (W, 2, C) how many hits and misses each rank has.
+        dtype: of the scores as they were given.
+    """
+    hits = torch.cat(ranks.gather_unequal(torch.cat([arrays.tensor(x) for x in rankings.hits])))
+    rankings.hits[:] = _by_column(arrays.native(hits), lengths[:, 0].tolist())
+    here = ranks.attempt(builders.from_hits_and_misses, *rankings, dtype)
+    rankings.misses.clear()
+    tied, above = ranks.sum(torch.stack([here.items - here.hits, here.items_above - here.hits_above]))
+    n, m = lengths.sum((0, 1)), lengths[:, 0].sum(0)
+    return replace(here, items=here.hits + tied, items_above=here.hits_above + above, score=None, n=n, m=m)
+
+
+def _sorted(rankings: Scores) -> Scores:
+    """The scores of each ranking ascending."""
+    size = sum(len(x) for kind in rankings for x in kind)
+    threads = order.workers(size) if not isinstance(rankings.hits[0], Tensor) else 1
+    return Scores(*(list(order.in_threads(_ascending, kind, threads)) for kind in rankings))
 
 
 def _ascending(values: Tensor) -> Tensor:
     return values.sort().values if isinstance(values, Tensor) else order.sort_in_place(values)
 
 
-def _splitters(ranks: Ranks, rankings: Sorted) -> Tensor:
+def _splitters(ranks: Ranks, rankings: Scores, lengths: Tensor) -> Tensor:
     """(C, W - 1) scores, ascending, that part those of each ranking into W ranges of about equally many."""
     columns = len(rankings.hits)
     size = max(_FEWEST_SAMPLES, min(_MOST_SAMPLES, _SAMPLES // columns))
     both = [*rankings.hits, *rankings.misses]
     samples = ranks.gather(torch.stack([_spaced(x, size) for x in map(arrays.tensor, both)]))
-    lengths = ranks.gather(torch.tensor([len(x) for x in both], dtype=torch.float64))
-    samples, lengths = (x.reshape(-1, columns, *x.shape[2:]).transpose(0, 1) for x in (samples, lengths))
+    samples = samples.reshape(-1, columns, size).transpose(0, 1)
+    lengths = segments.as_float64(lengths.reshape(-1, columns).transpose(0, 1))
     ordered, places = samples.flatten(1).sort(1)
     stands_for = lengths.repeat_interleave(size, 1).gather(1, places).cumsum(1)
     shares = torch.arange(1, ranks.size, dtype=torch.float64, device=ordered.device) / ranks.size
@@ -101,7 +136,7 @@ def _spaced(values: Tensor, size: int) -> Tensor:
     return values[(torch.arange(1, 2 * size, 2, device=values.device) * len(values)) // (2 * size)]
 
 
-def _exchanged(ranks: Ranks, rankings: Sorted, splitters: Tensor) -> tuple[Sorted, Tensor]:
+def _exchanged(ranks: Ranks, rankings: Scores, splitters: Tensor) -> tuple[Scores, Tensor]:
     """The scores of this rank's range, unsorted; and (2, C, W - 1) hits and misses of all ranks at each splitter."""
     edges = arrays.native(splitters)
     places = torch.stack([torch.stack([_cuts(*x) for x in zip(kind, edges, strict=True)]) for kind in rankings])
@@ -123,7 +158,7 @@ def _exchanged(ranks: Ranks, rankings: Sorted, splitters: Tensor) -> tuple[Sorte
         received = ranks.send(sent, counts[kind].sum(0).tolist(), coming[:, kind].sum(1).tolist())
         del sent
         found.append(_by_column(arrays.native(received), coming[:, kind].tolist()))
-    return Sorted(*found), tied
+    return Scores(*found), tied
 
 
 def _cuts(values: Any, edges: Any) -> Tensor:
