@@ -1,6 +1,6 @@
 """What ranks need to synchronize: gathered, each gets all items; exchanged, each gets its share.
 
-    python -m benchmarks.ranks [--quick] [--ranks 2 4 8] [--items 2000000]
+    python -m benchmarks.ranks [--quick] [--ranks 2 4 8] [--items 2000000] [--only scores]
 
 prints Markdown tables; ``benchmarks.scale`` prints them too. Ranks are gloo processes of one thread each, all on this
 machine, so that with more ranks than processors the wall time is that of their work one after the other. Bytes are
@@ -13,14 +13,17 @@ import multiprocessing
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from math import log2
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Generator, Tensor
+from torch import Generator
 
 import torch_ap
+from benchmarks.detection_scenes import like_coco
 from benchmarks.timing import machine, parser, peak
 
 BATCHES, HITS = 8, 0.02
@@ -80,39 +83,77 @@ def on_paper() -> None:
             print(f"| {items:.0e} | {ranks:,} | " + " | ".join(told) + " |")
 
 
-def items_of(rank: int, size: int) -> tuple[Tensor, Tensor]:
+def scores_of(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
+    """Batches of scores and targets."""
+    del ranks
     generator = Generator().manual_seed(rank)
     target = torch.rand(size, generator=generator) < HITS
-    return torch.sigmoid(torch.randn(size, generator=generator) + 2 * target), target
+    scores = torch.sigmoid(torch.randn(size, generator=generator) + 2 * target)
+    return list(zip(scores.chunk(BATCHES), target.chunk(BATCHES), strict=True))
 
 
-def measured(metric: Any, parts: list[tuple[Tensor, Tensor]]) -> float:
+def documents_of(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
+    """Batches of scores, targets and indexes: queries of about 100 documents, which lie on any ranks."""
+    generator = Generator().manual_seed(rank)
+    indexes = torch.randint(max(size * ranks // 100, 1), (size,), generator=generator)
+    parts = zip(*scores_of(rank, size, ranks), strict=True)
+    return list(zip(*parts, indexes.chunk(BATCHES), strict=True))
+
+
+def images_of(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
+    """One batch of images, with as many ground truths and detections as COCO's."""
+    del ranks
+    scenes = like_coco(size, seed=rank)
+    return [(scenes.preds, scenes.target)]
+
+
+class Kind(NamedTuple):
+    """What is synchronized."""
+
+    metric: Callable[..., Any]
+    batches: Callable[[int, int, int], list[tuple[Any, ...]]]
+    value: Callable[[Any], float] = float
+    items: int = 1  # scores for one of these
+
+
+KINDS = {
+    "scores": Kind(torch_ap.BinaryAveragePrecision, scores_of),
+    "documents of queries": Kind(torch_ap.RetrievalMAP, documents_of),
+    "images": Kind(
+        partial(torch_ap.MeanAveragePrecision, "xywh"), images_of, lambda found: float(found["map"]), items=1000
+    ),
+}
+
+
+def measured(metric: Any, batches: list[tuple[Any, ...]]) -> float:
     """MB that the process needs at most, from the first update to the value."""
 
     def run() -> None:
-        for part in parts:
-            metric.update(*part)
+        for batch in batches:
+            metric.update(*batch)
         metric.compute()
 
     return peak(run)
 
 
-def new(sync: str) -> torch_ap.BinaryAveragePrecision:
-    metric = torch_ap.BinaryAveragePrecision(sync=sync)
-    metric.update(*items_of(0, 1000))
+def new(kind: Kind, sync: str) -> Any:
+    metric = kind.metric(sync=sync)
+    for batch in kind.batches(0, 1000 // kind.items + 8, 1):
+        metric.update(*batch)
     metric.compute()  # what a first call loads
     metric.reset()
     return metric
 
 
-def on_rank(rank: int, ranks: int, size: int, rounds: int, store: str, answers: Any) -> None:
+def on_rank(rank: int, name: str, ranks: int, size: int, rounds: int, store: str, answers: Any) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks)
-    counted, parts = Counted(), list(zip(*(x.chunk(BATCHES) for x in items_of(rank, size)), strict=True))
+    kind = KINDS[name]
+    counted, batches = Counted(), kind.batches(rank, size, ranks)
     found: dict[str, Any] = {}
     for sync in MODES:
-        metric, seconds = new(sync), []
-        megabytes = measured(metric, parts)
+        metric, seconds = new(kind, sync), []
+        megabytes = measured(metric, batches)
         for _ in range(rounds):
             metric._computed = None
             counted.bytes = counted.calls = 0
@@ -123,17 +164,17 @@ def on_rank(rank: int, ranks: int, size: int, rounds: int, store: str, answers: 
             dist.barrier()
             seconds.append((time.perf_counter() - start[0], worked - start[1]))
         wall, processor = map(statistics.median, zip(*seconds, strict=True))
-        found[sync] = wall, processor, counted.bytes / 1e6, counted.calls, megabytes, float(value)
+        found[sync] = wall, processor, counted.bytes / 1e6, counted.calls, megabytes, kind.value(value)
     answers.put(found)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def alone(size: int, answers: Any) -> None:
+def alone(name: str, size: int, answers: Any) -> None:
     """One process with all items."""
     torch.set_num_threads(1)
-    parts = list(zip(*(x.chunk(BATCHES) for x in items_of(0, size)), strict=True))
-    answers.put(measured(new("gather"), parts))
+    kind = KINDS[name]
+    answers.put(measured(new(kind, "gather"), kind.batches(0, size, 1)))
 
 
 def in_processes(work: Any, every: list[tuple[Any, ...]]) -> list[Any]:
@@ -149,25 +190,28 @@ def in_processes(work: Any, every: list[tuple[Any, ...]]) -> list[Any]:
     return found
 
 
-def table(ranks: list[int], size: int, rounds: int) -> None:
-    """One row per number of ranks; of all ranks the one that needs most."""
+def table(name: str, ranks: list[int], size: int, rounds: int) -> None:
+    """One row per number of ranks; of all ranks the one that needs most. The model is of scores."""
+    size //= KINDS[name].items
     head = ("s", "processor s", "MB received", "collectives", "peak MB", "peak / share")
-    print(f"\n| ranks x {size:,} scores | " + " | ".join(f"{sync}: {', '.join(head)}" for sync in MODES), end="")
+    print(f"\n| ranks x {size:,} {name} | " + " | ".join(f"{sync}: {', '.join(head)}" for sync in MODES), end="")
     print(" | gather / exchange: s, processor s |\n|---|---|---|---|")
     for count in ranks:
-        whole = in_processes(alone, [(count * size,)])[0]
+        whole = in_processes(alone, [(name, count * size)])[0]
         with tempfile.TemporaryDirectory() as folder:
-            given = [(rank, count, size, rounds, f"file://{folder}/store") for rank in range(count)]
+            given = [(rank, name, count, size, rounds, f"file://{folder}/store") for rank in range(count)]
             found = in_processes(on_rank, given)
         assert len({value[-1] for one in found for value in one.values()}) == 1
         cells, seconds = [], []
         for sync in MODES:
             wall, processor, received, calls, peaked = (max(one[sync][place] for one in found) for place in range(5))
             seconds.append((wall, processor))
-            received_on_paper, _, held = (x / 1e6 for x in model(sync, count, size))
+            received_on_paper, held = (f" ({model(sync, count, size)[place] / 1e6:.3g})" for place in (0, 2))
+            if name != "scores":
+                received_on_paper = held = ""
             cells.append(
-                f"{wall:.2g}, {processor:.2g}, {received:.3g} ({received_on_paper:.3g}), {calls}, "
-                f"{peaked:.3g} ({held:.3g}), {peaked / (whole / count):.2g}"
+                f"{wall:.2g}, {processor:.2g}, {received:.3g}{received_on_paper}, {calls}, "
+                f"{peaked:.3g}{held}, {peaked / (whole / count):.2g}"
             )
         ratios = ", ".join(f"{one / other:.2g}" for one, other in zip(*seconds, strict=True))
         print(f"| {count} | " + " | ".join(cells) + f" | {ratios} |", flush=True)
@@ -176,12 +220,14 @@ def table(ranks: list[int], size: int, rounds: int) -> None:
 def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8])
-    options.add_argument("--items", type=int, default=2_000_000, help="on each rank")
+    options.add_argument("--items", type=int, default=2_000_000, help="on each rank; of images a thousandth")
+    options.add_argument("--only", choices=KINDS, nargs="+", default=list(KINDS))
     chosen = options.parse_args()
     print(machine("torch"))
     if chosen.quick:
         chosen.ranks, chosen.items = [2], 20_000
-    table(chosen.ranks, chosen.items, chosen.rounds)
+    for name in chosen.only:
+        table(name, chosen.ranks, chosen.items, chosen.rounds)
     on_paper()
 
 

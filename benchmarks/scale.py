@@ -164,7 +164,7 @@ def main() -> None:
     throughput(chosen.rounds, 100_000 if quick else 10 * BATCH)
     widths(20_000 if quick else BATCH)
     growth(100_000 if quick else chosen.most)
-    ranks.table([2] if quick else [2, 4, 8], 20_000 if quick else 2 * BATCH, chosen.rounds)
+    ranks.table("scores", [2] if quick else [2, 4, 8], 20_000 if quick else 2 * BATCH, chosen.rounds)
     merging(3 if quick else SHARDS, 500 if quick else 10_000)
 
 
