@@ -12,7 +12,7 @@ ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = (
     *("_version", "rules", "runtime", "ranking", "curve", "geometry", "inputs", "matching", "evaluation", "exchange"),
     *("inference", "functional", "files", "runs", "metrics", "plot", "reports"),
-    *("classification", "retrieval", "detection", "sklearn", "cli", ""),
+    *("classification", "retrieval", "detection", "sklearn", "cli", "", "__main__"),
 )
 
 
