@@ -250,8 +250,7 @@ class MeanAveragePrecision(CocoFiles):
     def _can_exchange(self) -> bool:
         return not self.extended_summary  # whose IoUs are those of all images
 
-    def extra_repr(self) -> str:
-        """What is computed of what, for ``repr``."""
+    def _settings_text(self) -> str:
         settings, usual = self._settings, default_settings(self.iou_type)
         given: dict[str, Any] = {
             "iou_thresholds": None if settings.thresholds == usual.thresholds else self.iou_thresholds,

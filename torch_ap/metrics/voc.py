@@ -98,8 +98,7 @@ class VOCMeanAveragePrecision(DetectionMetric):
             shares=self._shares,
         )
 
-    def extra_repr(self) -> str:
-        """What is computed of what, for ``repr``."""
+    def _settings_text(self) -> str:
         defaults = representation.defaults_of(type(self))
         usual = self._settings.sigmas == VocSettings.sigmas
         given = {
