@@ -17,7 +17,8 @@ from torch_ap.inference.average_interval import METHODS as METHODS_OF_AVERAGES
 from torch_ap.inference.item_values import misses_of
 from torch_ap.inference.methods import METHODS
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device
-from torch_ap.ranking import builders, hit_curve
+from torch_ap.ranking import builders
+from torch_ap.ranking.counting import from_bins
 
 F = torch.float64
 
@@ -368,7 +369,7 @@ def test_averages_of_samples_are_those_of_each(how, action):
     n = torch.randint(0, 4, (3, 200), generator=generator)  # rankings without items and without hits among them
     m = torch.minimum(torch.randint(0, 3, n.shape, generator=generator), n)
     values = torch.rand(n.shape, generator=generator, dtype=F)
-    curves = [hit_curve.from_bins(m[:, [b]], n[:, [b]]) for b in range(n.shape[1])]
+    curves = [from_bins(m[:, [b]], n[:, [b]]) for b in range(n.shape[1])]
     values[m == 0] = torch.nan
     for b, curve in enumerate(curves):
         values[:, b] = averaging.fill_undefined(values[:, b], curve, action)

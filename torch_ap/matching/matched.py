@@ -14,7 +14,8 @@ from torch import Tensor
 
 from torch_ap.matching.assignment import Criteria
 from torch_ap.matching.candidate_pairs import Ranked
-from torch_ap.ranking import hit_curve, segments
+from torch_ap.ranking import segments
+from torch_ap.ranking.counting import from_ordered
 from torch_ap.ranking.hit_curve import HitCurve
 
 
@@ -126,7 +127,7 @@ class Matches:
         hit, matched = (self._detections(words, area, threshold) for words in (self.true_positive, self.matched))
         counted = (hit | (self.inside[area] & ~matched)).nonzero().squeeze(1)
         edges = torch.arange(self.categories + 1, device=counted.device)
-        return hit_curve.from_ordered(
+        return from_ordered(
             hit[counted],
             torch.ones_like(hit[counted]),
             torch.searchsorted(self.ranked.category[counted], edges),
