@@ -182,9 +182,9 @@ def chance_slowly(case):
 @EVERY
 def test_chance_level_is_the_mean_over_all_orders_of_the_scores(case):
     metric, wanted = chance_slowly(case)
-    found = metric.chance_level(n_resamples=2000)
+    found = metric.chance_level(n_resamples=500)
     assert found.dtype == torch.float64
-    assert float(found) == pytest.approx(wanted, abs=2e-3)  # means of other shuffles
+    assert float(found) == pytest.approx(wanted, abs=4e-3)  # means of other shuffles
     assert 0 < wanted < 1
     assert metric.chance_level(**FEW) == metric.chance_level(**FEW)
 
