@@ -443,7 +443,6 @@ NO_SUMMARY = {
     for reason, names in {
         r"`top_k` has no interval .* got \d": (
             *("binary_at_3", "binary_at_3_relevant", "binary_at_3_found", "binary_expected_at_3"),
-            "binary_half_at_3",
             *("multiclass_at_2", "multilabel_expected_at_3"),
         ),
         r"`interpolation` has no interval by method 'influence', got .*use 'bootstrap-": (
@@ -463,7 +462,7 @@ NO_SUMMARY = {
             ),
         ),
         r"`thresholds` and `bins` must be None for the interval of an average": (
-            *("multilabel_micro_5_thresholds", "multilabel_micro_half", "multiclass_64_bins"),
+            *("multilabel_micro_5_thresholds", "multiclass_64_bins"),
         ),
         r"`ties` must be 'grouped' for an interval .* got 'pessimistic'": ("multiclass_pessimistic",),
         r"`aggregation` must be 'mean' .* got 'gm'": ("query_map_grouped_at_3",),

@@ -130,11 +130,11 @@ def test_on_cuda(interpolation):
     found = chance_of_images(
         there,
         interpolation=interpolation.cuda() if isinstance(interpolation, torch.Tensor) else interpolation,
-        resampling=Resampling(300),
+        resampling=Resampling(100),
     )
     assert found.device.type == "cuda"
-    # means of 300 shuffles each of other generators
-    assert float(found) == pytest.approx(float(chance_of_images(ranked, interpolation=interpolation)), abs=2e-3)
+    # means of 100 shuffles, of another generator
+    assert float(found) == pytest.approx(float(chance_of_images(ranked, interpolation=interpolation)), abs=4e-3)
     shuffles, moved = Shuffles(ranked, LEVELS), Shuffles(there, LEVELS.cuda())
     random = torch.randint(1 << 20, (5, shuffles.items))
     torch.testing.assert_close(moved(random.cuda()).cpu(), shuffles(random), rtol=0, atol=REORDERED)

@@ -357,16 +357,16 @@ def test_on_cuda(case):
         metric = kind("xyxy" if case.startswith("voc") else "xywh", **settings).cuda().set_dtype(torch.float64)
         metric.update(*([{k: v.cuda() for k, v in image.items()} for image in x] for x in (side, target)))
         there.append(metric)
-    many = {"n_resamples": 400}  # a standard error of so many is right within 4%, two of them differ by 15% once in 100
+    many = {"n_resamples": 100}  # a standard error of so many is right within 7%, two of them differ by 30% once in 300
     found, wanted = (a.compare(b, **many) for a, b in (there, here))
     values = [[float(x) for x in (one.value_a, one.value_b)] for one in (found, wanted)]
     assert values[0] == pytest.approx(values[1], abs=REORDERED)
     # resamples of other generators
-    assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.15)
+    assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.3)
     one, two = (x[0].summary(**many) for x in (there, here))
     assert all(x.device.type == "cuda" for x in one.values())
     assert float(one["map"]) == pytest.approx(float(two["map"]), abs=REORDERED)
-    assert float(one["map_chance"]) == pytest.approx(float(two["map_chance"]), abs=5e-3)  # shuffles of other generators
+    assert float(one["map_chance"]) == pytest.approx(float(two["map_chance"]), abs=1e-2)  # shuffles of other generators
     with pytest.raises(ValueError, match="`other` must lie on the same device"):
         there[0].compare(here[0])
 
