@@ -480,6 +480,7 @@ def test_what_has_no_summary_is_a_row():
 def test_summaries_are_named_by_the_metric(which):
     row = METRICS[which]
     if row.call.__name__ in WITHOUT_INTERVAL:
+        assert not hasattr(row.call, "summary")
         return
     names = {x: name[0] for x_s, name in table("| metric | name |") for x in x_s}
     metric = row.new()
@@ -498,7 +499,14 @@ def test_summaries_are_named_by_the_metric(which):
     assert ends - {"_chance"} == {"", "_low", "_high"}
     assert {x.ndim for x in found.values()} == {0}
     value = metric.compute()
-    assert {x.dtype for x in found.values()} == {(value["map"] if isinstance(value, dict) else value).dtype}
+    value = value["map"] if isinstance(value, dict) else value
+    assert {x.dtype for x in found.values()} == {value.dtype}
+    every = row.settings["top_k"] if isinstance(row.settings.get("top_k"), list) else range(value.numel())
+    names = [name] if value.ndim == 0 else [f"{name}_{key}" for key in every]
+    order = ("", "_low", "_high", "_chance") if "_chance" in ends else ("", "_low", "_high")
+    assert list(found) == [one + end for one in names for end in order]
+    torch.testing.assert_close(torch.stack([found[one] for one in names]), value.reshape(-1), equal_nan=True)
+    assert not any(found[f"{one}_low"] > found[f"{one}_high"] for one in names)
 
 
 # -- names and commands
