@@ -167,7 +167,6 @@ CASES = {
     "binary_nan_left_out_adaptive": Case(
         *BINARY[:2], with_nan(binary), by_definition(), {"bins": "adaptive", "nan_strategy": "ignore"}
     ),
-    "multiclass_half": Case(*MULTICLASS, by_definition(undefined=None), {**C, "average": None, "bins": "half"}),
     "multiclass_64_bins": Case(
         *MULTICLASS,
         by_definition(expected(), average="macro", undefined=None),

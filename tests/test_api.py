@@ -458,7 +458,7 @@ NO_SUMMARY = {
                 "binary_weighted_half",
                 "binary_weighted_adaptive",
                 "binary_weighted_learnt",
-                "multilabel_scores_weighted_half",
+                "multilabel_scores_weighted_thresholds",
             ),
         ),
         r"`thresholds` and `bins` must be None for the interval of an average": (

@@ -1,7 +1,7 @@
 """What metrics of embeddings hold: a row of each embedding, its label, and more."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -24,8 +24,9 @@ class EmbeddingColumns(RankingMetric):
     value_rules = inputs.VALUE_RULES
     settings_of_update = "`similarity`, `ignore_index`"
 
-    _settings: EmbeddingSettings
-    _ignore_index: int | None
+    if TYPE_CHECKING:  # torch.jit would compile what it reads here
+        _settings: EmbeddingSettings
+        _ignore_index: int | None
 
     embeddings: list[Tensor]
     labels: list[Tensor]

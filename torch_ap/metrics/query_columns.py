@@ -1,7 +1,7 @@
 """What metrics over queries hold: a column of scores, of relevance, of the query of each item, and more."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -26,7 +26,8 @@ class QueryColumns(RankingMetric):
     peer_states = peer_arguments = ("preds", "target", "indexes")
     settings_of_update = "`ignore_index`, `relevance_level`"
 
-    _settings: MeasureSettings
+    if TYPE_CHECKING:  # torch.jit would compile what it reads here
+        _settings: MeasureSettings
 
     query_scores: list[Tensor]
     query_relevance: list[Tensor]
