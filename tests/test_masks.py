@@ -64,7 +64,8 @@ def test_iou_equals_pycocotools(seed):
     one, two = some_masks(seed), some_masks(seed + 1000, count=5)
     crowd = np.random.default_rng(seed).integers(0, 2, 5)
     sides = [masks.edges_of(torch.from_numpy(dense)) for dense in (one, two)]
-    pairs = masks.coco_pairs(*sides, torch.from_numpy(crowd).bool(), torch.full((5,), one.shape[1]))
+    sides = [masks.Masks(*side, torch.tensor(one.shape[1:]).expand(len(side[1]), 2)) for side in sides]
+    pairs = masks.coco_pairs(*sides, torch.from_numpy(crowd).bool())
     d, g = (x.flatten() for x in torch.meshgrid(torch.arange(6), torch.arange(5), indexing="ij"))
     expected = rle.iou(codes_of(one), codes_of(two), crowd.tolist())
     np.testing.assert_array_equal(pairs(d, g, 0.0)[2].reshape(6, 5).numpy(), expected)
