@@ -21,8 +21,9 @@ from torch_ap.rules.images import missing
 from torch_ap.rules.messages import Plain, refuse
 from torch_ap.runtime import arrays, memory
 from torch_ap.runtime.arrays import native
+from torch_ap.runtime.cached import memoize
 
-_EDGES_A_CHUNK = {"cpu": 1 << 15}
+_EDGES_A_CHUNK = {"cpu": 1 << 16}
 _EDGES_A_CHUNK_ON_DEVICE = 1 << 24
 
 
@@ -148,8 +149,12 @@ def check_edges(edges: Tensor, lengths: Tensor, name: str) -> None:
 
 def area(edges: Tensor, lengths: Tensor) -> Tensor:
     """(N,) int64 pixels inside each mask."""
-    ends = native(edges)
-    return arrays.tensor(segments.total(ends[1::2] - ends[::2], native(segments.from_counts(lengths // 2))))
+
+    def total() -> Tensor:
+        ends = native(edges)
+        return arrays.tensor(segments.total(ends[1::2] - ends[::2], native(segments.from_counts(lengths // 2))))
+
+    return memoize(total, area, (edges, lengths))
 
 
 class Masks:
@@ -166,8 +171,8 @@ class Masks:
         self.reach = int(sizes.prod(1).max()) + 1 if len(sizes) else 1
         self.start = segments.from_counts(self.lengths)
         self.pixels = segments.from_zero(self.edges[1::2] - self.edges[::2])  # before each run of all masks
-        before = arrays.take(self.pixels, self.start // 2)
-        self.area = arrays.tensor(before[1:] - before[:-1])
+        before = arrays.tensor(arrays.take(self.pixels, self.start // 2))
+        self.area = memoize(before.diff, area, (edges, lengths))
 
     def edges_of(self, masks: Any) -> Any:
         """The edges of some masks, end to end; all of this class in native values."""
@@ -270,11 +275,11 @@ def _intersections(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Te
             key[1::2] += 1  # the ends of runs, as masks have even numbers of edges
             keys.append(key)
         merged = _merged(*keys)
-        begun = arrays.tensor(1 - 2 * (merged & 1)).cumsum(0)
-        merged >>= 1
-        merged[:-1] = (merged[1:] - merged[:-1]) * native(begun == 2)[:-1]
-        merged[-1:] = 0
-        parts.append(arrays.tensor(segments.total(merged, segments.from_counts((counts[0] + counts[1])[part]))))
+        steps = 1 - 2 * (arrays.tensor(merged) & 1).to(torch.int8)  # a run begins, or ends
+        both = arrays.places(native(steps.cumsum(0, dtype=torch.int8)) == 2)
+        common = (arrays.take(merged, both + 1) >> 1) - (arrays.take(merged, both) >> 1)
+        offsets = segments.from_counts((counts[0] + counts[1])[part])
+        parts.append(arrays.tensor(segments.total(common, arrays.namespace(both).searchsorted(both, offsets))))
     return torch.cat(parts)
 
 

@@ -25,7 +25,8 @@ _MOST_PIXELS = 1 << 40
 _DIGITS_A_NUMBER = 9  # of five bits each: enough for signed differences of runs of up to 2^40 pixels
 _NUMBERS_A_BLOCK = 1 << 16
 _FIRST = np.zeros(1, np.int64)
-_SIZE, _COUNTS, _KEYS = operator.itemgetter("size"), operator.itemgetter("counts"), {"size", "counts"}.issubset
+_SIZE, _COUNTS = operator.itemgetter("size"), operator.itemgetter("counts")
+_COMPLETE = {"size", "counts"}.issubset
 _TEXT, _SIZED = {str, bytes}, str | bytes | list | tuple
 
 
@@ -112,14 +113,23 @@ def decode_images(images: Sequence[Sequence[Any]], name: Callable[[int, int], st
 
 
 def _sizes(codes: list[Any], named: Callable[[int], str]) -> Array:
-    """(N, 2) int64 height and width of each code; all at once where they are what they mostly are."""
-    if set(map(type, codes)) == {dict} and all(map(_KEYS, codes)):
-        given = list(map(_SIZE, codes))
-        if set(map(type, given)) <= {list, tuple} and set(map(len, given)) == {2}:
-            numbers = list(itertools.chain.from_iterable(given))
-            if set(map(type, numbers)) == {int} and min(numbers) >= 0 and max(numbers) ** 2 <= _MOST_PIXELS:
-                return np.array(numbers, np.int64).reshape(-1, 2)
+    """(N, 2) int64 height and width of each code."""
+    if (plain := _plain_sizes(codes)) is not None:
+        return plain
     return np.array([_size(code, named, row) for row, code in enumerate(codes)], np.int64).reshape(-1, 2)
+
+
+def _plain_sizes(codes: list[Any]) -> Array | None:
+    """The same all at once, where codes are what they mostly are; None where one is not, and may be wrong."""
+    if set(map(type, codes)) != {dict} or not all(map(_COMPLETE, codes)):
+        return None
+    sizes = list(map(_SIZE, codes))
+    if not {list, tuple}.issuperset(map(type, sizes)) or set(map(len, sizes)) != {2}:
+        return None
+    numbers = list(itertools.chain.from_iterable(sizes))
+    if set(map(type, numbers)) != {int} or min(numbers) < 0 or max(numbers) ** 2 > _MOST_PIXELS:
+        return None
+    return np.fromiter(numbers, np.int64, len(numbers)).reshape(-1, 2)
 
 
 def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
@@ -149,8 +159,10 @@ def _edges(counts: list[Any], pixels: Array, named: Callable[[int], str]) -> tup
     """(E,) int64 edges of all codes end to end, and (N,) edges per code."""
     if not _TEXT.issuperset(map(type, counts)):
         counts = [x.tolist() if isinstance(x, Tensor | np.ndarray) else x for x in counts]
-    edges, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for first, last in _blocks(counts):
+    texts = _TEXT.issuperset(map(type, counts))
+    sizes = list(map(len, counts)) if texts else [len(one) if isinstance(one, _SIZED) else 0 for one in counts]
+    edges, lengths, held = np.empty(sum(sizes), np.int64), np.empty(len(counts), np.int64), 0
+    for first, last in _blocks(sizes, None if texts else [isinstance(one, str | bytes) for one in counts]):
         block = counts[first:last]
         read = (_from_text if isinstance(block[0], str | bytes) else _from_lists)(block)
         found = read and _summed(*read, pixels[first:last])
@@ -160,20 +172,18 @@ def _edges(counts: list[Any], pixels: Array, named: Callable[[int], str]) -> tup
                 if fault:
                     raise ValueError(f"{named(row)}: 'counts' {fault}")
         assert found
-        edges.append(found[0])
-        lengths.append(found[1])
-    return np.concatenate(edges), np.concatenate(lengths)
+        edges[held : held + len(found[0])], lengths[first:last] = found
+        held += len(found[0])
+    return edges[:held], lengths
 
 
-def _blocks(counts: list[Any]) -> Iterator[tuple[int, int]]:
-    """Ranges of codes that are all text or all lists, with no more numbers than fit into the processor's cache."""
-    texts = _TEXT.issuperset(map(type, counts))
-    sizes = list(map(len, counts)) if texts else [len(one) if isinstance(one, _SIZED) else 0 for one in counts]
+def _blocks(sizes: list[int], kinds: list[bool] | None) -> Iterator[tuple[int, int]]:
+    """Ranges of codes of one kind each, with no more numbers than fit into the processor's cache."""
     block = segments.from_zero(np.array(sizes, np.int64))[:-1] // _NUMBERS_A_BLOCK
-    if not texts:
-        block = 2 * block + [isinstance(one, str | bytes) for one in counts]
+    if kinds is not None:
+        block = 2 * block + kinds
     other = np.flatnonzero(block[1:] != block[:-1]) + 1
-    return itertools.pairwise([0, *other.tolist(), len(counts)] if counts else [])
+    return itertools.pairwise([0, *other.tolist(), len(sizes)] if sizes else [])
 
 
 def _from_lists(counts: list[Any]) -> tuple[Array, Array] | None:
@@ -198,8 +208,7 @@ def _from_text(counts: list[str | bytes]) -> tuple[Array, Array] | None:
     in a row to the sum before it. So the sums of two are running sums of the numbers, and the runs are running sums of
     these with signs in turn. A 0 after each code takes up what it adds to a running sum, so that the next begins at 0.
     """
-    kinds = set(map(type, counts))
-    texts = counts if kinds == {bytes} else list(map(_bytes, counts))
+    texts: list[bytes] = counts if set(map(type, counts)) == {bytes} else list(map(_bytes, counts))  # type: ignore[assignment]
     digits = np.frombuffer(b"0".join([*texts, b""]), np.uint8) - np.uint8(48)
     stops = np.cumsum(list(map(len, texts))) + np.arange(len(texts))  # of the texts
     more = digits >= 32
@@ -216,10 +225,10 @@ def _from_text(counts: list[str | bytes]) -> tuple[Array, Array] | None:
     long = start + 2 < stop  # the third number is a run itself, whose sum with the second lacks the first
     parts[ends[start[long] + 2]] -= first[long]
     parts[stops] = np.where(long, -others, -first - others)
-    runs = segments.running(parts)[ends]
+    runs = segments.running(parts, parts)[ends]
     runs[1::2] *= -1
     runs[stop] = -np.add.reduceat(runs, start)
-    runs = segments.running(runs)
+    segments.running(runs, runs)
     runs[1::2] *= -1
     return runs, stop
 
@@ -253,7 +262,7 @@ def _summed(runs: Array, stops: Array, pixels: Array) -> tuple[Array, Array] | N
     if int(runs.min()) < 0 or longest > int(pixels.max()) or longest * len(runs) >= 1 << 63:
         return None
     runs[stops] = -pixels
-    edges = segments.running(runs)
+    edges = segments.running(runs, runs)
     if edges[stops].any():
         return None
     lengths = np.diff(stops, prepend=-1) - 1

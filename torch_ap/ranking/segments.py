@@ -51,7 +51,8 @@ def from_zero(values: Values) -> Values:
 def running(values: Array, out: Array) -> Array:
     """Running sums along the last dimension, written to ``out``, which has the dtype of the values and may be them."""
     if values.size >= LONG_SUM and values.flags.carray:  # the same sums in the same order
-        torch.cumsum(torch.from_numpy(values), -1, out=torch.from_numpy(out))
+        sums = torch.from_numpy(out)
+        torch.cumsum(torch.from_numpy(values), -1, dtype=sums.dtype, out=sums)
     else:
         values.cumsum(-1, values.dtype, out)  # by default NumPy would add int32 in int64
     return out
