@@ -23,10 +23,9 @@ Size: TypeAlias = tuple[int, int]
 
 _MOST_PIXELS = 1 << 40
 _DIGITS_A_NUMBER = 9  # of five bits each: enough for signed differences of runs of up to 2^40 pixels
-_NUMBERS_A_BLOCK = 1 << 16
+_NUMBERS_A_BLOCK = 1 << 17
 _FIRST = np.zeros(1, np.int64)
 _SIZE, _COUNTS = operator.itemgetter("size"), operator.itemgetter("counts")
-_COMPLETE = {"size", "counts"}.issubset
 _TEXT, _SIZED = {str, bytes}, str | bytes | list | tuple
 
 
@@ -121,15 +120,18 @@ def _sizes(codes: list[Any], named: Callable[[int], str]) -> Array:
 
 def _plain_sizes(codes: list[Any]) -> Array | None:
     """The same all at once, where codes are what they mostly are; None where one is not, and may be wrong."""
-    if set(map(type, codes)) != {dict} or not all(map(_COMPLETE, codes)):
+    if set(map(type, codes)) != {dict}:
         return None
-    sizes = list(map(_SIZE, codes))
-    if not {list, tuple}.issuperset(map(type, sizes)) or set(map(len, sizes)) != {2}:
+    try:
+        sizes, _ = list(map(_SIZE, codes)), list(map(_COUNTS, codes))
+        if not {list, tuple}.issuperset(map(type, sizes)) or set(map(len, sizes)) != {2}:
+            return None
+        numbers = list(itertools.chain.from_iterable(sizes))
+        known = np.fromiter(numbers, np.int64, len(numbers)).reshape(-1, 2)
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
-    numbers = list(itertools.chain.from_iterable(sizes))
-    if set(map(type, numbers)) != {int} or min(numbers) < 0 or max(numbers) ** 2 > _MOST_PIXELS:
-        return None
-    return np.fromiter(numbers, np.int64, len(numbers)).reshape(-1, 2)
+    plain = set(map(type, numbers)) == {int} and known.min() >= 0 and int(known.max()) ** 2 <= _MOST_PIXELS
+    return known if plain else None
 
 
 def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
