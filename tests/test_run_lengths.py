@@ -195,7 +195,7 @@ def test_spoilt_texts_are_read_as_defined_or_named():
         runs = run_lengths._runs_of_text(texts[1].encode())
         if isinstance(runs, str) or min(runs, default=0) < 0 or sum(runs) != 20:
             refused += 1
-            with pytest.raises(ValueError, match="^image 0 mask 1: 'counts' must "):
+            with pytest.raises(ValueError, match=r"^image 0 mask 1: 'counts' must "):
                 decode(*texts)
         else:
             decoded = decode(*texts)
