@@ -49,10 +49,8 @@ def match(
 
     def found() -> Matches:
         ranked, candidates, categories = _prepare(settings, columns, classes, micro)
-        objects = Objects(settings, columns, iou_type)
-        crowd = objects.crowd[candidates.truths]
-        pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
-        return _matches(settings, ranked, candidates, objects, pair_iou, categories)
+        pair_iou = _similarity(settings, columns, iou_type, ranked, candidates)  # first: areas of masks come with it
+        return _matches(settings, ranked, candidates, Objects(settings, columns, iou_type), pair_iou, categories)
 
     return CocoNumbers(settings, found() if shares is None else shares.matches(found), classes[0], shares)
 
@@ -62,9 +60,15 @@ def all_pairs(
 ) -> tuple[Candidates, Pairs, int]:
     """Every pair of one image and category with its IoU, whatever that is; and the number of categories."""
     ranked, candidates, categories = _prepare(settings, columns, classes_of(columns), micro)
-    crowd = columns["ground_truth_iscrowd"].bool()[candidates.truths]
-    pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
+    pair_iou = _similarity(settings, columns, iou_type, ranked, candidates)
     return candidates, candidate_pairs.overlapping(candidates, pair_iou, 0.0), categories
+
+
+def _similarity(
+    settings: CocoSettings, columns: Columns, iou_type: Kind, ranked: candidate_pairs.Ranked, candidates: Candidates
+) -> PairIoU:
+    crowd = columns["ground_truth_iscrowd"].bool()[candidates.truths]
+    return settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
 
 
 def _prepare(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
 from torch_ap.geometry import boxes, intervals, keypoints, masks, rotated
@@ -158,12 +159,16 @@ def _mask_similarity(
     truths: Tensor,
     crowd: Tensor,
 ) -> PairIoU:
-    height = columns["image_sizes"][image_of(columns["ground_truths_per_image"])][:, 0].clamp(min=1)
     detected, true = (
-        masks.take(columns[f"{side}_mask_edges"], columns[f"{side}_edges_per_mask"], places)
-        for side, places in (("detection", rows), ("ground_truth", truths))
+        masks.Masks(
+            columns[f"{side}_mask_edges"],
+            columns[f"{side}_edges_per_mask"],
+            columns["image_sizes"][image_of(columns[f"{side}s_per_image"])],
+        )
+        for side in ("detection", "ground_truth")
     )
-    return masks.coco_pairs(detected, true, crowd, height[truths])
+    of_rows = torch.empty_like(crowd).scatter_(0, truths, crowd)
+    return boxes.of_rows(masks.coco_pairs(detected, true, of_rows), rows, truths)
 
 
 def _keypoint_rows(settings: ShapeSettings) -> tuple[RowColumn, ...]:
