@@ -123,17 +123,22 @@ class Matches:
 
     def rankings(self, area: int, threshold: int) -> HitCurve:
         """The K rankings of one threshold and area range, where every detection that counts is an entry."""
-        hit, matched = (self._detections(words, area, threshold) for words in (self.true_positive, self.matched))
-        counted = (hit | (self.inside[area] & ~matched)).nonzero().squeeze(1)
+        counted, hit = self.items(area, threshold)
         edges = torch.arange(self.categories + 1, device=counted.device)
         return hit_curve.from_ordered(
-            hit[counted],
-            torch.ones_like(hit[counted]),
+            hit,
+            torch.ones_like(hit),
             torch.searchsorted(self.ranked.category[counted], edges),
             score=self.ranked.score[counted],
             m=self.relevant[area],
             keep_all_groups=True,
         )
+
+    def items(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
+        """(C,) the detections that count, ascending, and (C,) bool whether each is a true positive."""
+        hit, matched = (self._detections(words, area, threshold) for words in (self.true_positive, self.matched))
+        counted = (hit | (self.inside[area] & ~matched)).nonzero().squeeze(1)
+        return counted, hit[counted]
 
     def _detections(self, words: Tensor, area: int, threshold: int) -> Tensor:
         """(N,) bool, the detections whose pairs have their bit of one threshold and area range set."""

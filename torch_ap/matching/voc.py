@@ -1,6 +1,6 @@
 """VOC's evaluation: from columns of images to average precision a class and threshold."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Literal
@@ -130,9 +130,10 @@ class VocSettings(ShapeSettings):
         several: bool,
         class_metrics: bool,
         shares: Shares | None = None,
+        matched: Callable[..., tuple[Tensor, Matches]] | None = None,
     ) -> dict[str, Tensor]:
-        """The dictionary of results; ``several`` adds the mean of each threshold."""
-        labels, matches = self.match(columns, shares)
+        """The dictionary of results; ``several`` adds the mean of each threshold, ``matched`` is for :meth:`match`."""
+        labels, matches = (matched or self.match)(columns, shares)
         each = self.average_precision(matches.curve(0))
         each = each if shares is None else shares.whole(each)
         out = {"map": each.nanmean()}
