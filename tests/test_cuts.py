@@ -1,16 +1,23 @@
 """Where to cut a detector: operating points and confusion matrix, against loops over thresholds, images and pairs."""
 
 import functools
+import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 
 from tests import oracles_cuts
+from tests.every_metric import METRICS
+from tests.modes import quiet
 from tests.oracles_detection import joined, random_scene, to_voc
+from tests.parts import count, cut
 from tests.tolerances import REORDERED
-from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.analysis.confusion import one_to_one
+from torch_ap.detection import ConfusionMatrix, MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.matching import assignment
 
 RATIOS = ("precision", "recall", "f_beta")
 WANTED = [{}, {"beta": 2.0}, {"beta": 0.3}, {"precision": 0.5}, {"precision": 1.0}, {"recall": 0.5}, {"recall": 1.0}]
@@ -148,27 +155,229 @@ def test_a_class_without_ground_truths_or_with_all_in_one_image_says_so():
 
 
 @functools.cache
-def of_one_name_space(count=2000):
-    """Scenes whose classes are the same three."""
-    preds, target = [], []
-    for seed in range(count):
-        for side, images in zip((preds, target), random_scene(seed), strict=True):
-            side += images
-    return preds, target
+def of_three_classes():
+    """The same scenes, in which classes have the same three labels."""
+    return [[{**image, "labels": image["labels"] % 3} for image in side] for side in scenes()]
 
 
-@pytest.mark.parametrize("score_threshold", [0.3, 0.5])
-def test_the_confusion_matrix_is_that_of_a_loop_over_pairs(score_threshold):
-    preds, target = of_one_name_space()
+def test_the_confusion_matrix_is_that_of_a_loop_over_pairs():
+    (preds, target), score_threshold = of_three_classes(), 0.3
     found = MeanAveragePrecision("xywh").set_dtype(torch.float64)
     found.update(preds, target)
     matrix = found.confusion_matrix(0.5, score_threshold)
     slow = oracles_cuts.confusion(*map(oracles_cuts.plain, (preds, target)), matrix.labels.tolist(), score_threshold)
     assert matrix.matrix.tolist() == slow.tolist()
     assert (slow > 0).sum() == slow.size - 1  # what is nowhere and was not detected is not counted
-    assert found.confusion_matrix(score_threshold=torch.full((3,), score_threshold)).matrix.tolist() == slow.tolist()
+    of_each = torch.full((3,), score_threshold, dtype=torch.float64)
+    assert found.confusion_matrix(score_threshold=of_each).matrix.tolist() == slow.tolist()
     points = found.operating_points(score_threshold=score_threshold)
     assert torch.equal(matrix.matrix[:-1].sum(1), points.tp + points.fn)
     assert torch.equal(matrix.matrix[:, :-1].sum(0), points.tp + points.fp)
     assert matrix.matrix.dtype == torch.int64
     assert torch.equal(matrix.labels, points.labels)
+
+
+def test_the_confusion_matrix_is_that_of_supervision():
+    """Version 0.31, where no IoU equals another or the threshold; it has no crowds."""
+    theirs = pytest.importorskip("supervision").ConfusionMatrix
+    r = np.random.default_rng(0)
+    sides = [
+        [{**x, "boxes": x["boxes"] + r.uniform(0.01, 0.3, x["boxes"].shape)} for x in y] for y in of_three_classes()
+    ]
+    for image in sides[1]:
+        del image["iscrowd"]
+    found = MeanAveragePrecision("xywh").set_dtype(torch.float64)
+    found.update(*sides)
+    rows = [
+        [torch.column_stack([x["boxes"][:, :2], x["boxes"][:, :2] + x["boxes"][:, 2:], x["labels"]]) for x in y]
+        for y in sides
+    ]
+    rows[0] = [torch.column_stack([x, p["scores"]]) for x, p in zip(rows[0], sides[0], strict=True)]
+    for least in (0.0, 0.3):
+        wanted = theirs.from_tensors(*([x.numpy() for x in y] for y in rows), ["a", "b", "c"], least, 0.5).matrix
+        assert found.confusion_matrix(0.5, least).matrix.tolist() == np.asarray(wanted).tolist()
+
+
+def test_pairs_are_taken_in_turn():
+    """Random pairs in an order of preference, against taking one after another; long chains too."""
+    r = np.random.default_rng(0)
+    chain = np.array([(k // 2, (k + 1) // 2) for k in range(400)])
+    for pairs in (*(r.integers(0, 8, (r.integers(0, 30), 2)) for _ in range(200)), chain, chain[::-1].copy()):
+        one, other = torch.from_numpy(pairs.reshape(-1, 2)).unbind(1)
+        used, slow = (set(), set()), []
+        for place, (a, b) in enumerate(pairs.tolist()):
+            if a not in used[0] and b not in used[1]:
+                used[0].add(a)
+                used[1].add(b)
+                slow.append(place)
+        assert sorted(one_to_one(one, other, 400, 400).tolist()) == slow
+
+
+# -- whatever the shapes, however it is said
+
+
+def looked_at(found, threshold=None):
+    threshold = found._settings.thresholds[0] if threshold is None else threshold
+    return [
+        found.operating_points(threshold),
+        found.operating_points(threshold, recall=0.2, per_class=False),
+        found.confusion_matrix(threshold, 0.3),
+    ]
+
+
+ROWS = ("coco", "coco_micro", "coco_masks", "coco_keypoints", "coco_rotated", "coco_intervals", "coco_function", "voc")
+
+
+def check_ranks(rank):
+    """Images on two ranks, of which one has a third or none, are those of one."""
+    for name, share in itertools.product(ROWS, (lambda n: [n - n // 3, n // 3], lambda n: [n, 0])):
+        row = METRICS[name]
+        drawn = row.draw(12, torch.Generator().manual_seed(3))
+        parts = cut(drawn, share(count(drawn)))
+        here, whole = row.new(), row.new(sync_on_compute=False)
+        for place, part in enumerate(parts):
+            for found in [whole] + [here] * (place == rank):
+                if count(part):
+                    quiet(found.update, **part)
+        assert looked_at(here) == looked_at(whole), name
+
+
+def test_two_ranks(ranks):
+    ranks(check_ranks)
+
+
+@pytest.mark.parametrize("name", [x for x in METRICS if METRICS[x].kind == "images"])
+def test_every_kind_of_shape(name):
+    """In the confusion matrix of each, objects are those of the operating points, in any batches."""
+    row = METRICS[name]
+    drawn = row.draw(40, torch.Generator().manual_seed(1))
+    third = count(drawn) // 3
+    one, several = row.new(), row.new()
+    quiet(one.update, **drawn)
+    for part in cut(drawn, [third, 0, count(drawn) - third]):
+        quiet(several.update, **part)
+    assert looked_at(one) == looked_at(several)
+    points = one.operating_points(one._settings.thresholds[0], score_threshold=0.3)
+    matrix = one.confusion_matrix(one._settings.thresholds[0], 0.3).matrix
+    assert torch.equal(matrix[:-1].sum(1), points.tp + points.fn)
+    assert torch.equal(matrix[:, :-1].sum(0), points.tp + points.fp)
+    assert matrix[:-1, :-1].sum() > 0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_difficult_objects_and_strict_thresholds_of_voc(strict):
+    found = VOCMeanAveragePrecision(inclusive_pixels=False, strict=strict)
+    truth = torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]])
+    boxes = torch.tensor([[0.0, 0, 10, 5], [20, 0, 30, 10], [40, 0, 50, 10], [60, 0, 70, 10]])  # an IoU of 1 / 2 first
+    found.update(
+        [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8, 0.7, 0.6]), "labels": torch.tensor([0, 0, 0, 1])}],
+        [{"boxes": truth, "labels": torch.tensor([0, 0, 0]), "difficult": torch.tensor([0, 1, 0])}],
+    )
+    hit = 0 if strict else 1
+    wanted = [[1 + hit, 0, 1 - hit], [0, 0, 0], [1 - hit, 1, 0]]
+    assert found.confusion_matrix().matrix.tolist() == wanted
+
+
+def test_the_same_class_comes_before_a_better_overlap():
+    found = MeanAveragePrecision(class_names=["cat", "dog"])
+    truth = {"boxes": torch.tensor([[0.0, 0, 10, 10]]), "labels": torch.tensor([0])}
+    boxes = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 8], [0, 0, 10, 9]])
+    found.update(
+        [{"boxes": boxes, "scores": torch.tensor([0.9, 0.3, 0.8]), "labels": torch.tensor([1, 0, 1])}], [truth]
+    )
+    assert found.confusion_matrix().matrix.tolist() == [[1, 0, 0], [0, 0, 0], [0, 2, 0]]
+    assert found.confusion_matrix(0.85).matrix.tolist() == [[0, 1, 0], [0, 0, 0], [1, 1, 0]]
+    assert found.confusion_matrix(0.85).names == ["cat", "dog", "background"]
+    assert found.confusion_matrix(class_names=["a", "b"]).names == ["a", "b", "background"]
+
+
+def test_shares_of_the_matrix():
+    found = ConfusionMatrix(torch.tensor([[3, 1, 0], [0, 0, 0], [1, 0, 0]]), torch.arange(2), ["a", "b", "-"], 0.5, 0.2)
+    assert found.normalized()[0].tolist() == [0.75, 0.25, 0]
+    assert torch.isnan(found.normalized()[1]).all()
+    assert found.normalized("pred")[:, 0].tolist() == [0.75, 0, 0.25]
+    assert found.normalized("all").sum() == pytest.approx(1)
+    assert found.to_dict()["matrix"] == [[3, 1, 0], [0, 0, 0], [1, 0, 0]]
+    with pytest.raises(ValueError, match="`over` must be one of"):
+        found.normalized("rows")
+
+
+def test_matching_is_done_once_and_again_when_the_state_is_another(monkeypatch):
+    done = Counter()
+
+    def counted(*args, **kwargs):
+        done["matched"] += 1
+        return greedy(*args, **kwargs)
+
+    greedy = assignment.greedy
+    monkeypatch.setattr(assignment, "greedy", counted)
+    found = MeanAveragePrecision("xywh", class_metrics=True)
+    preds, target = scenes(20)
+    found.update(preds[:30], target[:30])
+    before = found.compute()["map"], looked_at(found), found.per_class()["tp"], found.curve()
+    assert done["matched"] == 1
+    found.update(preds[30:], target[30:])
+    assert looked_at(found) != before[1]
+    assert done["matched"] == 2
+    found.reset()
+    found.update(preds[:30], target[:30])
+    assert looked_at(found) == before[1]
+    assert done["matched"] == 3
+    found.detection_scores[0].mul_(-1)
+    assert looked_at(found) != before[1]
+    assert done["matched"] == 4
+
+
+REFUSED = {
+    "iou_threshold": ({"iou_threshold": 0.42}, "`iou_threshold` must be one of 0.5, .* got 0.42"),
+    "iou_type": ({"iou_type": "segm"}, "`iou_type` must be one of"),
+    "class_names": ({"class_names": ["a"]}, "`class_names` as a list of 1"),
+    "class names": ({"class_names": 3}, "`class_names` must be None, a list"),
+    "score_threshold": ({"score_threshold": "high"}, "`score_threshold` must be a number .* got 'high'"),
+    "a NaN": ({"score_threshold": math.nan}, "`score_threshold` must be a number other than NaN"),
+    "a bool": ({"score_threshold": True}, "`score_threshold` must be a number .* got True"),
+    "another number": ({"score_threshold": torch.ones(7)}, r"one for each of the \d+ classes, got \(7,\)"),
+}
+REFUSED_BY_POINTS = {
+    "both": ({"precision": 0.5, "recall": 0.5}, "`precision` and `recall` cannot both be wanted"),
+    "all": ({"precision": 0.5, "score_threshold": 0.5}, "`score_threshold` is a threshold that is given"),
+    "precision": ({"precision": 1.5}, r"`precision` must be a number in \[0, 1\], got 1.5"),
+    "beta": ({"beta": 0.0}, "`beta` must be a finite number above 0"),
+    "level": ({"confidence_level": 1}, "`confidence_level` must be"),
+    "per_class": ({"per_class": 1}, "`per_class` must be a bool"),
+}
+
+
+@pytest.mark.parametrize(
+    "settings", [*REFUSED.values(), *REFUSED_BY_POINTS.values()], ids=[*REFUSED, *REFUSED_BY_POINTS]
+)
+def test_bad_arguments_are_refused_by_name(settings):
+    given, message = settings
+    for method in ("operating_points", "confusion_matrix")[
+        : 1 if given in [x for x, _ in REFUSED_BY_POINTS.values()] else 2
+    ]:
+        with pytest.raises(ValueError, match=message):
+            getattr(metric(60), method)(**given)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.float64])
+def test_scores_of_any_dtype(dtype):
+    box, labels = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]]), torch.tensor([0, 1])
+    scores = torch.tensor([3, 1]).to(dtype)
+    found = MeanAveragePrecision()
+    for _ in range(2):
+        found.update([{"boxes": box, "scores": scores, "labels": labels}], [{"boxes": box, "labels": labels}])
+    points = found.operating_points()
+    assert points.threshold.tolist() == [3, 1]
+    assert points.threshold.dtype == (dtype if dtype.is_floating_point else torch.float64)
+    assert points.precision.dtype == torch.float64
+    assert found.confusion_matrix(score_threshold=points.threshold).matrix.tolist() == [[2, 0, 0], [0, 2, 0], [0, 0, 0]]
+    assert found.confusion_matrix(score_threshold=2).matrix.tolist() == [[2, 0, 0], [0, 0, 2], [0, 0, 0]]
+
+
+def test_without_images_there_is_nothing():
+    for kind in (MeanAveragePrecision, VOCMeanAveragePrecision):
+        points, together, matrix = looked_at(kind())
+        assert points.threshold.shape == (0,)
+        assert math.isnan(together.threshold)
+        assert (matrix.matrix.tolist(), matrix.names) == ([[0]], ["background"])

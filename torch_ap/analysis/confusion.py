@@ -115,7 +115,7 @@ def _that_count(
 ) -> tuple[Tensor, Tensor]:
     """Rows of the detections and of the ground truths that count, each ascending."""
     ranked, size = matches.ranked, matches.categories
-    kept = matches.items(0, place)[0]
+    kept = matches.items(0, place)[0].nonzero().squeeze(1)
     least = score_threshold if score_threshold.ndim == 0 else score_threshold[ranked.category[kept]]
     kept = kept[ranked.score[kept] >= least]
     group = image_of(columns["ground_truths_per_image"]) * size + true

@@ -1,7 +1,8 @@
 """Where to cut a detector: the score threshold of each class, and what it gives, with intervals over images.
 
 Everything is read off the matches at one IoU threshold: a detection chooses its ground truth before those that score
-less, so that what a threshold leaves is matched as it was.
+less, so that what a threshold leaves is matched as it was. The best threshold is the score of a true positive, as from
+there to the next one there are only more false ones: no others are tried.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from torch_ap.inference.interval import wilson
 from torch_ap.inference.operating_point import Wanted
 from torch_ap.inference.result import Result
 from torch_ap.inference.student import student_quantile
-from torch_ap.matching.candidate_pairs import descending
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import order, segments
 from torch_ap.rules.messages import refuse
@@ -76,20 +76,39 @@ class OperatingPoints(Result):
     _as_given = ("threshold",)
 
 
-class _Ranked(NamedTuple):
-    """The detections that count, best first in each of S rankings, and what these are to find.
+class _Items(NamedTuple):
+    """Detections in order of category and descending score, and ground truths, as S rankings: K, or one of all.
 
-    (C,) whether each is a hit, its score, ranking and image; (S + 1,) where those of each ranking begin and end; (M,)
-    ranking and image of the ground truths that count.
+    Attributes:
+        score: (N,) of the detections.
+        group: (N,) image * K + category of each.
+        ranking: (N,) of each, non-decreasing.
+        edges: (S + 1,) where the detections of each ranking begin and end.
+        counted: (N,) bool, which of them count.
+        hits: (H,) the true positives among them, ascending.
+        truths: (M,) the group of each ground truth that counts.
+        truth_ranking: (M,) its ranking.
+        size: K.
     """
 
-    hit: Tensor
     score: Tensor
+    group: Tensor
     ranking: Tensor
-    image: Tensor
-    offsets: Tensor
+    edges: Tensor
+    counted: Tensor
+    hits: Tensor
+    truths: Tensor
     truth_ranking: Tensor
-    truth_image: Tensor
+    size: int
+
+    @property
+    def rankings(self) -> int:
+        """S."""
+        return len(self.edges) - 1
+
+    def count(self, places: Tensor) -> Tensor:
+        """(S,) how many of these detections each ranking has."""
+        return segments.count(self.ranking[places], self.rankings)
 
 
 def score_thresholds(given: Any, classes: int, scores: Tensor) -> Tensor:
@@ -125,23 +144,138 @@ def operating_points(
         per_class: whether each category has a threshold of its own.
         confidence_level: nominal coverage.
     """
-    ranked = _ranked(matches, place, per_class)
-    rankings = len(ranked.offsets) - 1
-    m = segments.count(ranked.truth_ranking, rankings)
-    threshold, kept = _cut(ranked, m, choice)
-    retrieved = kept.clamp(min=0)
-    found = segments.from_zero(ranked.hit.to(torch.int64))
-    tp = found[ranked.offsets[:-1] + retrieved] - found[ranked.offsets[:-1]]
-    counts = {"tp": tp, "fp": retrieved - tp, "fn": m - tp}
-    at = Counts(**_floats(counts), tn=torch.zeros_like(segments.as_float64(tp)))
-    ratios = torch.stack([at.precision, at.recall, at.f_beta(beta)])
-    ends = _ends(ranked, retrieved, torch.where(kept >= 0, ratios, torch.nan), beta, confidence_level)
-    columns = {"threshold": threshold, **ends, **counts, "n": ranked.offsets.diff()}
-    size = len(labels) if per_class else 1  # without labels there is a category without any
-    columns = {name: x[:size] if per_class else x[0] for name, x in columns.items()}
+    items = _items_of(matches, place, per_class)
+    m = segments.count(items.truth_ranking, items.rankings)
+    above = segments.from_zero(items.counted.to(torch.int32))
+    threshold = _best(items, above, m, choice) if isinstance(choice, Wanted) else choice.expand(len(m))
+    numbers = {"threshold": threshold, **_at(items, m, threshold, beta, confidence_level)}
+    numbers["n"] = above[items.edges].diff().to(torch.int64)
+    if isinstance(choice, Wanted):
+        chosen = ~torch.isnan(threshold)
+        numbers |= {name: torch.where(chosen, x, torch.nan) for name, x in numbers.items() if x.is_floating_point()}
+    kept = len(labels) if per_class else 1  # without labels there is a category all the same
+    numbers = {name: x[:kept] if per_class else x[0] for name, x in numbers.items()}
     settings: dict[str, Any] = {"beta": beta, "confidence_level": confidence_level, "method": _METHOD}
-    reason = _reason(columns, m[:size], choice)
-    return OperatingPoints(**{**columns, **settings}, labels=labels, names=names, reason=reason)
+    reason = _reason(numbers, m[:kept], choice)
+    return OperatingPoints(**{**numbers, **settings}, labels=labels, names=names, reason=reason)
+
+
+def _items_of(matches: Matches, place: int, per_class: bool) -> _Items:
+    """What counts at one IoU threshold."""
+    (counted, hits), ranked, size = matches.items(0, place), matches.ranked, matches.categories
+    truths, rankings = matches.truth_group[matches.valid[0]], size if per_class else 1
+    edges = torch.arange(rankings + 1, device=hits.device)
+    ranking, of_truths = ranked.category, truths % size
+    if not per_class:
+        ranking, of_truths = torch.zeros_like(ranking), torch.zeros_like(truths)
+    edges = torch.searchsorted(ranking, edges)
+    return _Items(ranked.score, ranked.group, ranking, edges, counted, hits, truths, of_truths, size)
+
+
+def _best(items: _Items, above: Tensor, m: Tensor, wanted: Wanted) -> Tensor:
+    """(S,) the score of the best threshold of each ranking; NaN where there is none.
+
+    Args:
+        items: the detections.
+        above: (N + 1,) how many of those before each count.
+        m: (S,) ground truths.
+        wanted: what it is chosen for.
+    """
+    score = items.score if items.score.is_floating_point() else segments.as_float64(items.score)
+    out = score.new_full((len(m),), torch.nan)
+    if not len(items.hits):
+        return out
+    in_order = items.size == items.rankings  # of score in each ranking
+    hits, tp, kept = _of_hits(items, above) if in_order else _of_all_hits(items)
+    ranking, offsets = items.ranking[hits], segments.from_counts(items.count(hits))
+    counts = _floats(tp=tp, fp=kept - tp, fn=m[ranking] - tp, tn=torch.zeros_like(tp))
+    value, slack = wanted.value(counts, weighted=False)
+    best = segments.maximum(value, offsets)[ranking]
+    equal = ((value * slack >= best) & (best > -torch.inf)).nonzero().squeeze(1)
+    if wanted.recall is not None:
+        equal = equal.flip(0)
+    equal = equal[segments.run_starts(ranking[equal])]
+    return out.index_copy_(0, ranking[equal], score[hits[equal]])
+
+
+def _of_hits(items: _Items, above: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The hits, and how many hits and items of their rankings have their score or a higher one."""
+    hits, score, ranking = items.hits, items.score, items.ranking
+    after = (hits + 1).clamp(max=len(score) - 1)
+    tied = (score[after] == score[hits]) & (ranking[after] == ranking[hits]) & (after > hits)
+    end, found = hits, torch.arange(1, len(hits) + 1, device=hits.device)
+    if bool(tied.any()):
+        last = torch.ones_like(items.counted)
+        torch.ne(score[1:], score[:-1], out=last[:-1])
+        last[items.edges[1:-1] - 1] = True
+        last = last.nonzero().squeeze(1)
+        end = hits.clone()
+        end[tied] = last[torch.searchsorted(last, hits[tied])]
+        found[tied] = torch.searchsorted(hits, end[tied], right=True)
+    first = items.edges[:-1][ranking[hits]]
+    return hits, found - torch.searchsorted(hits, items.edges)[ranking[hits]], (above[end + 1] - above[first]).long()
+
+
+def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of one ranking of all, the best first."""
+    score = order.sortable(items.score)
+    hits = items.hits[torch.argsort(score[items.hits], descending=True, stable=True)]
+    all_of = (order.sort(score[x]) for x in (hits, items.counted))
+    tp, kept = (len(x) - torch.searchsorted(x, score[hits]) for x in all_of)
+    return hits, tp, kept
+
+
+def _at(items: _Items, m: Tensor, threshold: Tensor, beta: float, confidence_level: float) -> dict[str, Tensor]:
+    """What (S,) thresholds give: counts, and the ratios with their ends."""
+    reached = items.score >= (threshold[items.ranking] if len(m) > 1 else threshold)
+    kept, hits = (reached & items.counted).nonzero().squeeze(1), items.hits[reached[items.hits]]
+    tp = items.count(hits)
+    counts = {"tp": tp, "fp": items.count(kept) - tp, "fn": m - tp}
+    at = _floats(**counts, tn=torch.zeros_like(tp))
+    ratios = torch.stack([at.precision, at.recall, at.f_beta(beta)])
+    low, high = _ends(items, hits, kept, ratios, beta, confidence_level)
+    rows = zip(_RATIOS, ratios, low, high, strict=True)
+    named = {f"{name}{end}": x for name, *row in rows for end, x in zip(("", "_low", "_high"), row, strict=True)}
+    return {**named, **counts}
+
+
+def _ends(
+    items: _Items, hits: Tensor, kept: Tensor, estimates: Tensor, beta: float, confidence_level: float
+) -> tuple[Tensor, Tensor]:
+    """(3, S) lower and upper ends of the three ratios, each of which is a / b with sums over images: the delta method.
+
+    Wilson's interval takes the number of trials that has the variance of a / b, at most that of the items, and the
+    quantile of Student's t with as many degrees of freedom as images have any of b, less one.
+    """
+    offsets, (tp, n, m) = _per_image(items, hits, kept)
+    share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2)
+    b = torch.stack([n, m, share * m + (1 - share) * n])
+    residual = (tp - estimates[:, segments.ids(offsets)] * b).square_()
+
+    def total(rows: Tensor) -> Tensor:
+        return torch.stack([segments.total(row, offsets) for row in rows])
+
+    images = total(segments.as_float64(b > 0))
+    variance = total(residual) / total(b).square() * (images / (images - 1))
+    most = total(torch.stack([n, m, n + m - tp]))
+    inner = estimates * (1 - estimates)
+    trials = torch.where((variance > 0) & (inner > 0), inner / variance, torch.inf).minimum(most)
+    return wilson(estimates, trials, student_quantile(confidence_level, images - 1))
+
+
+def _per_image(items: _Items, hits: Tensor, kept: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """(S + 1,) offsets of the images that each ranking has anything of, and what: hits, detections, ground truths."""
+    image = torch.cat([items.group[hits], items.group[kept], items.truths]) // items.size
+    images = int(image.max()) + 1 if len(image) else 1
+    keys = torch.cat([items.ranking[hits], items.ranking[kept], items.truth_ranking]) * images + image
+    by_key = order.stable_argsort(keys, items.rankings * images)
+    keys = keys[by_key]
+    start = segments.run_starts(keys)
+    ends = torch.cat([start, start.new_full((1,), len(keys))])
+    some = by_key < len(hits), by_key < len(hits) + len(kept)
+    first, both = (segments.from_zero(x.to(torch.int32))[ends].diff() for x in some)
+    counts = tuple(map(segments.as_float64, (first, both - first, ends.diff() - both)))
+    return segments.from_counts(segments.count(keys[start] // images, items.rankings)), counts
 
 
 def _reason(found: dict[str, Tensor], m: Tensor, choice: Wanted | Tensor) -> str:
@@ -157,94 +291,5 @@ def _reason(found: dict[str, Tensor], m: Tensor, choice: Wanted | Tensor) -> str
     return "; ".join(f"{count} of {len(m)} classes: {text}" if len(m) > 1 else text for count, text in said)
 
 
-def _cut(ranked: _Ranked, m: Tensor, choice: Wanted | Tensor) -> tuple[Tensor, Tensor]:
-    """(S,) the threshold of each ranking and (S,) how many detections it keeps, -1 where there is none."""
-    if isinstance(choice, Tensor):
-        threshold = choice.expand(len(m)) if choice.ndim == 0 else choice
-        return threshold, segments.count(ranked.ranking[ranked.score >= threshold[ranked.ranking]], len(m))
-    kept = _best(ranked, m, choice)
-    score = ranked.score if ranked.score.is_floating_point() else segments.as_float64(ranked.score)
-    score = torch.cat([score, score.new_full((1,), torch.nan)])  # of what has no threshold
-    return score[torch.where(kept > 0, ranked.offsets[:-1] + kept - 1, len(score) - 1)], kept
-
-
-def _ranked(matches: Matches, place: int, per_class: bool) -> _Ranked:
-    """The detections of each category, or of all of them as one ranking."""
-    rows, hit = matches.items(0, place)
-    ranked, size = matches.ranked, matches.categories
-    score, group, truths = ranked.score[rows], ranked.group[rows], matches.truth_group[matches.valid[0]]
-    if per_class:
-        ranking, rankings, truth_ranking = ranked.category[rows], size, truths % size
-    else:
-        best_first = order.stable_argsort(descending(score), 1 << 32)
-        hit, score, group = hit[best_first], score[best_first], group[best_first]
-        ranking, rankings, truth_ranking = torch.zeros_like(group), 1, torch.zeros_like(truths)
-    offsets = segments.from_counts(segments.count(ranking, rankings))
-    return _Ranked(hit, score, ranking, group // size, offsets, truth_ranking, truths // size)
-
-
-def _best(ranked: _Ranked, m: Tensor, wanted: Wanted) -> Tensor:
-    """(S,) how many detections the best threshold of each ranking keeps; -1 where there is none."""
-    ranking, out = ranked.ranking, torch.full_like(m, -1)
-    if not len(ranking):
-        return out
-    kept = torch.arange(1, len(ranking) + 1, device=ranking.device) - ranked.offsets[ranking]
-    tp = segments.cumulative(ranked.hit.to(torch.int64), ranked.offsets)
-    counts = _floats({"tp": tp, "fp": kept - tp, "fn": m[ranking] - tp})
-    value, slack = wanted.value(Counts(**counts, tn=counts["tp"]), weighted=False)
-    tied = torch.zeros_like(ranked.hit)  # no threshold parts equal scores
-    tied[:-1] = (ranked.score[1:] == ranked.score[:-1]) & (ranking[1:] == ranking[:-1])
-    value = torch.where(tied, -torch.inf, value)
-    best = segments.maximum(value, ranked.offsets)[ranking]
-    equal = ((value * slack >= best) & (best > -torch.inf)).nonzero().squeeze(1)
-    if wanted.recall is not None:
-        equal = equal.flip(0)
-    equal = equal[segments.run_starts(ranking[equal])]
-    return out.index_copy_(0, ranking[equal], kept[equal])
-
-
-def _ends(
-    ranked: _Ranked, retrieved: Tensor, estimates: Tensor, beta: float, confidence_level: float
-) -> dict[str, Tensor]:
-    """The three ratios, (3, S), with their ends, by name: each is a / b, with a and b sums over images.
-
-    The delta method gives the variance of that.
-
-    Wilson's interval takes the number of trials that has the variance of a / b, at most that of the items, and the
-    quantile of Student's t.
-    """
-    tp, items, m, offsets = _per_image(ranked, retrieved)
-    share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2)
-    a, b = torch.stack([tp, tp, tp]), torch.stack([items, m, share * m + (1 - share) * items])
-    ranking = segments.ids(offsets)
-    residual = (a - estimates[:, ranking] * b).square_()
-
-    def total(values: Tensor) -> Tensor:
-        return torch.stack([segments.total(row, offsets) for row in values])
-
-    images = total((b > 0).to(torch.float64))
-    variance = total(residual) / total(b).square() * (images / (images - 1))
-    most = torch.stack([total(x[None])[0] for x in (items, m, items + m - tp)])
-    inner = estimates * (1 - estimates)
-    trials = torch.where((variance > 0) & (inner > 0), inner / variance, torch.inf).minimum(most)
-    low, high = wilson(estimates, trials, student_quantile(confidence_level, images - 1))
-    rows = zip(_RATIOS, estimates, low, high, strict=True)
-    return {f"{name}{end}": x for name, *row in rows for end, x in zip(("", "_low", "_high"), row, strict=True)}
-
-
-def _per_image(ranked: _Ranked, retrieved: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of each ranking and image that has any: true positives, detections kept, ground truths; and (S + 1,) offsets."""
-    place = torch.arange(len(ranked.hit), device=ranked.hit.device)
-    kept = (place < (ranked.offsets[:-1] + retrieved)[ranked.ranking]).nonzero().squeeze(1)
-    images = torch.cat([ranked.image, ranked.truth_image, ranked.offsets[:1]]).max() + 1
-    keys = ranked.ranking[kept] * images + ranked.image[kept], ranked.truth_ranking * images + ranked.truth_image
-    cells, cell = torch.unique(torch.cat(keys), return_inverse=True)
-    of_items, of_truths = cell[: len(kept)], cell[len(kept) :]
-    counts = (segments.count(x, len(cells)) for x in (of_items[ranked.hit[kept]], of_items, of_truths))
-    tp, items, m = (segments.as_float64(x) for x in counts)
-    offsets = segments.from_counts(segments.count(cells // images, len(ranked.offsets) - 1))
-    return tp, items, m, offsets
-
-
-def _floats(counts: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: segments.as_float64(x) for name, x in counts.items()}
+def _floats(**counts: Tensor) -> Counts:
+    return Counts(**{name: segments.as_float64(x) for name, x in counts.items()})

@@ -84,6 +84,11 @@ class Criteria:
         rows = words if self.words == 1 else words[criterion // _BITS]
         return (rows & (1 << criterion % _BITS)[:, None]) != 0
 
+    def of_one(self, words: Tensor, area: int, threshold: int) -> Tensor:
+        """(P,) bool, the row of :meth:`of_range` of one threshold."""
+        criterion = int(self.rank[threshold]) * self.ranges + area
+        return (words[criterion // _BITS] & (1 << criterion % _BITS)) != 0
+
 
 def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, criteria: Criteria) -> Tensor:
     """COCO's matches.

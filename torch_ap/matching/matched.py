@@ -123,7 +123,9 @@ class Matches:
 
     def rankings(self, area: int, threshold: int) -> HitCurve:
         """The K rankings of one threshold and area range, where every detection that counts is an entry."""
-        counted, hit = self.items(area, threshold)
+        flags, hits = self.items(area, threshold)
+        counted = flags.nonzero().squeeze(1)
+        hit = torch.zeros_like(flags).index_fill_(0, hits, True)[counted]
         edges = torch.arange(self.categories + 1, device=counted.device)
         return hit_curve.from_ordered(
             hit,
@@ -135,16 +137,11 @@ class Matches:
         )
 
     def items(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
-        """(C,) the detections that count, ascending, and (C,) bool whether each is a true positive."""
-        hit, matched = (self._detections(words, area, threshold) for words in (self.true_positive, self.matched))
-        counted = (hit | (self.inside[area] & ~matched)).nonzero().squeeze(1)
-        return counted, hit[counted]
-
-    def _detections(self, words: Tensor, area: int, threshold: int) -> Tensor:
-        """(N,) bool, the detections whose pairs have their bit of one threshold and area range set."""
-        out = torch.zeros_like(self.inside[area])
-        out[self.at[self.criteria.of_range(words, area)[threshold]]] = True
-        return out
+        """(N,) bool, the detections that count, and (H,) the true positives, ascending."""
+        matched, hits = (
+            self.at[self.criteria.of_one(words, area, threshold)] for words in (self.matched, self.true_positive)
+        )
+        return self.inside[area].index_fill(0, matched, False).index_fill_(0, hits, True), hits
 
     def counts_at(self, area: int, threshold: int, score: float) -> tuple[Tensor, Tensor]:
         """(K,) true and (K,) false positives of at least a score, at one threshold in one area range."""
