@@ -100,17 +100,22 @@ def ends(items, truths, threshold, *, beta=1.0, level=0.95):
     return out
 
 
-def confusion(preds, target, labels, score_threshold, iou_threshold=0.5):
-    """The matrix of COCO's rule, pair after pair."""
+def confusion(preds, target, labels, score_threshold, iou_threshold=0.5, *, by_iou=False):
+    """The matrix, with COCO's rule in each class, or by IoU there too; then pair after pair."""
     place = {label: k for k, label in enumerate(labels)}
     matrix = np.zeros((len(labels) + 1, len(labels) + 1), dtype=np.int64)
     for p, t in zip(preds, target, strict=True):
-        of_crowds = [j is not None and t["iscrowd"][j] for j in matched(p, t, iou_threshold)]
-        detected = {i for i, x in enumerate(p["scores"]) if x >= score_threshold and not of_crowds[i]}
+        partner = matched(p, t, iou_threshold)
+        detected = {i for i, x in enumerate(p["scores"]) if x >= score_threshold}
+        detected -= {i for i, j in enumerate(partner) if j is not None and t["iscrowd"][j]}
         true = {j for j, crowd in enumerate(t["iscrowd"]) if not crowd}
         one, two = ([place[x] for x in side["labels"]] for side in (p, t))
+        for i in [i for i in detected if partner[i] is not None and not by_iou]:
+            detected.remove(i)
+            true.remove(partner[i])
+            matrix[one[i], one[i]] += 1
         overlap = {(i, j): coco_iou(p["boxes"][i], t["boxes"][j]) for i in detected for j in true}
-        pairs = [(one[i] != two[j], -x, -p["scores"][i], i, j) for (i, j), x in overlap.items() if x >= iou_threshold]
+        pairs = [((one[i] != two[j], -x, -p["scores"][i]), i, j) for (i, j), x in overlap.items() if x >= iou_threshold]
         for *_, i, j in sorted(pairs):
             if i in detected and j in true:
                 detected.remove(i)

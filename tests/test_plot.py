@@ -592,7 +592,9 @@ def test_every_named_line_can_be_told_apart_on_grey_paper():
 @pytest.mark.parametrize("name", plot.__all__)
 def test_axes_are_returned_and_nothing_else_is_touched(name, ax):
     draw = getattr(plot, name)
-    what = {"coco": detector(), "query_differences": [run(2), run(1)]}.get(name, functional.curve(*ranking(50)))
+    what = {"coco": detector(), "confusion_matrix": detector(), "query_differences": [run(2), run(1)]}.get(
+        name, functional.curve(*ranking(50))
+    )
     before = dict(mpl.rcParams)
     assert draw(what, ax=ax) is ax
     assert not pyplot.get_fignums()
@@ -607,7 +609,9 @@ def test_axes_are_returned_and_nothing_else_is_touched(name, ax):
 @pytest.mark.parametrize("name", plot.__all__)
 def test_text_has_the_colour_of_the_style(name):
     draw = getattr(plot, name)
-    what = {"coco": detector(), "query_differences": [run(2), run(1)]}.get(name, functional.curve(*ranking(50)))
+    what = {"coco": detector(), "confusion_matrix": detector(), "query_differences": [run(2), run(1)]}.get(
+        name, functional.curve(*ranking(50))
+    )
     with pyplot.style.context("dark_background"):
         ax = drawn(draw(what))
         texts = [ax.xaxis.label, ax.title, *(ax.get_legend().get_texts() if ax.get_legend() else ())]
@@ -617,7 +621,9 @@ def test_text_has_the_colour_of_the_style(name):
 
 @pytest.mark.parametrize("name", plot.__all__)
 def test_without_matplotlib_the_extra_is_named(name, monkeypatch):
-    what = {"coco": detector(), "query_differences": [run(2), run(1)]}.get(name, functional.curve(*ranking(50)))
+    what = {"coco": detector(), "confusion_matrix": detector(), "query_differences": [run(2), run(1)]}.get(
+        name, functional.curve(*ranking(50))
+    )
     for module in [x for x in sys.modules if x.split(".")[0] == "matplotlib"]:
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ModuleNotFoundError, match=r"needs matplotlib: .*extra `plot`"):

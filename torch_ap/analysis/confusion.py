@@ -9,7 +9,6 @@ from torch_ap.inference.result import Result
 from torch_ap.inputs.detections import Columns, Kind, image_of
 from torch_ap.matching import candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs, descending
-from torch_ap.matching.coco import classes_of
 from torch_ap.matching.geometries import ShapeSettings
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import order, segments
@@ -62,6 +61,7 @@ def confused(
     matches: Matches,
     place: int,
     score_threshold: Tensor,
+    classes: int,
 ) -> Tensor:
     """(K + 1, K + 1) int64, true classes down, detected ones across, the background last.
 
@@ -69,20 +69,24 @@ def confused(
         settings: of shapes.
         columns: all images.
         iou_type: one of the settings' kinds.
-        matches: of these images in each class, which say what counts.
+        matches: of these images in each class: what counts, and the pairs of one class.
         place: which IoU threshold.
         score_threshold: 0-d, or (K,) of each class, in the dtype of the scores.
+        classes: K; without labels there is a category all the same.
     """
-    labels, detected, true = classes_of(columns)
-    rows, truths = _that_count(columns, matches, place, score_threshold, true)
-    least = matches.criteria.ascending[matches.criteria.rank[place]]
-    pairs = _pairs(settings, columns, iou_type, rows, truths, max(float(least), _LEAST))
+    found, missed, wrong = _of_one_class(matches, place, score_threshold)
+    ranked, partners = matches.ranked, matches.partners
+    assert partners is not None
+    wrong, missed = (x[order.argsort(rows[x])] for x, rows in ((wrong, ranked.rows), (missed, partners.rows)))
+    true = matches.truth_group[missed] % matches.categories
+    pairs = _pairs(settings, columns, iou_type, ranked.rows[wrong], partners.rows[missed], _reached(matches, place))
+    detected = ranked.category[wrong]
+    other = detected[pairs.detection] != true[pairs.truth]
     if settings.strict:
-        above = (pairs.iou > least).nonzero().squeeze(1)
-        pairs = Pairs(*(x[above] for x in pairs))
-    pairs = _preferred(pairs, detected[rows], true[truths], columns["detection_scores"][rows])
-    chosen = one_to_one(pairs.detection, pairs.truth, len(rows), len(truths))
-    return _counted(pairs.detection[chosen], pairs.truth[chosen], detected[rows], true[truths], len(labels))
+        other &= pairs.iou > _reached(matches, place)
+    pairs = _preferred(Pairs(*(x[other] for x in pairs)), ranked.score[wrong])
+    taken = one_to_one(pairs.detection, pairs.truth, len(wrong), len(missed))
+    return _counted(ranked.category[found], pairs.detection[taken], pairs.truth[taken], detected, true, classes)
 
 
 def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
@@ -110,23 +114,29 @@ def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
     return torch.cat(taken) if taken else left
 
 
-def _that_count(
-    columns: Columns, matches: Matches, place: int, score_threshold: Tensor, true: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Rows of the detections and of the ground truths that count, each ascending."""
-    ranked, size = matches.ranked, matches.categories
-    kept = matches.items(0, place)[0].nonzero().squeeze(1)
-    least = score_threshold if score_threshold.ndim == 0 else score_threshold[ranked.category[kept]]
-    kept = kept[ranked.score[kept] >= least]
-    group = image_of(columns["ground_truths_per_image"]) * size + true
-    by_group = order.stable_argsort(group, max(1, len(columns["detections_per_image"])) * size)
-    return ranked.rows[kept].sort().values, by_group[matches.valid[0]].sort().values
+def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the detections of at least the score: the true positives; the ground truths they leave; all others that count.
+
+    Detections as places among those ranked, ground truths as places among ``matches.truth_group``.
+    """
+    ranked, partners = matches.ranked, matches.partners
+    assert partners is not None
+    kept = ranked.score >= (score_threshold if score_threshold.ndim == 0 else score_threshold[ranked.category])
+    pair = matches.criteria.of_one(matches.true_positive, 0, place) & kept[matches.at]
+    left = matches.valid[0].index_fill(0, partners.truth[pair], False)
+    wrong = matches.flags(0, place)[1] & kept
+    return matches.at[pair], left.nonzero().squeeze(1), wrong.nonzero().squeeze(1)
+
+
+def _reached(matches: Matches, place: int) -> float:
+    """The IoU that a match reaches."""
+    return max(float(matches.criteria.ascending[matches.criteria.rank[place]]), _LEAST)
 
 
 def _pairs(
     settings: ShapeSettings, columns: Columns, iou_type: Kind, rows: Tensor, truths: Tensor, least: float
 ) -> Pairs:
-    """All pairs of one image that overlap enough: places in ``rows`` and ``truths``."""
+    """All pairs of one image that overlap enough, as places in ``rows`` and ``truths``, both in order of images."""
     image, true_image = (
         image_of(columns[f"{side}s_per_image"])[x] for side, x in (("detection", rows), ("ground_truth", truths))
     )
@@ -140,19 +150,17 @@ def _pairs(
     return Pairs(near[found.detection], found.truth, found.iou)
 
 
-def _preferred(pairs: Pairs, detected: Tensor, true: Tensor, score: Tensor) -> Pairs:
-    """Pairs of one class first, then by IoU, by score, in the order of detections, of ground truths."""
+def _preferred(pairs: Pairs, score: Tensor) -> Pairs:
+    """Pairs by descending IoU, then by the score of the detection, in the order of detections and of ground truths."""
     place = torch.argsort(descending(score[pairs.detection]), stable=True)
     place = place[torch.argsort(pairs.iou[place], descending=True, stable=True)]
-    other = detected[pairs.detection[place]] != true[pairs.truth[place]]
-    place = place[torch.argsort(other.to(torch.int8), stable=True)]
     return Pairs(*(x[place] for x in pairs))
 
 
-def _counted(detection: Tensor, truth: Tensor, detected: Tensor, true: Tensor, size: int) -> Tensor:
-    """The matrix of matched pairs, and of what is left of both."""
+def _counted(found: Tensor, detection: Tensor, truth: Tensor, detected: Tensor, true: Tensor, size: int) -> Tensor:
+    """The matrix of the classes of true positives, of pairs of two classes, and of what these leave of both sides."""
     wide = size + 1
-    missed, wrong = torch.ones_like(true, dtype=torch.bool), torch.ones_like(detected, dtype=torch.bool)
+    missed, wrong = (torch.ones_like(x, dtype=torch.bool) for x in (true, detected))
     missed[truth], wrong[detection] = False, False
-    cells = (true[truth] * wide + detected[detection], true[missed] * wide + size, size * wide + detected[wrong])
-    return segments.count(torch.cat(cells), wide * wide).reshape(wide, wide)
+    others = true[truth] * wide + detected[detection], true[missed] * wide + size, size * wide + detected[wrong]
+    return segments.count(torch.cat([found * (wide + 1), *others]), wide * wide).reshape(wide, wide)

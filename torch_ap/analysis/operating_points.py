@@ -106,7 +106,7 @@ class _Items(NamedTuple):
         """S."""
         return len(self.edges) - 1
 
-    def count(self, places: Tensor) -> Tensor:
+    def number_of(self, places: Tensor) -> Tensor:
         """(S,) how many of these detections each ranking has."""
         return segments.count(self.ranking[places], self.rankings)
 
@@ -162,14 +162,15 @@ def operating_points(
 
 def _items_of(matches: Matches, place: int, per_class: bool) -> _Items:
     """What counts at one IoU threshold."""
-    (counted, hits), ranked, size = matches.items(0, place), matches.ranked, matches.categories
+    (hit, miss), ranked, size = matches.flags(0, place), matches.ranked, matches.categories
+    hits = hit.nonzero().squeeze(1)
     truths, rankings = matches.truth_group[matches.valid[0]], size if per_class else 1
     edges = torch.arange(rankings + 1, device=hits.device)
     ranking, of_truths = ranked.category, truths % size
     if not per_class:
         ranking, of_truths = torch.zeros_like(ranking), torch.zeros_like(truths)
     edges = torch.searchsorted(ranking, edges)
-    return _Items(ranked.score, ranked.group, ranking, edges, counted, hits, truths, of_truths, size)
+    return _Items(ranked.score, ranked.group, ranking, edges, hit | miss, hits, truths, of_truths, size)
 
 
 def _best(items: _Items, above: Tensor, m: Tensor, wanted: Wanted) -> Tensor:
@@ -187,7 +188,7 @@ def _best(items: _Items, above: Tensor, m: Tensor, wanted: Wanted) -> Tensor:
         return out
     in_order = items.size == items.rankings  # of score in each ranking
     hits, tp, kept = _of_hits(items, above) if in_order else _of_all_hits(items)
-    ranking, offsets = items.ranking[hits], segments.from_counts(items.count(hits))
+    ranking, offsets = items.ranking[hits], segments.from_counts(items.number_of(hits))
     counts = _floats(tp=tp, fp=kept - tp, fn=m[ranking] - tp, tn=torch.zeros_like(tp))
     value, slack = wanted.value(counts, weighted=False)
     best = segments.maximum(value, offsets)[ranking]
@@ -229,8 +230,8 @@ def _at(items: _Items, m: Tensor, threshold: Tensor, beta: float, confidence_lev
     """What (S,) thresholds give: counts, and the ratios with their ends."""
     reached = items.score >= (threshold[items.ranking] if len(m) > 1 else threshold)
     kept, hits = (reached & items.counted).nonzero().squeeze(1), items.hits[reached[items.hits]]
-    tp = items.count(hits)
-    counts = {"tp": tp, "fp": items.count(kept) - tp, "fn": m - tp}
+    tp = items.number_of(hits)
+    counts = {"tp": tp, "fp": items.number_of(kept) - tp, "fn": m - tp}
     at = _floats(**counts, tn=torch.zeros_like(tp))
     ratios = torch.stack([at.precision, at.recall, at.f_beta(beta)])
     low, high = _ends(items, hits, kept, ratios, beta, confidence_level)
@@ -265,16 +266,17 @@ def _ends(
 
 def _per_image(items: _Items, hits: Tensor, kept: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
     """(S + 1,) offsets of the images that each ranking has anything of, and what: hits, detections, ground truths."""
-    image = torch.cat([items.group[hits], items.group[kept], items.truths]) // items.size
+    image = torch.cat([items.group[kept], items.truths]) // items.size
     images = int(image.max()) + 1 if len(image) else 1
-    keys = torch.cat([items.ranking[hits], items.ranking[kept], items.truth_ranking]) * images + image
+    keys = torch.cat([items.ranking[kept], items.truth_ranking]) * images + image
     by_key = order.stable_argsort(keys, items.rankings * images)
     keys = keys[by_key]
     start = segments.run_starts(keys)
     ends = torch.cat([start, start.new_full((1,), len(keys))])
-    some = by_key < len(hits), by_key < len(hits) + len(kept)
-    first, both = (segments.from_zero(x.to(torch.int32))[ends].diff() for x in some)
-    counts = tuple(map(segments.as_float64, (first, both - first, ends.diff() - both)))
+    hit = torch.zeros_like(items.counted).index_fill_(0, hits, True)[kept]
+    hit = torch.cat([hit, hit.new_zeros(len(items.truths))])
+    tp, n = (segments.from_zero(x.to(torch.int32))[ends].diff() for x in (hit[by_key], by_key < len(kept)))
+    counts = tuple(map(segments.as_float64, (tp, n, ends.diff() - n)))
     return segments.from_counts(segments.count(keys[start] // images, items.rankings)), counts
 
 

@@ -16,7 +16,7 @@ from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings, Objects
-from torch_ap.matching.matched import Matches, Shares
+from torch_ap.matching.matched import Matches, Partners, Shares
 from torch_ap.ranking import segments
 from torch_ap.rules.checks import place_among
 from torch_ap.rules.messages import shown
@@ -118,6 +118,7 @@ def _matches(
         valid=~ignored,
         categories=categories,
         criteria=criteria,
+        partners=Partners(truth, pairs.iou[kept], candidates.truths),
     )
 
 

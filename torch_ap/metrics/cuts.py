@@ -1,5 +1,6 @@
 """Where to cut a detector: methods of the detection metrics, from matches at one IoU threshold."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -117,9 +118,10 @@ class Cuts(UncertainMetric):
     ) -> ConfusionMatrix:
         """How many objects of each class were detected as each class, as another, or not at all.
 
-        In each image, the pairs of a detection and a ground truth that overlap enough are taken in turn unless one of
-        the two is taken: pairs of one class first, then by descending IoU; of equal IoUs the detection of the higher
-        score, then the first given. What is left over is background.
+        Detections are matched in their class as they are for average precision, so that the diagonal counts the true
+        positives. Of what that leaves in an image, the pairs of two classes that overlap enough are taken in turn
+        unless one of the two is taken: by descending IoU; of equal IoUs the detection of the higher score, then the
+        first given. The rest is background.
 
         Only what counts for average precision is looked at: no ground truths that are ignored, such as crowds and
         difficult objects, and no detections that are matched to these in their class; of each class and image the best
@@ -138,9 +140,9 @@ class Cuts(UncertainMetric):
         Raises:
             TypeError, ValueError: for an argument that breaks one of these rules.
 
-        Equals ``supervision.ConfusionMatrix`` of version 0.31 where no IoU equals the threshold, none are equal, and
-        nothing is ignored. Earlier versions, and ultralytics, pair a detection with the ground truth of its highest IoU
-        alone, whatever its class.
+        Equals ``supervision.ConfusionMatrix`` of version 0.31 where objects of one class do not overlap one another: it
+        takes pairs of one class first too, but by IoU instead of score. Earlier versions, and ultralytics, pair a
+        detection with the ground truth of its highest IoU alone, whatever its class.
 
         Example:
             >>> import torch
@@ -158,7 +160,7 @@ class Cuts(UncertainMetric):
         least = score_thresholds(score_threshold, len(found.labels), found.matches.ranked.score)
         kind = iou_type or self._settings.iou_types[0]
         return ConfusionMatrix(
-            matrix=confused(self._settings, found.columns, kind, found.matches, found.place, least),
+            matrix=confused(self._settings, found.columns, kind, found.matches, found.place, least, len(found.labels)),
             labels=found.labels,
             names=[*found.names, BACKGROUND],
             iou_threshold=float(self._settings.thresholds[found.place]),
@@ -172,7 +174,7 @@ class Cuts(UncertainMetric):
         with self._all_ranks():
             columns = self._columns()
             matches = self._matched(columns, iou_type, per_class=True)[0]
-        labels = classes_of(columns)[0]
+            labels = self._once(lambda: classes_of(columns)[0], "labels")
         names = different_names_of(labels, self._class_names if class_names is None else class_names)
         return _Found(columns, matches, place, labels, names)
 
@@ -182,6 +184,9 @@ class Cuts(UncertainMetric):
     def _class_names(self) -> ClassNames:
         """The names that the metric was given."""
         return None
+
+    def _once(self, make: Callable[[], Any], *what: Any) -> Any:
+        raise NotImplementedError
 
     def _columns(self) -> Columns:
         raise NotImplementedError
