@@ -1,6 +1,7 @@
 """Precision, recall and F_beta over score thresholds: where to cut a ranking."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def f_beta_thresholds(
     said = f"$F_{{{beta:g}}}$" if measure == "f_beta" else measure
     alone = len(found) == 1 and measure == "f_beta" and not mean
     entries = [_mean_line(ax, found, measure, beta)] if mean else []
-    drawn, more = _each(ax, found, measure, beta, thin=mean)
+    drawn, more = _each(ax, [replace(x, name="") for x in found] if alone else found, measure, beta, thin=mean)
     if alone:
         drawn = [(drawn[0][0], f"{said}, highest {drawn[0][1]}"), *_precision_and_recall(ax, found[0])]
     title = None if alone else f"highest {said}" if measure == "f_beta" else "average precision"
