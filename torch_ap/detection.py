@@ -1,6 +1,8 @@
 """Mean average precision of object detectors as metrics: COCO's and PASCAL VOC's."""
 
+from torch_ap.analysis.confusion import ConfusionMatrix
+from torch_ap.analysis.operating_points import OperatingPoints
 from torch_ap.metrics.coco import MeanAveragePrecision
 from torch_ap.metrics.voc import VOCMeanAveragePrecision
 
-__all__ = ["MeanAveragePrecision", "VOCMeanAveragePrecision"]
+__all__ = ["ConfusionMatrix", "MeanAveragePrecision", "OperatingPoints", "VOCMeanAveragePrecision"]

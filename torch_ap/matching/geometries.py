@@ -57,6 +57,11 @@ class ShapeSettings:
         return None
 
     @property
+    def strict(self) -> bool:
+        """Whether an IoU must exceed a threshold rather than reach it."""
+        return False
+
+    @property
     def own_similarity(self) -> OwnSimilarity | None:
         """The function of the two dicts of an image, where there is one."""
         kind = self.iou_types[0]
