@@ -1,7 +1,8 @@
-"""What a detector gets wrong, by definition: one detection and one ground truth after another. And tidecv's own answer."""
+"""What a detector gets wrong, by definition: one detection and ground truth after another; and what tidecv says."""
 
 import contextlib
 import io
+from functools import cache
 
 import numpy as np
 import pytest
@@ -26,8 +27,8 @@ def matched_by_coco(ious, ignored, crowd, threshold):
     return out
 
 
-def matched_by_voc(ious, ignored, crowd, threshold):
-    """The same by VOC's rule, all ``crowd`` being difficult: 'taken' for a false positive whose truth has gone."""
+def matched_by_voc(ious, ignored, _, threshold):
+    """The same by VOC's rule."""
     taken, out = set(), []
     for row in ious:
         best = max(range(len(row)), key=lambda j: row[j], default=None) if len(row) and max(row) > 0 else None
@@ -37,6 +38,7 @@ def matched_by_voc(ious, ignored, crowd, threshold):
     return out
 
 
+@cache
 def average_precision(points, m, levels):
     """Of (score, order, hit), best score first, equal ones in order; the mean of precision at recall levels."""
     if m == 0:
@@ -144,7 +146,7 @@ class Errors:
         if "false_positives" in fixed:
             points = {c: [x for x in each if x[2]] for c, each in points.items()}
         return {
-            c: average_precision(points.get(c, []), m[c], self.levels) if m[c] or points.get(c) else None
+            c: average_precision(tuple(points.get(c, ())), m[c], self.levels) if m[c] or points.get(c) else None
             for c, count in self.relevant().items()
             if count
         }

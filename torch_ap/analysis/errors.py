@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 
 from torch_ap.analysis import outcomes
+from torch_ap.analysis.one_by_one import one_by_one
 from torch_ap.analysis.outcomes import Outcomes
 from torch_ap.curve.convention import Convention
 from torch_ap.inference.result import Result
 from torch_ap.matching.candidate_pairs import descending
 from torch_ap.ranking import hit_curve, order, segments
-
-KINDS = (*outcomes.DETECTION_KINDS[1:6], "missed")
-EVERY_KIND = (*KINDS, "false_positives", "false_negatives")
+from torch_ap.ranking.hit_curve import HitCurve
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,8 +70,9 @@ def errors_of(
         names: (K,) of the classes.
         thresholds: of background and of matching.
     """
-    mending = _Mending(found, Convention(interpolation=interpolation))
-    before, each, counts = mending.before, mending.each(), mending.counts()
+    mending = _Mending(found)
+    counts, each = mending.counts(), mending.average_precision(Convention(interpolation=interpolation))
+    before = each.pop("ap")
     mean = before.nanmean()
     table: dict[str, Any] = {"class": labels, "name": list(names), "ap": before}
     table |= {kind: ap - before for kind, ap in each.items()}
@@ -88,68 +88,67 @@ def errors_of(
 
 
 class _Mending:
-    """The AP of each class before and after errors are mended, (K,) float64; NaN without ground truths.
+    """Detections and ground truths before and after errors are mended."""
 
-    Where mending leaves a class without ground truths, its AP is 0 if it has detections and undefined if not.
-    """
-
-    def __init__(self, found: Outcomes, convention: Convention) -> None:
-        self.found, self.convention = found, convention
-        self.category, self.size = found.matches.ranked.category, found.matches.categories
-        self.hit = found.outcome == outcomes.HIT
-        self.counted = found.outcome != outcomes.IGNORED
+    def __init__(self, found: Outcomes) -> None:
+        self.found, self.size = found, found.matches.categories
+        self.category = found.matches.ranked.category
+        self.hit, self.counted = found.outcome == outcomes.HIT, found.outcome != outcomes.IGNORED
         self.m = self._of_truths(found.valid)
-        self.before = self._ap(self.hit, self.counted)
 
-    def each(self) -> dict[str, Tensor]:
-        """Of every kind, after it is mended."""
-        mended, m = self.found.mended, self.m
-        ap = {}
-        for code in range(outcomes.CLASSIFICATION, outcomes.IGNORED):
-            wrong = self.found.outcome == code
-            right = wrong & mended
-            moved = right if code == outcomes.CLASSIFICATION else None
-            ap[outcomes.DETECTION_KINDS[code]] = self._ap(self.hit | right, self.counted & ~wrong | right, moved=moved)
-        ap["missed"] = self._ap(self.hit, self.counted, m - self._of_truths(self.found.missed))
-        ap["false_positives"] = self._ap(self.hit, self.hit)
-        ap["false_negatives"] = self._ap(self.hit, self.counted, self._of_truths(self.found.found))
-        return ap
+    def average_precision(self, convention: Convention) -> dict[str, Tensor]:
+        """(K,) float64 by kind of what is mended, "ap" where nothing is; NaN for classes without ground truths.
+
+        Where mending leaves a class without ground truths, its AP is 0 if it has detections, and NaN if not.
+        """
+        curves = {"ap": self._curve(self.hit, self.counted), **self._mended()}
+        joined = hit_curve.join([*curves.values()])
+        none = torch.where(joined.n > 0, 0, torch.nan)
+        ap = torch.where(joined.m > 0, convention(joined), none).reshape(-1, self.size)
+        return dict(zip(curves, torch.where(self.m > 0, ap, torch.nan), strict=True))
 
     def counts(self) -> dict[str, Tensor]:
         """(K,) int64 of every kind: false positives by the class they are given, ground truths by their own."""
-        codes = range(outcomes.CLASSIFICATION, outcomes.IGNORED)
-        found = {outcomes.DETECTION_KINDS[code]: self._of_detections(self.found.outcome == code) for code in codes}
-        wrong = torch.stack([*found.values()]).sum(0)
+        each = segments.count(self.found.outcome * self.size + self.category, len(outcomes.DETECTION_KINDS) * self.size)
+        wrong = each.reshape(-1, self.size)[outcomes.CLASSIFICATION : outcomes.IGNORED]
         return {
-            **found,
+            **dict(zip(outcomes.DETECTION_KINDS[outcomes.CLASSIFICATION : outcomes.IGNORED], wrong, strict=True)),
             "missed": self._of_truths(self.found.missed),
-            "false_positives": wrong,
+            "false_positives": wrong.sum(0),
             "false_negatives": self.m - self._of_truths(self.found.found),
         }
 
-    def _of_detections(self, which: Tensor) -> Tensor:
-        return segments.count(self.category[which], self.size)
+    def _mended(self) -> dict[str, HitCurve]:
+        """The K rankings of every kind, after it is mended."""
+        right, out = self.found.mended, {}
+        for code in range(outcomes.CLASSIFICATION, outcomes.IGNORED):
+            wrong = self.found.outcome == code
+            hit, counted = self.hit | (wrong & right), self.counted & (~wrong | right)
+            curve = self._moved if code == outcomes.CLASSIFICATION else self._curve
+            out[outcomes.DETECTION_KINDS[code]] = curve(hit, counted)
+        m, found = self.m - self._of_truths(self.found.missed), self._of_truths(self.found.found)
+        return {
+            **out,
+            "missed": self._curve(self.hit, self.counted, m),
+            "false_positives": self._curve(self.hit, self.hit),
+            "false_negatives": self._curve(self.hit, self.counted, found),
+        }
+
+    def _curve(self, hit: Tensor, counted: Tensor, m: Tensor | None = None) -> HitCurve:
+        return one_by_one(hit, counted, self._ends(self.category), self.m if m is None else m)
+
+    def _moved(self, hit: Tensor, counted: Tensor) -> HitCurve:
+        """With the hits among the errors in the classes of their ground truths, in order of score, then of input."""
+        ranked = self.found.matches.ranked
+        category = torch.where(hit, self.found.truth_category[self.found.truth], self.category)
+        rows = order.stable_argsort(ranked.rows, int(ranked.rows.max()) + 1) if len(hit) else ranked.rows
+        rows = rows[counted[rows]]
+        rows = rows[order.stable_argsort((category[rows] << 32).add_(descending(ranked.score[rows])), self.size << 32)]
+        return one_by_one(hit[rows], counted[rows], self._ends(category[rows]), self.m)
+
+    def _ends(self, category: Tensor) -> Tensor:
+        """(K + 1,) where the detections of each category begin and end."""
+        return torch.searchsorted(category, torch.arange(self.size + 1, device=category.device))
 
     def _of_truths(self, which: Tensor) -> Tensor:
         return segments.count(self.found.truth_category[which], self.size)
-
-    def _ap(self, hit: Tensor, counted: Tensor, m: Tensor | None = None, moved: Tensor | None = None) -> Tensor:
-        """(K,) of the detections that count; those that have ``moved`` take the class of their ground truth."""
-        category, kept = self.category, counted.nonzero().squeeze(1)
-        if moved is not None and bool(moved.any()):
-            category = torch.where(moved, self.found.truth_category[self.found.truth], category)
-            kept = self._ranked(category, kept)
-        category, hit = category[kept], hit[kept]
-        edges = torch.searchsorted(category, torch.arange(self.size + 1, device=category.device))
-        curve = hit_curve.from_ordered(hit, torch.ones_like(hit), edges, m=self.m if m is None else m)
-        ap = self.convention(curve)
-        if m is not None:
-            ap = torch.where((m == 0) & (edges.diff() > 0), 0, ap)
-        return torch.where(self.m > 0, ap, torch.nan)
-
-    def _ranked(self, category: Tensor, kept: Tensor) -> Tensor:
-        """Some of the detections in order of category and descending score, ties in the order of input."""
-        ranked = self.found.matches.ranked
-        kept = kept[torch.argsort(ranked.rows[kept])]
-        keys = (category[kept] << 32).add_(descending(ranked.score[kept]))
-        return kept[order.stable_argsort(keys, self.size << 32)]

@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor
 
+from torch_ap.analysis.one_by_one import one_by_one
 from torch_ap.curve.convention import Convention
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.matching.matched import Matches
-from torch_ap.ranking import hit_curve, segments
+from torch_ap.ranking import segments
 
 
 def per_image(
@@ -42,14 +43,12 @@ def _average_precision(matches: Matches, interpolation: InterpolationRule, image
     # the detections of images and classes that have ground truths, by group and score
     place = torch.searchsorted(groups, ranked.group[ranked.by_group])
     kept = (torch.cat([groups, groups.new_tensor([-1])])[place] == ranked.group[ranked.by_group]).nonzero().squeeze(1)
-    detections, ranking = ranked.by_group[kept], place[kept]
-    edges = torch.arange(len(groups) + 1, device=groups.device)
+    detections = ranked.by_group[kept]
+    offsets = torch.searchsorted(place[kept], torch.arange(len(groups) + 1, device=groups.device))
     convention, thresholds = Convention(interpolation=interpolation), len(matches.criteria.thresholds)
     each = segments.as_float64(torch.zeros_like(groups))
     for threshold in range(thresholds):
         hit, miss = (flags[detections] for flags in matches.flags(0, threshold))
-        counted = (hit | miss).nonzero().squeeze(1)
-        hit, offsets = hit[counted], torch.searchsorted(ranking[counted], edges)
-        each += convention(hit_curve.from_ordered(hit, torch.ones_like(hit), offsets, m=m))
+        each += convention(one_by_one(hit, hit | miss, offsets, m))
     classes = segments.count(groups // matches.categories, images)
     return segments.total(each / thresholds, segments.from_counts(classes)) / classes
