@@ -74,7 +74,7 @@ def optimal_lrp(matches: Matches, place: int, iou_threshold: float, labels: Tens
         without = 1.0 if name in ("lrp", "false_negatives") else torch.nan
         columns[name] = torch.where(known, torch.where(some, values, without), torch.nan)
     means = {name: values.nanmean() for name, values in columns.items() if name != "score_threshold"}
-    table = {"class": labels, "name": list(names), **columns}
+    table: dict[str, Any] = {"class": labels, "name": list(names), **columns}
     return OptimalLRP(
         **means, per_class={name: x[: len(labels)] for name, x in table.items()}, iou_threshold=iou_threshold
     )
