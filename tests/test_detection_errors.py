@@ -11,6 +11,7 @@ from tests.oracles_detection import joined, random_intervals, random_rotated, ra
 from tests.oracles_errors import KINDS, Errors, matched_by_voc, tidecv_costs, tidecv_run, untied
 from tests.tolerances import REORDERED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.cli import main
 from torch_ap.files.coco import read_annotations, with_results
 from torch_ap.functional import DETECTION_KINDS, box_iou, interval_iou, rotated_box_iou
 
@@ -472,3 +473,34 @@ def test_bad_arguments_are_named(method, argument, value):
     metric = updated(MeanAveragePrecision("xywh", iou_thresholds=[1.0, 0.5]), *random_scene(3, images=3))
     with pytest.raises(ValueError, match=f"`{argument}`.*got"):
         getattr(metric, method)(**{argument: value})
+
+
+# -- the commands
+
+
+def test_the_commands_say_it_in_every_form(tmp_path, capsys):
+    metric = updated(MeanAveragePrecision("xywh", class_names=["cat", "dog"]), *random_scene(11, images=20, classes=2))
+    metric.tm_to_coco(str(tmp_path / "scene"))
+    found = metric.errors()
+    files = ["coco", *(str(tmp_path / f"scene_{side}.json") for side in ("target", "preds")), "--errors"]
+    said = {
+        form: printed([*files, *form.split()], capsys) for form in ("", "--json", "--csv", "--markdown --per-class")
+    }
+    document = json.loads(said["--json"])["errors"]
+    rows = dict(line.rsplit(",", 1) for line in said["--csv"].splitlines())
+    for kind in EVERY_KIND:
+        assert document[kind] == pytest.approx(float(getattr(found, kind)), abs=REORDERED)
+        assert document["counts"][kind] == int(found.counts[kind]) == int(rows[f"errors.{kind}_count,all"])
+        assert float(rows[f"errors.{kind},all"]) == document[kind]
+        line = next(x for x in said[""].splitlines() if x.startswith(kind.replace("_", " ")))
+        assert line.split()[-2:] == [f"{document[kind]:.4f}", str(document["counts"][kind])]
+    assert "per_class" not in document
+    classes = json.loads(printed([*files, "--json", "--per-class"], capsys))["errors"]["per_class"]
+    assert classes["name"] == ["cat", "dog"]
+    np.testing.assert_allclose(classes["missed"], found.per_class["missed"], atol=REORDERED)
+    assert f"| cat | {classes['ap'][0]:.4f} |" in said["--markdown --per-class"]
+
+
+def printed(command, capsys):
+    assert main.main(command) == 0
+    return capsys.readouterr().out

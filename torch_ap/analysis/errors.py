@@ -140,7 +140,8 @@ class _Mending:
     def _moved(self, hit: Tensor, counted: Tensor) -> HitCurve:
         """With the hits among the errors in the classes of their ground truths, in order of score, then of input."""
         ranked = self.found.matches.ranked
-        category = torch.where(hit, self.found.truth_category[self.found.truth], self.category)
+        category = self.category.clone()
+        category[hit] = self.found.truth_category[self.found.truth[hit]]
         rows = order.stable_argsort(ranked.rows, int(ranked.rows.max()) + 1) if len(hit) else ranked.rows
         rows = rows[counted[rows]]
         rows = rows[order.stable_argsort((category[rows] << 32).add_(descending(ranked.score[rows])), self.size << 32)]
