@@ -93,6 +93,7 @@ class _Mending:
     def __init__(self, found: Outcomes) -> None:
         self.found, self.size = found, found.matches.categories
         self.category = found.matches.ranked.category
+        self.ends = self._ends(self.category)
         self.hit, self.counted = found.outcome == outcomes.HIT, found.outcome != outcomes.IGNORED
         self.m = self._of_truths(found.valid)
 
@@ -135,7 +136,7 @@ class _Mending:
         }
 
     def _curve(self, hit: Tensor, counted: Tensor, m: Tensor | None = None) -> HitCurve:
-        return one_by_one(hit, counted, self._ends(self.category), self.m if m is None else m)
+        return one_by_one(hit, counted, self.ends, self.m if m is None else m)
 
     def _moved(self, hit: Tensor, counted: Tensor) -> HitCurve:
         """With the hits among the errors in the classes of their ground truths, in order of score, then of input."""
