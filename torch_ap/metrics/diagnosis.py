@@ -232,7 +232,7 @@ class DiagnosedImages(UncertainImages):
             >>> metric.update([found], [{"boxes": boxes[:1] + 1, "labels": torch.tensor([0])}])
             >>> found = metric.lrp(class_names=["cat"])
             >>> found.lrp, found.per_class["score_threshold"]
-            (tensor(0.1884, dtype=torch.float64), tensor([0.9000], dtype=torch.float64))
+            (tensor(0.1882, dtype=torch.float64), tensor([0.9000], dtype=torch.float64))
         """
         place, (_, threshold) = self._thresholds(iou_threshold)
         if threshold == 1:
