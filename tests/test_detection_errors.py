@@ -441,12 +441,24 @@ def test_several_kinds_of_shapes_and_micro_averages():
     preds, target = random_scene(10, images=10, classes=3)
     micro = updated(MeanAveragePrecision("xywh", average="micro"), preds, target)
     assert micro.errors() == updated(MeanAveragePrecision("xywh"), preds, target).errors()
-    masks = [torch.rand(1, 8, 8) < 0.5, torch.rand(1, 8, 8) < 0.5]
+    left = torch.arange(8).expand(1, 8, 8) < 4
+    masks = [left, ~left]
     sides = [{**image_of([0], [0]), "masks": mask} for mask in masks]
     metric = MeanAveragePrecision("xywh", iou_type=("bbox", "segm"))
     metric.update([sides[0] | {"scores": torch.tensor([0.5])}], [sides[1]])
     assert (metric.errors().average_precision, metric.errors(iou_type="segm").average_precision) == (1, 0)
     assert metric.lrp(iou_type="segm").lrp == 1
+
+
+def test_low_thresholds_of_iou_lower_that_of_background():
+    scene = to_voc(*random_scene(12, images=10))
+    found = updated(VOCMeanAveragePrecision(iou_threshold=0.05), *scene).errors()
+    assert (found.iou_threshold, found.background_threshold) == (0.05, 0.05)
+    metric = updated(VOCMeanAveragePrecision(iou_threshold=0), *scene)
+    for method in (metric.errors, metric.detections_table):
+        with pytest.raises(ValueError, match=r"`iou_threshold` must be above 0 .* got 0\.0"):
+            method()
+    assert len(metric.per_image()["ap"]) == 10
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from torch_ap.ranking import segments
 from torch_ap.rules import checks
 from torch_ap.rules.messages import refuse
 
+_BACKGROUND = 0.1  # TIDE's
+
 
 class DiagnosedImages(UncertainImages):
     """Abstract: a metric whose state is images, and which matches their detections."""
@@ -48,7 +50,7 @@ class DiagnosedImages(UncertainImages):
     def errors(
         self,
         iou_threshold: float | None = None,
-        background_threshold: float = 0.1,
+        background_threshold: float | None = None,
         iou_type: str | None = None,
         class_names: ClassNames = None,
     ) -> DetectionErrors:
@@ -74,7 +76,7 @@ class DiagnosedImages(UncertainImages):
 
         Args:
             iou_threshold: one of the IoU thresholds; default the lowest. Classes are apart, whatever ``average`` is.
-            background_threshold: above 0, at most ``iou_threshold``.
+            background_threshold: above 0, at most ``iou_threshold``; default 0.1, or that where it is lower.
             iou_type: which one, where there are several; default the first.
             class_names: names of the labels, a dict, or a list that begins with the name of label 0; default those of
                 the metric.
@@ -103,14 +105,15 @@ class DiagnosedImages(UncertainImages):
             >>> errors.average_precision, errors.classification, errors.missed
             (tensor(0.5000, dtype=torch.float64), tensor(0.5000, dtype=torch.float64), tensor(0., dtype=torch.float64))
         """
-        place, thresholds = self._thresholds(iou_threshold, background_threshold)
+        place = self._place(iou_threshold)
+        thresholds = self._thresholds(place, background_threshold)
         check_names(class_names)
         columns, _, matches, interpolation = self._all_matched(iou_type)
         found = self._outcomes(columns, iou_type, matches, place, thresholds)
         return errors_of(found, interpolation, *self._classes(columns, class_names), thresholds)
 
     def detections_table(
-        self, iou_threshold: float | None = None, background_threshold: float = 0.1, iou_type: str | None = None
+        self, iou_threshold: float | None = None, background_threshold: float | None = None, iou_type: str | None = None
     ) -> dict[str, Tensor]:
         """A table with one row per detection: what became of it, and with which ground truth.
 
@@ -139,7 +142,8 @@ class DiagnosedImages(UncertainImages):
             >>> table["kind"], table["ground_truth"]
             (tensor([0, 1]), tensor([0, 1]))
         """
-        place, thresholds = self._thresholds(iou_threshold, background_threshold)
+        place = self._place(iou_threshold)
+        thresholds = self._thresholds(place, background_threshold)
         columns, ids, matches, _ = self._all_matched(iou_type)
         found = self._outcomes(columns, iou_type, matches, place, thresholds)
         images, rows = image_of(columns["detections_per_image"]), matches.ranked.rows
@@ -194,7 +198,7 @@ class DiagnosedImages(UncertainImages):
             >>> table["ap"], table["missed"]
             (tensor([1., 0.], dtype=torch.float64), tensor([0, 1]))
         """
-        place, _ = self._thresholds(iou_threshold)
+        place = self._place(iou_threshold)
         score = checks.number("score_threshold", score_threshold)
         _, ids, matches, interpolation = self._all_matched(iou_type)
         return {"image": ids, **per_image(matches, interpolation, len(ids), place, score)}
@@ -234,28 +238,32 @@ class DiagnosedImages(UncertainImages):
             >>> found.lrp, found.per_class["score_threshold"]
             (tensor(0.1882, dtype=torch.float64), tensor([0.9000], dtype=torch.float64))
         """
-        place, (_, threshold) = self._thresholds(iou_threshold)
+        place = self._place(iou_threshold)
+        threshold = self._settings.thresholds[place]
         if threshold == 1:
             refuse("iou_threshold", "must be below 1 for LRP, which divides by its distance from 1", threshold)
         check_names(class_names)
         columns, _, matches, _ = self._all_matched(iou_type)
         return optimal_lrp(matches, place, threshold, *self._classes(columns, class_names))
 
-    def _thresholds(
-        self, iou_threshold: float | None, background: float | None = None
-    ) -> tuple[int, tuple[float, float]]:
-        """The place of the IoU threshold among all; that of background, and it."""
+    def _place(self, iou_threshold: float | None) -> int:
+        """Of one of the IoU thresholds among all, or of the lowest."""
         known = self._settings.thresholds
-        place = (
-            known.index(min(known))
-            if iou_threshold is None
-            else checks.place_among("iou_threshold", iou_threshold, known)
-        )
-        if background is not None:
-            checks.positive_fraction("background_threshold", background)
-            if background > known[place]:
-                refuse("background_threshold", f"must be at most the IoU threshold {known[place]:g}", background)
-        return place, (0.0 if background is None else float(background), known[place])
+        if iou_threshold is None:
+            return int(known.index(min(known)))
+        return checks.place_among("iou_threshold", iou_threshold, known)
+
+    def _thresholds(self, place: int, background: float | None) -> tuple[float, float]:
+        """The threshold of background, and the IoU threshold."""
+        upper = self._settings.thresholds[place]
+        if not upper:
+            refuse("iou_threshold", "must be above 0 to tell errors apart", upper)
+        if background is None:
+            return min(_BACKGROUND, upper), upper
+        checks.positive_fraction("background_threshold", background)
+        if background > upper:
+            refuse("background_threshold", f"must be at most the IoU threshold {upper:g}", background)
+        return float(background), upper
 
     def _all_matched(self, iou_type: str | None) -> tuple[Columns, Tensor, Matches, InterpolationRule]:
         """The images of all ranks, their ids or places, what matching finds in each class, how AP is interpolated."""
