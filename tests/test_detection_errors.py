@@ -12,8 +12,9 @@ from tests.oracles_errors import KINDS, Errors, matched_by_voc, tidecv_costs, ti
 from tests.tolerances import REORDERED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.cli import main
+from torch_ap.detection import DETECTION_KINDS
 from torch_ap.files.coco import read_annotations, with_results
-from torch_ap.functional import DETECTION_KINDS, box_iou, interval_iou, rotated_box_iou
+from torch_ap.functional import box_iou, interval_iou, rotated_box_iou
 
 EVERY_KIND = (*KINDS, "false_positives", "false_negatives")
 LEVELS = tuple(np.linspace(0, 1, 101).tolist())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from torch_ap.cli.tables import Part, Report, Table, number
-from torch_ap.functional import DETECTION_KINDS
+from torch_ap.detection import DETECTION_KINDS
 from torch_ap.matching.coco import ClassNames
 from torch_ap.metrics.images import DetectionMetric
 

@@ -1,8 +1,5 @@
 """The measures as functions: tensors in, tensors out, no state."""
 
-from torch_ap.analysis.errors import DetectionErrors
-from torch_ap.analysis.lrp import OptimalLRP
-from torch_ap.analysis.outcomes import DETECTION_KINDS
 from torch_ap.curve.counts import Counts
 from torch_ap.functional.by_task import average_precision, precision_recall_curve
 from torch_ap.functional.classification import (
@@ -66,16 +63,13 @@ from torch_ap.functional.similarity import interval_iou, keypoint_similarity, ro
 from torch_ap.runtime import untraced
 
 __all__ = [
-    "DETECTION_KINDS",
     "Counts",
     "Curve",
-    "DetectionErrors",
     "EmbeddingRetrieval",
     "HitCurveComparison",
     "HitCurveHull",
     "HitCurvePoints",
     "InterpolatedPrecision",
-    "OptimalLRP",
     "PrecisionAtRecall",
     "PrecisionRecallAtK",
     "PrecisionRecallCurve",

@@ -121,7 +121,6 @@ class MeanAveragePrecision(CocoFiles):
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self._settings: CocoSettings = settings
         self._report = Report(class_metrics, extended_summary, class_names)
-        self._own_names = class_names
 
     def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
         """Add images.

@@ -1,7 +1,5 @@
 """What a detection metric says of its detector beside its value: errors, tables of detections and images, LRP."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -13,6 +11,7 @@ from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, image_of
 from torch_ap.matching.coco import ClassNames, check_names, classes_of, names_of
 from torch_ap.matching.matched import Matches
+from torch_ap.metrics.cuts import Cuts
 from torch_ap.metrics.image_sample import UncertainImages
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
@@ -21,18 +20,11 @@ from torch_ap.rules.messages import refuse
 _BACKGROUND = 0.1  # TIDE's
 
 
-class DiagnosedImages(UncertainImages):
+class DiagnosedImages(UncertainImages, Cuts):
     """Abstract: a metric whose state is images, and which matches their detections."""
 
-    _settings: Any
-    _own_names: ClassNames = None  # of the labels
-
-    def _columns(self) -> Columns:
-        """All images so far; for concrete classes, as the next two."""
-        raise NotImplementedError
-
     def _image_ids(self) -> Tensor:
-        """(B,) int64, the ids of these images, or their places."""
+        """(B,) int64, the ids of all images so far, or their places; for concrete classes, as the next one."""
         raise NotImplementedError
 
     def _matched(
@@ -82,7 +74,7 @@ class DiagnosedImages(UncertainImages):
                 the metric.
 
         Returns:
-            :class:`torch_ap.functional.DetectionErrors`, with a table of all classes.
+            :class:`torch_ap.detection.DetectionErrors`, with a table of all classes.
 
         Raises:
             ValueError: for a threshold that the metric does not have, and for names that do not fit.
@@ -123,7 +115,7 @@ class DiagnosedImages(UncertainImages):
         Returns:
             (D,) columns in the order of input: ``image``, its ``sample_ids`` or its place among all; ``detection``,
             the row in its image; ``class``; ``score``; ``kind``, a place in
-            ``torch_ap.functional.DETECTION_KINDS``: 0 for a true positive, 1 to 5 for an error of classification,
+            ``torch_ap.detection.DETECTION_KINDS``: 0 for a true positive, 1 to 5 for an error of classification,
             localization, both, a duplicate, background, and 6 where it does not count: matched to a crowd, or beyond
             the detection limit; ``ground_truth``, the row in its image of the ground truth that is matched, or that the
             error is about, -1 for none; ``iou`` with it, float64, NaN for none.
@@ -215,7 +207,7 @@ class DiagnosedImages(UncertainImages):
             class_names: as for :meth:`errors`.
 
         Returns:
-            :class:`torch_ap.functional.OptimalLRP`, which has the formula, with a table of all classes: the score
+            :class:`torch_ap.detection.OptimalLRP`, which has the formula, with a table of all classes: the score
             threshold of each among them.
 
         Raises:
@@ -268,8 +260,8 @@ class DiagnosedImages(UncertainImages):
     def _all_matched(self, iou_type: str | None) -> tuple[Columns, Tensor, Matches, InterpolationRule]:
         """The images of all ranks, their ids or places, what matching finds in each class, how AP is interpolated."""
         with self._all_ranks():
-            columns, ids = self._columns(), self._image_ids()
-        return columns, ids, *self._matched(columns, iou_type, per_class=True)
+            columns = self._columns()
+            return columns, self._image_ids(), *self._matched(columns, iou_type, per_class=True)
 
     def _outcomes(
         self, columns: Columns, iou_type: str | None, matches: Matches, place: int, thresholds: tuple[float, float]
@@ -279,4 +271,4 @@ class DiagnosedImages(UncertainImages):
     def _classes(self, columns: Columns, class_names: ClassNames) -> tuple[Tensor, list[str]]:
         """The labels that occur, and their names."""
         labels = classes_of(columns)[0]
-        return labels, names_of(labels, self._own_names if class_names is None else class_names)
+        return labels, names_of(labels, self._class_names if class_names is None else class_names)

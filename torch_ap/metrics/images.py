@@ -14,7 +14,6 @@ from torch_ap.inference.images.resampled_rankings import ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs, of_images
 from torch_ap.matching.coco import classes_of
-from torch_ap.metrics.cuts import Cuts
 from torch_ap.metrics.diagnosis import DiagnosedImages
 from torch_ap.metrics.image_sample import ImageSample
 from torch_ap.metrics.states import Form
@@ -31,7 +30,7 @@ def _key(*of: Hashable) -> object:
     return object()
 
 
-class DetectionMetric(DiagnosedImages, Cuts):
+class DetectionMetric(DiagnosedImages):
     """Abstract: images as flat columns, one state per column, however many images there are.
 
     Each column is the rows of all images end to end (boxes, scores, labels, ...) or one number per image (rows per
