@@ -88,5 +88,8 @@ def table(sizes: list[int], rounds: int, as_annotations: Callable[[Scenes], File
         seconds |= once({"tidecv": tidecv(files)}, time.process_time) if "tidecv" in names else {}
         print(row(f"{images:,}", seconds, names), flush=True)
         if "vernier" in names:
-            lrp = {"torch_ap": partial(ours, scenes, "lrp"), "vernier": vernier(files, "optimal_lrp")}
+            lrp: dict[str, Callable[[], Any]] = {
+                "torch_ap": partial(ours, scenes, "lrp"),
+                "vernier": vernier(files, "optimal_lrp"),
+            }
             print(row(f"{images:,}, LRP", by_turns(lrp, rounds, time.process_time), names), flush=True)
