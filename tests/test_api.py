@@ -461,7 +461,6 @@ NO_SUMMARY = {
             *("multiclass_items_weighted", "multilabel_items_weighted"),
             *("multilabel_scores_weighted", "multilabel_micro_scores_weighted"),
             *(
-                "binary_weighted_half",
                 "binary_weighted_adaptive",
                 "binary_weighted_learnt",
                 "multilabel_scores_weighted_thresholds",
