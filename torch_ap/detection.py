@@ -1,8 +1,15 @@
-"""Mean average precision of object detectors as metrics: COCO's and PASCAL VOC's."""
+"""Mean average precision of object detectors as metrics: COCO's, LVIS's and PASCAL VOC's."""
 
 from torch_ap.analysis.confusion import ConfusionMatrix
 from torch_ap.analysis.operating_points import OperatingPoints
 from torch_ap.metrics.coco import MeanAveragePrecision
+from torch_ap.metrics.lvis import LVISMeanAveragePrecision
 from torch_ap.metrics.voc import VOCMeanAveragePrecision
 
-__all__ = ["ConfusionMatrix", "MeanAveragePrecision", "OperatingPoints", "VOCMeanAveragePrecision"]
+__all__ = [
+    "ConfusionMatrix",
+    "LVISMeanAveragePrecision",
+    "MeanAveragePrecision",
+    "OperatingPoints",
+    "VOCMeanAveragePrecision",
+]

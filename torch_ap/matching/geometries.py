@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import torch
 from torch import Tensor
 
 from torch_ap.geometry import boxes, intervals, keypoints, masks, rotated
@@ -172,7 +171,7 @@ def _mask_similarity(
         )
         for side in ("detection", "ground_truth")
     )
-    of_rows = torch.empty_like(crowd).scatter_(0, truths, crowd)
+    of_rows = crowd.new_zeros(len(columns["ground_truth_labels"])).scatter_(0, truths, crowd)
     return boxes.of_rows(masks.coco_pairs(detected, true, of_rows), rows, truths)
 
 
