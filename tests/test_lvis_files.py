@@ -63,6 +63,7 @@ def test_tables_intervals_and_a_baseline(files, capsys):
     assert found["per_class"]["name"] == [f"c{label}" for label in FREQUENCIES]
     points = json.loads(printed(capsys, *files[:2], "--json", "--operating-points").out)["operating_points"]
     assert points["per_class"]["name"] == found["per_class"]["name"]
+    assert "Operating points of the best F1, at IoU 0.5" in printed(capsys, *files[:2], "--operating-points").out
     markdown = printed(capsys, *files[:2], "--markdown", "--per-class").out
     assert f"| Average Precision | 0.50 | all | all | {found['AP50']:.3f} |" in markdown
     csv = printed(capsys, *files[:2], "--csv").out
