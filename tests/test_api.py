@@ -410,7 +410,9 @@ def test_methods_of_metrics_are_those_of_the_page(kind):
             assert not hasattr(kind, method)
             continue
         takes, of_classification, of_detection = ([] if x == "-" else x for x in cells)
-        further = of_classification if task == "classification" else of_detection if task in ("coco", "voc") else []
+        further = (
+            of_classification if task == "classification" else of_detection if task in ("coco", "lvis", "voc") else []
+        )
         found = list(parameters(getattr(kind, method)))
         assert found == ["self", *sorted([*takes, *further], key=RESAMPLING.__contains__)], method
     assert not hasattr(kind, "baseline")

@@ -21,6 +21,7 @@ RetrievalAUROC                   mean area under the ROC curve over queries
 RetrievalMRR                     mean reciprocal rank of the first relevant item
 EmbeddingMAP                     mean AP of queries that search a gallery by their embeddings
 MeanAveragePrecision             COCO's mean AP and AR of object detectors
+LVISMeanAveragePrecision         LVIS's, where no image was searched for every category
 VOCMeanAveragePrecision          PASCAL VOC's mean AP of object detectors
 merge                            metrics of separate jobs as one
 evaluate                         measures of a search run, or of several, in one call
@@ -34,8 +35,8 @@ inference                        chance level, intervals, comparisons
 report                           writes what a metric found as one page
 ===============================  =====================================================================
 
-Beside them: ``torch_ap.plot`` (pictures), ``torch_ap.files`` (TREC, COCO, VOC, YOLO), ``torch_ap.sklearn`` (a scorer)
-and the command ``torch-ap``.
+Beside them: ``torch_ap.plot`` (pictures), ``torch_ap.files`` (TREC, COCO, LVIS, VOC, YOLO), ``torch_ap.sklearn`` (a
+scorer) and the command ``torch-ap``.
 
 Everything here is imported when it is first asked for, so that ``torch-ap --help`` need not wait for torch.
 """
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
         MultilabelAveragePrecision,
     )
     from torch_ap.curve.convention import Convention
-    from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+    from torch_ap.detection import LVISMeanAveragePrecision, MeanAveragePrecision, VOCMeanAveragePrecision
     from torch_ap.metrics.merging import merge
     from torch_ap.reports import report
     from torch_ap.retrieval import (
@@ -81,6 +82,7 @@ __all__ = [
     "Convention",
     "EmbeddingMAP",
     "IndexEncoder",
+    "LVISMeanAveragePrecision",
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",
