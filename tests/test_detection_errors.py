@@ -438,6 +438,30 @@ def test_nothing_found_and_nothing_to_find():
     assert [len(x) for x in (*metric.per_image().values(), *metric.detections_table().values())] == [0] * 13
 
 
+def test_any_similarity_says_the_same():
+    preds, target = random_scene(13, images=30, classes=3)
+    target = [{**t, "iscrowd": torch.zeros_like(t["iscrowd"])} for t in target]
+    wanted = updated(MeanAveragePrecision("xywh"), preds, target)
+
+    def of_image(p, t):
+        return box_iou(p["boxes"], t["boxes"], "xywh")
+
+    def of_pairs(one, two, _):
+        return torch.stack([box_iou(x[None], y[None], "xywh")[0, 0] for x, y in zip(one, two, strict=True)])
+
+    given = [
+        {**p, "ious": of_image(p, t), "area": torch.ones(len(p["labels"]))} for p, t in zip(preds, target, strict=True)
+    ]
+    for metric, images in (
+        (MeanAveragePrecision(iou_type="precomputed"), given),
+        (MeanAveragePrecision(iou_type=of_image), given),
+        (MeanAveragePrecision(iou=of_pairs), preds),
+    ):
+        updated(metric, images, target)
+        assert metric.errors() == wanted.errors()
+        assert plain(tables(metric)) == plain(tables(wanted))
+
+
 def test_several_kinds_of_shapes_and_micro_averages():
     preds, target = random_scene(10, images=10, classes=3)
     micro = updated(MeanAveragePrecision("xywh", average="micro"), preds, target)
