@@ -9,10 +9,11 @@ import torch
 
 from tests.oracles_detection import joined, random_intervals, random_rotated, random_scene, to_voc
 from tests.oracles_errors import KINDS, Errors, matched_by_voc, tidecv_costs, tidecv_run, untied
+from tests.oracles_lvis import random_federated
 from tests.tolerances import REORDERED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.cli import main
-from torch_ap.detection import DETECTION_KINDS
+from torch_ap.detection import DETECTION_KINDS, LVISMeanAveragePrecision
 from torch_ap.files.coco import read_annotations, with_results
 from torch_ap.functional import box_iou, interval_iou, rotated_box_iou
 
@@ -541,3 +542,44 @@ def test_the_commands_say_it_in_every_form(tmp_path, capsys):
 def printed(command, capsys):
     assert main.main(command) == 0
     return capsys.readouterr().out
+
+
+# -- LVIS
+
+
+def lvis_scenes(every):
+    """Images that list categories; where ``every``, all that they do not show, and no other rule of LVIS applies."""
+    preds, target = joined(random_federated, range(40))
+    for p, t in zip(preds, target, strict=True):
+        if every:
+            absent = {*p["labels"].tolist()} - {*t["labels"].tolist()}
+            t["neg_category_ids"] = torch.tensor([*absent], dtype=torch.int64)
+            t["not_exhaustive_category_ids"] = torch.zeros(0, dtype=torch.int64)
+            t["ignore"] = torch.zeros_like(t["ignore"])
+            t["area"] = t["boxes"][:, 2:].prod(1).clamp(min=1)
+    return preds, target
+
+
+def test_errors_of_lvis_where_all_is_looked_for_are_cocos():
+    preds, target = lvis_scenes(every=True)
+    lvis = updated(LVISMeanAveragePrecision("xywh", area_as_given=True), preds, target)
+    sized = [chosen(p, p["boxes"][:, 2:].prod(1) > 0) for p in preds]  # LVIS does not count what has no area
+    coco = updated(MeanAveragePrecision("xywh"), sized, [{**t, "iscrowd": t["ignore"]} for t in target])
+    assert lvis.errors() == coco.errors()
+    assert plain([lvis.per_image()]) == plain([coco.per_image()])
+    assert lvis.lrp() == coco.lrp()
+
+
+def test_errors_of_lvis_are_those_of_what_counts():
+    preds, target = lvis_scenes(every=False)
+    metric = updated(LVISMeanAveragePrecision("xywh", area_as_given=True), preds, target)
+    found, table, classes = metric.errors(), metric.detections_table(), metric.per_class()
+    known = classes["ground_truths"] > 0
+    np.testing.assert_allclose(found.per_class["ap"][known], classes["ap_50"][known], atol=REORDERED)
+    kinds = torch.bincount(table["kind"], minlength=len(DETECTION_KINDS))
+    assert kinds[0] == classes["tp"].sum()
+    assert kinds[1:6].sum() == classes["fp"].sum() == found.counts["false_positives"] > 0
+    assert kinds[6] > 0
+    assert found.counts["false_negatives"] == (classes["ground_truths"] - classes["tp"]).sum() > 0
+    images = metric.per_image()
+    assert [int(images[name].sum()) for name in ("tp", "fp")] == [int(classes[name].sum()) for name in ("tp", "fp")]
