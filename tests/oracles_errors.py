@@ -117,7 +117,7 @@ class Errors:
             x["truth"]["about"].append(x)
 
     def points(self, fixed=()):
-        """{class: [(score, order, hit)]}, with errors of these kinds mended."""
+        """{class: [(score, order, hit)]}, with errors of these kinds fixed."""
         out = {}
         for x in self.detections:
             name, hit = x["class"], x["kind"] == "true positive"
@@ -132,7 +132,7 @@ class Errors:
         return out
 
     def relevant(self, fixed=()):
-        """{class: ground truths}, without those missed or not found where these are mended."""
+        """{class: ground truths}, without those missed or not found where these are fixed."""
         out = {}
         for t in self.truths:
             lost = t["valid"] and not t["found"]

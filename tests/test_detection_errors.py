@@ -203,7 +203,7 @@ def image_of(places, labels, scores=None, **further):
 
 
 def test_ties_cost_nothing_that_tidecv_makes_of_them():
-    """It takes equal scores in another order after mending than before, so that mending nothing changes its AP."""
+    """It takes equal scores in another order after fixing than before, so that fixing nothing changes its AP."""
     preds, target = [image_of([0, 50], [0, 0], [0.5, 0.5])], [image_of([0], [0], iscrowd=torch.zeros(1))]
     found = updated(MeanAveragePrecision("xywh"), preds, target).errors()
     assert found.average_precision == 1
@@ -215,7 +215,7 @@ def test_ties_cost_nothing_that_tidecv_makes_of_them():
 
 
 def test_what_lies_in_a_crowd_is_no_error():
-    """For tidecv it is one: mended, it becomes a true positive that was no false one."""
+    """For tidecv it is one: fixed, it becomes a true positive that was no false one."""
     target = [image_of([0, 4], [0, 0], iscrowd=torch.tensor([0, 1]))]
     preds = [image_of([5.5], [0], [0.9])]
     metric = updated(MeanAveragePrecision("xywh"), preds, target)
@@ -231,7 +231,7 @@ def test_what_lies_in_a_crowd_is_no_error():
 
 
 def test_classes_without_ground_truths_have_no_ap():
-    """For tidecv they have one of 0, and none once their detections are mended away."""
+    """For tidecv they have one of 0, and none once their detections are fixed away."""
     preds = [image_of([0, 90], [0, 1], [0.9, 0.8])]
     target = [image_of([0], [0], iscrowd=torch.zeros(1))]
     found = updated(MeanAveragePrecision("xywh"), preds, target).errors()

@@ -1,4 +1,4 @@
-"""What each kind of error costs: TIDE's AP after it is mended, minus the AP before (Bolya et al. 2020, section 2)."""
+"""What each kind of error costs: TIDE's AP after it is fixed, minus the AP before (Bolya et al. 2020, section 2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -70,8 +70,8 @@ def errors_of(
         names: (K,) of the classes.
         thresholds: of background and of matching.
     """
-    mending = _Mending(found)
-    counts, each = mending.counts(), mending.average_precision(Convention(interpolation=interpolation))
+    fixes = _Fixes(found)
+    counts, each = fixes.counts(), fixes.average_precision(Convention(interpolation=interpolation))
     before = each.pop("ap")
     mean = before.nanmean()
     table: dict[str, Any] = {"class": labels, "name": list(names), "ap": before}
@@ -87,8 +87,8 @@ def errors_of(
     )
 
 
-class _Mending:
-    """Detections and ground truths before and after errors are mended."""
+class _Fixes:
+    """Detections and ground truths before and after errors are fixed."""
 
     def __init__(self, found: Outcomes) -> None:
         self.found, self.size = found, found.matches.categories
@@ -98,11 +98,11 @@ class _Mending:
         self.m = self._of_truths(found.valid)
 
     def average_precision(self, convention: Convention) -> dict[str, Tensor]:
-        """(K,) float64 by kind of what is mended, "ap" where nothing is; NaN for classes without ground truths.
+        """(K,) float64 by kind of what is fixed, "ap" where nothing is; NaN for classes without ground truths.
 
-        Where mending leaves a class without ground truths, its AP is 0 if it has detections, and NaN if not.
+        Where fixing leaves a class without ground truths, its AP is 0 if it has detections, and NaN if not.
         """
-        curves = {"ap": self._curve(self.hit, self.counted), **self._mended()}
+        curves = {"ap": self._curve(self.hit, self.counted), **self._fixed()}
         joined = hit_curve.join([*curves.values()])
         none = torch.where(joined.n > 0, 0, torch.nan)
         ap = torch.where(joined.m > 0, convention(joined), none).reshape(-1, self.size)
@@ -119,9 +119,9 @@ class _Mending:
             "false_negatives": self.m - self._of_truths(self.found.found),
         }
 
-    def _mended(self) -> dict[str, HitCurve]:
-        """The K rankings of every kind, after it is mended."""
-        right, out = self.found.mended, {}
+    def _fixed(self) -> dict[str, HitCurve]:
+        """The K rankings of every kind, after it is fixed."""
+        right, out = self.found.fixed, {}
         for code in range(outcomes.CLASSIFICATION, outcomes.IGNORED):
             wrong = self.found.outcome == code
             hit, counted = self.hit | (wrong & right), self.counted & (~wrong | right)

@@ -54,7 +54,7 @@ class Outcomes:
     found: Tensor
 
     @cached_property
-    def mendable(self) -> Tensor:
+    def fixable(self) -> Tensor:
         """(M,) the errors of class or place that are about a ground truth which is not found."""
         one_of = (self.outcome == CLASSIFICATION) | (self.outcome == LOCALIZATION)
         rows = one_of.nonzero().squeeze(1)
@@ -64,16 +64,16 @@ class Outcomes:
     def missed(self) -> Tensor:
         """(G,) bool, by row: the ground truths that are not found, and that no error is about."""
         missed = self.valid & ~self.found
-        missed[self.truth[self.mendable]] = False
+        missed[self.truth[self.fixable]] = False
         return missed
 
     @property
-    def mended(self) -> Tensor:
-        """(N,) bool, for each ground truth the best-scored of the errors about it: true positives once they are mended.
+    def fixed(self) -> Tensor:
+        """(N,) bool, for each ground truth the best-scored of the errors about it: true positives once they are fixed.
 
         The others are duplicates of it then. Equal scores are taken in the order of input.
         """
-        ranked, errors = self.matches.ranked, self.mendable
+        ranked, errors = self.matches.ranked, self.fixable
         errors = errors[torch.argsort(ranked.rows[errors])]
         errors = errors[torch.sort(ranked.score[errors], descending=True, stable=True).indices]
         errors = errors[torch.argsort(self.truth[errors], stable=True)]

@@ -49,7 +49,7 @@ class DiagnosedImages(UncertainImages, Cuts):
         """What the detector gets wrong, by kind, and how much AP each kind costs (TIDE).
 
         ======================  ========================================================  ==============================
-        kind                    a false positive, or a ground truth                       mended
+        kind                    a false positive, or a ground truth                       fixed
         ======================  ========================================================  ==============================
         ``localization``        its best IoU with its own class is between the two        gets its ground truth
                                 thresholds
@@ -63,7 +63,7 @@ class DiagnosedImages(UncertainImages, Cuts):
         ``false_negatives``     all ground truths not found                               no longer are to be found
         ======================  ========================================================  ==============================
 
-        Of several errors about one ground truth the one of the highest score is mended, the others are left out; those
+        Of several errors about one ground truth the one of the highest score is fixed, the others are left out; those
         about ground truths that are found are left out too.
 
         Args:
@@ -79,10 +79,12 @@ class DiagnosedImages(UncertainImages, Cuts):
         Raises:
             ValueError: for a threshold that the metric does not have, and for names that do not fit.
 
-        Equals ``tidecv`` 1.0.1, in parts instead of percent, where no scores are tied, no detection lies in a crowd,
-        and every class that is detected has ground truths. It differs where ``tidecv`` departs from the paper: there
-        ties are taken in another order after mending than before, detections in a crowd may be errors, and classes
-        without ground truths count as an AP of 0.
+        Equals ``tidecv`` 1.0.1, whose costs (dAP) are in percent, where no scores are tied, no detection lies in a
+        crowd, and every class that is detected has ground truths. It differs where ``tidecv`` departs from the paper:
+        there ties are taken in another order after fixing than before, detections in a crowd may be errors, and classes
+        without ground truths count as an AP of 0. The AP, the limit of detections and the choice among equal IoUs are
+        those of the metric: ``tidecv`` has recall levels of x / 100, some of which are one bit off COCO's, and a limit
+        on all detections of an image. A function ``iou`` is called for pairs of other classes, too.
 
         Source: Bolya, Foley, Hays & Hoffman (2020), TIDE: A General Toolbox for Identifying Object Detection Errors.
 
