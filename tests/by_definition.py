@@ -301,7 +301,7 @@ WITHOUT_DEFINITION = {
     "query_auroc_at_4": "the mean over the orders for which it is defined is tested with the function",
     "binary_weighted_101_point": "interpolated precision of weights is compared with scikit-learn's curve elsewhere",
     "query_map_11_point": "trec_eval's levels are compared with its program's own numbers",
-    **dict.fromkeys(("lvis_packed", "lvis_fixed", "lvis_of_4", "lvis_masks"), "see `test_lvis`"),
+    **dict.fromkeys(("lvis_packed", "lvis_fixed", "lvis_of_8", "lvis_masks"), "see `test_lvis`"),
     "coco_masks": "masks are compared with pycocotools where they are coded",
     "coco_codes": "as masks",
     "coco_given_ious": "nobody else takes them",

@@ -413,9 +413,9 @@ METRICS: dict[str, Row] = {
     "coco_own_iou": Row(torch_ap.MeanAveragePrecision, images, {"iou": inner_product}),
     "lvis": Row(torch_ap.LVISMeanAveragePrecision, federated_images, {**FEDERATED, "class_metrics": True}),
     "lvis_packed": Row(torch_ap.LVISMeanAveragePrecision, packed_federated, FEDERATED),
-    "lvis_of_4": Row(torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "max_detections": 4}),
+    "lvis_of_8": Row(torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "max_detections": 8}),
     "lvis_fixed": Row(
-        torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "fixed": True, "max_detections": 5}
+        torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "fixed": True, "max_detections": 8}
     ),
     "lvis_masks": Row(torch_ap.LVISMeanAveragePrecision, masked_federated, {"iou_type": "segm"}),
     "voc": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"class_metrics": True}),

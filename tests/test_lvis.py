@@ -200,6 +200,16 @@ def test_copies_of_images_count_once():
     torch.testing.assert_close(once.compute(), twice.compute(), rtol=0, atol=0)
 
 
+def test_detectors_are_compared_on_the_same_lists():
+    preds, target = many(12, 2)
+    metric, other = (torch_ap.LVISMeanAveragePrecision("xywh") for _ in range(2))
+    metric.update(preds, target)
+    other.update(preds, [{**image, "not_exhaustive_category_ids": NOTHING} for image in target])
+    with pytest.raises(ValueError, match=r"with the same ground truths .*; `not_exhaustive_category_ids` differs"):
+        metric.compare(other)
+    assert float(metric.compare(metric, n_resamples=20).difference) == 0
+
+
 def test_frequencies_are_shown_by_their_number():
     metric = torch_ap.LVISMeanAveragePrecision(frequencies=frequencies_of(1203), fixed=True, max_detections=7)
     assert repr(metric) == (

@@ -149,6 +149,11 @@ def test_masks(tmp_path, capsys):
         path.write_text(json.dumps(content))
     numbers = json.loads(printed(capsys, *map(str, paths), "--iou-type", "segm", "--json").out)
     assert (numbers["APf"], numbers["APr"]) == (pytest.approx(1.0), -1)
+    # where the first of the results has a box, areas are those of boxes, as in lvis: this one is large, and forgiven
+    boxed = [{**found[0], "bbox": [0, 0, 1000, 1000]}, {**found[1], "bbox": [0, 0, 1, 5]}]
+    paths[1].write_text(json.dumps(boxed))
+    numbers = json.loads(printed(capsys, *map(str, paths), "--iou-type", "segm", "--json").out)
+    assert numbers == pytest.approx(lvis_eval(truth, boxed, "segm").results, abs=1e-12)
     data = read_lvis(*paths, "segm")
     assert [image["neg_category_ids"].tolist() for image in data.target] == [[2]]
     assert torch.equal(data.target[0]["not_exhaustive_category_ids"], torch.empty(0, dtype=torch.int64))
