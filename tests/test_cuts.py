@@ -181,7 +181,8 @@ def moved():
     """The scenes without crowds, as lists; no IoU equals another or the threshold."""
     r = np.random.default_rng(0)
     sides = [
-        [{**x, "boxes": x["boxes"] + r.uniform(0.01, 0.3, x["boxes"].shape)} for x in y] for y in of_three_classes()
+        [{**x, "boxes": x["boxes"] + torch.from_numpy(r.uniform(0.01, 0.3, x["boxes"].shape))} for x in y]
+        for y in of_three_classes()
     ]
     for image in sides[1]:
         image["iscrowd"] = torch.zeros_like(image["iscrowd"])
