@@ -386,6 +386,8 @@ def test_scores_of_any_dtype(dtype):
     assert points.threshold.tolist() == [3, 1]
     assert points.threshold.dtype == (dtype if dtype.is_floating_point else torch.float64)
     assert points.precision.dtype == torch.float64
+    assert float(found.operating_points(per_class=False).threshold) == 1
+    assert float(found.operating_points(per_class=False, precision=1.0).threshold) == 1
     assert found.confusion_matrix(score_threshold=points.threshold).matrix.tolist() == [[2, 0, 0], [0, 2, 0], [0, 0, 0]]
     assert found.confusion_matrix(score_threshold=2).matrix.tolist() == [[2, 0, 0], [0, 0, 2], [0, 0, 0]]
 
