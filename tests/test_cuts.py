@@ -265,7 +265,7 @@ def test_two_ranks(ranks):
 def test_every_kind_of_shape(name):
     """In the confusion matrix of each, objects are those of the operating points, in any batches."""
     row = METRICS[name]
-    drawn = row.draw(40, torch.Generator().manual_seed(1))
+    drawn = row.draw(120, torch.Generator().manual_seed(1))
     third = count(drawn) // 3
     one, several = row.new(), row.new()
     quiet(one.update, **drawn)
