@@ -20,7 +20,9 @@ from torch_ap.cli import main
 from torch_ap.cli.diagnosis import Evidence, causes
 from torch_ap.cli.tables import Report, Table
 from torch_ap.curve.convention import TIES
+from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.files import entries, trec_names
+from torch_ap.files.coco import read_coco
 from torch_ap.files.trec import read_run
 from torch_ap.files.voc import read_voc
 from torch_ap.rules.messages import shown
@@ -491,6 +493,8 @@ def test_every_help_has_examples_that_are_understood(capsys, monkeypatch):
 def test_options_of_what_is_not_asked_for_are_refused(command, option, capsys):
     assert main.main([*command, option, {"--n-resamples": "9"}.get(option, "0.9")]) == 2
     needed = {"trec": "--compare, --interval or --report"}.get(command[0], "--interval, --compare or --report")
+    if option == "--confidence-level" and command[0] != "trec":
+        needed = "--interval, --compare, --report or --operating-points"
     assert capsys.readouterr().err == f"torch-ap: {option} has no meaning without {needed}\n"
 
 
@@ -524,6 +528,61 @@ def test_detection_in_every_form(coco, voc, tmp_path, capsys):
         assert "IoU" in said[""].replace("IoU=", "")
         assert f" - {baseline[name]}: difference of the mean" in said[""]
     assert document["compared"]["difference"] > 0
+
+
+@pytest.mark.parametrize("wanted", [(), ("--beta", "2"), ("--precision", "0.4"), ("--recall", "0.3")])
+def test_operating_points_in_every_form(wanted, coco, voc, tmp_path, capsys):
+    """In tables, and in documents as the metrics have them."""
+    folder = voc()
+    more = ("--operating-points", "--confidence-level", "0.9", *wanted)
+    settings = {wanted[0].strip("-"): float(wanted[1])} if wanted else {}
+    for command in ("coco", "voc"):
+        said = {}
+        for form in ("--json", "--csv", "--markdown", ""):
+            if command == "coco":
+                assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, *more, *([form] if form else [])) == 0
+            else:
+                arguments = [str(folder / "text"), str(folder / "found"), *more, *([form] if form else [])]
+                assert main.main(["voc", *arguments]) == 0
+            said[form] = capsys.readouterr().out
+        found = json.loads(said["--json"])["operating_points"]
+        metric, names = read_again(command, tmp_path)
+        each = metric.operating_points(**settings, confidence_level=0.9, class_names=names).to_dict()
+        assert found["iou_threshold"] == 0.5
+        assert found["per_class"].pop("name") == each.pop("names")
+        assert found["per_class"] == {x: without_nan(y) for x, y in each.items()}
+        together = metric.operating_points(**settings, confidence_level=0.9, per_class=False).to_dict()
+        assert found["all"] == {x: without_nan(y) for x, y in together.items() if x not in ("labels", "names")}
+        rows = {tuple(line.split(",")[:2]): line.split(",")[2] for line in said["--csv"].splitlines()}
+        assert float(rows["operating_point.threshold", "all"]) == together["threshold"]
+        assert "Operating points of " in said[""]
+        assert "90% low" in said["--markdown"]
+
+
+def without_nan(value):
+    if isinstance(value, list):
+        return [without_nan(x) for x in value]
+    return None if value != value else value
+
+
+def read_again(command, folder):
+    if command == "voc":
+        data, metric = read_voc(folder / "text", folder / "found", "xyxy"), VOCMeanAveragePrecision()
+    else:
+        data, metric = read_coco(folder / "truth.json", folder / "found.json"), MeanAveragePrecision("xywh")
+    metric.update(data.preds, data.target)
+    return metric, data.class_names
+
+
+def test_what_operating_points_are_for_needs_them(coco, capsys):
+    for option in ("--beta", "--precision", "--recall"):
+        assert main.main(["coco", "a", "b", option, "0.5"]) == 2
+        assert capsys.readouterr().err == f"torch-ap: {option} has no meaning without --operating-points\n"
+    assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, "--operating-points", "--precision", "1.5") == 2
+    assert capsys.readouterr().err == "torch-ap: `precision` must be a number in [0, 1], got 1.5\n"
+    both = ("--operating-points", "--precision", "0.5", "--recall", "0.5")
+    assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, *both) == 2
+    assert "`precision` and `recall` cannot both be wanted" in capsys.readouterr().err
 
 
 def test_names_with_bars_do_not_break_a_table(capsys):

@@ -181,7 +181,8 @@ def moved():
     """The scenes without crowds, as lists; no IoU equals another or the threshold."""
     r = np.random.default_rng(0)
     sides = [
-        [{**x, "boxes": x["boxes"] + r.uniform(0.01, 0.3, x["boxes"].shape)} for x in y] for y in of_three_classes()
+        [{**x, "boxes": x["boxes"] + torch.from_numpy(r.uniform(0.01, 0.3, x["boxes"].shape))} for x in y]
+        for y in of_three_classes()
     ]
     for image in sides[1]:
         image["iscrowd"] = torch.zeros_like(image["iscrowd"])
@@ -264,7 +265,7 @@ def test_two_ranks(ranks):
 def test_every_kind_of_shape(name):
     """In the confusion matrix of each, objects are those of the operating points, in any batches."""
     row = METRICS[name]
-    drawn = row.draw(40, torch.Generator().manual_seed(1))
+    drawn = row.draw(120, torch.Generator().manual_seed(1))
     third = count(drawn) // 3
     one, several = row.new(), row.new()
     quiet(one.update, **drawn)
@@ -385,6 +386,8 @@ def test_scores_of_any_dtype(dtype):
     assert points.threshold.tolist() == [3, 1]
     assert points.threshold.dtype == (dtype if dtype.is_floating_point else torch.float64)
     assert points.precision.dtype == torch.float64
+    assert float(found.operating_points(per_class=False).threshold) == 1
+    assert float(found.operating_points(per_class=False, precision=1.0).threshold) == 1
     assert found.confusion_matrix(score_threshold=points.threshold).matrix.tolist() == [[2, 0, 0], [0, 2, 0], [0, 0, 0]]
     assert found.confusion_matrix(score_threshold=2).matrix.tolist() == [[2, 0, 0], [0, 0, 2], [0, 0, 0]]
 

@@ -665,8 +665,8 @@ def test_shades_are_the_numbers_of_the_matrix(normalize, ax):
     found = {(round(x.get_position()[1]), round(x.get_position()[0])): x.get_text() for x in ax.texts}
     form = "{:.0f}" if normalize is None else "{:.2f}"
     assert found == {(i, j): form.format(values[i, j]) for i, j in zip(*values.nonzero(), strict=True)}
-    shade = ax.images[0].get_array()[..., 3]
-    assert shade == pytest.approx(values / (1 if normalize in ("true", "pred") else values.max()))
+    shade = np.asarray(ax.images[0].get_array())[..., 3]
+    assert shade.tolist() == pytest.approx(values / (1 if normalize in ("true", "pred") else values.max()))
     assert [x.get_text() for x in ax.get_yticklabels()] == ["cat", "2", "7", "background"]
     drawn(ax)
 

@@ -11,6 +11,7 @@ from benchmarks.coverage import (
     at_rank,
     band,
     chance,
+    cuts,
     detectors,
     equals,
     few_misses,
@@ -28,7 +29,7 @@ _PARTS = {
     "rankings": rankings, "perfect": perfect, "few-misses": few_misses, "band": band, "at-rank": at_rank,
     "thresholds": thresholds, "operating-points": operating_points,
     "chance": chance, "systems": systems, "queries": queries, "images": images,
-    "detectors": detectors, "equals": equals,
+    "detectors": detectors, "cuts": cuts, "equals": equals,
 }  # fmt: skip
 # what the report says in short; edit it by hand when the tables change: a test looks for its figures in them
 _OPENING = pathlib.Path(__file__).with_name("opening.md")

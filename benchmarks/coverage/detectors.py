@@ -41,8 +41,10 @@ class Scenes:
         total = int(self.counts.sum())
         self.labels = torch.multinomial(rates, total, replacement=True, generator=generator)
         self.image = torch.repeat_interleave(torch.arange(images), self.counts)
-        # objects lie far from each other, so that a detection overlaps only the object it is meant for
-        self.corner = torch.arange(total)[:, None] * torch.tensor([_CELL, 0.0])
+        # objects lie far from each other, so that a detection overlaps only the object it is meant for; and near 0,
+        # where float32 has the digits of a shift
+        place = torch.arange(total) - (self.counts.cumsum(0) - self.counts)[self.image]
+        self.corner = place[:, None] * torch.tensor([_CELL, 0.0])
 
     def _poisson(self, rate: float, size: int) -> Tensor:
         return torch.poisson(torch.full((size,), rate), generator=self._generator).to(torch.int64)

@@ -18,6 +18,7 @@ from torch_ap.inference.result import Result
 from torch_ap.inference.student import student_quantile
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import order, segments
+from torch_ap.rules import checks
 from torch_ap.rules.messages import refuse
 
 _METHOD = "delta-wilson"
@@ -113,10 +114,10 @@ class _Items(NamedTuple):
 
 def score_thresholds(given: Any, classes: int, scores: Tensor) -> Tensor:
     """A threshold of scores, 0-d, or one of each class, (K,), in the dtype of the scores; float64 of integer ones."""
-    fits = isinstance(given, Tensor) and given.shape in ((), (classes,)) and given.dtype != torch.bool
-    if not fits and (isinstance(given, bool) or not isinstance(given, int | float) or given != given):
-        rule = f"must be a number other than NaN, or a tensor of one for each of the {classes} classes"
-        refuse("score_threshold", rule, tuple(given.shape) if isinstance(given, Tensor) else given)
+    if not isinstance(given, Tensor) or given.ndim != 1:
+        given = checks.number("score_threshold", given)
+    elif len(given) != classes:
+        refuse("score_threshold", f"must be a number, or one for each of the {classes} classes", tuple(given.shape))
     dtype = scores.dtype if scores.is_floating_point() else segments.as_float64(scores[:0]).dtype
     return torch.as_tensor(given, dtype=dtype).to(scores.device)
 

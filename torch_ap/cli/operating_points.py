@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from torch_ap.matching.coco import ClassNames
     from torch_ap.matching.matched import Matches
 
-_WANTED = ("beta", "precision", "recall")
 _COLUMNS = ("threshold", "precision", "recall", "f_beta", "tp", "fp", "fn")
 
 
@@ -32,7 +31,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beta", type=float, metavar="B", help=f"{of}recall counts B times as much as precision")
     parser.add_argument("--precision", type=float, metavar="P", help=f"{of}at least this, with the highest recall")
     parser.add_argument("--recall", type=float, metavar="R", help=f"{of}at least this, with the highest precision")
-    parser.set_defaults(also={"confidence_level": ("operating_points",)})
+    needs = dict.fromkeys(("beta", "precision", "recall"), "operating_points")
+    parser.set_defaults(also={"confidence_level": ("operating_points",)}, needs=needs)
 
 
 def with_points(
@@ -44,10 +44,7 @@ def with_points(
     thresholds: Sequence[float],
 ) -> Report:
     """A report with the operating points at the IoU threshold .5, or the first one, where they are asked for."""
-    given = [name for name in _WANTED if getattr(args, name) is not None]
     if not args.operating_points:
-        if given:
-            raise ValueError(f"--{given[0]} has no meaning without --operating-points")
         return report
     place = [*thresholds].index(0.5) if 0.5 in thresholds else 0
     each, together = _points(args, matches, place, labels, class_names)
@@ -88,11 +85,9 @@ def _table(args: argparse.Namespace, each: dict[str, Any], together: dict[str, A
     head = [x.replace("f_beta", f"F{together['beta']:g}") for x in _COLUMNS]
     for name in ("recall", "precision"):
         head[head.index(name) + 1 : head.index(name) + 1] = [f"{level} low", f"{level} high"]
-    lists = {x: values for x, values in each.items() if isinstance(values, list)}
-    rows = [
-        *(("all", _row(together)),),
-        *((name, _row({x: lists[x][k] for x in lists})) for k, name in enumerate(each["name"])),
-    ]
+    columns = {name: x for name, x in each.items() if isinstance(x, list)}
+    points = [{name: x[k] for name, x in columns.items()} for k in range(len(each["name"]))]
+    rows = [("all", _row(together)), *((one["name"], _row(one)) for one in points)]
     title = f"Operating points of {chosen}, at IoU {iou_threshold:g}: keep scores of at least the threshold"
     return Table([("class", *head), *((name, *row) for name, row in rows)], title=title)
 

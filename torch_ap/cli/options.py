@@ -257,8 +257,8 @@ def _add_confidence_level(parser: argparse.ArgumentParser, *of: str) -> None:
 
 
 def _listed(options: Sequence[str], word: str) -> str:
-    *some, last = (f"--{x}" for x in options)
-    return f"{', '.join(some)} {word} {last}"
+    *some, last = (f"--{x.replace('_', '-')}" for x in options)
+    return f"{', '.join(some)} {word} {last}" if some else last
 
 
 def filled_in(args: argparse.Namespace) -> argparse.Namespace:
@@ -267,11 +267,15 @@ def filled_in(args: argparse.Namespace) -> argparse.Namespace:
     Raises:
         ValueError: where one of them is given without the others.
     """
+    for name, other in vars(args).get("needs", {}).items():
+        if getattr(args, name) is not None and not getattr(args, other):
+            raise ValueError(f"--{name} has no meaning without {_listed([other], '')}")
     for name, default in args.defaults.items():
+        of = (*args.of, *args.also.get(name, ()))
         if getattr(args, name) is None:
             setattr(args, name, default)
-        elif not any(getattr(args, other) for other in (*args.of, *args.also.get(name, ()))):
-            raise ValueError(f"--{name.replace('_', '-')} has no meaning without {_listed(args.of, 'or')}")
+        elif not any(getattr(args, other) for other in of):
+            raise ValueError(f"--{name.replace('_', '-')} has no meaning without {_listed(of, 'or')}")
     return args
 
 
