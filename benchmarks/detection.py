@@ -3,14 +3,12 @@
     python -m benchmarks.detection
 
 prints Markdown tables; a peer's figure is its CPU time, memory or sync time as a multiple of ours, in the same run.
-Each contender starts from the input that it takes without conversion: arrays here, dicts of annotations for pycocotools
-and faster-coco-eval (loading them is not counted), lists of dicts for the two metrics.
+Each contender starts from the input that it takes without conversion: arrays here, loaded files for the evaluators
+(loading them is not counted), lists of dicts for the metrics.
 """
 
-import contextlib
-import importlib
-import io
 import multiprocessing
+import os
 import tempfile
 import time
 import warnings
@@ -21,13 +19,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from benchmarks import detection_errors, detection_lvis, detection_shapes
+from benchmarks import detection_errors, detection_lvis, detection_peers, detection_shapes
 from benchmarks.detection_scenes import Scenes, dense, like_coco
 from benchmarks.timing import by_turns, head, machine, once, parser, peak, row
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 
-PEERS = ["faster-coco-eval", "pycocotools"]
 METRICS = ["torchmetrics, faster-coco-eval", "torchmetrics, pycocotools"]
 BATCH = 50
 
@@ -37,54 +34,6 @@ def ours(scenes: Scenes, limits: list[int] | None = None, *, class_metrics: bool
     coco_mean_average_precision(
         scenes.preds, scenes.target, "xywh", max_detection_thresholds=limits, class_metrics=class_metrics
     )
-
-
-def peer(name: str, scenes: Scenes, limits: list[int] | None = None) -> Callable[[], None]:
-    """pycocotools or faster-coco-eval on the same images, loaded beforehand."""
-    if name == "pycocotools":
-        make = importlib.import_module("pycocotools.coco").COCO
-        evaluate = importlib.import_module("pycocotools.cocoeval").COCOeval
-    else:
-        package = importlib.import_module("faster_coco_eval")
-        make, evaluate = package.COCO, package.COCOeval_faster
-    truths, found = as_annotations(scenes)
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth = make()
-        truth.dataset = truths
-        truth.createIndex()
-        results = truth.loadRes(found)
-
-    def run() -> None:
-        with contextlib.redirect_stdout(io.StringIO()):
-            settings = evaluate(truth, results, "bbox")
-            if limits is not None:
-                settings.params.maxDets = limits
-            settings.evaluate()
-            settings.accumulate()
-            if limits is None:  # its summary knows only one set of limits
-                settings.summarize()
-
-    return run
-
-
-def as_annotations(scenes: Scenes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The images as COCO's dicts."""
-    lists = []
-    for side in (scenes.preds, scenes.target):
-        image = torch.repeat_interleave(torch.arange(len(side["counts"])), side["counts"])
-        columns = {"image_id": image, "category_id": side["labels"], "bbox": side["boxes"].double()}
-        columns |= {
-            new: side[old]
-            for new, old in (("score", "scores"), ("area", "area"), ("iscrowd", "iscrowd"))
-            if old in side
-        }
-        values = [column.tolist() for column in columns.values()]
-        lists.append([dict(zip(columns, entry, strict=True)) for entry in zip(*values, strict=True)])
-    labels = sorted({*scenes.preds["labels"].tolist(), *scenes.target["labels"].tolist()})
-    truths = [{**entry, "id": place + 1} for place, entry in enumerate(lists[1])]
-    images = [{"id": i, "width": 640, "height": 480} for i in range(len(scenes.target["counts"]))]
-    categories = [{"id": label, "name": str(label)} for label in labels]
-    return {"images": images, "annotations": truths, "categories": categories, "info": {}}, lists[0]
 
 
 def torchmetrics_map(backend: Any) -> Any:
@@ -113,17 +62,24 @@ def epoch(metric: Any, scenes: Scenes) -> Callable[[], None]:
 
 def functions(sets: Sequence[tuple[str, Scenes, list[int] | None]], rounds: int, endless: Sequence[str]) -> None:
     """CPU seconds from loaded images to numbers; pycocotools runs once, and not where it would take an hour."""
-    names = [*PEERS, "ours with class_metrics"]
+    peers = detection_peers.installed()
+    names = ["metric, with updates", "with class_metrics", *peers]
     print("\n### From images in memory to the numbers, CPU seconds\n\n" + head("images", names))
     for what, scenes, limits in sets:
         contenders: dict[str, Callable[[], Any]] = {
             "torch_ap": partial(ours, scenes, limits),
-            names[2]: partial(ours, scenes, limits, class_metrics=True),
-            names[0]: peer(names[0], scenes, limits),
+            names[0]: epoch(MeanAveragePrecision("xywh", max_detection_thresholds=limits), scenes),
+            names[1]: partial(ours, scenes, limits, class_metrics=True),
         }
-        seconds = by_turns(contenders, rounds, clock=time.process_time)
-        if what not in endless:
-            seconds |= once({names[1]: peer(names[1], scenes, limits)}, clock=time.process_time)
+        files = detection_peers.of_boxes(scenes)
+        theirs = {
+            name: detection_peers.peer(name, *files, "bbox", limits)
+            for name in peers
+            if name != "pycocotools" or what not in endless
+        }
+        slow = {name: theirs.pop(name) for name in ("pycocotools",) if name in theirs}
+        seconds = by_turns(contenders | theirs, rounds, clock=time.process_time)
+        seconds |= once(slow, clock=time.process_time)
         print(row(what, seconds, names), flush=True)
 
 
@@ -145,7 +101,7 @@ def memory(images: int) -> None:
     print(f"\n### Peak memory on {images:,} images, MB\n\n| | MB | multiple of ours |\n|---|---|---|")
     context = multiprocessing.get_context("spawn")
     base = 0.0
-    for name in ("torch_ap", *PEERS, *METRICS):
+    for name in ("torch_ap", *detection_peers.installed(), *METRICS):
         with context.Pool(1) as pool:
             used = pool.apply(_peak, (name, images))
         base = base or used
@@ -160,8 +116,8 @@ def _peak(name: str, images: int) -> float:
     if name == "torch_ap":
         run: Callable[[], None] = partial(ours, scenes)
         ours(like_coco(10))  # loads what any first call loads
-    elif name in PEERS:
-        run = peer(name, scenes)
+    elif name in detection_peers.PEERS:
+        run = detection_peers.peer(name, *detection_peers.of_boxes(scenes), "bbox")
     else:
         theirs = torchmetrics_map(name.split(", ")[1].replace("-", "_"))
         if theirs is None:
@@ -210,10 +166,13 @@ def _sync(rank: int, images: int, folder: str, queue: Any) -> None:
 
 def main() -> None:
     """Print all tables."""
-    options = parser(__doc__ or "").parse_args()
+    known = parser(__doc__ or "")
+    known.add_argument("--threads", type=int, default=1, help="of torch_ap and of the peers that have some (default 1)")
+    options = known.parse_args()
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)  # the peers use one thread, and CPU seconds are counted
-    print(machine("torch", "torchmetrics", "pycocotools", "faster-coco-eval", "numpy"))
+    torch.set_num_threads(options.threads)
+    os.environ["RAYON_NUM_THREADS"] = str(options.threads)
+    print(machine("torch", "torchmetrics", "numpy", *detection_peers.installed()))
     small = [("50", like_coco(50), None), ("500", like_coco(500), None)]
     large = [
         ("5,000", like_coco(), None),
@@ -223,7 +182,7 @@ def main() -> None:
     sets = small if options.quick else small + large
     functions(sets, options.rounds, [large[2][0]])
     detection_shapes.table([50] if options.quick else [500, 2000], options.rounds)
-    detection_errors.table([50] if options.quick else [500, 5000], options.rounds, as_annotations)
+    detection_errors.table([50] if options.quick else [500, 5000], options.rounds, detection_peers.of_boxes)
     detection_lvis.table([50] if options.quick else [500, 5000], options.rounds)
     metrics([(what, scenes) for what, scenes, _ in (small[:1] if options.quick else sets[:3])])
     memory(50 if options.quick else 5000)

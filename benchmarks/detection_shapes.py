@@ -1,32 +1,25 @@
-"""Keypoints and rotated boxes: scenes, and the peers on them."""
+"""Keypoints, rotated boxes and masks: scenes, and the peers on them."""
 
-import contextlib
 import importlib
-import io
-import json
 import math
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.detection_scenes import like_coco
+from benchmarks import detection_peers
+from benchmarks.detection_scenes import HEIGHT, WIDTH, like_coco
 from benchmarks.timing import by_turns, head, row
+from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 
 Packed = dict[str, Tensor]
-PEERS = {  # module and classes of data and of evaluation
-    "hotcoco": ("hotcoco", "hotcoco", "COCOeval"),
-    "ultrafast-pycocotools": ("ultrafast_pycocotools.coco", "ultrafast_pycocotools.cocoeval", "COCOeval"),
-    "faster-coco-eval": ("faster_coco_eval", "faster_coco_eval", "COCOeval_faster"),
-    "pycocotools": ("pycocotools.coco", "pycocotools.cocoeval", "COCOeval"),
-}
+Lists = Sequence[Mapping[str, Any]]
+BATCH = 50
 _POINTS = 17
 
 
@@ -64,67 +57,76 @@ def turned(images: int) -> tuple[Packed, Packed]:
     return sides[0], sides[1]
 
 
+def outlined(images: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Uneven ellipses in boxes like COCO's, as compressed run-length codes, in lists."""
+    encode = importlib.import_module("pycocotools.mask").frPyObjects
+    scenes, r = like_coco(images), np.random.default_rng(0)
+
+    def codes(boxes: Tensor) -> list[Any]:
+        out = []
+        for x, y, width, height in boxes.double().tolist():
+            first, last = max(int(x), 0), min(math.ceil(x + width), int(WIDTH))
+            column = np.arange(first, max(last, first + 1))
+            half = np.sqrt(np.maximum(1 - (2 * (column + 0.5 - first) / len(column) - 1) ** 2, 0.02)) * height / 2
+            low, high = (y + height / 2 + sign * half * r.normal(1, 0.03, len(half)) for sign in (-1, 1))
+            low = low.round().clip(0, HEIGHT - 1)
+            ends = np.stack([low, high.round().clip(low + 1, HEIGHT)], 1) + column[:, None] * HEIGHT
+            runs = np.diff(ends.flatten(), prepend=0, append=WIDTH * HEIGHT).astype(int).tolist()
+            size = [int(HEIGHT), int(WIDTH)]
+            out.append(encode({"size": size, "counts": runs}, *size))
+        return out
+
+    sides = scenes.lists()
+    for side in sides:
+        for image in side:
+            image["masks"] = codes(image.pop("boxes"))  # type: ignore[assignment]
+    return sides
+
+
 def ours(preds: Packed, target: Packed, kind: str) -> None:
     """The function on packed images."""
     box_format: Any = "xywh" if kind == "keypoints" else "cxcywhr"
     coco_mean_average_precision(preds, target, box_format, iou_type=kind)  # type: ignore[arg-type]
 
 
-def annotations(preds: Packed, target: Packed, kind: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The same as COCO's files have it; rotated boxes as hotcoco takes them, in radians."""
-    sides = []
-    for side in (preds, target):
-        columns = {"image_id": torch.repeat_interleave(torch.arange(len(side["counts"])), side["counts"])}
-        columns |= {"category_id": side["labels"]}
-        names = {"scores": "score", "area": "area", "iscrowd": "iscrowd"}
-        columns |= {names[key]: side[key] for key in names if key in side}
-        if kind == "keypoints":
-            columns["keypoints"] = side["keypoints"].flatten(1)
-            columns |= {"bbox": side["boxes"]} if "boxes" in side else {}
-            columns["num_keypoints"] = (side["keypoints"][..., 2] > 0).sum(1)
-        else:
-            boxes = side["boxes"].clone()
-            boxes[:, 4] *= -math.pi / 180
-            size = boxes[:, 2:4]
-            columns |= {"obb": boxes, "bbox": torch.cat([torch.zeros_like(size), size], 1), "area": size.prod(1)}
-        values = [column.tolist() for column in columns.values()]
-        sides.append([dict(zip(columns, entry, strict=True)) for entry in zip(*values, strict=True)])
-    truths = [{"id": place + 1, "iscrowd": 0, **entry} for place, entry in enumerate(sides[1])]
-    images = [{"id": i, "width": 640, "height": 480} for i in range(len(target["counts"]))]
-    labels = sorted({*preds["labels"].tolist(), *target["labels"].tolist()})
-    categories = [{"id": label, "name": str(label)} for label in labels]
-    return {"images": images, "annotations": truths, "categories": categories, "info": {}}, sides[0]
-
-
-def peer(name: str, truths: dict[str, Any], found: list[dict[str, Any]], kind: str) -> Callable[[], None]:
-    """A peer on the same images, loaded beforehand."""
-    data, evaluation, evaluator = PEERS[name]
-    with contextlib.redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "truths.json")
-        path.write_text(json.dumps(truths))
-        truth = importlib.import_module(data).COCO(str(path))
-        load = truth.load_res if name == "hotcoco" else truth.loadRes
-        results = load([dict(entry) for entry in found])
-
-    def run() -> None:
-        with contextlib.redirect_stdout(io.StringIO()):
-            made = getattr(importlib.import_module(evaluation), evaluator)(truth, results, kind)
-            made.evaluate()
-            made.accumulate()
-            made.summarize()
-
-    return run
+def updated(preds: Lists, target: Lists) -> MeanAveragePrecision:
+    """The metric after updates of 50 images each."""
+    metric = MeanAveragePrecision(iou_type="segm")
+    for first in range(0, len(preds), BATCH):
+        metric.update(preds[first : first + BATCH], target[first : first + BATCH])
+    return metric
 
 
 def table(sizes: list[int], rounds: int) -> None:
     """CPU seconds from loaded images to numbers, of the peers that are installed."""
-    names = [name for name, (module, *_) in PEERS.items() if find_spec(module.partition(".")[0])]
-    print("\n### Keypoints and rotated boxes in memory to the numbers, CPU seconds\n\n" + head("images", names))
+    names = detection_peers.installed()
+    print("\n### Keypoints, rotated boxes and masks in memory to the numbers, CPU seconds\n\n" + head("images", names))
     for kind, make, theirs in (("keypoints", poses, names), ("rotated", turned, [x for x in names if x == "hotcoco"])):
         for images in sizes:
             scenes = make(images)
-            files = annotations(*scenes, kind)
-            contenders: dict[str, Callable[[], Any]] = {"torch_ap": partial(ours, *scenes, kind)}
             called = kind if kind == "keypoints" else "obb"
-            contenders |= {name: peer(name, *files, called) for name in theirs}
+            files = detection_peers.annotations(*scenes, called)
+            contenders: dict[str, Callable[[], Any]] = {"torch_ap": partial(ours, *scenes, kind)}
+            contenders |= {name: detection_peers.peer(name, *files, called) for name in theirs}
             print(row(f"{kind}, {images:,}", by_turns(contenders, rounds, time.process_time), names), flush=True)
+    _masks(sizes[0] * 3 // 5, rounds, names)
+
+
+def _masks(images: int, rounds: int, names: list[str]) -> None:
+    """A row of ``compute`` alone, as the peers have loaded their files, and one of updates too, beside the same."""
+    scenes = outlined(images)
+    metric, files = updated(*scenes), detection_peers.annotations_of_masks(*scenes)
+
+    def compute() -> None:
+        metric._computed = None
+        metric.metric_state["image_sizes"][0].add_(
+            0
+        )  # a state that was written to, so that matches are not kept from round to round
+        metric.compute()
+
+    theirs = {name: detection_peers.peer(name, *files, "segm") for name in names}
+    contenders = {"torch_ap": compute, "all": lambda: updated(*scenes).compute(), **theirs}
+    seconds = by_turns(contenders, rounds, time.process_time)
+    masks = sum(len(image["masks"]) for side in scenes for image in side)
+    print(row(f"{masks:,} masks, {images}", seconds, names))
+    print(row("the same, with updates", seconds | {"torch_ap": seconds["all"]}, names), flush=True)

@@ -1,0 +1,125 @@
+"""The evaluators that detection is measured against, each on the same images, loaded before the clock starts."""
+
+import contextlib
+import importlib
+import io
+import json
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.detection_scenes import Scenes
+
+Packed = dict[str, Tensor]
+Lists = Sequence[Mapping[str, Any]]
+PEERS = {  # module and class of the evaluation, and the module whose `COCO` it takes; fastest first, more or less
+    "hotcoco": ("hotcoco", "COCOeval", "hotcoco"),
+    "ultrafast-pycocotools": ("ultrafast_pycocotools.cocoeval", "COCOeval", "ultrafast_pycocotools.coco"),
+    "vernier": ("vernier", "COCOeval", "pycocotools.coco"),
+    "faster-coco-eval": ("faster_coco_eval", "COCOeval_faster", "faster_coco_eval"),
+    "pycocotools": ("pycocotools.cocoeval", "COCOeval", "pycocotools.coco"),
+}
+
+
+def installed() -> list[str]:
+    """The peers that are there."""
+    return [name for name, modules in PEERS.items() if find_spec(modules[0].partition(".")[0])]
+
+
+def annotations(preds: Packed, target: Packed, kind: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Packed images as COCO's files have them; rotated boxes as hotcoco takes them, in radians."""
+    sides = []
+    for side in (preds, target):
+        columns = {"image_id": torch.repeat_interleave(torch.arange(len(side["counts"])), side["counts"])}
+        columns |= {"category_id": side["labels"]}
+        names = {"scores": "score", "area": "area", "iscrowd": "iscrowd"}
+        columns |= {names[key]: side[key] for key in names if key in side}
+        if kind == "obb":
+            boxes = side["boxes"].clone()
+            boxes[:, 4] *= -math.pi / 180
+            size = boxes[:, 2:4]
+            columns |= {"obb": boxes, "bbox": torch.cat([torch.zeros_like(size), size], 1), "area": size.prod(1)}
+        elif "boxes" in side:
+            columns["bbox"] = side["boxes"].double()
+        if "keypoints" in side:
+            columns["keypoints"] = side["keypoints"].flatten(1)
+            columns["num_keypoints"] = (side["keypoints"][..., 2] > 0).sum(1)
+        values = [column.tolist() for column in columns.values()]
+        sides.append([dict(zip(columns, entry, strict=True)) for entry in zip(*values, strict=True)])
+    return _data_set(sides[0], sides[1], len(target["counts"])), sides[0]
+
+
+def of_boxes(scenes: Scenes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The same of scenes of boxes."""
+    return annotations(scenes.preds, scenes.target, "bbox")
+
+
+def annotations_of_masks(preds: Lists, target: Lists) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Images whose masks are compressed run-length codes."""
+    sides = []
+    for name, images in (("score", preds), ("iscrowd", target)):
+        flags = "scores" if name == "score" else name
+        sides.append(
+            [
+                {
+                    "image_id": place,
+                    "category_id": label,
+                    name: value,
+                    "segmentation": {**mask, "counts": mask["counts"].decode()},
+                }
+                for place, image in enumerate(images)
+                for label, value, mask in zip(
+                    image["labels"].tolist(), image[flags].tolist(), image["masks"], strict=True
+                )
+            ]
+        )
+    areas = torch.cat([image["area"] for image in target]).tolist()
+    truths = [{**one, "area": area, "bbox": [0, 0, 1, 1]} for one, area in zip(sides[1], areas, strict=True)]
+    return _data_set(sides[0], truths, len(target)), sides[0]
+
+
+def _data_set(found: list[dict[str, Any]], truths: list[dict[str, Any]], images: int) -> dict[str, Any]:
+    """Ground truths with all that files have beside them."""
+    truths = [{"id": place + 1, "iscrowd": 0, **entry} for place, entry in enumerate(truths)]
+    sizes = [{"id": image, "width": 640, "height": 480} for image in range(images)]
+    labels = sorted({one["category_id"] for one in (*found, *truths)})
+    categories = [{"id": label, "name": str(label)} for label in labels]
+    return {"images": sizes, "annotations": truths, "categories": categories, "info": {}}
+
+
+def peer(
+    name: str,
+    truths: dict[str, Any],
+    found: list[dict[str, Any]],
+    kind: str,
+    limits: list[int] | None = None,
+) -> Callable[[], None]:
+    """A peer on the same images, loaded beforehand."""
+    evaluation, evaluator, data = PEERS[name]
+    with contextlib.redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "truths.json")
+        path.write_text(json.dumps(truths))
+        truth = importlib.import_module(data).COCO(str(path))
+        load = truth.load_res if name == "hotcoco" else truth.loadRes
+        results = load([dict(entry) for entry in found])
+    if name == "vernier":  # which takes no arrays for boxes, as pycocotools gives them to masks
+        for entry in results.dataset["annotations"]:
+            entry["bbox"] = list(entry["bbox"])
+
+    def run() -> None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            made = getattr(importlib.import_module(evaluation), evaluator)(truth, results, kind)
+            if limits is not None:
+                setattr(made.params, "max_dets" if name == "hotcoco" else "maxDets", limits)
+            made.evaluate()
+            made.accumulate()
+            if limits is None:  # the summary of some knows only one set of limits
+                made.summarize()
+
+    return run
