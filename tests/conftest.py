@@ -51,6 +51,12 @@ def generator():
     return torch.Generator().manual_seed(20040826)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """No file of tests is read a second time, in search of examples in docstrings: those are in the package."""
+    return [collector for collector in (yield) if type(collector).__name__ != "DoctestModule"]
+
+
 def _needs_ranks(item):
     return "ranks" in getattr(item, "fixturenames", ())
 

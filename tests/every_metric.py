@@ -4,6 +4,7 @@ A new metric, or a new kind of input, is one row; the laws read the tables. ``te
 name has no row.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -665,20 +666,41 @@ INFERENCE: dict[str, Row] = {
 }
 
 
+OF_INPUT = {"ignore_index", "validate_args", "nan_strategy", "thresholds", "bins", "pilot", "normalization"}
+OF_INPUT |= {"relevance_level", "similarity", "iou_type", "box_format"}
+
+
 def one_each(rows: dict[str, Row]) -> list[str]:
     """The name of the first row of each class or function."""
     return list({row.call: name for name, row in reversed(rows.items())}.values())[::-1]
 
 
+def kinds(value: Any) -> Any:
+    """Names, types and dimensions of arguments."""
+    if isinstance(value, dict):
+        return tuple((str(key), kinds(x)) for key, x in value.items() if isinstance(key, str))
+    if isinstance(value, list) and value:
+        return kinds(value[0])
+    return type(value).__name__, getattr(value, "ndim", None)
+
+
 def one_of_each_kind(rows: dict[str, Row], of: Callable[[Row], Any] = lambda row: row.call) -> list[str]:
     """The name of the first row of each class or function, or what else ``of`` gives, and of each kind of arguments."""
-
-    def kinds(value: Any) -> Any:
-        if isinstance(value, dict):
-            return tuple((str(key), kinds(x)) for key, x in value.items() if isinstance(key, str))
-        if isinstance(value, list) and value:
-            return kinds(value[0])
-        return type(value).__name__, getattr(value, "ndim", None)
-
     found = {(of(row), kinds(row.batches(1)[0])): name for name, row in reversed(rows.items())}
     return list(found.values())[::-1]
+
+
+@functools.cache
+def one_of_each_state() -> dict[str, Row]:
+    """The rows of metrics that hold something else: of each class, settings of the input, and kind of input one.
+
+    For laws of what enters a state and leaves it, to which what is computed of it makes no difference.
+    """
+    found: dict[Any, tuple[str, Row]] = {}
+    for name, row in METRICS.items():
+        metric, (batch,) = row.new(), row.batches(1)
+        metric.update(**batch)
+        filled = tuple((name, *x[0].shape[1:]) for name, x in metric.metric_state.items() if isinstance(x, list) and x)
+        settings = [(key, str(row.settings[key])) for key in sorted(row.settings.keys() & OF_INPUT)]
+        found.setdefault((row.call, filled, *settings, kinds(batch)), (name, row))
+    return dict(found.values())

@@ -13,7 +13,7 @@ from torchmetrics import SumMetric
 from tests import oracles
 from tests.by_definition import DEFINITIONS, FUNCTION_OF, WITHOUT_DEFINITION
 from tests.cases import CASES
-from tests.every_metric import METRICS
+from tests.every_metric import METRICS, one_of_each_state
 from tests.modes import same
 from tests.parts import chosen, count, cut, is_images, mapped, with_scores, with_targets
 from tests.tolerances import DOZENS_OF_TERMS, SINGLE
@@ -30,6 +30,7 @@ SUMMED_ANEW = {"rtol": 1e-6, "atol": 1e-7}  # the same terms of a mean in anothe
 
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 NAMES = {id(row): name for name, row in METRICS.items()}
+each_state = pytest.mark.parametrize("row", one_of_each_state().values(), ids=one_of_each_state())
 each_row = pytest.mark.parametrize("row", METRICS.values(), ids=METRICS.keys())
 
 
@@ -177,9 +178,11 @@ def strided(x):
     return torch.stack([x, x], -1)[..., 0] if x.ndim != 2 else x.t().contiguous().t()
 
 
-@each_row
-@pytest.mark.parametrize("size", [40, 3000])
-def test_memory_layout_does_not_matter_and_nothing_given_or_held_is_written_to(row, generator, size):
+@pytest.mark.parametrize(
+    ("name", "size"), [*((name, 40) for name in METRICS), *((name, 3000) for name in one_of_each_state())]
+)
+def test_memory_layout_does_not_matter_and_nothing_given_or_held_is_written_to(name, generator, size):
+    row = METRICS[name]
     drawn = row.draw(size if row.kind == "items" else 40, generator)
     given = mapped(drawn, strided)
     before, expected = mapped(given, torch.clone), whole(row, drawn)
@@ -192,7 +195,7 @@ def test_memory_layout_does_not_matter_and_nothing_given_or_held_is_written_to(r
     same(given, before)
 
 
-@each_row
+@each_state
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_every_float_is_ranked_as_it_is(row, drawn, expected, dtype):
     if row.settings.get("normalization") in ("sigmoid", "softmax"):
@@ -212,7 +215,7 @@ def test_every_float_is_ranked_as_it_is(row, drawn, expected, dtype):
         assert found.dtype == wanted
 
 
-@each_row
+@each_state
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32])
 def test_every_target_dtype(row, drawn, expected, dtype):
     if not is_images(drawn) and drawn["target"].min() < 0:
@@ -257,7 +260,7 @@ def test_forward_gives_the_batch_and_accumulates(row, drawn, expected):
     same_states(metric, filled(row, *batches))
 
 
-@each_row
+@each_state
 def test_merge_adds_and_leaves_the_other_alone(row, drawn, generator):
     if row.learns:
         pytest.skip("what was learnt apart is kept where it agrees: test_binned")
@@ -333,7 +336,7 @@ def test_nothing_in_is_undefined_and_warns(row, drawn, expected):
 NOT_MEASURED = {"classes", "ious"}
 
 
-@each_row
+@each_state
 def test_bad_batches_leave_no_trace(row, drawn):
     metric = filled(row, drawn)
     before, expected = states(metric), metric.compute()
@@ -358,7 +361,7 @@ def test_bad_batches_leave_no_trace(row, drawn):
     same(metric.compute(), expected)
 
 
-@each_row
+@each_state
 def test_the_callers_tensors_stay_theirs(row, drawn, expected):
     given = mapped(drawn, torch.clone)
     metric = filled(row, given)
@@ -366,7 +369,7 @@ def test_the_callers_tensors_stay_theirs(row, drawn, expected):
     same(metric.compute(), expected)
 
 
-@each_row
+@each_state
 def test_casts_do_not_reach_the_state(row, drawn, expected):
     metric = filled(row, drawn)
     before = states(metric)
@@ -381,7 +384,7 @@ def test_casts_do_not_reach_the_state(row, drawn, expected):
     close(metric.compute(), expected)
 
 
-@each_row
+@each_state
 def test_compute_on_cpu_and_without_cache(row, drawn):
     metric = row.new(compute_on_cpu=True, compute_with_cache=False)
     metric(**drawn)
@@ -389,7 +392,7 @@ def test_compute_on_cpu_and_without_cache(row, drawn):
     same(metric.compute(), filled(row, drawn, drawn).compute())
 
 
-@each_row
+@each_state
 def test_other_settings_do_not_merge_or_load(row, drawn):
     metric = filled(row, drawn)
     metric.persistent(True)
@@ -404,7 +407,7 @@ def test_other_settings_do_not_merge_or_load(row, drawn):
         metric.merge_state(SumMetric())
 
 
-@each_row
+@each_state
 def test_an_interrupt_loses_only_its_batch(row, drawn, monkeypatch):
     metric = filled(row, drawn)
     before = states(metric)
@@ -432,7 +435,7 @@ def test_born_without_memory(row, drawn, expected):
 
 
 @pytest.mark.gpu
-@each_row
+@each_state
 def test_values_on_a_device_are_checked_at_compute(row, drawn):
     if row.settings.get("validate_args") is False or row.settings.get("nan_strategy", "error") != "error":
         pytest.skip("NaN is let in")

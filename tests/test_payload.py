@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import torch_ap
-from tests.every_metric import METRICS
+from tests.every_metric import METRICS, one_of_each_state
 from tests.modes import quiet, same
 from tests.parts import count, cut
 from torch_ap.metrics import payload
 
-each_row = pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
+each_state = pytest.mark.parametrize("row", one_of_each_state().values(), ids=one_of_each_state())
 
 
 def filled(row, *batches):
@@ -25,7 +25,7 @@ def filled(row, *batches):
     return metric
 
 
-@each_row
+@each_state
 def test_bytes_hold_the_state(row):
     for metric in (row.new(), filled(row, *row.batches(2))):
         found = row.new().from_bytes(metric.to_bytes())
@@ -35,7 +35,7 @@ def test_bytes_hold_the_state(row):
         assert found.from_bytes(found.to_bytes()).to_bytes() == found.to_bytes()
 
 
-@each_row
+@each_state
 def test_merging_is_one_metric_with_all(row):
     if row.learns:
         pytest.skip("what was learnt apart is kept where it agrees: test_binned")

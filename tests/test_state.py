@@ -10,23 +10,10 @@ import torchmetrics
 from torchmetrics import MetricCollection
 
 import torch_ap
-from tests.every_metric import METRICS, one_each
+from tests.every_metric import METRICS, one_each, one_of_each_state
 from tests.modes import same
 
-
-def _kinds():
-    """The rows whose metrics hold something else: of each class, settings of the input, and kind of input one."""
-    found = {}
-    for name, row in sorted(METRICS.items(), key=lambda pair: pair[1].settings.get("bins") == "half"):  # large states
-        metric, (batch,) = row.new(), row.batches(1)
-        metric.update(**batch)
-        filled = tuple((name, *x[0].shape[1:]) for name, x in metric.metric_state.items() if isinstance(x, list) and x)
-        settings = row.settings.keys() & {"ignore_index", "validate_args", "thresholds", "bins", "normalization"}
-        found.setdefault((row.call, filled, *sorted(settings), *batch), (name, row))
-    return dict(found.values())
-
-
-KINDS = _kinds()
+KINDS = {name: row for name, row in one_of_each_state().items() if row.settings.get("bins") != "half"}  # large states
 SOME = {id(METRICS[name]) for name in one_each(METRICS)}  # which tell whether a collection passes on what it is given
 each_metric = pytest.mark.parametrize("row", KINDS.values(), ids=KINDS.keys())
 
