@@ -292,6 +292,7 @@ WITHOUT_DEFINITION = {
     "binary_weighted_101_point": "interpolated precision of weights is compared with scikit-learn's curve elsewhere",
     "query_map_11_point": "trec_eval's levels are compared with its program's own numbers",
     "coco_masks": "masks are compared with pycocotools where they are coded",
+    "coco_boundary": "boundaries are compared with the rule in test_boundaries",
     "coco_codes": "as masks",
     "coco_given_ious": "nobody else takes them",
     **dict.fromkeys(("coco_rotated", "coco_quadrilaterals", "coco_intervals", "coco_function"), "see `test_shapes`"),

@@ -386,6 +386,7 @@ METRICS: dict[str, Row] = {
         },
     ),
     "coco_masks": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "segm"}),
+    "coco_boundary": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "boundary"}),
     "coco_codes": Row(torch_ap.MeanAveragePrecision, coded_images, {"iou_type": "segm"}),
     "coco_keypoints": Row(torch_ap.MeanAveragePrecision, poses, POSES),
     "coco_rotated": Row(torch_ap.MeanAveragePrecision, turned_boxes, ROTATED),

@@ -105,7 +105,10 @@ def add_coco(subparsers: Subparsers) -> None:
     parser.add_argument("annotations", help="JSON of images, annotations and categories")
     parser.add_argument("results", help="JSON list of detections")
     parser.add_argument(
-        "--iou-type", choices=("bbox", "segm", "keypoints"), default="bbox", help="boxes (default), masks or keypoints"
+        "--iou-type",
+        choices=("bbox", "segm", "boundary", "keypoints"),
+        default="bbox",
+        help="boxes (default), masks, masks by their boundaries, or keypoints",
     )
     parser.add_argument(
         "--sigmas", type=numbers, metavar="S,S,...", help="of each keypoint, as 0.026,0.025; default COCO's 17"

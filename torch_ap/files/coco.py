@@ -47,7 +47,8 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
         annotations: JSON with ``images``, ``annotations`` and ``categories``.
         results: JSON list of detections: ``image_id``, ``category_id``, ``score``, and ``bbox``, ``segmentation``
             or ``keypoints``.
-        iou_type: "bbox", "segm" for masks, or "keypoints". Polygons need pycocotools (extra: ``detection``).
+        iou_type: "bbox", "segm" or "boundary" for masks, or "keypoints". Polygons need pycocotools (extra:
+            ``detection``).
 
     Returns:
         What the files hold. ``area`` is that of the annotation, where it has one, else that of its box or mask; for
@@ -116,7 +117,7 @@ def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotation
     crowds = torch.tensor(truths.each("iscrowd", entries.flag, 0), dtype=torch.uint8)
     target = _labels(truths) | {"iscrowd": crowds, "counts": counts}
     codes = None
-    if iou_type == "segm":
+    if iou_type in _OF_MASKS:
         codes = segmentations.decode(truths, counts, images)
         return CocoAnnotations(target | {"area": _areas(truths, _mask_areas(codes))}, codes, images, ids, class_names)
     target |= {"boxes": truths.boxes("bbox", entries.true_box)}
@@ -153,7 +154,8 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     return CocoData(*lists, data.images, data.class_names, sizes)
 
 
-KINDS = ("bbox", "segm", "keypoints")
+KINDS = ("bbox", "segm", "boundary", "keypoints")
+_OF_MASKS = ("segm", "boundary")
 _PARTS = ("images", "annotations", "categories")
 
 

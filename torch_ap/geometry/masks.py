@@ -58,7 +58,7 @@ def columns_of_images(
             sizes.
     """
     if packed:
-        raise ValueError("`preds` and `target` must be lists of dicts, one per image, for `iou_type='segm'`")
+        raise ValueError("`preds` and `target` must be lists of dicts, one per image, where they have `masks`")
     given = _decoded({"preds": preds, "target": target})
     found = {
         "detection": _coded("preds", preds, given["preds"]),

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from torch_ap.inputs.detections import Columns, DetectionInputs, Kind
 from torch_ap.matching import assignment
-from torch_ap.matching.geometries import AreaRanges, OwnIoU, ShapeSettings, geometry_of, shape_settings_of
+from torch_ap.matching.geometries import AreaRanges, OwnIoU, geometry_of
+from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
@@ -160,6 +161,6 @@ class Objects:
         self.truth_area = segments.as_float64(columns["ground_truth_area"])
         if not settings.area_as_given and "area" not in settings.inputs.rows_of("ground_truth"):
             # as in COCO's files, the area of a ground truth is that of its mask where there is one
-            kind = "segm" if "segm" in settings.iou_types else iou_type
+            kind = next((kind for kind in settings.iou_types if settings.geometry(kind).masks), iou_type)
             own = settings.area(columns, kind, "ground_truth")
             self.truth_area = torch.where(self.truth_area > 0, self.truth_area, own)

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.interpolation import levels_of
-from torch_ap.inputs.detections import Columns, DetectionInputs, Kind, image_of, int32_if_held
+from torch_ap.inputs.detections import Columns, DetectionInputs, Kind, int32_if_held
+from torch_ap.inputs.image_sides import image_of
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.coco import classes_of, zero_dimensional
-from torch_ap.matching.geometries import ShapeSettings, shape_settings_of
 from torch_ap.matching.matched import Matches, Shares
+from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
@@ -166,6 +167,8 @@ def voc_settings_of(
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)
     for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict)):
         checks.boolean(name, value)
+    if iou_type != "bbox" and not inclusive_pixels:
+        refuse("inclusive_pixels", "must be left out of shapes other than boxes", inclusive_pixels)
     return VocSettings(
         **vars(shapes),
         thresholds=tuple(map(float, iou_threshold)),

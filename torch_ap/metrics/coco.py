@@ -9,7 +9,8 @@ from torch import Tensor
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_coco
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
-from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
+from torch_ap.inputs.detections import Columns, Images
+from torch_ap.inputs.image_sides import OwnSimilarity
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, Report, check_names, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
@@ -38,8 +39,8 @@ class MeanAveragePrecision(CocoFiles):
     Args:
         box_format: "xyxy", "xywh" or "cxcywh"; of rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy"; of no meaning without
             ``boxes``, and with ``iou``.
-        iou_type: "bbox", "segm" or "precomputed", or several of them as a tuple; "keypoints", "rotated", "intervals" or
-            a function of the two dicts of an image.
+        iou_type: "bbox", "segm", "boundary" or "precomputed", or several of them as a tuple; "keypoints", "rotated",
+            "intervals" or a function of the two dicts of an image.
         iou_thresholds, rec_thresholds, max_detection_thresholds: COCO's where None.
         class_metrics: whether AP and AR of each class are given too; it costs nothing.
         extended_summary: whether COCO's arrays and all IoUs are given too.

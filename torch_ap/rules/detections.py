@@ -3,6 +3,7 @@
 As in :mod:`torch_ap.rules.values`, values are looked at at once on CPU; on an accelerator each rule gives a flag.
 """
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ _MOST = sys.float_info.max
 _MOST_TURNED = 1e75  # fourth powers of it are finite
 _MOST_LONG = 1e300  # differences of it are
 _MOST_WHOLE = 2**53  # float64 holds all whole numbers up to it
+_FEW_ANGLES = 10
+_LEAST_SPREAD = 0.4  # standard deviation; that of radians from 0 to pi / 2 is 0.45
 _FLAT = 1e-6  # share of the squared edges below which a turn is rounding
 
 
@@ -144,6 +147,18 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, image: T
             found = _flag(name, broken)
             flags = found if flags is None else flags | found
     return flags
+
+
+def seem_radians(boxes: Tensor) -> str | None:
+    """What to say of (N, 5) rotated boxes whose angles, which are in degrees, are spread as radians are."""
+    angles = boxes[:, 4].abs()
+    few = len(angles) < _FEW_ANGLES or float(angles.max()) > math.pi
+    if few or float(boxes[:, 4].to(torch.float64).std()) < _LEAST_SPREAD:
+        return None
+    return (
+        "`box_format` has angles in degrees, and all of those in `target` lie in [-pi, pi], as radians do; if they "
+        "are, give `torch.rad2deg` of them"
+    )
 
 
 def check_counts(value: Tensor, total: int) -> Tensor | None:

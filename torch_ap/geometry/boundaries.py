@@ -1,0 +1,137 @@
+"""The boundaries of masks: the pixels of a mask that are near the outside, found from where the mask begins and ends.
+
+A pixel is near the outside if one within ``dilation`` rows and columns of it is outside the mask or the image. The
+others are what remains of each run of a column when it loses ``dilation`` pixels at both ends, and then of each run of
+a row likewise. Runs of rows are found from those of columns without a look at the pixels inside: a row's run begins and
+ends where two neighbouring columns differ.
+"""
+
+import torch
+from torch import Tensor
+
+from torch_ap.geometry import masks
+from torch_ap.geometry.boxes import PairIoU
+from torch_ap.ranking import segments
+
+RATIO = 0.02  # of an image's diagonal
+
+
+def dilation(sizes: Tensor, ratio: float = RATIO) -> Tensor:
+    """(B,) int64 pixels that count as near, from (B, 2) heights and widths: ``ratio`` of the diagonal, at least 1."""
+    diagonal = segments.as_float64(sizes.square().sum(1)).sqrt()
+    return (ratio * diagonal).round().to(torch.int64).clamp(min=1)
+
+
+def boundaries(edges: Tensor, lengths: Tensor, sizes: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+    """The boundaries of masks, as masks.
+
+    Args:
+        edges: (E,) int64 of all masks, column by column.
+        lengths: (N,) int64 edges per mask.
+        sizes: (N, 2) int64 height and width of each mask's image.
+        near: (N,) int64, :func:`dilation` of each.
+
+    Returns:
+        As ``edges`` and ``lengths``, without edges that come twice.
+    """
+    height, width = sizes.unbind(1)
+    mask, start, end = _column_runs(edges, lengths, height)
+    # with a pixel outside behind each column, runs of neighbouring columns never touch
+    framed = (height + 1) * (width + 1)
+    offset = segments.from_counts(framed)
+    begin = offset[mask] + start + start // height[mask]
+    stop = begin + end - start
+    begin, stop, mask = _shortened(begin, stop, mask, near)
+    begin, stop, mask = _other_way(begin, stop, mask, offset, height + 1, width + 1)
+    begin, stop, mask = _shortened(begin, stop, mask, near)
+    begin, stop, mask = _other_way(begin, stop, mask, offset, width + 1, height + 1)
+    inner = torch.cat([begin, stop]) - offset[torch.cat([mask, mask])]
+    mask = torch.cat([mask, mask])
+    inner -= inner // (height + 1)[mask]  # without the frame
+    pixels = segments.from_counts(height * width + 1)
+    outer = edges + pixels[segments.ids(segments.from_counts(lengths))]
+    changed = _once(torch.cat([outer, inner + pixels[mask]]))
+    mask = torch.searchsorted(pixels, changed, right=True) - 1
+    return changed - pixels[mask], segments.count(mask, len(lengths))
+
+
+def _column_runs(edges: Tensor, lengths: Tensor, height: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The runs of each column: (R,) mask, (R,) first pixel, (R,) the one behind the last."""
+    mask = segments.ids(segments.from_counts(lengths))[::2]
+    start, end = edges[::2], edges[1::2]
+    filled = (start < end).nonzero().squeeze(1)
+    mask, start, end = mask[filled], start[filled], end[filled]
+    rows = height[mask]
+    first = start // rows
+    count = (end - 1) // rows - first + 1
+    run = segments.ids(segments.from_counts(count))
+    column = first[run] + torch.arange(len(run), device=run.device) - segments.from_counts(count)[run]
+    mask, rows = mask[run], rows[run]
+    return mask, torch.maximum(start[run], column * rows), torch.minimum(end[run], (column + 1) * rows)
+
+
+def _shortened(begin: Tensor, stop: Tensor, mask: Tensor, near: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Runs without so many pixels at both ends; those that have no others vanish."""
+    begin, stop = begin + near[mask], stop - near[mask]
+    kept = (begin < stop).nonzero().squeeze(1)
+    return begin[kept], stop[kept], mask[kept]
+
+
+def _other_way(
+    begin: Tensor, stop: Tensor, mask: Tensor, offset: Tensor, long: Tensor, many: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Runs along columns as runs along rows, or the other way round.
+
+    Args:
+        begin, stop: (R,) of the runs of all masks, each in its own stretch of pixels.
+        mask: (R,) of each run.
+        offset: (N + 1,) where the pixels of each mask begin.
+        long: (N,) pixels of a line, that outside behind it included.
+        many: (N,) lines, that outside behind them included.
+    """
+    ends, both = torch.cat([begin, stop]), torch.cat([mask, mask])
+    # a mask and itself one line later differ where pixels differ from those of the line before
+    changed = _once(torch.cat([ends, ends + long[both]])).reshape(-1, 2)
+    count = changed.diff(dim=1).flatten()
+    starts = segments.from_counts(count)
+    run = segments.ids(starts)
+    place = changed[:, 0][run] + torch.arange(len(run), device=run.device) - starts[run]
+    mask = torch.searchsorted(offset, place, right=True) - 1
+    place -= offset[mask]
+    line = place // long[mask]
+    turned = offset[mask] + (place - line * long[mask]) * many[mask] + line
+    turned, order = turned.sort()
+    mask = mask[order]
+    return turned[::2], turned[1::2], mask[::2]
+
+
+def _once(places: Tensor) -> Tensor:
+    """The places that occur an odd number of times, ascending."""
+    found, count = torch.unique(places, return_counts=True)
+    return found[count % 2 == 1]
+
+
+def coco_pairs(
+    detections: tuple[Tensor, Tensor], truths: tuple[Tensor, Tensor], crowd: Tensor, sizes: tuple[Tensor, Tensor]
+) -> PairIoU:
+    """The lower of the IoU of masks and of the IoU of their boundaries; that of masks alone for a crowd.
+
+    Args:
+        detections, truths, crowd: as of :func:`torch_ap.geometry.masks.coco_pairs`.
+        sizes: (D, 2) and (G, 2) int64, height and width of each one's image.
+    """
+    whole = masks.coco_pairs(detections, truths, crowd, sizes[1][:, 0].clamp(min=1))
+
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        d, g, value = whole(d, g, least)
+        (rows, one), (places, two) = (torch.unique(x, return_inverse=True) for x in (d, g))
+        sides = [
+            boundaries(*masks.take(*side, of), size[of], dilation(size[of]))
+            for side, of, size in zip((detections, truths), (rows, places), sizes, strict=True)
+        ]
+        of_boundary = masks.coco_pairs(sides[0], sides[1], crowd[places], sizes[1][places, 0].clamp(min=1))
+        value = torch.where(crowd[g], value, torch.minimum(value, of_boundary(one, two, 0.0)[2]))
+        kept = (value >= least).nonzero().squeeze(1)
+        return d[kept], g[kept], value[kept]
+
+    return overlapping
