@@ -126,7 +126,9 @@ def _coded(
 
 
 def _dense(where: str, masks: Tensor) -> tuple[Tensor, Tensor, Size | None]:
-    """Edges, edges per mask and size of (N, H, W) masks."""
+    """Edges, edges per mask and size of (N, H, W) masks, or of (N, 1, H, W), as torchvision's models have them."""
+    if masks.ndim == 4 and masks.shape[1] == 1:
+        masks = masks.squeeze(1)
     if masks.numel() and masks.ndim != 3:
         raise ValueError(f"{where} must have shape (N, height, width), got {tuple(masks.shape)}")
     if masks.numel() and (masks.is_floating_point() or masks.is_complex()):
