@@ -22,6 +22,8 @@ RetrievalMRR                     mean reciprocal rank of the first relevant item
 EmbeddingMAP                     mean AP of queries that search a gallery by their embeddings
 MeanAveragePrecision             COCO's mean AP and AR of object detectors
 VOCMeanAveragePrecision          PASCAL VOC's mean AP of object detectors
+OpenImagesMeanAveragePrecision   Open Images' mean AP: groups, hierarchies of classes
+NuScenesMeanAveragePrecision     nuScenes' mean AP of centres by their distance
 merge                            metrics of separate jobs as one
 evaluate                         measures of a search run, or of several, in one call
 IndexEncoder                     names of queries as the integers that metrics take
@@ -54,7 +56,12 @@ if TYPE_CHECKING:
         MultilabelAveragePrecision,
     )
     from torch_ap.curve.convention import Convention
-    from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+    from torch_ap.detection import (
+        MeanAveragePrecision,
+        NuScenesMeanAveragePrecision,
+        OpenImagesMeanAveragePrecision,
+        VOCMeanAveragePrecision,
+    )
     from torch_ap.metrics.merging import merge
     from torch_ap.reports import report
     from torch_ap.retrieval import (
@@ -84,6 +91,8 @@ __all__ = [
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",
+    "NuScenesMeanAveragePrecision",
+    "OpenImagesMeanAveragePrecision",
     "RetrievalAUROC",
     "RetrievalFBeta",
     "RetrievalFallOut",

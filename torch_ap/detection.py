@@ -1,6 +1,13 @@
-"""Mean average precision of object detectors as metrics: COCO's and PASCAL VOC's."""
+"""Mean average precision of object detectors as metrics: COCO's, PASCAL VOC's, Open Images' and nuScenes'."""
 
 from torch_ap.metrics.coco import MeanAveragePrecision
+from torch_ap.metrics.nuscenes import NuScenesMeanAveragePrecision
+from torch_ap.metrics.open_images import OpenImagesMeanAveragePrecision
 from torch_ap.metrics.voc import VOCMeanAveragePrecision
 
-__all__ = ["MeanAveragePrecision", "VOCMeanAveragePrecision"]
+__all__ = [
+    "MeanAveragePrecision",
+    "NuScenesMeanAveragePrecision",
+    "OpenImagesMeanAveragePrecision",
+    "VOCMeanAveragePrecision",
+]

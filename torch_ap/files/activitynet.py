@@ -54,7 +54,7 @@ def read_activitynet(
     if not videos:
         known = sorted(set(subsets.values()))
         raise ValueError(f"{ground_truths}: no video is of the subset {shown(subset)}; there are {shown(known)}")
-    truths = []
+    truths: list[Row] = []
     for video in videos:
         where = f"{ground_truths}: database[{shown(video)}].annotations"
         truths += _rows(video, database[video].get("annotations"), where, None)

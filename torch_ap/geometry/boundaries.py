@@ -107,6 +107,7 @@ def _other_way(
 
 def _once(places: Tensor) -> Tensor:
     """The places that occur an odd number of times, ascending."""
+    found: Tensor
     found, count = torch.unique(places, return_counts=True)
     return found[count % 2 == 1]
 

@@ -15,7 +15,7 @@ from torch_ap.runtime import memory
 OwnSimilarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
 
 SIDES = {"preds": "detection", "target": "ground_truth"}
-_INTEGER_FLAGS = ("iscrowd", "difficult")
+_INTEGER_FLAGS = ("iscrowd", "difficult", "group_of")
 
 
 class Side:

@@ -205,6 +205,29 @@ def _interval_similarity(
     return intervals.coco_pairs(segments.as_float64(detected), segments.as_float64(true), crowd)
 
 
+def _center_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:  # noqa: ARG001
+    return (RowColumn("centers", (2,), ("centers",), ("centers",)),)
+
+
+def _center_similarity(
+    settings: ShapeOptions,  # noqa: ARG001
+    columns: Columns,
+    rows: Tensor,
+    truths: Tensor,
+    crowd: Tensor,  # noqa: ARG001
+) -> PairIoU:
+    """Minus the distance."""
+    one, two = (
+        segments.as_float64(columns[f"{side}_centers"][at])
+        for side, at in (("detection", rows), ("ground_truth", truths))
+    )
+
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        return _reaching(d, g, -(one[d] - two[g]).square().sum(1).sqrt(), least)
+
+    return overlapping
+
+
 def _unlabelled(columns: Columns) -> Tensor:
     return keypoints.unlabelled(columns["ground_truth_keypoints"])
 
@@ -272,6 +295,7 @@ GEOMETRIES: dict[str, Geometry] = {
     "intervals": Geometry(
         _interval_similarity, _interval_area, _interval_rows, area_ranges=ANY_AREA, formats=("xyxy",), alone=True
     ),
+    "centers": Geometry(_center_similarity, rows=_center_rows, area_ranges=ANY_AREA, alone=True),
     "precomputed": Geometry(_given_similarity, pairs=True, area_ranges=ANY_AREA, formats=("xyxy",)),
     "function": Geometry(_given_similarity, pairs=True, area_ranges=ANY_AREA, formats=("xyxy",)),
     "pairs of boxes": Geometry(_own_similarity, rows=_own_rows, area_ranges=ANY_AREA),

@@ -23,7 +23,7 @@ from torch_ap.rules.messages import refuse
 from torch_ap.rules.options import VOCInterpolation, allowed
 
 INTERPOLATIONS = allowed(VOCInterpolation)
-_LEAST = 5e-324  # what does not overlap at all has no IoU, so that a threshold of 0 is not reached
+LEAST = 5e-324  # what does not overlap at all has no IoU, so that a threshold of 0 is not reached
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,7 +32,7 @@ class VocSettings(ShapeSettings):
 
     Attributes:
         thresholds: T IoU thresholds.
-        interpolation: "11-point" or "11-point-arange" (VOC 2007), "all-points" (VOC 2010 on) or "101-point".
+        interpolation: "11-point" or "11-point-arange" (VOC 2007), "all-points" (VOC 2010 on), "40-point", "101-point".
         inclusive_pixels: whether corners name pixels that they include, so that sizes are one more than differences.
         strict: whether an IoU must exceed the threshold.
     """
@@ -43,7 +43,7 @@ class VocSettings(ShapeSettings):
     strict: bool = False
 
     @property
-    def pixel(self) -> float:
+    def pixel(self) -> float | None:
         """What is added to the differences of corners."""
         return float(self.inclusive_pixels)
 
@@ -90,7 +90,7 @@ class VocSettings(ShapeSettings):
         rows = ranked.rows[candidates.ranked]
         no_crowds = torch.zeros_like(candidates.truths, dtype=torch.bool)
         pair_iou = self.similarity(columns, self.iou_types[0], rows, candidates.truths, no_crowds)
-        pairs = candidate_pairs.overlapping(candidates, pair_iou, max(min(self.thresholds), _LEAST))
+        pairs = candidate_pairs.overlapping(candidates, pair_iou, max(min(self.thresholds), LEAST))
         thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
         detection, truth, state = assignment.argmax(pairs, thresholds, strict=self.strict)
         hard = columns["ground_truth_difficult"].bool()
@@ -117,10 +117,12 @@ class VocSettings(ShapeSettings):
         """(T, K) float64; NaN for classes without ground truths that count."""
         return Convention(interpolation=self.interpolation, ties="grouped")(curve).reshape(len(self.thresholds), -1)
 
-    def levels(self, device: torch.device) -> Tensor | Literal["all-points"]:
-        """The recall levels of the interpolation, unless it takes all points."""
+    def levels(self, device: torch.device) -> Tensor | Literal["all-points", "nuscenes"]:
+        """The recall levels of the interpolation, unless there is more to it."""
         if self.interpolation == "all-points":
             return "all-points"
+        if self.interpolation == "nuscenes":
+            return "nuscenes"
         return levels_of(self.interpolation, device)
 
     def report(

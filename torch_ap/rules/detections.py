@@ -17,6 +17,7 @@ from torch_ap.rules.values import Rule
 _MOST = sys.float_info.max
 _MOST_TURNED = 1e75  # fourth powers of it are finite
 _MOST_LONG = 1e300  # differences of it are
+_MOST_FAR = 1e150  # squares of differences of it are
 _MOST_WHOLE = 2**53  # float64 holds all whole numbers up to it
 _FEW_ANGLES = 10
 _LEAST_SPREAD = 0.4  # standard deviation; that of radians from 0 to pi / 2 is 0.45
@@ -81,7 +82,7 @@ def _beyond_float64(values: Tensor) -> Tensor:
 RULES: dict[str, ImageRule] = {
     "boxes": _numbers("boxes", "must be finite", low=-_MOST, high=_MOST),
     "scores": _numbers("scores", "must not hold NaN"),
-    "flags": _numbers("iscrowd` and `difficult", "must hold 0 and 1", low=0, high=1, whole=True),
+    "flags": _numbers("iscrowd`, `difficult` and `group_of", "must hold 0 and 1", low=0, high=1, whole=True),
     "area": _numbers("area", "must not hold NaN"),
     "ious": _numbers("ious", "must not hold NaN"),
     "counts": ImageRule("counts", "must be at least 0 and add up to the number of rows", lambda x: x < 0),
@@ -107,12 +108,13 @@ RULES: dict[str, ImageRule] = {
         "must be convex quadrilaterals, corners in order, so that no edges cross",
         _turns_both_ways,
     ),
+    "centers": _numbers("centers", "must be finite, at most 1e150 from 0", low=-_MOST_FAR, high=_MOST_FAR),
     "intervals": _numbers("intervals", "must be finite, at most 1e300 from 0", low=-_MOST_LONG, high=_MOST_LONG),
     "exact": ImageRule("intervals", "must be at most 2^53 from 0 where they are integers", _beyond_float64),
     "order": ImageRule("intervals", "must have start <= end", lambda x: x[:, 1:] < x[:, :1]),
 }
 VALUE_RULES = tuple(rule.text for rule in RULES.values())
-RULE_OF = {"scores": "scores", "iscrowd": "flags", "difficult": "flags", "area": "area"}
+RULE_OF = {"scores": "scores", "iscrowd": "flags", "difficult": "flags", "group_of": "flags", "area": "area"}
 _PLACES = {name: place for place, name in enumerate(RULES)}
 
 
