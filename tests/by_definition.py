@@ -25,6 +25,8 @@ FUNCTION_OF = {
     torch_ap.MultilabelAveragePrecision: functional.multilabel_average_precision,
     torch_ap.MeanAveragePrecision: functional.coco_mean_average_precision,
     torch_ap.VOCMeanAveragePrecision: functional.voc_mean_average_precision,
+    torch_ap.OpenImagesMeanAveragePrecision: functional.open_images_mean_average_precision,
+    torch_ap.NuScenesMeanAveragePrecision: functional.nuscenes_mean_average_precision,
 }
 
 
@@ -301,4 +303,6 @@ WITHOUT_DEFINITION = {
     "voc_keypoints": "keypoints are compared with pycocotools in `test_keypoints`",
     "coco_own_iou": "nobody else takes one",
     "voc_101_point": "nobody else has it",
+    **dict.fromkeys(("open_images", "open_images_ignored", "voc_40_point"), "see `test_detection_rules`"),
+    **dict.fromkeys(("nuscenes", "nuscenes_packed"), "see `test_detection_rules`"),
 }

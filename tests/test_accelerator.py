@@ -13,6 +13,7 @@ from tests.modes import quiet
 
 UPDATES_WAIT = {  # in `update`, as is documented
     *("coco_masks", "coco_boundary", "voc_masks"),  # dense masks become run lengths
+    *("open_images", "open_images_ignored"),  # rows of ancestors, and those that somebody looked for
     "binary_weighted_learnt",  # once per `pilot` items
 }
 

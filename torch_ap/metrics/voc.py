@@ -1,7 +1,7 @@
 """PASCAL VOC's mean average precision as a metric; the function of that name in ``torch_ap.functional`` computes it."""
 
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -27,9 +27,10 @@ class VocRules(DetectionMetric):
     )
     plot_legend_name: str = "Class"
 
-    iou_threshold: float | list[float]
+    iou_threshold: Any
     class_metrics: bool
-    _settings: VocSettings
+    if TYPE_CHECKING:  # torch.jit asks of every class what its annotations are
+        _settings: VocSettings
 
     def compute(self) -> dict[str, Tensor]:
         """``map`` of the images so far, and what else was asked for."""
