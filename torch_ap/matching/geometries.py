@@ -9,12 +9,13 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from torch_ap.geometry import boundaries, boxes, intervals, keypoints, masks, rotated
+from torch_ap.geometry import boundaries, boxes, masks, rotated
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.inputs.detections import Columns, Kind, RowColumn
 from torch_ap.inputs.image_sides import image_of
+from torch_ap.matching import other_shapes
+from torch_ap.matching.shape_options import ShapeOptions
 from torch_ap.ranking import segments
-from torch_ap.rules.detections import seem_radians
 from torch_ap.rules.messages import Plain, refuse
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
@@ -29,40 +30,14 @@ COCO_AREAS: AreaRanges = {
 ANY_AREA: AreaRanges = {"all": (-float("inf"), float("inf"))}  # areas of unknown shapes, volumes perhaps
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ShapeOptions:
-    """What the functions of a kind of shape are told beside the columns.
-
-    Attributes:
-        iou_types: names of :data:`GEOMETRIES`, one or several; or a function of the two dicts of an image.
-        box_format: of ``boxes``; of no meaning with ``own_iou``.
-        own_iou: IoU of pairs of boxes, in place of COCO's.
-        box_width: numbers per box.
-        sigmas: of K keypoints.
-        check_values: whether values are checked.
-    """
-
-    iou_types: tuple[Kind, ...] = ("bbox",)
-    box_format: str
-    own_iou: OwnIoU | None = None
-    box_width: int = 4
-    sigmas: tuple[float, ...] = keypoints.SIGMAS
-    check_values: bool = True
-
-    @property
-    def pixel(self) -> float | None:
-        """What VOC adds to the differences of corners; None for COCO's boxes."""
-        return None
-
-
 @dataclass(frozen=True)
 class Geometry:
     """One kind of shape; its functions are given the settings and all columns of the images.
 
     Attributes:
-        similarity: as :meth:`ShapeOptions.similarity`.
-        area: as :meth:`ShapeOptions.area`; None where ``area`` is what images say.
-        ignored: as :meth:`ShapeOptions.ignored`, of all columns.
+        similarity: as the settings' ``similarity``.
+        area: as the settings' ``area``; None where ``area`` is what images say.
+        ignored: as the settings' ``ignored``, of all columns.
         file_areas: whether detections bring their areas where areas are taken as COCO's files give them.
         rows: the columns with a row per shape.
         masks: whether images have masks.
@@ -139,99 +114,6 @@ def _boundary_similarity(
     return boundaries.coco_pairs(detected, true, crowd, (one, two))
 
 
-def _keypoint_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
-    return (
-        RowColumn("keypoints", (len(settings.sigmas), 3), ("keypoints",), ("keypoints", "visibility")),
-        RowColumn("boxes", (4,), None, ("known boxes", settings.box_format), optional=True),
-        RowColumn("area", (), None, ("size",)),
-    )
-
-
-def _keypoint_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:  # noqa: ARG001
-    return keypoints.area(columns[f"{side}_keypoints"])
-
-
-def _keypoint_similarity(
-    settings: ShapeOptions,
-    columns: Columns,
-    rows: Tensor,
-    truths: Tensor,
-    crowd: Tensor,  # noqa: ARG001
-) -> PairIoU:
-    similarity = keypoints.coco_pairs(
-        columns["detection_keypoints"],
-        columns["ground_truth_keypoints"],
-        segments.as_float64(columns["ground_truth_area"]),
-        boxes.to_xywh(columns["ground_truth_boxes"], settings.box_format),
-        settings.sigmas,
-    )
-    return boxes.of_rows(similarity, rows, truths)
-
-
-def _rotated_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
-    corners = settings.box_format == "xyxyxyxy"
-    rules = ("moderate", "convex" if corners else "rotated")
-    remark = None if corners else seem_radians
-    return (RowColumn("boxes", (8 if corners else 5,), rules, rules, remark=remark),)
-
-
-def _rotated_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:
-    return rotated.area(columns[f"{side}_boxes"], settings.box_format)
-
-
-def _rotated_similarity(
-    settings: ShapeOptions, columns: Columns, rows: Tensor, truths: Tensor, crowd: Tensor
-) -> PairIoU:
-    detected, true = columns["detection_boxes"][rows], columns["ground_truth_boxes"][truths]
-    return rotated.coco_pairs(detected, true, settings.box_format, crowd)
-
-
-def _interval_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:  # noqa: ARG001
-    return (RowColumn("intervals", (2,), ("intervals", "exact", "order"), ("intervals", "exact", "order")),)
-
-
-def _interval_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:  # noqa: ARG001
-    return intervals.length(segments.as_float64(columns[f"{side}_intervals"]))
-
-
-def _interval_similarity(
-    settings: ShapeOptions,  # noqa: ARG001
-    columns: Columns,
-    rows: Tensor,
-    truths: Tensor,
-    crowd: Tensor,
-) -> PairIoU:
-    detected, true = columns["detection_intervals"][rows], columns["ground_truth_intervals"][truths]
-    return intervals.coco_pairs(segments.as_float64(detected), segments.as_float64(true), crowd)
-
-
-def _center_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:  # noqa: ARG001
-    return (RowColumn("centers", (2,), ("centers",), ("centers",)),)
-
-
-def _center_similarity(
-    settings: ShapeOptions,  # noqa: ARG001
-    columns: Columns,
-    rows: Tensor,
-    truths: Tensor,
-    crowd: Tensor,  # noqa: ARG001
-) -> PairIoU:
-    """Minus the distance."""
-    one, two = (
-        segments.as_float64(columns[f"{side}_centers"][at])
-        for side, at in (("detection", rows), ("ground_truth", truths))
-    )
-
-    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-        return _reaching(d, g, -(one[d] - two[g]).square().sum(1).sqrt(), least)
-
-    return overlapping
-
-
-def _unlabelled(columns: Columns) -> Tensor:
-    return keypoints.unlabelled(columns["ground_truth_keypoints"])
-
-
 def _given_similarity(
     settings: ShapeOptions,  # noqa: ARG001
     columns: Columns,
@@ -246,7 +128,7 @@ def _given_similarity(
     row = start[2][image] + (rows - start[0][image]) * counts[1][image] - start[1][image]
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-        return _reaching(d, g, segments.as_float64(columns["pair_ious"][row[d] + truths[g]]), least)
+        return other_shapes.reaching(d, g, segments.as_float64(columns["pair_ious"][row[d] + truths[g]]), least)
 
     return overlapping
 
@@ -266,14 +148,9 @@ def _own_similarity(settings: ShapeOptions, columns: Columns, rows: Tensor, trut
         if not isinstance(value, Tensor) or value.shape != d.shape:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             refuse("iou", f"must return a tensor of shape ({len(d)},) for {len(d)} pairs", Plain(got))
-        return _reaching(d, g, segments.as_float64(value), least)
+        return other_shapes.reaching(d, g, segments.as_float64(value), least)
 
     return overlapping
-
-
-def _reaching(d: Tensor, g: Tensor, value: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-    kept = (value >= least).nonzero().squeeze(1)
-    return d[kept], g[kept], value[kept]
 
 
 GEOMETRIES: dict[str, Geometry] = {
@@ -281,21 +158,34 @@ GEOMETRIES: dict[str, Geometry] = {
     "segm": Geometry(_mask_similarity, _mask_area, file_areas=True, masks=True),
     "boundary": Geometry(_boundary_similarity, _mask_area, file_areas=True, masks=True),
     "keypoints": Geometry(
-        _keypoint_similarity,
-        _keypoint_area,
-        _keypoint_rows,
-        ignored=_unlabelled,
+        other_shapes.keypoint_similarity,
+        other_shapes.keypoint_area,
+        other_shapes.keypoint_rows,
+        ignored=other_shapes.unlabelled,
         file_areas=True,
         area_ranges={name: COCO_AREAS[name] for name in ("all", "medium", "large")},
         limits=(20,),
         recall_at=(0.5, 0.75),
         alone=True,
     ),
-    "rotated": Geometry(_rotated_similarity, _rotated_area, _rotated_rows, formats=rotated.FORMATS, alone=True),
-    "intervals": Geometry(
-        _interval_similarity, _interval_area, _interval_rows, area_ranges=ANY_AREA, formats=("xyxy",), alone=True
+    "rotated": Geometry(
+        other_shapes.rotated_similarity,
+        other_shapes.rotated_area,
+        other_shapes.rotated_rows,
+        formats=rotated.FORMATS,
+        alone=True,
     ),
-    "centers": Geometry(_center_similarity, rows=_center_rows, area_ranges=ANY_AREA, alone=True),
+    "intervals": Geometry(
+        other_shapes.interval_similarity,
+        other_shapes.interval_area,
+        other_shapes.interval_rows,
+        area_ranges=ANY_AREA,
+        formats=("xyxy",),
+        alone=True,
+    ),
+    "centers": Geometry(
+        other_shapes.center_similarity, rows=other_shapes.center_rows, area_ranges=ANY_AREA, alone=True
+    ),
     "precomputed": Geometry(_given_similarity, pairs=True, area_ranges=ANY_AREA, formats=("xyxy",)),
     "function": Geometry(_given_similarity, pairs=True, area_ranges=ANY_AREA, formats=("xyxy",)),
     "pairs of boxes": Geometry(_own_similarity, rows=_own_rows, area_ranges=ANY_AREA),
