@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.evaluation.average_precision import result_dtype
-from torch_ap.inputs.detections import Columns, DetectionInputs, Images
-from torch_ap.inputs.image_sides import OwnSimilarity
+from torch_ap.inputs.detections import Columns, DetectionInputs, Images, OwnSimilarity
 from torch_ap.matching.coco import ClassNames, Report
 from torch_ap.matching.coco_settings import settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU

@@ -5,8 +5,7 @@ from torch import Tensor
 from torch_ap.curve.convention import Convention
 from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.functional.detection import validated
-from torch_ap.inputs.detections import Columns, Images
-from torch_ap.inputs.image_sides import OwnSimilarity
+from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, check_names, different_names_of
 from torch_ap.matching.coco_numbers import CocoNumbers

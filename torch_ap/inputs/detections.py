@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 
 from torch_ap.geometry import masks
-from torch_ap.inputs.image_sides import SIDES, OwnSimilarity, Side, image_of, pair_ious
+from torch_ap.inputs.image_sides import SIDES, Side, pair_ious
 from torch_ap.inputs.image_sides import packed as packed_side
+from torch_ap.ranking import segments
 from torch_ap.rules import detections as value_rules
 from torch_ap.rules import images as rules
 from torch_ap.rules.messages import refuse, warn_caller
 
 Columns: TypeAlias = dict[str, Tensor]
+OwnSimilarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
 Kind: TypeAlias = str | OwnSimilarity  # of shapes
 Images: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
@@ -206,6 +208,11 @@ def of_images(columns: Columns, kept: Tensor) -> Columns:
         of_image = name.endswith("per_image") or name == "image_sizes"
         found[name] = column[kept if of_image else chosen.get(name, chosen[side])]
     return found
+
+
+def image_of(counts: Tensor) -> Tensor:
+    """(rows,) int64 image of each row, from the rows per image."""
+    return segments.repeat(torch.arange(len(counts), device=counts.device), counts)
 
 
 def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from torch_ap.rules import images as rules
 from torch_ap.rules.messages import Plain, refuse
 from torch_ap.runtime import memory
 
-OwnSimilarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
+_Similarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
 
 SIDES = {"preds": "detection", "target": "ground_truth"}
 _INTEGER_FLAGS = ("iscrowd", "difficult", "group_of")
@@ -81,7 +81,7 @@ class Side:
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
             if check_values and joined.device.type == "cpu":
-                value_rules.check(("flags",), (self.name, key), joined, image_of(self.counts))
+                value_rules.check(("flags",), (self.name, key), joined, segments.ids(segments.from_counts(self.counts)))
             joined = torch.where((joined == 0) | (joined == 1), joined, 255)
         return joined.to(dtype)
 
@@ -96,7 +96,7 @@ def packed(name: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def pair_ious(detections: Side, truths: Side, similarity: OwnSimilarity | None) -> Tensor:
+def pair_ious(detections: Side, truths: Side, similarity: _Similarity | None) -> Tensor:
     """(P,) float64 of every detection with every ground truth of its image, row by row, image after image."""
     if similarity is not None:
         values = _similarities(detections, truths, similarity)
@@ -112,7 +112,7 @@ def pair_ious(detections: Side, truths: Side, similarity: OwnSimilarity | None) 
     return torch.cat([value.detach().reshape(-1).to(torch.float64) for value in values])
 
 
-def _similarities(detections: Side, truths: Side, similarity: OwnSimilarity) -> list[Tensor]:
+def _similarities(detections: Side, truths: Side, similarity: _Similarity) -> list[Tensor]:
     """What a function gives of each image that has both."""
     if detections.packed:
         raise ValueError("`preds` and `target` must be lists of dicts, one per image, where `iou_type` is a function")
@@ -148,8 +148,3 @@ def _packed_ious(detections: Side, truths: Side) -> Tensor:
         rules.column("preds", key, values, total)
     given: Tensor = values[0]
     return given.detach().to(torch.float64, copy=True)
-
-
-def image_of(counts: Tensor) -> Tensor:
-    """(rows,) int64 image of each row, from the rows per image."""
-    return segments.repeat(torch.arange(len(counts), device=counts.device), counts)

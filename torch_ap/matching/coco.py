@@ -10,8 +10,7 @@ from torch import Tensor
 
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.geometry.run_lengths import is_whole
-from torch_ap.inputs.detections import Columns, Kind, distinct_labels, int32_if_held
-from torch_ap.inputs.image_sides import image_of
+from torch_ap.inputs.detections import Columns, Kind, distinct_labels, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from torch_ap.geometry import boundaries, boxes, masks, rotated
 from torch_ap.geometry.boxes import PairIoU
-from torch_ap.inputs.detections import Columns, Kind, RowColumn
-from torch_ap.inputs.image_sides import image_of
+from torch_ap.inputs.detections import Columns, Kind, RowColumn, image_of
 from torch_ap.matching import other_shapes
 from torch_ap.matching.shape_options import ShapeOptions
 from torch_ap.ranking import segments

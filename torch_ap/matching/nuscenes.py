@@ -13,8 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from torch_ap.inputs.detections import Columns, DetectionInputs
-from torch_ap.inputs.image_sides import image_of
+from torch_ap.inputs.detections import Columns, DetectionInputs, image_of
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.voc import VocSettings

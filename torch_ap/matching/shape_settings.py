@@ -7,8 +7,7 @@ from torch import Tensor
 
 from torch_ap.geometry import keypoints
 from torch_ap.geometry.boxes import PairIoU
-from torch_ap.inputs.detections import Columns, Kind, RowColumn
-from torch_ap.inputs.image_sides import OwnSimilarity
+from torch_ap.inputs.detections import Columns, Kind, OwnSimilarity, RowColumn
 from torch_ap.matching.geometries import GEOMETRIES, Geometry, OwnIoU, geometry_of
 from torch_ap.matching.shape_options import ShapeOptions
 from torch_ap.ranking import segments

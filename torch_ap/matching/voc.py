@@ -10,8 +10,7 @@ from torch import Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.interpolation import levels_of
-from torch_ap.inputs.detections import Columns, DetectionInputs, Kind, int32_if_held
-from torch_ap.inputs.image_sides import image_of
+from torch_ap.inputs.detections import Columns, DetectionInputs, Kind, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.coco import classes_of, zero_dimensional
 from torch_ap.matching.matched import Matches, Shares

@@ -9,8 +9,7 @@ from torch import Tensor
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_coco
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
-from torch_ap.inputs.detections import Columns, Images
-from torch_ap.inputs.image_sides import OwnSimilarity
+from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, Report, check_names, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers

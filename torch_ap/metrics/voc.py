@@ -8,8 +8,7 @@ from torch import Tensor
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_voc
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
-from torch_ap.inputs.detections import Columns, Images
-from torch_ap.inputs.image_sides import OwnSimilarity
+from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
 from torch_ap.matching.coco import ClassNames, check_names
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.voc import VocSettings, voc_settings_of
