@@ -38,7 +38,8 @@ def test_boundaries_are_what_erosion_takes_away(size):
     assert all(map(torch.equal, found, expected))
 
 
-def test_masks_of_several_sizes_keep_apart():
+def test_masks_of_several_sizes_keep_apart(monkeypatch):
+    monkeypatch.setitem(boundaries._A_CHUNK, "cpu", 700)  # one or two masks at a time
     r = np.random.default_rng(0)
     dense = [r.random(size) < 0.97 for size in ((9, 4), (120, 70), (3, 200), (60, 60))]
     edges, lengths = zip(*(masks.edges_of(torch.from_numpy(one)[None]) for one in dense), strict=True)

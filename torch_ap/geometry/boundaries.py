@@ -6,14 +6,18 @@ a row likewise. Runs of rows are found from those of columns without a look at t
 ends where two neighbouring columns differ.
 """
 
+import itertools
+
 import torch
 from torch import Tensor
 
 from torch_ap.geometry import masks
 from torch_ap.geometry.boxes import PairIoU
-from torch_ap.ranking import segments
+from torch_ap.ranking import order, segments
 
 RATIO = 0.02  # of an image's diagonal
+_A_CHUNK = {"cpu": 1 << 21}  # edges and pixels
+_A_CHUNK_ON_DEVICE = 1 << 25
 
 
 def dilation(sizes: Tensor, ratio: float = RATIO) -> Tensor:
@@ -34,6 +38,18 @@ def boundaries(edges: Tensor, lengths: Tensor, sizes: Tensor, near: Tensor) -> t
     Returns:
         As ``edges`` and ``lengths``, without edges that come twice.
     """
+    # so many masks at a time that memory is bounded: pixels are written out where neighbouring lines differ
+    cumulative = (lengths + 4 * sizes.sum(1)).cumsum(0)
+    total, step = int(cumulative[-1]) if len(cumulative) else 0, _A_CHUNK.get(edges.device.type, _A_CHUNK_ON_DEVICE)
+    cuts = torch.searchsorted(cumulative, torch.arange(0, total, step, device=edges.device)).tolist()
+    offsets, found = segments.from_counts(lengths), [(edges[:0], lengths[:0])]
+    for first, last in itertools.pairwise(sorted({0, *cuts, len(lengths)})):
+        start, end = offsets[first], offsets[last]
+        found.append(_boundaries(edges[start:end], lengths[first:last], sizes[first:last], near[first:last]))
+    return torch.cat([part[0] for part in found]), torch.cat([part[1] for part in found])
+
+
+def _boundaries(edges: Tensor, lengths: Tensor, sizes: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
     height, width = sizes.unbind(1)
     mask, start, end = _column_runs(edges, lengths, height)
     # with a pixel outside behind each column, runs of neighbouring columns never touch
@@ -100,16 +116,16 @@ def _other_way(
     place -= offset[mask]
     line = place // long[mask]
     turned = offset[mask] + (place - line * long[mask]) * many[mask] + line
-    turned, order = turned.sort()
-    mask = mask[order]
-    return turned[::2], turned[1::2], mask[::2]
+    begin, stop = order.sort(turned).reshape(-1, 2).t().contiguous()
+    return begin, stop, torch.searchsorted(offset, begin, right=True) - 1
 
 
 def _once(places: Tensor) -> Tensor:
     """The places that occur an odd number of times, ascending."""
-    found: Tensor
-    found, count = torch.unique(places, return_counts=True)
-    return found[count % 2 == 1]
+    ordered = order.sort(places)
+    first = segments.run_starts(ordered)
+    count = first.diff(append=first.new_tensor([len(ordered)]))
+    return ordered[first[count % 2 == 1]]
 
 
 def coco_pairs(
