@@ -10,6 +10,7 @@ from tests.oracles_detection import random_intervals, random_rotated
 from torch_ap.cli import main
 from torch_ap.files.activitynet import read_activitynet
 from torch_ap.files.dota import read_dota
+from torch_ap.files.open_images import read_hierarchy
 from torch_ap.functional.detection import voc_mean_average_precision
 from torch_ap.geometry import rotated
 
@@ -183,6 +184,33 @@ def test_broken_activitynet_files_are_named(activitynet, content, message, capsy
     status, said = told([truth, found, "--format", "activitynet"], capsys)
     assert status == 2
     assert message in said
+
+
+TREE = {"LabelName": "a", "Subcategory": [{"LabelName": "b", "Subcategory": [{"LabelName": "c"}]}, {"LabelName": "c"}]}
+
+
+def test_the_parents_of_classes(tmp_path):
+    path = tmp_path / "tree.json"
+    path.write_text(json.dumps(TREE))
+    assert read_hierarchy(path, {"a": 0, "b": 1, "c": 2}) == {1: [0], 2: [0, 1]}
+    assert read_hierarchy(path, {"a": 0, "c": 2}) == {2: [0]}  # by way of what has no label
+    assert read_hierarchy(path, {"c": 2}) == {}
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ([], "hierarchy: must be an object with 'LabelName', got "),
+        ({"LabelName": "a", "Subcategory": [{}]}, r"hierarchy.Subcategory\[0\]: must be an object with 'LabelName'"),
+        ({"LabelName": "a", "Subcategory": {}}, "hierarchy: 'Subcategory' must be a list, got {}"),
+        ({"LabelName": "/m/0"}, r"none of its names has a label; `labels` has \['a'\]"),
+    ],
+)
+def test_broken_hierarchies_are_named(tree, message, tmp_path):
+    path = tmp_path / "tree.json"
+    path.write_text(json.dumps(tree))
+    with pytest.raises(ValueError, match=message):
+        read_hierarchy(path, {"a": 0})
 
 
 def test_the_subset_is_one_of_the_file(activitynet, capsys):
