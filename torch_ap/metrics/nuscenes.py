@@ -70,6 +70,10 @@ class NuScenesMeanAveragePrecision(VocRules):
             checks.place_among("distance_threshold", distance_threshold, self._settings.thresholds)
         return super().curve(distance_threshold, class_names)
 
+    @property
+    def _can_exchange(self) -> bool:
+        return False  # of equal scores the last comes first, on whatever rank it is
+
     def extra_repr(self) -> str:
         """What is computed of what, for ``repr``."""
         given: dict[str, Any] = {"validate_args": self._settings.check_values}
