@@ -220,7 +220,7 @@ DEFINITIONS: dict[str, Definition] = {
     "binary_sigmoid": without_weights("binary"),
     "binary_weighted_half": weighted(),
     "binary_weighted_adaptive": weighted(),
-    "multilabel_scores_weighted_half": weighted("macro"),
+    "multilabel_scores_weighted_thresholds": weighted("macro", thresholds=cases.FIVE),
     "binary_weighted_thresholds": weighted(thresholds=cases.FIVE),
     "binary_own_thresholds": own_thresholds,
     "binary_unchecked": without_weights("binary"),

@@ -156,8 +156,6 @@ CASES = {
         *BINARY_IGNORED, by_definition(thresholds=FIVE), {"thresholds": 5, "ignore_index": -1}, logits=False
     ),
     "binary_half": Case(*BINARY, by_definition(), {"bins": "half"}),
-    "binary_ignored_half": Case(*BINARY_IGNORED, by_definition(), {"bins": "half", "ignore_index": -1}),
-    "binary_half_at_3": Case(*BINARY, by_definition(at(3)), {"bins": "half", "top_k": 3}),
     "binary_half_101_point": Case(
         *BINARY, by_definition(oracles.coco_average_precision), {"bins": "half", "interpolation": "101-point"}
     ),
@@ -169,7 +167,6 @@ CASES = {
     "binary_nan_left_out_adaptive": Case(
         *BINARY[:2], with_nan(binary), by_definition(), {"bins": "adaptive", "nan_strategy": "ignore"}
     ),
-    "multiclass_half": Case(*MULTICLASS, by_definition(undefined=None), {**C, "average": None, "bins": "half"}),
     "multiclass_64_bins": Case(
         *MULTICLASS,
         by_definition(expected(), average="macro", undefined=None),
@@ -181,9 +178,6 @@ CASES = {
         by_definition(expected()),
         {**L, "average": None, "ignore_index": -1, "bins": 64, **WIDE},
         logits=False,
-    ),
-    "multilabel_micro_half": Case(
-        *MULTILABEL, by_definition(average="micro"), {**L, "average": "micro", "bins": "half"}
     ),
     "multilabel_micro_adaptive": Case(
         *MULTILABEL, by_definition(average="micro"), {**L, "average": "micro", "bins": "adaptive"}

@@ -1,5 +1,6 @@
 """What all tests share: drawing rankings with ties, the folder of public data, and accelerators."""
 
+import contextlib
 import os
 import pathlib
 
@@ -29,18 +30,20 @@ def pytest_generate_tests(metafunc):
 def accelerator(request):
     """What made the host wait for the emulated device, on tests that are marked ``gpu``; else None."""
     if getattr(request, "param", None) != "emulated":
-        yield None
-        return
-    with emulated.device() as waits:
-        yield waits
+        return None
+    stack = contextlib.ExitStack()
+    request.addfinalizer(stack.close)  # noqa: PT021 - of a generator each test would wait for the end
+    return stack.enter_context(emulated.device())
 
 
-@pytest.fixture(autouse=True)
-def _threads_whatever_the_machine(monkeypatch):
+@pytest.fixture(autouse=True, scope="session")
+def _threads_whatever_the_machine():
     """Large inputs are shared among threads even on a machine with one processor."""
     from torch_ap.ranking import order
 
-    monkeypatch.setattr(order, "workers", lambda size: 2 if size >= order._THREADING_PAYS else 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(order, "workers", lambda size: 2 if size >= order._THREADING_PAYS else 1)
+        yield
 
 
 @pytest.fixture

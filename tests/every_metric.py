@@ -323,10 +323,11 @@ METRICS: dict[str, Row] = {
         torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"bins": "adaptive"}
     ),
     "binary_weighted_learnt": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), cases.LEARNT),
-    "multilabel_scores_weighted_half": Row(
+    "multilabel_scores_weighted_thresholds": Row(
         torch_ap.MultilabelAveragePrecision,
         pair(cases.multilabel, weights=weights_of_scores),
-        {**cases.L, "bins": "half"},
+        {**cases.L, "thresholds": 5},
+        False,
     ),
     "binary_own_thresholds": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"thresholds": cases.OWN}, False),
     "binary_unchecked": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"validate_args": False}),

@@ -12,8 +12,8 @@ def same(value, expected, dtype=True):
         assert isinstance(value, torch.Tensor)
         if not dtype:
             value = value.to(expected.dtype)
-        torch.testing.assert_close(value, expected, rtol=0, atol=0, equal_nan=True)
         assert not value.requires_grad
+        same_tensor(value, expected)
     elif isinstance(expected, dict):
         assert value.keys() == expected.keys()
         for name, x in expected.items():
@@ -26,6 +26,12 @@ def same(value, expected, dtype=True):
         same(vars(value), vars(expected), dtype)
     else:
         assert value == expected or (value != value and expected != expected)
+
+
+def same_tensor(value, expected):
+    """To the last bit; ``assert_close``, which says where not, takes thirty times as long to see that it is so."""
+    if value.dtype != expected.dtype or value.device != expected.device or not torch.equal(value, expected):
+        torch.testing.assert_close(value, expected, rtol=0, atol=0, equal_nan=True)
 
 
 def life(metric, batches):

@@ -74,12 +74,12 @@ def random_intervals(seed, *, images=None, classes=None):
     return preds, target
 
 
-def joined(draw, seeds, **settings):
-    """Scenes as one data set, each with classes of its own, of which one has three at most."""
+def joined(draw, seeds, *, groups=None, **settings):
+    """Scenes as one data set, each with classes of its own, of which one has three at most; or those of its group."""
     preds, target = [], []
     for place, seed in enumerate(seeds):
         for side, images in zip((preds, target), draw(seed, **settings), strict=True):
-            side += [{**image, "labels": image["labels"] + 3 * place} for image in images]
+            side += [{**image, "labels": image["labels"] + 3 * (place % (groups or len(seeds)))} for image in images]
     return preds, target
 
 
@@ -212,6 +212,9 @@ def voc_ap(preds, target, label, threshold, *, pixel, strict, eleven):
     positives = sum(not hard for _, _, hard in truths)
     if not positives:
         return float("nan")
+    of_image = {}
+    for place, (image, j, _) in enumerate(truths):
+        of_image.setdefault(image, []).append((place, j))
     taken, hits, points = set(), 0, []
     misses = 0
 
@@ -222,11 +225,10 @@ def voc_ap(preds, target, label, threshold, *, pixel, strict, eleven):
 
     for _, image, i in sorted(found, key=lambda x: -x[0]):
         best, chosen = -np.inf, None
-        for place, (where, j, _) in enumerate(truths):
-            if where == image:
-                overlap = similarity(image, i, j)
-                if overlap is not None and overlap > best:
-                    best, chosen = overlap, place
+        for place, j in of_image.get(image, ()):
+            overlap = similarity(image, i, j)
+            if overlap is not None and overlap > best:
+                best, chosen = overlap, place
         if best > threshold if strict else best >= threshold:
             if truths[chosen][2]:
                 continue

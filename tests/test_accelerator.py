@@ -67,6 +67,11 @@ def test_metrics(name):
             one._tensors() and {getattr(one, x).device.type for x in one._tensors()} == {"cuda"}
             for one in listed(found)
         )
+    if hasattr(here, "operating_points"):
+        for method in ("operating_points", "confusion_matrix"):
+            found, expected = (getattr(x, method)(here._settings.thresholds[0]) for x in (there, here))
+            assert {getattr(found, x).device.type for x in found._tensors()} == {"cuda"}
+            close(found, expected)
     close(quiet(there, **on_device[0]), quiet(here, **batches[0]))
     close(quiet(there.compute), quiet(here.compute))
 

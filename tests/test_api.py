@@ -446,7 +446,6 @@ NO_SUMMARY = {
     for reason, names in {
         r"`top_k` has no interval .* got \d": (
             *("binary_at_3", "binary_at_3_relevant", "binary_at_3_found", "binary_expected_at_3"),
-            "binary_half_at_3",
             *("multiclass_at_2", "multilabel_expected_at_3"),
         ),
         r"`interpolation` has no interval by method 'influence', got .*use 'bootstrap-": (
@@ -462,11 +461,11 @@ NO_SUMMARY = {
                 "binary_weighted_half",
                 "binary_weighted_adaptive",
                 "binary_weighted_learnt",
-                "multilabel_scores_weighted_half",
+                "multilabel_scores_weighted_thresholds",
             ),
         ),
         r"`thresholds` and `bins` must be None for the interval of an average": (
-            *("multilabel_micro_5_thresholds", "multilabel_micro_half", "multiclass_64_bins"),
+            *("multilabel_micro_5_thresholds", "multiclass_64_bins"),
         ),
         r"`ties` must be 'grouped' for an interval .* got 'pessimistic'": ("multiclass_pessimistic",),
         r"`aggregation` must be 'mean' .* got 'gm'": ("query_map_grouped_at_3",),
@@ -484,6 +483,7 @@ def test_what_has_no_summary_is_a_row():
 def test_summaries_are_named_by_the_metric(which):
     row = METRICS[which]
     if row.call.__name__ in WITHOUT_INTERVAL:
+        assert not hasattr(row.call, "summary")
         return
     names = {x: name[0] for x_s, name in table("| metric | name |") for x in x_s}
     metric = row.new()
@@ -502,7 +502,14 @@ def test_summaries_are_named_by_the_metric(which):
     assert ends - {"_chance"} == {"", "_low", "_high"}
     assert {x.ndim for x in found.values()} == {0}
     value = metric.compute()
-    assert {x.dtype for x in found.values()} == {(value["map"] if isinstance(value, dict) else value).dtype}
+    value = value["map"] if isinstance(value, dict) else value
+    assert {x.dtype for x in found.values()} == {value.dtype}
+    every = row.settings["top_k"] if isinstance(row.settings.get("top_k"), list) else range(value.numel())
+    names = [name] if value.ndim == 0 else [f"{name}_{key}" for key in every]
+    order = ("", "_low", "_high", "_chance") if "_chance" in ends else ("", "_low", "_high")
+    assert list(found) == [one + end for one in names for end in order]
+    torch.testing.assert_close(torch.stack([found[one] for one in names]), value.reshape(-1), equal_nan=True)
+    assert not any(found[f"{one}_low"] > found[f"{one}_high"] for one in names)
 
 
 # -- names and commands

@@ -15,7 +15,7 @@ from torch_ap import functional
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.curve.convention import DENOMINATORS, TIES
 from torch_ap.ranking import builders
-from torch_ap.ranking.hit_curve import from_bins
+from torch_ap.ranking.counting import from_bins
 
 
 def ap(scores, relevant, **settings):

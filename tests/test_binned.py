@@ -148,6 +148,24 @@ def test_half_is_exact_to_the_bit(dtype, convention, generator):
         assert binary_average_precision(preds, target, bins="half", dtype=torch.float64, **convention) == exact
 
 
+@pytest.mark.parametrize("average", ["none", "micro"])
+def test_half_of_columns_is_exact_to_the_bit(average, generator):
+    """Of classes and of labels, of weights of each score and of targets that are ignored."""
+    preds = torch.randn(300, 4, generator=generator).half()
+    target, classes = (torch.randint(-1, n, s, generator=generator) for n, s in ((2, (300, 4)), (4, (300,))))
+    weights = torch.randint(1, 9, (300, 4), generator=generator) / 8
+    kinds = [(torch_ap.MultilabelAveragePrecision, (target,)), (torch_ap.MultilabelAveragePrecision, (target, weights))]
+    kinds += [(torch_ap.MulticlassAveragePrecision, (classes,))] * (average == "none")
+    for kind, targets in kinds:
+        found, exact = (
+            kind(4, average, ignore_index=-1, **bins).set_dtype(torch.float64) for bins in ({"bins": "half"}, {})
+        )
+        for part in (slice(0, 100), slice(100, 300)):
+            for metric in (found, exact):
+                metric.update(preds[part], *(x[part] for x in targets))
+        same(found.compute(), exact.compute())
+
+
 def test_half_takes_both_dtypes_and_wider_ones_that_hold_their_numbers(generator):
     preds, target = drawn(generator)
     parts = [preds.half(), preds.bfloat16(), preds.half().float(), preds.bfloat16().double()]

@@ -10,6 +10,7 @@ from tests.strategies import FLOATS, SCORES, rankings, tables
 from torch_ap.curve.convention import Convention
 from torch_ap.ranking import builders, hit_curve, order
 from torch_ap.ranking.builders import from_columns, from_scores
+from torch_ap.ranking.counting import from_bins, from_ordered
 
 FIELDS = ["hits", "items", "hits_above", "items_above", "score", "offsets", "n", "m"]
 
@@ -58,7 +59,7 @@ def test_counted_packed_and_ordered_agree(dtype, ranking):
     last = torch.ones(len(keys), dtype=torch.bool)
     last[:-1] = keys[places].diff() != 0
     offsets = torch.tensor([0, len(keys)])
-    ordered = hit_curve.from_ordered(relevant[places], last, offsets, score=(scores + 0)[places])
+    ordered = from_ordered(relevant[places], last, offsets, score=(scores + 0)[places])
     same(counted, ordered)
 
 
@@ -135,7 +136,7 @@ def test_order_of_items_does_not_matter(ranking):
 @given(rankings(min_size=1))
 def test_bins_of_every_score_are_the_curve(ranking):
     groups = oracles.tie_groups(*ranking)
-    bins = hit_curve.from_bins(torch.tensor([[sum(g) for g in groups]]), torch.tensor([[len(g) for g in groups]]))
+    bins = from_bins(torch.tensor([[sum(g) for g in groups]]), torch.tensor([[len(g) for g in groups]]))
     curve = from_scores(*(torch.tensor(x) for x in ranking))
     for name in ("hits", "items", "hits_above", "items_above", "offsets", "n", "m"):
         assert torch.equal(getattr(bins, name), getattr(curve, name))

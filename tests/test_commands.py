@@ -26,7 +26,7 @@ from torch_ap.files.voc import read_voc
 from torch_ap.rules.messages import shown
 
 HEAVY = ("torch", "numpy", "torchmetrics", "scipy", "pyarrow", "tqdm")
-PROGRAM = [sys.executable, "-m", "torch_ap.cli.main"]
+PROGRAM = [sys.executable, "-m", "torch_ap"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from torch_ap.curve import interpolation
 from torch_ap.functional import binary_average_precision, counts_at_threshold, retrieval_average_precision
 from torch_ap.inputs.queries import QueryInputs
 from torch_ap.ranking import bins
-from torch_ap.ranking.hit_curve import from_ordered
+from torch_ap.ranking.counting import from_ordered
 from torch_ap.rules import tensors
 from torch_ap.rules import values as value_rules
 from torch_ap.runtime import memory

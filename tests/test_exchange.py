@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torchmetrics import MetricCollection
 
 import torch_ap
-from tests.every_metric import METRICS
+from tests.every_metric import METRICS, one_each
 from tests.modes import quiet, same
 from tests.parts import count, cut, mapped, with_scores
 from tests.threads import Threads
@@ -302,6 +302,25 @@ def test_a_collection_synchronizes_what_it_shares_once(sync):
         assert together == alone["grouped"] + 2  # the headers of the others
     else:
         assert together < 0.7 * sum(alone.values())  # each has sums of its own
+
+
+def test_a_snapshot_of_the_state_keeps_no_synchronized_one_alive():
+    preds, target = drawn("binary", 60, 9, False, 1).values()
+    metrics = [on(torch_ap.BinaryAveragePrecision) for _ in range(2)]
+    for rank, metric in enumerate(metrics):
+        metric.update(preds[rank::2], target[rank::2])
+    snapshots = [metric.metric_state for metric in metrics]
+    kept = Threads(2)(lambda rank: (metrics[rank].compute(), getattr(once._thread, "kept", None))[1])
+    assert kept == [None, None]
+    assert snapshots[0]["first_violation"] is metrics[0].first_violation
+
+
+@pytest.mark.parametrize("name", one_each(METRICS))
+def test_repr_says_that_states_are_exchanged(name):
+    row = METRICS[name]
+    assert "sync" not in repr(row.new())
+    for metric in (row.new(sync="exchange"), copy.deepcopy(row.new(sync="exchange"))):
+        assert repr(metric) == repr(row.new())[:-1] + ", " * (repr(row.new())[-2] != "(") + "sync='exchange')"
 
 
 ON_A_DEVICE = [

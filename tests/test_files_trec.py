@@ -541,7 +541,7 @@ def test_what_was_read_of_standard_input_is_gone(two_runs, tmp_path):
     qrels, run = (Path(path) for path in two_runs[:2])
     longer = tmp_path / "longer"
     longer.write_bytes(b"not a line of a run\n" + run.read_bytes())
-    command = [sys.executable, "-m", "torch_ap.cli.main", "trec", qrels, "-", "-m", "map", "--csv"]
+    command = [sys.executable, "-m", "torch_ap", "trec", qrels, "-", "-m", "map", "--csv"]
     with longer.open("rb", buffering=0) as file:
         assert file.readline() == b"not a line of a run\n"
         done = subprocess.run(command, stdin=file, capture_output=True, check=True, text=True)

@@ -18,7 +18,7 @@ from torch_ap.inference.images.bootstrap import (
     image_replicates,
 )
 from torch_ap.inference.resampling import Resampling
-from torch_ap.ranking import hit_curve
+from torch_ap.ranking.counting import from_ordered
 
 LEVELS = interpolation.levels_of("101-point")
 
@@ -72,7 +72,7 @@ def slowly(ranked, weights, ranking, levels):
     last_of = torch.tensor(
         [i + 1 == len(items) or items[i + 1] != items[i] for i in range(len(items))], dtype=torch.bool
     )
-    curve = hit_curve.from_ordered(relevant, last_of, torch.tensor([0, len(items)]), m=torch.tensor([m]))
+    curve = from_ordered(relevant, last_of, torch.tensor([0, len(items)]), m=torch.tensor([m]))
     if levels is None:
         return float(average_precision(curve))
     if isinstance(levels, str):

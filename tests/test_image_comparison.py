@@ -132,15 +132,16 @@ def test_edges_have_a_defined_answer():
 
 @pytest.mark.gpu
 def test_on_cuda():
-    here = pair(images=40, items=400)
+    here, few = pair(images=40, items=400), Resampling(100)
     there = [
         ResampledRankings(**{k: v.cuda() if isinstance(v, torch.Tensor) else v for k, v in vars(x).items()})
         for x in here
     ]
     for interpolation in (None, "all-points", LEVELS):
         moved = interpolation.cuda() if isinstance(interpolation, torch.Tensor) else interpolation
-        found, wanted = compare_images(*there, interpolation=moved), compare_images(*here, interpolation=interpolation)
+        found = compare_images(*there, interpolation=moved, resampling=few)
+        wanted = compare_images(*here, interpolation=interpolation)
         assert found.difference == pytest.approx(float(wanted.difference), abs=REORDERED)
-        # 1,000 resamples each of other generators
-        assert found.standard_error == pytest.approx(float(wanted.standard_error), rel=0.15)
-        assert compare_images(there[0], there[0], interpolation=moved).p_value == 1
+        # 100 resamples of another generator than those 1,000
+        assert found.standard_error == pytest.approx(float(wanted.standard_error), rel=0.25)
+        assert compare_images(there[0], there[0], interpolation=moved, resampling=few).p_value == 1

@@ -15,9 +15,10 @@ from torch_ap.inference.resampling import Resampling
 
 FEW = {"n_resamples": 60}
 KEYS = {"map", "map_low", "map_high", "map_chance"}
+TWO = {"iou_thresholds": [0.5, 0.75]}
 CASES = {
     "coco": (MeanAveragePrecision, {}),
-    "coco micro": (MeanAveragePrecision, {"average": "micro", "iou_thresholds": [0.5, 0.75]}),
+    "coco micro": (MeanAveragePrecision, {"average": "micro", **TWO}),
     "voc 2010": (VOCMeanAveragePrecision, {}),
     "voc 2007": (VOCMeanAveragePrecision, {"interpolation": "11-point"}),
     "voc several": (VOCMeanAveragePrecision, {"iou_threshold": [0.3, 0.6], "inclusive_pixels": False}),
@@ -49,7 +50,7 @@ def blurred(preds, seed=0):
 
 
 def fed(case, preds, target, **more):
-    kind, settings = CASES[case]
+    kind, settings = CASES.get(case, (MeanAveragePrecision, TWO))  # "coco of each" is not of one class
     form = "xyxy" if case.startswith("voc") else "xywh"
     metric = kind(form, **settings, **more).set_dtype(torch.float64)
     metric.update(preds, target)
@@ -59,6 +60,19 @@ def fed(case, preds, target, **more):
 def value(metric):
     found = float(metric.compute()["map"])
     return math.nan if found == -1 else found
+
+
+def values(case, *data_sets):
+    """The value of each data set: all of them are one, each with classes of its own."""
+    micro = "micro" in case
+
+    def together(side):
+        parts = [(place, image) for place, data in enumerate(data_sets) for image in data[side]]
+        return [{**x, "labels": (0 if micro else 1) * x["labels"] + 10 * place} for place, x in parts]
+
+    found = fed(case.replace("micro", "of each"), together(0), together(1), class_metrics=True).compute()
+    each = found["map_per_class"].where(found["map_per_class"] >= 0, torch.nan)
+    return [each[found["classes"] // 10 == place].nanmean().item() for place in range(len(data_sets))]
 
 
 def rankings(metric):
@@ -74,7 +88,7 @@ def test_weights_are_images_written_out(case, seed):
     weights = np.random.default_rng(seed).multinomial(8, np.ones(8) / 8, 4)
     weights[0] = 1
     drawn = [np.repeat(np.arange(8), row) for row in weights]
-    wanted = [value(fed(case, [preds[i] for i in row], [target[i] for i in row])) for row in drawn]
+    wanted = values(case, *([[side[i] for i in row] for side in (preds, target)] for row in drawn))
     found = ranked.average_precision(torch.from_numpy(weights), interpolation).nanmean(1)
     assert found.tolist() == pytest.approx(wanted, abs=REORDERED, nan_ok=True)
 
@@ -108,12 +122,10 @@ def test_a_replicate_is_its_images_written_out(case):
     (first, interpolation), (second, _) = map(rankings, systems)
     gaps = image_replicates((first, second), Resampling(200), interpolation).diff(dim=1)
     assert found.standard_error == pytest.approx(float(gaps.std()))
-    r, slow = np.random.default_rng(1), []
-    for _ in range(60):
-        drawn = r.integers(0, 10, 10)
-        a, b = ([side[i] for i in drawn] for side in (preds, other))
-        slow.append(np.subtract(*(value(fed(case, x, [target[i] for i in drawn])) for x in (a, b))))
-    assert found.standard_error == pytest.approx(np.std(slow, ddof=1), rel=0.35)  # few draws written out
+    drawn = np.random.default_rng(1).integers(0, 10, (150, 10)).tolist()
+    a, b, truths = ([[side[i] for i in row] for row in drawn] for side in (preds, other, target))
+    slow = np.subtract(*(values(case, *zip(x, truths, strict=True)) for x in (a, b)))
+    assert found.standard_error == pytest.approx(np.std(slow, ddof=1), rel=0.25)  # few draws written out
     assert (found.value_a, found.value_b) == pytest.approx([value(x) for x in systems], abs=REORDERED)
     assert found.low < found.difference < found.high
 
@@ -170,9 +182,9 @@ def chance_slowly(case):
 @EVERY
 def test_chance_level_is_the_mean_over_all_orders_of_the_scores(case):
     metric, wanted = chance_slowly(case)
-    found = metric.chance_level(n_resamples=2000)
+    found = metric.chance_level(n_resamples=500)
     assert found.dtype == torch.float64
-    assert float(found) == pytest.approx(wanted, abs=2e-3)  # means of other shuffles
+    assert float(found) == pytest.approx(wanted, abs=4e-3)  # means of other shuffles
     assert 0 < wanted < 1
     assert metric.chance_level(**FEW) == metric.chance_level(**FEW)
 
@@ -345,16 +357,16 @@ def test_on_cuda(case):
         metric = kind("xyxy" if case.startswith("voc") else "xywh", **settings).cuda().set_dtype(torch.float64)
         metric.update(*([{k: v.cuda() for k, v in image.items()} for image in x] for x in (side, target)))
         there.append(metric)
-    many = {"n_resamples": 400}  # a standard error of so many is right within 4%, two of them differ by 15% once in 100
+    many = {"n_resamples": 100}  # a standard error of so many is right within 7%, two of them differ by 30% once in 300
     found, wanted = (a.compare(b, **many) for a, b in (there, here))
     values = [[float(x) for x in (one.value_a, one.value_b)] for one in (found, wanted)]
     assert values[0] == pytest.approx(values[1], abs=REORDERED)
     # resamples of other generators
-    assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.15)
+    assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.3)
     one, two = (x[0].summary(**many) for x in (there, here))
     assert all(x.device.type == "cuda" for x in one.values())
     assert float(one["map"]) == pytest.approx(float(two["map"]), abs=REORDERED)
-    assert float(one["map_chance"]) == pytest.approx(float(two["map_chance"]), abs=5e-3)  # shuffles of other generators
+    assert float(one["map_chance"]) == pytest.approx(float(two["map_chance"]), abs=1e-2)  # shuffles of other generators
     with pytest.raises(ValueError, match="`other` must lie on the same device"):
         there[0].compare(here[0])
 

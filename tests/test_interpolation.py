@@ -19,7 +19,8 @@ from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePre
 from torch_ap.curve import interpolation
 from torch_ap.curve.convention import Convention
 from torch_ap.detection import VOCMeanAveragePrecision
-from torch_ap.ranking import builders, hit_curve
+from torch_ap.ranking import builders
+from torch_ap.ranking.counting import from_bins
 from torch_ap.retrieval import RetrievalMAP
 
 ELEVEN = [Fraction(j, 10) for j in range(11)]
@@ -200,5 +201,5 @@ def test_weighted_recall_reaches_its_last_level():
 
 
 def test_no_rankings_at_all():
-    empty = hit_curve.from_bins(torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 3, dtype=torch.int64))
+    empty = from_bins(torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 3, dtype=torch.int64))
     assert interpolation.over_all_points(empty).shape == (0,)

@@ -11,8 +11,8 @@ import torch_ap
 ROOT = pathlib.Path(torch_ap.__file__).parent
 FLOORS = (
     *("_version", "rules", "runtime", "ranking", "curve", "geometry", "inputs", "matching", "evaluation", "exchange"),
-    *("inference", "functional", "files", "runs", "metrics", "plot", "reports"),
-    *("classification", "retrieval", "detection", "sklearn", "cli", ""),
+    *("inference", "analysis", "functional", "files", "runs", "metrics", "plot", "reports"),
+    *("classification", "retrieval", "detection", "sklearn", "cli", "", "__main__"),
 )
 
 

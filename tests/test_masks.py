@@ -76,7 +76,8 @@ def test_iou_equals_pycocotools(seed):
     one, two = some_masks(seed), some_masks(seed + 1000, count=5)
     crowd = np.random.default_rng(seed).integers(0, 2, 5)
     sides = [masks.edges_of(torch.from_numpy(dense)) for dense in (one, two)]
-    pairs = masks.coco_pairs(*sides, torch.from_numpy(crowd).bool(), torch.full((5,), one.shape[1]))
+    sides = [masks.Masks(*side, torch.tensor(one.shape[1:]).expand(len(side[1]), 2)) for side in sides]
+    pairs = masks.coco_pairs(*sides, torch.from_numpy(crowd).bool())
     d, g = (x.flatten() for x in torch.meshgrid(torch.arange(6), torch.arange(5), indexing="ij"))
     expected = rle.iou(codes_of(one), codes_of(two), crowd.tolist())
     np.testing.assert_array_equal(pairs(d, g, 0.0)[2].reshape(6, 5).numpy(), expected)
@@ -92,29 +93,6 @@ def test_long_runs_survive_compression():
     dense[1, :, 200:] = True
     edges, lengths = edges_of_codes(codes_of(dense))
     assert masks.area(edges, lengths).tolist() == dense.sum((1, 2)).tolist()
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_arrays_of_masks_equal_pycocotools(seed):
-    preds, target = random_scene(seed)
-    r = np.random.default_rng(seed)
-
-    def masked(images):
-        out = []
-        for image in images:
-            dense = np.zeros((len(image["labels"]), 64, 64), bool)
-            for mask, (x, y, w, h) in zip(dense, (image["boxes"] / 4).long().tolist(), strict=True):
-                mask[y : y + h, x : x + w] = r.random() < 0.9
-                mask[y : y + 1, x : x + w : 2] = False
-            out.append({**image, "masks": codes_of(dense)})
-        return out
-
-    preds, target = masked(preds), masked(target)
-    expected = pycocotools_eval(preds, target, kind="segm").eval
-    found = coco_mean_average_precision(preds, target, iou_type="segm", extended_summary=True)
-    if expected["precision"].size:
-        for name in ("precision", "recall", "scores"):
-            np.testing.assert_array_equal(found[name].numpy(), expected[name])
 
 
 @pytest.mark.parametrize(
@@ -141,3 +119,48 @@ def test_bad_masks_name_image_and_key(spoil, message):
     preds = spoil({**target, "scores": torch.tensor([0.5, 0.4])})
     with pytest.raises(ValueError, match=message):
         coco_mean_average_precision([preds], [target], iou_type="segm")
+
+
+def shaped(r, boxes, height, width):
+    """(N, height, width) bool: boxes, some with holes, some of all pixels or of none, some to the last pixel."""
+    dense = np.zeros((len(boxes), height, width), bool)
+    for mask, (x, y, w, h) in zip(dense, (boxes / 4).long().tolist(), strict=True):
+        mask[y : y + h, x : x + w] = True
+        kind = r.random()
+        if kind < 0.3:
+            mask[r.integers(height) :: 3, :: r.integers(1, 4)] = False
+        elif kind < 0.4:
+            mask[:] = r.random((height, width)) < 0.5
+        elif kind < 0.5:
+            mask[:] = r.random() < 0.5
+        elif kind < 0.6:
+            mask[y:, x:] = True
+    return dense
+
+
+def in_some_form(r, codes, dense):
+    """The same masks as arrays, texts, bytes or lists of runs."""
+    kind = r.integers(4)
+    if kind == 0:
+        return torch.from_numpy(dense)
+    if kind == 1:
+        return codes
+    return [{**code, "counts": code["counts"].decode()} for code in codes] if kind == 2 else codes_of(dense, False)
+
+
+def test_thousands_of_scenes_equal_pycocotools(monkeypatch):
+    r, given, codes = np.random.default_rng(0), ([], []), ([], [])
+    for seed in range(2000):
+        size = r.integers(20, 60, 2).tolist()
+        for place, (image,) in enumerate(random_scene(seed, images=1, classes=2)):
+            dense = shaped(r, image.pop("boxes"), *size)
+            if place:
+                image["area"].clamp_(min=1)  # one of 0 stands for that of the mask
+            given[place].append({**image, "masks": in_some_form(r, codes_of(dense), dense)})
+            codes[place].append({**image, "masks": codes_of(dense)})
+    expected = pycocotools_eval(*codes, kind="segm").eval
+    monkeypatch.setitem(masks._EDGES_A_CHUNK, "cpu", 1 << 12)
+    monkeypatch.setattr(run_lengths, "_NUMBERS_A_BLOCK", 1 << 12)
+    found = coco_mean_average_precision(*given, iou_type="segm", extended_summary=True)
+    for name in ("precision", "recall", "scores"):
+        np.testing.assert_array_equal(found[name].numpy(), expected[name])

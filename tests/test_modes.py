@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_map_only
 from torchmetrics import MetricCollection
 
 import torch_ap
-from tests.every_metric import FUNCTIONS, INFERENCE, METRICS, one_each
+from tests.every_metric import FUNCTIONS, INFERENCE, METRICS, one_each, one_of_each_kind
 from tests.modes import life, quiet, same
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.runtime.cached import memoize
@@ -33,15 +33,20 @@ MODES = {
     "default_float64": lambda: default_dtype(torch.float64),
     "default_bfloat16": lambda: default_dtype(torch.bfloat16),
 }
-WEAKER = {"no_grad", "default_float64"}  # than another mode: one row of each class or function will do
 ROWS = FUNCTIONS | INFERENCE
+WITH_CURVES = {name: row for name, row in METRICS.items() if hasattr(row.call, "curve")}
+METRICS_OF_A_KIND, ROWS_OF_A_KIND = one_of_each_kind(METRICS), one_of_each_kind(ROWS)
 pytestmark = pytest.mark.no_cover  # the same lines as in the plain mode
 
 
-def in_modes(rows):
-    """Names of rows, with each mode that they are run in."""
-    first = one_each(rows)
-    pairs = [(name, mode) for name in rows for mode in MODES if name in first or mode not in WEAKER]
+def in_modes(rows, kinds):
+    """Names of rows, with each mode that they are run in.
+
+    A setting can be read in another default dtype; to other modes rows of one kind of arguments are alike, and weaker
+    modes are run for one row of each class or function.
+    """
+    few = {"default_bfloat16": rows, **dict.fromkeys(("no_grad", "default_float64"), tuple(one_each(rows)))}
+    pairs = [(name, mode) for mode in MODES for name in few.get(mode, kinds)]
     return pytest.mark.parametrize(("name", "mode"), pairs, ids=map("-".join, pairs))
 
 
@@ -72,7 +77,7 @@ def same_in(mode, value, expected):
     same(value, expected, dtype=not mode.startswith("default"))
 
 
-@in_modes(METRICS)
+@in_modes(METRICS, METRICS_OF_A_KIND)
 def test_metrics(name, mode):
     row, (batches, expected, after) = METRICS[name], plain(name)
     outside = row.new()  # as of a module that is trained and validated in turn
@@ -83,14 +88,14 @@ def test_metrics(name, mode):
     same(quiet(outside.compute), after)
 
 
-@in_modes(ROWS)
+@in_modes(ROWS, ROWS_OF_A_KIND)
 def test_functions(name, mode):
     drawn, expected = value(name)
     with MODES[mode]():
         same(quiet(ROWS[name].value, copies(drawn)), expected)
 
 
-@in_modes({name: row for name, row in METRICS.items() if hasattr(row.call, "curve")})
+@in_modes(WITH_CURVES, [name for name in METRICS_OF_A_KIND if name in WITH_CURVES])
 def test_curves_of_metrics(name, mode):
     batches = METRICS[name].batches(2)
     here, there = METRICS[name].new(), METRICS[name].new()
@@ -120,7 +125,7 @@ def with_grad(x):
     return x.clone().requires_grad_() if x.is_floating_point() else x
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", METRICS_OF_A_KIND)
 def test_metrics_of_tensors_that_require_grad(name):
     batches, expected, _ = plain(name)
     metric = METRICS[name].new()
@@ -129,7 +134,7 @@ def test_metrics_of_tensors_that_require_grad(name):
     assert not any(x.requires_grad for x in states)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", ROWS_OF_A_KIND)
 def test_functions_of_tensors_that_require_grad(name):
     drawn, expected = value(name)
     same(quiet(ROWS[name].value, copies(drawn, with_grad)), expected)

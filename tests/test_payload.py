@@ -172,6 +172,7 @@ def fuzz(times, *, seal):
     source = random.Random(0)
     names = ["binary", "binary_64_bins", "binary_adaptive", "query_map", "coco", "voc", "multilabel_scores_weighted"]
     written = {name: filled(METRICS[name], *METRICS[name].batches(2, size=12)).to_bytes() for name in names}
+    empty = {name: METRICS[name].new() for name in names}
     taken = 0
     for turn in range(times):
         name = names[turn % len(names)]
@@ -181,7 +182,7 @@ def fuzz(times, *, seal):
             whole = struct.pack("<8sHQ", b"torch_ap", 1, len(given) + 34) + given
             given = whole + payload._checksum(whole)
         try:
-            found = METRICS[name].new().from_bytes(given)
+            found = empty[name].from_bytes(given)
         except ValueError:
             continue
         taken += 1
@@ -196,10 +197,4 @@ def fuzz(times, *, seal):
 
 @pytest.mark.parametrize("seal", [False, True])
 def test_mutations(seal):
-    fuzz(300, seal=seal)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seal", [False, True])
-def test_many_mutations(seal):
-    fuzz(10_000, seal=seal)
+    fuzz(5_000, seal=seal)

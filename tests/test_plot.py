@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import math
 import pathlib
 import re
 import runpy
@@ -30,6 +31,7 @@ from torch_ap import (
     inference,
     plot,
 )
+from torch_ap.detection import ConfusionMatrix
 from torch_ap.plot import style, vertices
 from torch_ap.plot.rectangles import hits_of_all
 
@@ -586,13 +588,93 @@ def test_every_named_line_can_be_told_apart_on_grey_paper():
         assert one.linestyle != other.linestyle
 
 
+# -- classes together
+
+
+def mean_at(curves, values, score):
+    """The mean over curves that have positives, of what their items of at least a score have."""
+    found = []
+    for curve in curves:
+        kept = (curve.thresholds >= score).nonzero().flatten()
+        found += [float(values(curve)[kept[-1]]) if len(kept) else math.nan if values is PRECISION else 0.0] * bool(
+            curve.m
+        )
+    return np.nanmean(found)
+
+
+PRECISION, RECALL = (lambda curve: curve.precision), (lambda curve: curve.recall)
+OVER_SCORES = {"f_beta": lambda curve: curve.f_beta(2.0), "precision": PRECISION, "recall": RECALL}
+
+
+@pytest.mark.parametrize("measure", OVER_SCORES)
+def test_the_mean_over_classes_is_thick_and_the_others_thin(measure, ax):
+    metric = detector(noise=0.3)
+    plot.f_beta_thresholds(metric, ax=ax, beta=2.0, measure=measure, mean=True)
+    thick, *others = [x for x in ax.lines if x.get_marker() == "None"]
+    assert thick.get_linewidth() > 3 * max(x.get_linewidth() for x in others)
+    assert len(others) == 3
+    scores, height = thick.get_data()
+    assert len(scores) == 48
+    wanted = [mean_at(metric.curve(), OVER_SCORES[measure], float(x)) for x in scores]
+    assert height == pytest.approx(wanted)
+    assert ax.get_ylabel() == ("$F_{2}$" if measure == "f_beta" else measure)
+    said = f"{max(wanted):.3f}  mean at score ≥ {scores[np.argmax(wanted)]:.3g}"
+    assert legend(ax)[0] == (said if measure == "f_beta" else f"{float(metric.compute()['map_50']):.3f}  mean")
+    drawn(ax)
+
+
+def test_the_mean_precision_over_recall_has_the_mean_as_area(ax):
+    metric = detector(noise=0.3)
+    plot.precision_recall(metric, ax=ax, mean=True, chance_level=False)
+    recall, precision = ax.lines[0].get_data()
+    assert len(recall) == 101
+    assert precision.mean() == pytest.approx(float(metric.compute()["map_50"]))
+    assert legend(ax)[0] == f"{precision.mean():.3f}  mean"
+    assert {x.get_linewidth() for x in ax.lines[1:]} == {0.9}
+    drawn(ax)
+
+
+@pytest.mark.parametrize("draw", [plot.precision_recall, plot.f_beta_thresholds])
+def test_the_mean_of_nothing_is_no_line(draw, ax):
+    for nothing in ([], functional.curve(torch.tensor([0.5, 0.4]), torch.tensor([0, 0]))):
+        drawn(draw(nothing, ax=ax, mean=True))
+        assert not any(np.isfinite(x.get_ydata()).any() for x in ax.lines if x.get_linewidth() > 3)
+
+
+@pytest.mark.parametrize("normalize", ["true", "pred", "all", None])
+def test_shades_are_the_numbers_of_the_matrix(normalize, ax):
+    metric = detector(noise=0.3)
+    matrix = metric.confusion_matrix(class_names={1: "cat"})
+    plot.confusion_matrix(matrix, ax=ax, normalize=normalize)
+    values = np.nan_to_num(style.array(matrix.matrix if normalize is None else matrix.normalized(normalize)))
+    found = {(round(x.get_position()[1]), round(x.get_position()[0])): x.get_text() for x in ax.texts}
+    form = "{:.0f}" if normalize is None else "{:.2f}"
+    assert found == {(i, j): form.format(values[i, j]) for i, j in zip(*values.nonzero(), strict=True)}
+    shade = ax.images[0].get_array()[..., 3]
+    assert shade == pytest.approx(values / (1 if normalize in ("true", "pred") else values.max()))
+    assert [x.get_text() for x in ax.get_yticklabels()] == ["cat", "2", "7", "background"]
+    drawn(ax)
+
+
+@pytest.mark.parametrize("classes", [0, 30, 60])
+def test_matrices_of_many_classes_have_no_numbers(classes, ax):
+    matrix = torch.arange((classes + 1) ** 2).reshape(classes + 1, -1)
+    names = [f"a ${k}$" for k in range(classes)]
+    plot.confusion_matrix(ConfusionMatrix(matrix, torch.arange(classes), [*names, "-"], 0.5, 0.25), ax=ax)
+    assert not ax.texts
+    assert len(ax.get_xticklabels()) == (classes + 1 if classes < 41 else 0)
+    drawn(ax)
+
+
 # -- axes, state, extras
 
 
 @pytest.mark.parametrize("name", plot.__all__)
 def test_axes_are_returned_and_nothing_else_is_touched(name, ax):
     draw = getattr(plot, name)
-    what = {"coco": detector(), "query_differences": [run(2), run(1)]}.get(name, functional.curve(*ranking(50)))
+    what = {"coco": detector(), "confusion_matrix": detector(), "query_differences": [run(2), run(1)]}.get(
+        name, functional.curve(*ranking(50))
+    )
     before = dict(mpl.rcParams)
     assert draw(what, ax=ax) is ax
     assert not pyplot.get_fignums()
@@ -607,7 +689,9 @@ def test_axes_are_returned_and_nothing_else_is_touched(name, ax):
 @pytest.mark.parametrize("name", plot.__all__)
 def test_text_has_the_colour_of_the_style(name):
     draw = getattr(plot, name)
-    what = {"coco": detector(), "query_differences": [run(2), run(1)]}.get(name, functional.curve(*ranking(50)))
+    what = {"coco": detector(), "confusion_matrix": detector(), "query_differences": [run(2), run(1)]}.get(
+        name, functional.curve(*ranking(50))
+    )
     with pyplot.style.context("dark_background"):
         ax = drawn(draw(what))
         texts = [ax.xaxis.label, ax.title, *(ax.get_legend().get_texts() if ax.get_legend() else ())]
@@ -617,7 +701,9 @@ def test_text_has_the_colour_of_the_style(name):
 
 @pytest.mark.parametrize("name", plot.__all__)
 def test_without_matplotlib_the_extra_is_named(name, monkeypatch):
-    what = {"coco": detector(), "query_differences": [run(2), run(1)]}.get(name, functional.curve(*ranking(50)))
+    what = {"coco": detector(), "confusion_matrix": detector(), "query_differences": [run(2), run(1)]}.get(
+        name, functional.curve(*ranking(50))
+    )
     for module in [x for x in sys.modules if x.split(".")[0] == "matplotlib"]:
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ModuleNotFoundError, match=r"needs matplotlib: .*extra `plot`"):
@@ -812,6 +898,12 @@ REFUSED = [
     (plot.coco, detector(), {"areas": 3}, TypeError, "`areas` must be None or a list of names"),
     (plot.coco, detector(), {"areas": "all"}, TypeError, "`areas` must be None or a list of names"),
     (plot.coco, detector(), {"areas": ["x"]}, ValueError, "`areas` must be one of"),
+    (plot.confusion_matrix, 3, {}, TypeError, "`matrix` must be a ConfusionMatrix, .* got 3"),
+    (plot.confusion_matrix, MeanAveragePrecision, {}, TypeError, "`matrix` must be a ConfusionMatrix"),
+    (plot.confusion_matrix, detector(), {"normalize": "rows"}, ValueError, "`normalize` must be one of 'true'"),
+    (plot.f_beta_thresholds, A_CURVE, {"measure": "f1"}, ValueError, "`measure` must be one of 'f_beta'"),
+    (plot.f_beta_thresholds, A_CURVE, {"mean": 1}, ValueError, "`mean` must be a bool"),
+    (plot.precision_recall, A_CURVE, {"mean": "x"}, ValueError, "`mean` must be a bool"),
     *((plot.query_differences, x, {}, TypeError, "`runs` must be two metrics") for x in (3, None, run(1), iter([1]))),
     (plot.query_differences, [run(1), run(2)], {"query_names": 3}, TypeError, "`query_names` must be None, a list"),
 ]

@@ -182,3 +182,22 @@ def test_decoded_masks_are_their_codes_and_are_not_decoded_again(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(run_lengths, "_from_text", None)
     assert coco_mean_average_precision(ready, ready, iou_type="segm")["map"] == expected["map"]
+
+
+def test_spoilt_texts_are_read_as_defined_or_named():
+    r = np.random.default_rng(0)
+    good = text_of([3, 2, 5, 2, 5, 3])
+    refused = 0
+    for _ in range(2000):
+        text, at = list(good), r.integers(len(good))
+        text[at : at + r.integers(2)] = [chr(x) for x in r.integers(48, 112, r.integers(3))]
+        texts = [good, "".join(text), good]
+        runs = run_lengths._runs_of_text(texts[1].encode())
+        if isinstance(runs, str) or min(runs, default=0) < 0 or sum(runs) != 20:
+            refused += 1
+            with pytest.raises(ValueError, match=r"^image 0 mask 1: 'counts' must "):
+                decode(*texts)
+        else:
+            decoded = decode(*texts)
+            assert decoded.edges.tolist() == [*edges_of([3, 2, 5, 2, 5, 3]), *edges_of(runs), 3, 5, 10, 12, 17, 20]
+    assert 1000 < refused < 2000

@@ -12,7 +12,8 @@ from torch_ap.curve.bounds import bounds
 from torch_ap.curve.convention import TIES, Convention
 from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
 from torch_ap.functional import binary_average_precision
-from torch_ap.ranking import builders, hit_curve
+from torch_ap.ranking import builders
+from torch_ap.ranking.counting import from_bins
 from torch_ap.ranking.score_bins import ScoreBins
 
 SLACK = 1e-12  # sums in another order
@@ -116,7 +117,7 @@ def test_short_rankings_stay_exact_beside_a_long_one(generator):
 def test_bounds_are_sharp_without_ties():
     """The least and the most over all orders inside two bins."""
     hits, items = torch.tensor([[2, 1]]), torch.tensor([[4, 3]])
-    curve = hit_curve.from_bins(hits, items)
+    curve = from_bins(hits, items)
     inside = [set(itertools.permutations([1] * h + [0] * (g - h))) for h, g in zip(hits[0], items[0], strict=True)]
     for convention in (Convention(ties="expected"), Convention(5, ties="expected")):
         values = [
@@ -136,7 +137,7 @@ def test_grouped_values_may_lie_above_all_orders_without_ties():
     value = binary_average_precision(scores, target).double()
     untied = bounds(
         Convention(ties="optimistic"),
-        hit_curve.from_bins(torch.tensor([[0, 2]]), torch.tensor([[2, 2]])),
+        from_bins(torch.tensor([[0, 2]]), torch.tensor([[2, 2]])),
         torch.tensor([True]),
     )
     assert value > untied.high
@@ -181,7 +182,7 @@ def test_few_bins_are_enough_in_any_order(order, dtype, generator):
 
 
 def test_what_has_no_bounds_is_refused():
-    curve = hit_curve.from_bins(torch.tensor([[1.0]]), torch.tensor([[2.0]]))
+    curve = from_bins(torch.tensor([[1.0]]), torch.tensor([[2.0]]))
     mixed = torch.tensor([True])
     for measure in (
         AtRank("precision", 1),

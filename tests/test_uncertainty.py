@@ -5,7 +5,6 @@ import pytest
 import torch
 from torchmetrics import MetricCollection
 
-from tests.every_metric import METRICS
 from tests.tolerances import FEW_TERMS, REORDERED, SINGLE
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.curve.convention import Convention
@@ -441,52 +440,6 @@ def test_nothing_is_compared_with_nothing(kind, average):
     assert math.isnan(found.p_value)
     assert math.isnan(found.standard_error)
     assert found.reason == "the averages are NaN"
-
-
-SUMMARY = {
-    **dict.fromkeys(("RetrievalMAP", "EmbeddingMAP", "MeanAveragePrecision", "VOCMeanAveragePrecision"), "map"),
-    "RetrievalMRR": "mrr",
-    "RetrievalAUROC": "auroc",
-    "RetrievalNormalizedDCG": "ndcg",
-    "RetrievalPrecision": "precision",
-    "RetrievalRecall": "recall",
-    "RetrievalFBeta": "f_beta",
-    "RetrievalRPrecision": "r_precision",
-    "RetrievalHitRate": "hit_rate",
-    "RetrievalFallOut": "fall_out",
-}
-
-
-@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
-def test_every_metric_that_has_an_interval_has_a_summary(row):
-    metric = row.new()
-    if not hasattr(metric, "confidence_interval"):
-        assert not hasattr(metric, "summary")
-        return
-    for batch in row.batches(3, 60):
-        metric.update(**batch)
-    try:
-        metric.confidence_interval(n_resamples=20)
-    except ValueError:
-        if "ties" not in str(row.settings):
-            with pytest.raises(ValueError, match="`"):
-                metric.summary(n_resamples=20)
-        return
-    summary, value = metric.summary(n_resamples=20), metric.compute()
-    value = value["map"] if isinstance(value, dict) else value
-    name = SUMMARY.get(type(metric).__name__, "ap")
-    ks = row.settings.get("top_k")
-    keys = ks if isinstance(ks, list) else range(value.numel())
-    names = [name] if value.ndim == 0 else [f"{name}_{key}" for key in keys]
-    ends = ["", "_low", "_high", "_chance"]
-    try:
-        metric.chance_level(**({"n_resamples": 20} if name == "map" and hasattr(metric, "iou_type") else {}))
-    except ValueError:
-        ends.remove("_chance")
-    assert list(summary) == [one + end for one in names for end in ends]
-    assert all(x.ndim == 0 and x.dtype == value.dtype for x in summary.values())
-    torch.testing.assert_close(torch.stack([summary[one] for one in names]), value.reshape(-1), equal_nan=True)
-    assert all(math.isnan(summary[f"{x}_low"]) or summary[f"{x}_low"] <= summary[f"{x}_high"] for x in names)
 
 
 @pytest.mark.parametrize(

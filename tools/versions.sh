@@ -32,16 +32,23 @@ environment=${ENVIRONMENT:-.versions/$which-$("$python" -c 'import sys; print("%
 constraints=$environment/constraints.txt
 : >"$constraints"
 if [ "$which" = oldest ]; then
-    # the floors of everything that this package and its tests need; of extras for development and benchmarks none
+    # the floors of what this package and its tests need, and of no other extra
     python - >"$constraints" <<'EOF'
 import pathlib
 import re
 
-text = pathlib.Path("pyproject.toml").read_text()
-text = text[text.index("dependencies = ") : text.index("[tool.")]
-text = "\n".join(line for line in text.splitlines() if not line.startswith(("bench", "dev ")))
-for name, floor in sorted(set(re.findall(r'"([\w-]+)>=([\d.]+)"', text))):
-    print(f"{name}=={floor}")
+lists = dict(re.findall(r"^([\w-]+) = (\[.*?\])$", pathlib.Path("pyproject.toml").read_text(), re.DOTALL | re.MULTILINE))
+
+
+def floors(key):
+    for name, extras, floor in re.findall(r'"([\w-]+)(?:\[(.*?)\])?(?:>=([\d.]+))?[^"]*"', lists[key]):
+        if floor:
+            yield f"{name}=={floor}"
+        for extra in extras.split(",") if extras else ():
+            yield from floors(extra)
+
+
+print(*sorted({*floors("dependencies"), *floors("test")}), sep="\n")
 EOF
 fi
 warnings=()

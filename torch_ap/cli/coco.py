@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torch_ap.cli import diagnosis, images
+from torch_ap.cli import diagnosis, images, operating_points
 from torch_ap.cli.encodings import PLAIN, Encoding
 from torch_ap.cli.notes import note
 from torch_ap.cli.tables import Part, Report, Table
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     summary = {name: value.item() for name, value in numbers.summary().items()}
     said = images.stated(args, args.results, interval, compared)
     classes: list[Part] = [_rows(columns, _title(numbers))] if columns is not None else []
-    Report(
+    report = Report(
         parts=lambda: [*_lines(numbers), *said, *classes],
         records=lambda: [
             ("measure", "class", "value"),
@@ -61,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
             | ({"per_class": columns} if columns is not None else {})
         ),
         markdown=lambda: [_summary(numbers), *said, *classes],
-    ).write(args.form)
+    )
+    points = (numbers.matches, numbers.labels, data.class_names, settings.thresholds)
+    operating_points.with_points(report, args, *points).write(args.form)
     return 0
 
 

@@ -123,7 +123,3 @@ def _discard_output() -> None:
 def _fail(message: str) -> int:
     note(message)
     return 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

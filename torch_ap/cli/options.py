@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from torch_ap.cli import operating_points
 from torch_ap.files.trec_names import CONVENTIONS, DEFAULT_MEASURES, KNOWN, QRELS_FORM, RUN_FORM
 from torch_ap.rules.messages import shown
 
@@ -126,6 +127,7 @@ def add_coco(subparsers: Subparsers) -> None:
         help="another list of detections: what the mean of RESULTS is above its mean, with interval and p-value",
     )
     add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
+    operating_points.add_options(parser)
     add_forms(parser)
     _add_allow_empty(parser, "a list of results without detections")
     parser.set_defaults(command="coco")
@@ -179,6 +181,7 @@ def add_voc(subparsers: Subparsers) -> None:
         help="another folder of detections: what the mean of DETECTIONS is above its mean, with interval and p-value",
     )
     add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
+    operating_points.add_options(parser)
     add_forms(parser)
     _add_allow_empty(parser, "a folder without detections")
     parser.set_defaults(command="voc")
@@ -225,7 +228,7 @@ def _add_confidence_level(parser: argparse.ArgumentParser, *of: str) -> None:
     """An option that means something only beside one of others."""
     said = f"nominal coverage of the intervals of {_listed(of, 'and')}; default {CONFIDENCE_LEVEL:g}"
     parser.add_argument("--confidence-level", type=confidence_level, metavar="LEVEL", help=said)
-    parser.set_defaults(defaults={"confidence_level": CONFIDENCE_LEVEL}, of=of)
+    parser.set_defaults(defaults={"confidence_level": CONFIDENCE_LEVEL}, of=of, also={})
 
 
 def _listed(options: Sequence[str], word: str) -> str:
@@ -242,7 +245,7 @@ def filled_in(args: argparse.Namespace) -> argparse.Namespace:
     for name, default in args.defaults.items():
         if getattr(args, name) is None:
             setattr(args, name, default)
-        elif not any(getattr(args, other) for other in args.of):
+        elif not any(getattr(args, other) for other in (*args.of, *args.also.get(name, ()))):
             raise ValueError(f"--{name.replace('_', '-')} has no meaning without {_listed(args.of, 'or')}")
     return args
 

@@ -14,8 +14,9 @@ from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.files import report
 from torch_ap.files.judged import Judged, judge
 from torch_ap.files.report import Asked, Result
-from torch_ap.files.trec import Qrels, read_qrels, read_run
+from torch_ap.files.trec import read_qrels, read_run
 from torch_ap.files.trec_names import DEFAULT_MEASURES
+from torch_ap.files.trec_tables import Qrels
 from torch_ap.reports import report as write_report
 from torch_ap.rules.messages import printable
 from torch_ap.runs.measured import Measured, Rules, measure, measure_file

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from torch_ap.cli import diagnosis, images
+from torch_ap.cli import diagnosis, images, operating_points
 from torch_ap.cli.encodings import CORNERS, PLAIN, Encoding
 from torch_ap.cli.notes import note
 from torch_ap.cli.tables import Report, Table, number
@@ -20,7 +21,8 @@ from torch_ap.files.voc import read_voc
 from torch_ap.files.yolo import DETECTED as YOLO_FORM
 from torch_ap.files.yolo import read_yolo
 from torch_ap.functional.detection import validated
-from torch_ap.matching.voc import voc_settings_of
+from torch_ap.matching.matched import Matches
+from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.ranking import segments
 
 _YOLO = Encoding(PLAIN["cxcywh"], unit="fractions", score="last")
@@ -45,14 +47,15 @@ _OPTIONS = {  # of one format or some alone
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
     data = _read(args, args.detections)
-    each = _per_class(args, data)
+    settings, labels, matches = _matched(args, data)
+    each = _per_class(settings, labels, matches, data)
     mean = float(torch.tensor(each["ap"], dtype=torch.float64).nanmean())
     interval, compared = _stated(args, data)
     each = images.with_ends(each, interval.pop("classes", {}))
     said = images.stated(args, args.detections, interval, compared)
     values = dict(zip(each["name"], each["ap"], strict=True))
     table = {"name": each["name"], "ap": each["ap"]} if not args.per_class else each
-    Report(
+    report = Report(
         parts=lambda: [_rows(each, mean, args), *said],
         records=lambda: [
             ("measure", "class", "value"),
@@ -66,14 +69,20 @@ def run(args: argparse.Namespace) -> int:
             | ({"compared": {"baseline": args.compare} | images.plain(compared)} if compared else {})
             | {"per_class": each if args.per_class else values}
         ),
-    ).write(args.form)
+    )
+    points = (matches, labels, data.class_names, settings.thresholds)
+    operating_points.with_points(report, args, *points).write(args.form)
     return 0
 
 
-def _per_class(args: argparse.Namespace, data: VocData) -> dict[str, list[Any]]:
-    """A row per class, as a dictionary of columns; ``ap`` is NaN where no ground truth counts."""
+def _matched(args: argparse.Namespace, data: VocData) -> tuple[VocSettings, Tensor, Matches]:
+    """The settings, the labels that occur, and every detection matched."""
     settings = voc_settings_of(**_rules(args))
-    labels, matches = settings.match(validated(settings.inputs, data.preds, data.target))
+    return settings, *settings.match(validated(settings.inputs, data.preds, data.target))
+
+
+def _per_class(settings: VocSettings, labels: Tensor, matches: Matches, data: VocData) -> dict[str, list[Any]]:
+    """A row per class, as a dictionary of columns; ``ap`` is NaN where no ground truth counts."""
     tp, fp = matches.counts_at(0, 0, float("-inf"))
     columns = {
         "ap": settings.average_precision(matches.curve(0)).mean(0),

@@ -11,8 +11,9 @@ from torch_ap.curve.convention import PLAIN, Convention
 from torch_ap.curve.top_k import deepest
 from torch_ap.inputs import classification, sketches
 from torch_ap.inputs.classification import Batch, ClassificationInputs
-from torch_ap.ranking import adaptive, bins, few_items, hit_curve
+from torch_ap.ranking import adaptive, bins, few_items
 from torch_ap.ranking.bins import Bins
+from torch_ap.ranking.counting import from_bins
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
@@ -161,7 +162,7 @@ class APSettings:
         if self.thresholds is not None:
             hits, items = hits[:, :-1], items[:, :-1]
         kept = None if score is None or self.thresholds is not None else items > 0
-        return hit_curve.from_bins(hits, items, n=n, m=m, score=score, kept=kept)
+        return from_bins(hits, items, n=n, m=m, score=score, kept=kept)
 
     def each(self, curve: HitCurve) -> Tensor:
         """(S,) the AP of each ranking; of bins whose order is not known its mean over all orders."""

@@ -55,6 +55,7 @@ class ClassShares:
             matched=matched[:, places],
             true_positive=true_positive[:, places],
             inside=inside[:, rows],
+            partners=None,
             relevant_of_all=self.ranks.sum(here.relevant),
         )
 

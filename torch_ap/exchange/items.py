@@ -17,7 +17,8 @@ from torch import Tensor
 from torch_ap.exchange.parts import RankParts
 from torch_ap.exchange.ranks import Ranks, Route
 from torch_ap.inputs.classification import Batch, counted
-from torch_ap.ranking import builders, hit_curve, order, segments, tie_groups
+from torch_ap.ranking import builders, order, segments, tie_groups
+from torch_ap.ranking.counting import from_ordered
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays, memory
 
@@ -220,7 +221,7 @@ def _part_of_weighted(ranks: Ranks, batch: Batch, splitters: Tensor) -> HitCurve
     keys = ranks.attempt(tie_groups.group_keys, scores, kind // 2)[0]
     _, relevant, last, ordered = ranks.attempt(builders.in_order, keys, kind % 2 == 1, weight)
     offsets = segments.from_counts(segments.count(kind // 2, len(splitters)))
-    return hit_curve.from_ordered(relevant, last, offsets, weight=ordered, parts=RankParts(ranks))
+    return from_ordered(relevant, last, offsets, weight=ordered, parts=RankParts(ranks))
 
 
 def _flat(batch: Batch, splitters: Tensor) -> tuple[Tensor, ...]:

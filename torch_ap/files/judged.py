@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.files.trec import Qrels, Run, as_text
 from torch_ap.files.trec_names import CONVENTIONS
+from torch_ap.files.trec_tables import Qrels, Run, as_text
 from torch_ap.ranking import builders, segments
 from torch_ap.ranking.graded import Relevant, with_grades
 from torch_ap.ranking.hit_curve import HitCurve

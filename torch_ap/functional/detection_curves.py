@@ -5,12 +5,13 @@ from torch import Tensor
 from torch_ap.curve.convention import Convention
 from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.functional.detection import validated
-from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
+from torch_ap.inputs.detections import Images, OwnSimilarity
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, check_names, different_names_of
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import default_settings, settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
+from torch_ap.matching.matched import Matches
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
@@ -146,7 +147,8 @@ def voc_curve(
         validate_args=validate_args,
     )
     check_names(class_names)
-    return curves_of_voc(settings, validated(settings.inputs, preds, target), threshold=0, class_names=class_names)
+    found = settings.match(validated(settings.inputs, preds, target))
+    return curves_of_voc(settings, found, threshold=0, class_names=class_names)
 
 
 def curves_of_coco(numbers: CocoNumbers, area: str, limit: int, threshold: int, class_names: ClassNames) -> list[Curve]:
@@ -159,9 +161,11 @@ def curves_of_coco(numbers: CocoNumbers, area: str, limit: int, threshold: int, 
     return _of_classes(rankings, convention, numbers.labels, class_names, each)
 
 
-def curves_of_voc(settings: VocSettings, columns: Columns, threshold: int, class_names: ClassNames) -> list[Curve]:
-    """The curves of the classes at one of the thresholds of the settings."""
-    labels, matches = settings.match(columns)
+def curves_of_voc(
+    settings: VocSettings, found: tuple[Tensor, Matches], threshold: int, class_names: ClassNames
+) -> list[Curve]:
+    """The curves of the classes at one of the thresholds of the settings, from their labels and matches."""
+    labels, matches = found
     convention = Convention(interpolation=settings.interpolation)
     return _of_classes(matches.rankings(0, threshold), convention, labels, class_names)
 

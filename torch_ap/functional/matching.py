@@ -178,7 +178,7 @@ def match_voc(
     order = _by_rank(scores, pairs[0], pairs[1], None)
     ordered = Pairs(pairs[0][order], pairs[1][order], segments.as_float64(pairs[2].detach()[order]))
     limits = segments.as_float64(torch.tensor(thresholds, dtype=torch.float64).to(scores.device))
-    detection, truth, state = assignment.argmax(ordered, limits, strict=strict)
+    (detection, truth, _), state = assignment.argmax(ordered, limits, strict=strict)
     owner = torch.full((len(scores),), -1, dtype=torch.int64, device=scores.device)
     owner[detection] = truth
     out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int8, device=scores.device)

@@ -7,6 +7,7 @@ ends where two neighbouring columns differ.
 """
 
 import itertools
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,6 +15,9 @@ from torch import Tensor
 from torch_ap.geometry import masks
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.ranking import order, segments
+from torch_ap.runtime import arrays
+
+MaskColumns: TypeAlias = tuple[Tensor, Tensor, Tensor]  # edges, edges per mask, sizes of their images
 
 RATIO = 0.02  # of an image's diagonal
 _A_CHUNK = {"cpu": 1 << 21}  # edges and pixels
@@ -128,27 +132,34 @@ def _once(places: Tensor) -> Tensor:
     return ordered[first[count % 2 == 1]]
 
 
-def coco_pairs(
-    detections: tuple[Tensor, Tensor], truths: tuple[Tensor, Tensor], crowd: Tensor, sizes: tuple[Tensor, Tensor]
-) -> PairIoU:
+def coco_pairs(detections: MaskColumns, truths: MaskColumns, crowd: Tensor) -> PairIoU:
     """The lower of the IoU of masks and of the IoU of their boundaries; that of masks alone for a crowd.
 
     Args:
-        detections, truths, crowd: as of :func:`torch_ap.geometry.masks.coco_pairs`.
-        sizes: (D, 2) and (G, 2) int64, height and width of each one's image.
+        detections: of D masks.
+        truths: of G masks.
+        crowd: (G,) bool.
     """
-    whole = masks.coco_pairs(detections, truths, crowd, sizes[1][:, 0].clamp(min=1))
+    sides = [masks.Masks(*side) for side in (detections, truths)]
+    whole = masks.coco_pairs(sides[0], sides[1], crowd)
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         d, g, value = whole(d, g, least)
-        (rows, one), (places, two) = (torch.unique(x, return_inverse=True) for x in (d, g))
-        sides = [
-            boundaries(*masks.take(*side, of), size[of], dilation(size[of]))
-            for side, of, size in zip((detections, truths), (rows, places), sizes, strict=True)
+        (found, one), (true, two) = (torch.unique(x, return_inverse=True) for x in (d, g))
+        bounded = [
+            _bounded(side, given, rows)
+            for side, given, rows in zip(sides, (detections, truths), (found, true), strict=True)
         ]
-        of_boundary = masks.coco_pairs(sides[0], sides[1], crowd[places], sizes[1][places, 0].clamp(min=1))
-        value = torch.where(crowd[g], value, torch.minimum(value, of_boundary(one, two, 0.0)[2]))
+        of_boundary = masks.coco_pairs(bounded[0], bounded[1], crowd[true])(one, two, 0.0)[2]
+        value = torch.where(crowd[g], value, torch.minimum(value, of_boundary))
         kept = (value >= least).nonzero().squeeze(1)
         return d[kept], g[kept], value[kept]
 
     return overlapping
+
+
+def _bounded(side: masks.Masks, given: MaskColumns, rows: Tensor) -> masks.Masks:
+    """The boundaries of some of the masks."""
+    _, lengths, sizes = given
+    edges, size = arrays.tensor(side.edges_of(arrays.native(rows))), sizes[rows]
+    return masks.Masks(*boundaries(edges, lengths[rows], size, dilation(size)), size)

@@ -6,7 +6,7 @@ run-length code. Areas and intersections are whole numbers, so every IoU equals 
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,16 @@ from torch import Tensor
 
 from torch_ap.geometry import run_lengths
 from torch_ap.geometry.boxes import PairIoU
-from torch_ap.geometry.run_lengths import DecodedMasks, Size
+from torch_ap.geometry.run_lengths import Decoded, DecodedMasks, Size
 from torch_ap.ranking import segments
 from torch_ap.rules.images import missing
 from torch_ap.rules.messages import Plain, refuse
-from torch_ap.runtime import memory
+from torch_ap.runtime import arrays, memory
+from torch_ap.runtime.arrays import native
+from torch_ap.runtime.cached import memoize
 
-_EDGES_A_CHUNK = 1 << 20
+_EDGES_A_CHUNK = {"cpu": 1 << 16}
+_EDGES_A_CHUNK_ON_DEVICE = 1 << 24
 
 
 def edges_of(masks: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,70 +62,61 @@ def columns_of_images(
     """
     if packed:
         raise ValueError("`preds` and `target` must be lists of dicts, one per image, where they have `masks`")
-    given = _decoded({"preds": preds, "target": target})
-    found = {
-        "detection": _coded("preds", preds, given["preds"]),
-        "ground_truth": _coded("target", target, given["target"]),
-    }
+    missing("preds", preds, "masks")
+    missing("target", target, "masks")
+    found = {"detection": _side("preds", preds), "ground_truth": _side("target", target)}
     sizes = []
-    for place, (one, two) in enumerate(zip(found["detection"], found["ground_truth"], strict=True)):
-        known = {side[2] for side in (one, two) if side[2] is not None}
-        if len(known) > 1:
+    for place, (one, two) in enumerate(zip(found["detection"].sizes, found["ground_truth"].sizes, strict=True)):
+        if one is not None and two is not None and one != two:
             raise ValueError(
                 f"`preds[{place}]['masks']` and `target[{place}]['masks']` must have the same height and width, got "
-                f"{one[2]} and {two[2]}"
+                f"{one} and {two}"
             )
-        sizes.append(known.pop() if known else (0, 0))
+        sizes.append(one or two or (0, 0))
     columns = {"image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)}
-    for side, images in found.items():
-        nothing = torch.empty(0, dtype=torch.int64, device=images[0][0].device if images else None)
-        columns[f"{side}_mask_edges"] = torch.cat([nothing, *(edges.to(nothing.device) for edges, _, _ in images)])
-        columns[f"{side}_edges_per_mask"] = torch.cat([nothing, *(many.to(nothing.device) for _, many, _ in images)])
+    for side, (edges, lengths, _) in found.items():
+        columns |= {f"{side}_mask_edges": edges, f"{side}_edges_per_mask": lengths}
     return {name: memory.sent(x, preds[0]["labels"].device) if preds else x for name, x in columns.items()}
 
 
-def _decoded(sides: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[Tensor | DecodedMasks]]:
-    """The masks of each image on each side: dense ones as they are, run-length codes decoded all at once."""
-    given: dict[str, list[Any]] = {}
-    for name, images in sides.items():
-        missing(name, images, "masks")
-        given[name] = [image["masks"] for image in images]
-    coded = [
-        (name, place)
-        for name, masks in given.items()
-        for place, one in enumerate(masks)
-        if not isinstance(one, Tensor | DecodedMasks)
-    ]
-    for name, place in coded:
-        if not isinstance(given[name][place], list | tuple):
+def _side(name: str, images: Sequence[Mapping[str, Any]]) -> Decoded:
+    """The masks of all images of "preds" or "target"; run-length codes are decoded all at once."""
+    given = [image["masks"] for image in images]
+    coded = [place for place, one in enumerate(given) if not isinstance(one, Tensor | DecodedMasks)]
+    for place in coded:
+        if not isinstance(given[place], list | tuple):
             refuse(
                 f"{name}[{place}]['masks']",
                 "must be a tensor, or a list of dicts with 'size' and 'counts'",
-                Plain(type(given[name][place]).__name__),
+                Plain(type(given[place]).__name__),
             )
-    decoded = run_lengths.decode_images(
-        [given[name][place] for name, place in coded],
-        lambda image, mask: f"`{coded[image][0]}[{coded[image][1]}]['masks'][{mask}]`",
-    )
-    for (name, place), one in zip(coded, decoded, strict=True):
-        given[name][place] = one
-    return given
+    codes = [given[place] for place in coded]
+
+    def named(image: int, mask: int) -> str:
+        return f"`{name}[{coded[image]}]['masks'][{mask}]`"
+
+    if len(coded) == len(given):
+        _check_counts(name, images, list(map(len, codes)))
+        return run_lengths.decode(codes, named)
+    for place, one in zip(coded, run_lengths.decode_images(codes, named), strict=True):
+        given[place] = one
+    parts = [
+        _dense(f"`{name}[{place}]['masks']`", one) if isinstance(one, Tensor) else (one.edges, one.lengths, one.size)
+        for place, one in enumerate(given)
+    ]
+    _check_counts(name, images, [len(lengths) for _, lengths, _ in parts])
+    edges, lengths, sizes = zip(*parts, strict=True)
+    device = edges[0].device
+    every, each = (memory.joined([x.to(device) for x in column]) for column in (edges, lengths))
+    return Decoded(every, each, list(sizes))
 
 
-def _coded(
-    name: str, images: Sequence[Mapping[str, Any]], given: Sequence[Tensor | DecodedMasks]
-) -> list[tuple[Tensor, Tensor, Size | None]]:
-    """Edges, edges per mask and size of each image's masks."""
-    out = []
-    for place, (image, masks) in enumerate(zip(images, given, strict=True)):
-        where = f"`{name}[{place}]['masks']`"
-        found = _dense(where, masks) if isinstance(masks, Tensor) else (masks.edges, masks.lengths, masks.size)
-        if len(found[1]) != len(image["labels"]):
+def _check_counts(name: str, images: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> None:
+    for place, (image, count) in enumerate(zip(images, counts, strict=True)):
+        if count != len(image["labels"]):
             raise ValueError(
-                f"{where} must hold one mask for each of {len(image['labels'])} labels, got {len(found[1])}"
+                f"`{name}[{place}]['masks']` must hold one mask for each of {len(image['labels'])} labels, got {count}"
             )
-        out.append(found)
-    return out
 
 
 def _dense(where: str, masks: Tensor) -> tuple[Tensor, Tensor, Size | None]:
@@ -157,94 +151,144 @@ def check_edges(edges: Tensor, lengths: Tensor, name: str) -> None:
 
 def area(edges: Tensor, lengths: Tensor) -> Tensor:
     """(N,) int64 pixels inside each mask."""
-    signs = torch.ones_like(edges)
-    signs[::2] = -1  # every mask has an even number of edges, so the parity of the place holds across masks
-    return segments.total(edges * signs, segments.from_counts(lengths))
+
+    def total() -> Tensor:
+        ends = native(edges)
+        return arrays.tensor(segments.total(ends[1::2] - ends[::2], native(segments.from_counts(lengths // 2))))
+
+    return memoize(total, area, (edges, lengths))
 
 
-def take(edges: Tensor, lengths: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """The edges of the masks at ``places``, in that order, and edges per mask."""
-    offsets, taken = segments.from_counts(lengths), lengths[places]
-    starts = segments.from_counts(taken)
-    mask = segments.ids(starts)
-    inside = torch.arange(len(mask), device=edges.device) - starts[mask]
-    return edges[offsets[places][mask] + inside], taken
+class Masks:
+    """One set of masks, of which rows are compared.
+
+    Args:
+        edges: (E,) int64 edges, mask after mask.
+        lengths: (N,) int64 edges per mask.
+        sizes: (N, 2) int64 height and width of the image of each.
+    """
+
+    def __init__(self, edges: Tensor, lengths: Tensor, sizes: Tensor) -> None:
+        self.edges, self.lengths, self.height = native(edges), native(lengths), native(sizes[:, 0].clamp(min=1))
+        self.reach = int(sizes.prod(1).max()) + 1 if len(sizes) else 1
+        self.start = segments.from_counts(self.lengths)
+        self.pixels = segments.from_zero(self.edges[1::2] - self.edges[::2])  # before each run of all masks
+        before = arrays.tensor(arrays.take(self.pixels, self.start // 2))
+        self.area = memoize(before.diff, area, (edges, lengths))
+
+    def edges_of(self, masks: Any) -> Any:
+        """The edges of some masks, end to end; all of this class in native values."""
+        lengths = arrays.take(self.lengths, masks)
+        places = segments.repeat(arrays.take(self.start, masks) - segments.from_counts(lengths)[:-1], lengths)
+        places += arrays.steps(len(places), places)
+        return arrays.take(self.edges, places)
+
+    def columns(self, masks: Any) -> tuple[Any, Any]:
+        """Where the first column begins and the last one ends of some masks, none of which is empty."""
+        start, height = arrays.take(self.start, masks), arrays.take(self.height, masks)
+        first = arrays.take(self.edges, start)
+        last = arrays.take(self.edges, start + arrays.take(self.lengths, masks) - 1) - 1
+        return first // height * height, (last // height + 1) * height
+
+    def below(self, masks: Any, place: Any) -> Any:
+        """The pixels of some masks, none of which is empty, below a count of pixels each."""
+        xp, first = arrays.namespace(masks), arrays.take(self.start, masks) // 2
+        low, high = first, first + arrays.take(self.lengths, masks) // 2
+        for _ in range(int((high - low).max()).bit_length() if len(masks) else 0):  # the first run that begins beyond
+            middle = (low + high) // 2
+            begun = arrays.take(self.edges, 2 * xp.minimum(middle, high - 1)) < place
+            low, high = xp.where(begun & (low < high), middle + 1, low), xp.where(begun, high, middle)
+        last = arrays.take(self.edges, 2 * arrays.at_least(low - 1, 0) + 1)
+        beyond = xp.where(low > first, arrays.at_least(last - place, 0), 0)
+        return arrays.take(self.pixels, low) - arrays.take(self.pixels, first) - beyond
 
 
-def coco_pairs(
-    detections: tuple[Tensor, Tensor], truths: tuple[Tensor, Tensor], crowd: Tensor, height: Tensor
-) -> PairIoU:
+def coco_pairs(detections: Masks, truths: Masks, crowd: Tensor) -> PairIoU:
     """COCO's IoU of rows of two sets of masks of equal sizes: i / (a + b - i), and i / a for a crowd.
 
     Args:
-        detections: (E,) edges and (D,) edges per mask.
-        truths: the same of G ground truths.
+        detections: D masks.
+        truths: G masks.
         crowd: (G,) bool.
-        height: (G,) int64, pixels per column of each ground truth's image.
     """
-    areas = [area(*side) for side in (detections, truths)]
-    start = [segments.from_counts(side[1]) for side in (detections, truths)]
-    ends = [_ends(side, offsets) for side, offsets in zip((detections, truths), start, strict=True)]
-    below = _Below(truths[0], start[1])
+
+    def iou(d: Tensor, g: Tensor, inter: Tensor) -> Tensor:
+        one = detections.area.index_select(0, d)
+        both = one + truths.area.index_select(0, g) - inter
+        union = torch.where(crowd.index_select(0, g), one, both)
+        return segments.as_float64(inter) / segments.as_float64(union.clamp(min=1))
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-        if least > 0:  # masks whose columns do not overlap have an IoU of 0
-            column = [
-                (side[0][rows] // height[g], (side[1][rows] - 1) // height[g])
-                for side, rows in zip(ends, (d, g), strict=True)
-            ]
-            overlaps = (column[0][0] <= column[1][1]) & (column[1][0] <= column[0][1])
-            kept = (overlaps & (areas[0][d] > 0) & (areas[1][g] > 0)).nonzero().squeeze(1)
-            d, g = d[kept], g[kept]
-        inter = _intersections(d, g, detections, start[0], below)
-        one = areas[0][d]
-        union = torch.where(crowd[g], one, one + areas[1][g] - inter)
-        value = segments.as_float64(inter) / segments.as_float64(torch.where(inter > 0, union, 1))
+        # no IoU is above that of the largest intersection that there can be, by areas, then by areas in common columns
+        for largest in (_smaller_area, _in_columns) if least > 0 else ():
+            kept = (iou(d, g, largest(detections, truths, d, g)) >= least).nonzero().squeeze(1)
+            d, g = d.index_select(0, kept), g.index_select(0, kept)
+        value = iou(d, g, _intersections(detections, truths, d, g))
         kept = (value >= least).nonzero().squeeze(1)
         return d[kept], g[kept], value[kept]
 
     return overlapping
 
 
-def _ends(side: tuple[Tensor, Tensor], offsets: Tensor) -> tuple[Tensor, Tensor]:
-    """First and last edge of each mask; 0 where it has none."""
-    edges = torch.cat([side[0], side[0].new_zeros(1)])
-    filled = side[1] > 0
-    return torch.where(filled, edges[offsets[:-1]], 0), torch.where(filled, edges[offsets[1:] - 1], 0)
+def _smaller_area(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Tensor:
+    return torch.minimum(detections.area.index_select(0, d), truths.area.index_select(0, g))
 
 
-class _Below:
-    """The number of pixels of a mask below any pixel count."""
-
-    def __init__(self, edges: Tensor, offsets: Tensor) -> None:
-        mask = segments.ids(offsets)
-        self.offsets, self.reach = offsets, int(edges.max()) + 1 if len(edges) else 1
-        self.line = mask * self.reach + edges
-        signs = torch.ones_like(edges)
-        signs[::2] = -1
-        # with edges e0 < e1 < ..., pixels below x: -e0 + e1 - e2 ... up to x, plus x itself while inside
-        self.sums = segments.from_zero(edges * signs)
-
-    def __call__(self, mask: Tensor, place: Tensor) -> Tensor:
-        passed = torch.searchsorted(self.line, mask * self.reach + place.clamp(max=self.reach - 1), right=True)
-        first = self.offsets[mask]
-        inside = (passed - first) % 2 == 1
-        return self.sums[passed] - self.sums[first] + torch.where(inside, place, 0)
+def _in_columns(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Tensor:
+    """The pixels that each has in the columns of the other, those of the one that has less; none of them is empty."""
+    one, two = native(d), native(g)
+    counts = [
+        side.below(rows, end) - side.below(rows, begin)
+        for side, rows, (begin, end) in (
+            (detections, one, truths.columns(two)),
+            (truths, two, detections.columns(one)),
+        )
+    ]
+    return arrays.tensor(arrays.namespace(one).minimum(*counts))
 
 
-def _intersections(d: Tensor, g: Tensor, masks: tuple[Tensor, Tensor], start: Tensor, below: _Below) -> Tensor:
-    """(P,) int64 pixels common to each pair: for each end of a run of one, the pixels of the other below it."""
-    edges, lengths = masks
-    out = torch.zeros_like(d)
-    cumulative = lengths[d].cumsum(0)
+def _chunks(edges: Any, reach: int = 1) -> Iterator[tuple[int, int]]:
+    """Ranges of pairs or masks that have so many edges each, and fit into int64 end to end."""
+    cumulative = arrays.tensor(segments.from_counts(edges + 1)[1:])
     total = int(cumulative[-1]) if len(cumulative) else 0
-    cuts = torch.searchsorted(cumulative, torch.arange(0, total, _EDGES_A_CHUNK, device=d.device), right=True).tolist()
-    cuts = sorted({*cuts, 0, len(d)})
-    for first, last in itertools.pairwise(cuts):
-        offsets = segments.from_counts(lengths[d[first:last]])
-        pair = segments.ids(offsets)
-        inside = torch.arange(len(pair), device=d.device) - offsets[pair]
-        place = edges[start[d[first:last]][pair] + inside]
-        pixels = below(g[first:last][pair], place)
-        out[first:last] = segments.total(torch.where(inside % 2 == 1, pixels, -pixels), offsets)
-    return out
+    step = min(_EDGES_A_CHUNK.get(cumulative.device.type, _EDGES_A_CHUNK_ON_DEVICE), (1 << 62) // reach)
+    cuts = torch.searchsorted(cumulative, torch.arange(0, total, step, device=cumulative.device), right=True).tolist()
+    return itertools.pairwise(sorted({*cuts, 0, len(cumulative)}))
+
+
+def _intersections(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Tensor:
+    """(P,) int64 pixels common to each pair.
+
+    The edges of both masks of a pair in ascending order: between an edge and the next lies a part of both masks, of
+    one, or of none, as two, one or no run has begun and not ended.
+    """
+    one, two = native(d), native(g)
+    counts = arrays.take(detections.lengths, one), arrays.take(truths.lengths, two)
+    reach = 2 * max(detections.reach, truths.reach)
+    parts = [torch.zeros_like(d[:0])]
+    for first, last in _chunks(counts[0] + counts[1], reach):
+        part = slice(first, last)
+        pair = arrays.steps(last - first, one) * reach
+        keys = []
+        for side, rows, many in ((detections, one[part], counts[0][part]), (truths, two[part], counts[1][part])):
+            key = side.edges_of(rows)
+            key *= 2
+            key += segments.repeat(pair, many)
+            key[1::2] += 1  # the ends of runs, as masks have even numbers of edges
+            keys.append(key)
+        merged = _merged(*keys)
+        steps = 1 - 2 * (arrays.tensor(merged) & 1).to(torch.int8)  # a run begins, or ends
+        both = arrays.places(native(steps.cumsum(0, dtype=torch.int8)) == 2)
+        common = (arrays.take(merged, both + 1) >> 1) - (arrays.take(merged, both) >> 1)
+        offsets = segments.from_counts((counts[0] + counts[1])[part])
+        parts.append(arrays.tensor(segments.total(common, arrays.namespace(both).searchsorted(both, offsets))))
+    return torch.cat(parts)
+
+
+def _merged(one: Any, two: Any) -> Any:
+    """Two ascending columns as one; NumPy's stable sort finds them and merges them."""
+    both = arrays.joined(one, two)
+    if isinstance(both, Tensor):
+        return both.sort().values
+    both.sort(kind="stable")
+    return both

@@ -7,8 +7,9 @@ which one is wrong and why.
 """
 
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -22,7 +23,10 @@ Size: TypeAlias = tuple[int, int]
 
 _MOST_PIXELS = 1 << 40
 _DIGITS_A_NUMBER = 9  # of five bits each: enough for signed differences of runs of up to 2^40 pixels
-_NUMBERS_A_BLOCK = 1 << 18
+_NUMBERS_A_BLOCK = 1 << 17
+_FIRST = np.zeros(1, np.int64)
+_SIZE, _COUNTS = operator.itemgetter("size"), operator.itemgetter("counts")
+_TEXT, _SIZED = {str, bytes}, str | bytes | list | tuple
 
 
 class DecodedMasks(tuple[Any, ...]):
@@ -49,7 +53,21 @@ class DecodedMasks(tuple[Any, ...]):
         return DecodedMasks, (tuple(self), self.edges, self.lengths, self.size)
 
 
-def decode_images(images: Sequence[Sequence[Any]], name: Callable[[int, int], str]) -> list[DecodedMasks]:
+class Decoded(NamedTuple):
+    """The run-length codes of the masks of several images, decoded and checked.
+
+    Attributes:
+        edges: (E,) int64 edges, mask after mask.
+        lengths: (N,) int64 edges per mask.
+        sizes: height and width of each image; None for one without masks.
+    """
+
+    edges: Tensor
+    lengths: Tensor
+    sizes: list[Size | None]
+
+
+def decode(images: Sequence[Sequence[Any]], name: Callable[[int, int], str]) -> Decoded:
     """Decode the codes of the masks of several images.
 
     Args:
@@ -59,32 +77,61 @@ def decode_images(images: Sequence[Sequence[Any]], name: Callable[[int, int], st
     Raises:
         ValueError: for an invalid code, or one of another size than the first of its image.
     """
-    counts = [len(codes) for codes in images]
-    starts = np.cumsum([0, *counts])
+    counts = np.fromiter(map(len, images), np.int64, len(images))
+    starts = segments.from_counts(counts)
 
     def named(row: int) -> str:
         image = int(np.searchsorted(starts, row, side="right")) - 1
         return name(image, row - int(starts[image]))
 
     codes = list(itertools.chain.from_iterable(images))
-    sizes = [_size(code, named, row) for row, code in enumerate(codes)]
-    first = [sizes[start] for start, count in zip(starts.tolist(), counts, strict=False) for _ in range(count)]
-    for row, (size, expected) in enumerate(zip(sizes, first, strict=True)):
-        if size != expected:
-            raise ValueError(
-                f"{named(row)} must have the size of the first mask of its image, {list(expected)}, got {list(size)}"
-            )
-    edges, lengths = _edges([code["counts"] for code in codes], [height * width for height, width in sizes], named)
-    cumulative = segments.from_zero(lengths)[starts]
-    return [
-        DecodedMasks(
-            codes[begin:end],
-            torch.from_numpy(edges[cumulative[image] : cumulative[image + 1]]),
-            torch.from_numpy(lengths[begin:end]),
-            sizes[begin] if end > begin else None,
+    sizes = _sizes(codes, named)
+    other = np.flatnonzero((sizes != sizes[np.repeat(starts[:-1], counts)]).any(1))
+    if len(other):
+        image = int(np.searchsorted(starts, other[0], side="right")) - 1
+        raise ValueError(
+            f"{named(int(other[0]))} must have the size of the first mask of its image, "
+            f"{sizes[starts[image]].tolist()}, got {sizes[other[0]].tolist()}"
         )
-        for image, (begin, end) in enumerate(itertools.pairwise(starts.tolist()))
-    ]
+    edges, lengths = _edges(list(map(_COUNTS, codes)), sizes.prod(1), named)
+    first = sizes[starts[:-1][counts > 0]].tolist()
+    known = iter([(height, width) for height, width in first])
+    return Decoded(
+        torch.from_numpy(edges),
+        torch.from_numpy(lengths),
+        [next(known) if count else None for count in counts.tolist()],
+    )
+
+
+def decode_images(images: Sequence[Sequence[Any]], name: Callable[[int, int], str]) -> list[DecodedMasks]:
+    """The same, image by image."""
+    edges, lengths, sizes = decode(images, name)
+    masks = torch.split(lengths, [len(codes) for codes in images])
+    parts = torch.split(edges, [int(one.sum()) for one in masks])
+    return [DecodedMasks(*one) for one in zip(images, parts, masks, sizes, strict=True)]
+
+
+def _sizes(codes: list[Any], named: Callable[[int], str]) -> Array:
+    """(N, 2) int64 height and width of each code."""
+    if (plain := _plain_sizes(codes)) is not None:
+        return plain
+    return np.array([_size(code, named, row) for row, code in enumerate(codes)], np.int64).reshape(-1, 2)
+
+
+def _plain_sizes(codes: list[Any]) -> Array | None:
+    """The same all at once, where codes are what they mostly are; None where one is not, and may be wrong."""
+    if set(map(type, codes)) != {dict}:
+        return None
+    try:
+        sizes, _ = list(map(_SIZE, codes)), list(map(_COUNTS, codes))
+        if not {list, tuple}.issuperset(map(type, sizes)) or set(map(len, sizes)) != {2}:
+            return None
+        numbers = list(itertools.chain.from_iterable(sizes))
+        known = np.fromiter(numbers, np.int64, len(numbers)).reshape(-1, 2)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    plain = set(map(type, numbers)) == {int} and known.min() >= 0 and int(known.max()) ** 2 <= _MOST_PIXELS
+    return known if plain else None
 
 
 def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
@@ -110,49 +157,48 @@ def is_whole(value: Any) -> bool:
     return type(value) is int or (isinstance(value, int | np.integer) and not isinstance(value, bool))
 
 
-def _edges(counts: list[Any], pixels: list[int], named: Callable[[int], str]) -> tuple[Array, Array]:
+def _edges(counts: list[Any], pixels: Array, named: Callable[[int], str]) -> tuple[Array, Array]:
     """(E,) int64 edges of all codes end to end, and (N,) edges per code."""
-    counts = [x.tolist() if isinstance(x, Tensor | np.ndarray) else x for x in counts]
-    edges, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for first, last in _blocks(counts):
+    if not _TEXT.issuperset(map(type, counts)):
+        counts = [x.tolist() if isinstance(x, Tensor | np.ndarray) else x for x in counts]
+    texts = _TEXT.issuperset(map(type, counts))
+    sizes = list(map(len, counts)) if texts else [len(one) if isinstance(one, _SIZED) else 0 for one in counts]
+    edges, lengths, held = np.empty(sum(sizes), np.int64), np.empty(len(counts), np.int64), 0
+    for first, last in _blocks(sizes, None if texts else [isinstance(one, str | bytes) for one in counts]):
         block = counts[first:last]
         read = (_from_text if isinstance(block[0], str | bytes) else _from_lists)(block)
-        found = read and _summed(*read, np.array(pixels[first:last], np.int64))
-        if not found or not found[0]:
+        found = read and _summed(*read, pixels[first:last])
+        if not found:
             for row in range(first, last):
-                fault = _fault(counts[row], pixels[row])
+                fault = _fault(counts[row], int(pixels[row]))
                 if fault:
                     raise ValueError(f"{named(row)}: 'counts' {fault}")
-        assert found is not None
-        edges.append(found[1])
-        lengths.append(found[2])
-    return np.concatenate(edges), np.concatenate(lengths)
+        assert found
+        edges[held : held + len(found[0])], lengths[first:last] = found
+        held += len(found[0])
+    return edges[:held], lengths
 
 
-def _blocks(counts: list[Any]) -> Iterator[tuple[int, int]]:
-    """Ranges of codes that are all text or all lists, with no more numbers than fit into the processor's cache."""
-    first, held = 0, 0
-    for place, one in enumerate(counts):
-        size = max(1, len(one)) if isinstance(one, str | bytes | list | tuple) else 1
-        other = place > first and isinstance(one, str | bytes) != isinstance(counts[first], str | bytes)
-        if other or (place > first and held + size > _NUMBERS_A_BLOCK):
-            yield first, place
-            first, held = place, 0
-        held += size
-    if len(counts) > first:
-        yield first, len(counts)
+def _blocks(sizes: list[int], kinds: list[bool] | None) -> Iterator[tuple[int, int]]:
+    """Ranges of codes of one kind each, with no more numbers than fit into the processor's cache."""
+    block = segments.from_zero(np.array(sizes, np.int64))[:-1] // _NUMBERS_A_BLOCK
+    if kinds is not None:
+        block = 2 * block + kinds
+    other = np.flatnonzero(block[1:] != block[:-1]) + 1
+    return itertools.pairwise([0, *other.tolist(), len(sizes)] if sizes else [])
 
 
 def _from_lists(counts: list[Any]) -> tuple[Array, Array] | None:
-    """Runs of all codes end to end, and where each begins and ends; None if one is not a list of integers."""
+    """The runs of all codes, a 0 after those of each, and where these are; None if one is not a list of integers."""
     if not all(isinstance(one, list | tuple) for one in counts):
         return None
-    starts = np.cumsum([0, *map(len, counts)])
     kinds = set(map(type, itertools.chain.from_iterable(counts)))
     if not all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
         return None
+    stops = np.cumsum([len(one) + 1 for one in counts]) - 1
+    every = itertools.chain.from_iterable(itertools.chain.from_iterable((one, (0,)) for one in counts))
     try:
-        return np.fromiter(itertools.chain.from_iterable(counts), np.int64, count=int(starts[-1])), starts
+        return np.fromiter(every, np.int64, count=int(stops[-1]) + 1), stops
     except OverflowError:
         return None
 
@@ -160,80 +206,73 @@ def _from_lists(counts: list[Any]) -> tuple[Array, Array] | None:
 def _from_text(counts: list[str | bytes]) -> tuple[Array, Array] | None:
     """The same from COCO's text: digits of six bits from low to high, five the value, one for "more follows".
 
-    From the fourth on, each number is the difference to the one two places before.
+    From the fourth on, each number is the difference of a run to the one two places before: that of the sum of two runs
+    in a row to the sum before it. So the sums of two are running sums of the numbers, and the runs are running sums of
+    these with signs in turn. A 0 after each code takes up what it adds to a running sum, so that the next begins at 0.
     """
-    texts = [_bytes(one) for one in counts]
-    digits = np.frombuffer(b"".join(texts), np.uint8) - np.uint8(48)
-    cumulative = np.cumsum([0, *map(len, texts)])
-    last = digits < 32
-    if (digits > 63).any() or not last[cumulative[1:][np.diff(cumulative) > 0] - 1].all():
+    texts: list[bytes] = counts if set(map(type, counts)) == {bytes} else list(map(_bytes, counts))  # type: ignore[assignment]
+    digits = np.frombuffer(b"0".join([*texts, b""]), np.uint8) - np.uint8(48)
+    stops = np.cumsum(list(map(len, texts))) + np.arange(len(texts))  # of the texts
+    more = digits >= 32
+    if digits.max() > 63 or more[stops - 1].any():
         return None
-    ends = np.flatnonzero(last)
-    first = np.concatenate([[0], ends[:-1] + 1])[: len(ends)]
-    numbers = _numbers(digits, first, ends)
-    if numbers is None:
+    parts = _parts(digits, more)
+    if parts is None:
         return None
-    starts = np.searchsorted(ends, cumulative)
-    return _undo_differences(numbers, starts), starts
+    ends = np.flatnonzero(~more)
+    stop = ends.searchsorted(stops)  # of the numbers
+    start = np.concatenate([_FIRST, stop[:-1] + 1])
+    bounds = np.stack([np.concatenate([_FIRST, stops[:-1] + 1]), np.minimum(ends[start] + 1, stops)], 1)
+    first, others = np.add.reduceat(parts, bounds.flatten()).reshape(-1, 2).T
+    long = start + 2 < stop  # the third number is a run itself, whose sum with the second lacks the first
+    parts[ends[start[long] + 2]] -= first[long]
+    parts[stops] = np.where(long, -others, -first - others)
+    runs = segments.running(parts, parts)[ends]
+    runs[1::2] *= -1
+    runs[stop] = -np.add.reduceat(runs, start)
+    segments.running(runs, runs)
+    runs[1::2] *= -1
+    return runs, stop
 
 
 def _bytes(text: str | bytes) -> bytes:
     return text.encode(errors="surrogatepass") if isinstance(text, str) else text
 
 
-def _numbers(digits: Array, first: Array, ends: Array) -> Array | None:
-    """The numbers whose digits begin and end there, in two's complement; None if one is too long."""
-    many = ends - first + 1
-    if len(many) and many.max() > _DIGITS_A_NUMBER:
-        return None
-    negative = (digits[ends] & 16) != 0
-    numbers = (digits[first] & 31).astype(np.int64)
-    longer = np.flatnonzero(many > 1)
-    place = 1
-    while len(longer):
-        numbers[longer] += (digits[first[longer] + place] & 31).astype(np.int64) << (5 * place)
+def _parts(digits: Array, more: Array) -> Array | None:
+    """(B,) int64, what each digit adds to its number, in two's complement; None if a number is too long."""
+    signs = ((digits & 48) == 16).view(np.uint8) << 5  # of last digits only
+    parts: Array = ((digits & 31) - signs).view(np.int8).astype(np.int64)
+    place, later = 1, np.flatnonzero(more) + 1
+    while len(later):
+        if place == _DIGITS_A_NUMBER:
+            return None
+        parts[later] <<= 5
         place += 1
-        longer = longer[many[longer] > place]
-    numbers[negative] -= np.int64(1) << (5 * many[negative])
-    return numbers
+        later = later[more[later - place]]  # the last digit of all is a code's end
+    return parts
 
 
-def _undo_differences(numbers: Array, starts: Array) -> Array:
-    """Runs from the numbers of codes end to end: sums of every second number, except the first of a code."""
-    sums = np.empty(len(numbers) + 2, np.int64)  # two zeros before the first
-    sums[:2] = 0
-    for odd in (0, 1):
-        np.cumsum(numbers[odd::2], out=sums[2 + odd :: 2])
-    filled = np.diff(starts) > 0
-    start, length = starts[:-1][filled], np.diff(starts)[filled]
-    runs: Array = sums[2:] - np.repeat(sums[start + 2], length)
-    # places at an odd distance from the first belong to the other sum
-    place = np.arange(len(numbers)) - np.repeat(start, length)
-    odd_places = np.flatnonzero(place & 1)
-    before = sums[start + 1] - sums[start + 2]
-    runs[odd_places] -= np.repeat(before, length // 2)
-    runs[start] = numbers[start]
-    return runs
-
-
-def _summed(runs: Array, starts: Array, pixels: Array) -> tuple[bool, Array, Array]:
+def _summed(runs: Array, stops: Array, pixels: Array) -> tuple[Array, Array] | None:
     """The edges of all codes end to end, and the even number of edges of each.
 
-    Before them comes whether all runs are at least 0 and those of each code add up to its pixels; if not, or if int64
-    is too small to tell, the edges mean nothing.
+    None unless all runs are at least 0 and those of each code add up to its pixels, or where int64 is too small to
+    tell. Runs within bounds are not what int64 has made of others: a run of a text that leaves int64 leaves the bounds
+    before, since differences are smaller than those.
     """
-    cumulative, expected = segments.from_zero(runs), segments.from_zero(pixels)
-    fits = not len(runs) or (int(runs.min()) >= 0 and int(runs.max()) * len(runs) < 1 << 63)
-    fits = fits and bool((cumulative[starts] == expected).all())
-    lengths = np.diff(starts)
-    edges = cumulative[1:]
-    edges -= np.repeat(expected[:-1], lengths)
+    longest = int(runs.max())
+    if int(runs.min()) < 0 or longest > int(pixels.max()) or longest * len(runs) >= 1 << 63:
+        return None
+    runs[stops] = -pixels
+    edges = segments.running(runs, runs)
+    if edges[stops].any():
+        return None
+    lengths = np.diff(stops, prepend=-1) - 1
     outside = lengths & 1  # the last run
-    if outside.any():
-        kept = np.ones(len(edges), bool)
-        kept[starts[1:][outside > 0] - 1] = False
-        edges = edges[kept]
-    return fits, edges, lengths - outside
+    kept = np.ones(len(edges), bool)
+    kept[stops] = False
+    kept[stops[outside > 0] - 1] = False
+    return edges[kept], lengths - outside
 
 
 def _fault(counts: Any, pixels: int) -> str | None:

@@ -15,7 +15,8 @@ from torch_ap.inference.interval import Ends
 from torch_ap.inference.item_values import misses_of
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
 from torch_ap.inference.student import normal_quantile
-from torch_ap.ranking import hit_curve, segments
+from torch_ap.ranking import segments
+from torch_ap.ranking.counting import of_rows
 from torch_ap.ranking.hit_curve import HitCurve
 
 
@@ -47,7 +48,7 @@ def curve_of_counts(hits: Tensor, misses: Tensor) -> HitCurve:
     hits_above, items_above = (segments.from_zero(x)[:, :-1] for x in (seen, items))
     whole = torch.tensor([0, seen.shape[1]], device=hits.device)
     n, m = (hits + misses).sum(1, keepdim=True), hits.sum(1, keepdim=True)
-    return hit_curve.of_rows(seen, items, hits_above, items_above, whole, n, m)
+    return of_rows(seen, items, hits_above, items_above, whole, n, m)
 
 
 def standard_error(values: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ def of_difference(low: float, high: float, bounds: tuple[float, float] | None) -
     return max(low, -most), min(high, most)  # NaN stays
 
 
-def wilson(estimate: Tensor, trials: Tensor, z: float) -> Ends:
+def wilson(estimate: Tensor, trials: Tensor, z: float | Tensor) -> Ends:
     """Wilson's (1927) score interval of a share of so many trials, whole or effective."""
     square = z * z
     centre = (estimate + square / (2 * trials)) / (1 + square / trials)

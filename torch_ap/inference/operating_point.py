@@ -114,11 +114,8 @@ class Wanted:
             if (value := getattr(self, name)) is not None:
                 checks.fraction(name, value)
 
-    def place(self, counts: Counts, *, weighted: bool) -> Tensor:
-        """Where along the last dimension, highest threshold first, the best one stands: (...,) int64, -1 for nowhere.
-
-        Of equally good ones it is the highest threshold for F and a wanted precision, the lowest for a wanted recall.
-        """
+    def value(self, counts: Counts, *, weighted: bool) -> tuple[Tensor, float]:
+        """What is to be highest, -inf where the counts do not do what is wanted; equal are those up to this factor."""
         slack = 1 + (_ROUNDING if weighted else 0)
         if self.precision is not None:
             value, fits = counts.tp, counts.precision * slack >= self.precision
@@ -127,7 +124,14 @@ class Wanted:
         else:
             value, fits = self._f_beta_scaled(counts), counts.tp > 0
             slack = max(slack, 1 + (0 if (self.beta**2 * _EXACT).is_integer() else _ROUNDED_SQUARE))
-        value = torch.where(fits & (counts.tp > 0), value, -torch.inf)
+        return torch.where(fits & (counts.tp > 0), value, -torch.inf), slack
+
+    def place(self, counts: Counts, *, weighted: bool) -> Tensor:
+        """Where along the last dimension, highest threshold first, the best one stands: (...,) int64, -1 for nowhere.
+
+        Of equally good ones it is the highest threshold for F and a wanted precision, the lowest for a wanted recall.
+        """
+        value, slack = self.value(counts, weighted=weighted)
         if not value.shape[-1]:
             return torch.full(value.shape[:-1], -1, dtype=torch.int64, device=value.device)
         best = value.amax(-1, keepdim=True)

@@ -84,6 +84,11 @@ class Criteria:
         rows = words if self.words == 1 else words[criterion // _BITS]
         return (rows & (1 << criterion % _BITS)[:, None]) != 0
 
+    def of_one(self, words: Tensor, area: int, threshold: int) -> Tensor:
+        """(P,) bool, the row of :meth:`of_range` of one threshold."""
+        criterion = int(self.rank[threshold]) * self.ranges + area
+        return (words[criterion // _BITS] & (1 << criterion % _BITS)) != 0
+
 
 def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, criteria: Criteria) -> Tensor:
     """COCO's matches.
@@ -196,7 +201,22 @@ def _assign(plan: _Plan, truth: Any, valid: Any, other: Any, used_up: Any, taken
     return result
 
 
-def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Tensor, Tensor, Tensor]:
+def best_pairs(pairs: Pairs) -> Pairs:
+    """The pair of the highest IoU of each detection that has one, the first of equals.
+
+    Args:
+        pairs: P candidates, the pairs of each detection together.
+    """
+    first = segments.run_starts(pairs.detection)
+    offsets = torch.cat([first, first.new_tensor([len(pairs.detection)])])
+    best = segments.maximum(pairs.iou, offsets)
+    detection = segments.ids(offsets)
+    hits = (pairs.iou == best[detection]).nonzero().squeeze(1)
+    chosen = hits[segments.run_starts(detection[hits])]
+    return Pairs(pairs.detection[chosen], pairs.truth[chosen], pairs.iou[chosen])
+
+
+def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Pairs, Tensor]:
     """VOC's matches.
 
     Args:
@@ -205,17 +225,12 @@ def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Tensor, T
         strict: whether an IoU must exceed the threshold rather than reach it.
 
     Returns:
-        detection (V,), truth (V,) of each detection that has a ground truth; and (T, V) int8: 1 where it is matched, 0
-        where another was before, -1 where its IoU is too low.
+        V pairs, that of each detection that has a ground truth; and (T, V) int8: 1 where it is matched, 0 where another
+        was before, -1 where its IoU is too low.
     """
-    first = segments.run_starts(pairs.detection)
-    offsets = torch.cat([first, first.new_tensor([len(pairs.detection)])])
-    best = segments.maximum(pairs.iou, offsets)
-    detection = segments.ids(offsets)
-    hits = (pairs.iou == best[detection]).nonzero().squeeze(1)
-    chosen = hits[segments.run_starts(detection[hits])]
-    detection, truth, iou = pairs.detection[chosen], pairs.truth[chosen], pairs.iou[chosen]
-    over = iou > thresholds[:, None] if strict else iou >= thresholds[:, None]
+    best = best_pairs(pairs)
+    truth = best.truth
+    over = best.iou > thresholds[:, None] if strict else best.iou >= thresholds[:, None]
     by_truth = torch.argsort(truth, stable=True)
     passed = over[:, by_truth].to(torch.int32)
     start = segments.run_starts(truth[by_truth])
@@ -224,4 +239,4 @@ def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Tensor, T
     before -= before[:, segments.repeat(start, length)]
     state = torch.empty_like(over, dtype=torch.int8)
     state[:, by_truth] = torch.where(passed == 0, -1, (before == 0).to(torch.int8)).to(torch.int8)
-    return detection, truth, state
+    return best, state

@@ -1,8 +1,9 @@
 """COCO's evaluation: from columns of images to matches, torchmetrics' dictionary, and a table per category."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -15,7 +16,7 @@ from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings, Objects
-from torch_ap.matching.matched import Matches, Shares
+from torch_ap.matching.matched import Matches, Partners, Shares
 from torch_ap.ranking import segments
 from torch_ap.rules.checks import place_among
 from torch_ap.rules.messages import shown
@@ -49,10 +50,8 @@ def match(
 
     def found() -> Matches:
         ranked, candidates, categories = _prepare(settings, columns, classes, micro)
-        objects = Objects(settings, columns, iou_type)
-        crowd = objects.crowd[candidates.truths]
-        pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
-        return _matches(settings, ranked, candidates, objects, pair_iou, categories)
+        pair_iou = _similarity(settings, columns, iou_type, ranked, candidates)  # first: areas of masks come with it
+        return _matches(settings, ranked, candidates, Objects(settings, columns, iou_type), pair_iou, categories)
 
     return CocoNumbers(settings, found() if shares is None else shares.matches(found), classes[0], shares)
 
@@ -62,9 +61,15 @@ def all_pairs(
 ) -> tuple[Candidates, Pairs, int]:
     """Every pair of one image and category with its IoU, whatever that is; and the number of categories."""
     ranked, candidates, categories = _prepare(settings, columns, classes_of(columns), micro)
-    crowd = columns["ground_truth_iscrowd"].bool()[candidates.truths]
-    pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
+    pair_iou = _similarity(settings, columns, iou_type, ranked, candidates)
     return candidates, candidate_pairs.overlapping(candidates, pair_iou, 0.0), categories
+
+
+def _similarity(
+    settings: CocoSettings, columns: Columns, iou_type: Kind, ranked: candidate_pairs.Ranked, candidates: Candidates
+) -> PairIoU:
+    crowd = columns["ground_truth_iscrowd"].bool()[candidates.truths]
+    return settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
 
 
 def _prepare(
@@ -117,6 +122,7 @@ def _matches(
         valid=~ignored,
         categories=categories,
         criteria=criteria,
+        partners=Partners(truth, pairs.iou[kept], candidates.truths),
     )
 
 
@@ -138,7 +144,12 @@ class Report:
         check_names(self.class_names)
 
     def __call__(
-        self, settings: CocoSettings, columns: Columns, dtype: torch.dtype, shares: Shares | None = None
+        self,
+        settings: CocoSettings,
+        columns: Columns,
+        dtype: torch.dtype,
+        shares: Shares | None = None,
+        matched: Callable[..., CocoNumbers] | None = None,
     ) -> dict[str, Any]:
         """The dictionary that torchmetrics gives.
 
@@ -147,19 +158,21 @@ class Report:
             columns: all images.
             dtype: of the numbers.
             shares: as of :func:`match`; not for an extended summary.
+            matched: :func:`match` with these settings, where there is another than that.
         """
+        found_in = matched or partial(match, settings)
         out: dict[str, Any] = {}
         labels = classes_of(columns, shares)[0]
         for iou_type in settings.iou_types:
             prefix = "" if len(settings.iou_types) == 1 else f"{iou_type}_"
             micro = settings.average == "micro"
-            numbers = match(settings, columns, iou_type, micro=micro, shares=shares)
+            numbers = found_in(columns, iou_type, micro=micro, shares=shares)
             found: dict[str, Any] = {name: value.to(dtype) for name, value in numbers.summary().items()}
             if self.extended_summary:
                 found["ious"] = _ious(settings, columns, iou_type, micro)
                 found |= {name: numbers.every(name) for name in ("precision", "recall", "scores")}
             if self.class_metrics and micro:
-                numbers = match(settings, columns, iou_type, shares=shares)
+                numbers = found_in(columns, iou_type, shares=shares)
             found |= self._of_classes(numbers, labels, dtype)
             out |= {prefix + name: value for name, value in found.items()}
         return zero_dimensional(out | {"classes": int32_if_held(labels)})

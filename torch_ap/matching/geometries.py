@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
 from torch_ap.geometry import boundaries, boxes, masks, rotated
+from torch_ap.geometry.boundaries import MaskColumns
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.inputs.detections import Columns, Kind, RowColumn, image_of
 from torch_ap.matching import other_shapes
@@ -89,13 +91,22 @@ def _mask_similarity(
     truths: Tensor,
     crowd: Tensor,
 ) -> PairIoU:
-    height = columns["image_sizes"][image_of(columns["ground_truths_per_image"])][:, 0].clamp(min=1)
-    detected, true = (_masks_at(columns, side, at) for side, at in (("detection", rows), ("ground_truth", truths)))
-    return masks.coco_pairs(detected, true, crowd, height[truths])
+    of_rows = torch.empty_like(crowd).scatter_(0, truths, crowd)
+    one, two = _sides_of_masks(columns)
+    return boxes.of_rows(masks.coco_pairs(masks.Masks(*one), masks.Masks(*two), of_rows), rows, truths)
 
 
-def _masks_at(columns: Columns, side: str, places: Tensor) -> tuple[Tensor, Tensor]:
-    return masks.take(columns[f"{side}_mask_edges"], columns[f"{side}_edges_per_mask"], places)
+def _sides_of_masks(columns: Columns) -> tuple[MaskColumns, MaskColumns]:
+    """Of detections and of ground truths."""
+    one, two = (
+        (
+            columns[f"{side}_mask_edges"],
+            columns[f"{side}_edges_per_mask"],
+            columns["image_sizes"][image_of(columns[f"{side}s_per_image"])],
+        )
+        for side in ("detection", "ground_truth")
+    )
+    return one, two
 
 
 def _boundary_similarity(
@@ -105,12 +116,8 @@ def _boundary_similarity(
     truths: Tensor,
     crowd: Tensor,
 ) -> PairIoU:
-    detected, true = (_masks_at(columns, side, at) for side, at in (("detection", rows), ("ground_truth", truths)))
-    one, two = (
-        columns["image_sizes"][image_of(columns[f"{side}s_per_image"])[at]]
-        for side, at in (("detection", rows), ("ground_truth", truths))
-    )
-    return boundaries.coco_pairs(detected, true, crowd, (one, two))
+    of_rows = torch.empty_like(crowd).scatter_(0, truths, crowd)
+    return boxes.of_rows(boundaries.coco_pairs(*_sides_of_masks(columns), of_rows), rows, truths)
 
 
 def _given_similarity(

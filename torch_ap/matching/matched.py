@@ -7,14 +7,15 @@ outside the area range, is no item at all. No two detections tie: COCO and VOC t
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from torch_ap.matching.assignment import Criteria
 from torch_ap.matching.candidate_pairs import Ranked
-from torch_ap.ranking import hit_curve, segments
+from torch_ap.ranking import segments
+from torch_ap.ranking.counting import from_ordered
 from torch_ap.ranking.hit_curve import HitCurve
 
 
@@ -34,6 +35,24 @@ class Shares(Protocol):
         ...
 
 
+class Partners(NamedTuple):
+    """Which ground truths the E matched pairs have.
+
+    Attributes:
+        truth: (E,) int64, a place among ``Matches.truth_group``.
+        iou: (E,) float64, that of the pair.
+        rows: (G,) int64, the row that each ground truth had in the input.
+    """
+
+    truth: Tensor
+    iou: Tensor
+    rows: Tensor
+
+    def of_pairs(self, kept: Tensor) -> "Partners":
+        """Those of some of the pairs."""
+        return Partners(self.truth[kept], self.iou[kept], self.rows)
+
+
 @dataclass(frozen=True, eq=False)
 class Matches:
     """What matching found, for all criteria.
@@ -48,6 +67,7 @@ class Matches:
         valid: (A, G) bool, whether each ground truth is not ignored.
         categories: K.
         criteria: thresholds and area ranges.
+        partners: the ground truths of the matched pairs; None where the pairs are those of several processes.
         relevant_of_all: (A, K) int64, ``relevant`` where ground truths are those of some images, detections of all.
     """
 
@@ -60,6 +80,7 @@ class Matches:
     valid: Tensor
     categories: int
     criteria: Criteria
+    partners: Partners | None
     relevant_of_all: Tensor | None = None
 
     @cached_property
@@ -80,6 +101,7 @@ class Matches:
             matched=self.matched[:, kept],
             true_positive=self.true_positive[:, kept],
             inside=self.inside & early,
+            partners=self.partners and self.partners.of_pairs(kept),
         )
 
     def hits(self, area: int) -> Tensor:
@@ -123,10 +145,10 @@ class Matches:
 
     def rankings(self, area: int, threshold: int) -> HitCurve:
         """The K rankings of one threshold and area range, where every detection that counts is an entry."""
-        hit, matched = (self._detections(words, area, threshold) for words in (self.true_positive, self.matched))
-        counted = (hit | (self.inside[area] & ~matched)).nonzero().squeeze(1)
+        hit, miss = self.flags(area, threshold)
+        counted = (hit | miss).nonzero().squeeze(1)
         edges = torch.arange(self.categories + 1, device=counted.device)
-        return hit_curve.from_ordered(
+        return from_ordered(
             hit[counted],
             torch.ones_like(hit[counted]),
             torch.searchsorted(self.ranked.category[counted], edges),
@@ -135,26 +157,18 @@ class Matches:
             keep_all_groups=True,
         )
 
-    def _detections(self, words: Tensor, area: int, threshold: int) -> Tensor:
-        """(N,) bool, the detections whose pairs have their bit of one threshold and area range set."""
-        out = torch.zeros_like(self.inside[area])
-        out[self.at[self.criteria.of_range(words, area)[threshold]]] = True
-        return out
+    def flags(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
+        """(N,) bool, the true and the false positives at one threshold in one area range; others do not count."""
+        found = [torch.zeros_like(self.inside[area]) for _ in range(2)]
+        for flags, words in zip(found, (self.true_positive, self.matched), strict=True):
+            flags[self.at[self.criteria.of_one(words, area, threshold)]] = True
+        return found[0], self.inside[area] & ~found[1]
 
     def counts_at(self, area: int, threshold: int, score: float) -> tuple[Tensor, Tensor]:
         """(K,) true and (K,) false positives of at least a score, at one threshold in one area range."""
-        kept = self.ranked.score >= score
-        event = kept[self.at]
-        found, true_positive = (
-            self.criteria.of_range(words, area)[threshold] & event for words in (self.matched, self.true_positive)
-        )
-        counted = kept & self.inside[area]
-
-        def each(detections: Tensor) -> Tensor:
-            return segments.count(self.ranked.category[detections], self.categories)
-
-        misses = each(counted.nonzero().squeeze(1)) - each(self.at[found & counted[self.at]])
-        return each(self.at[true_positive]), misses
+        kept, (hit, miss) = self.ranked.score >= score, self.flags(area, threshold)
+        tp, fp = (segments.count(self.ranked.category[kept & each], self.categories) for each in (hit, miss))
+        return tp, fp
 
     def best_score(self) -> Tensor:
         """(K,) float64, the score of each category's first detection; 0 where it has none."""

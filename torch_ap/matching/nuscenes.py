@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torch_ap.inputs.detections import Columns, DetectionInputs, image_of
 from torch_ap.matching import assignment, candidate_pairs
-from torch_ap.matching.matched import Matches
+from torch_ap.matching.matched import Matches, Partners
 from torch_ap.matching.voc import VocSettings
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
@@ -72,6 +72,7 @@ class NuScenesSettings(VocSettings):
             valid=~nobody[None],
             categories=categories,
             criteria=criteria,
+            partners=Partners(pairs.truth[kept], pairs.iou[kept], candidates.truths),
         )
 
 

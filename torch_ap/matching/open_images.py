@@ -16,7 +16,7 @@ from torch_ap.inputs.detections import Columns, DetectionInputs, Images
 from torch_ap.inputs.hierarchy import Hierarchy, Parents, prepared
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs, Ranked
-from torch_ap.matching.matched import Matches
+from torch_ap.matching.matched import Matches, Partners
 from torch_ap.matching.shape_settings import shape_settings_of
 from torch_ap.matching.voc import LEAST, VocSettings
 from torch_ap.ranking import segments
@@ -66,38 +66,38 @@ class OpenImagesSettings(VocSettings):
         thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
         alone = self._alone(_those(pairs, ~group[pairs.truth]), thresholds, hard)
         in_group = self._in_groups(_those(pairs, group[pairs.truth]), thresholds, alone, len(rows))
-        at, found, right = (torch.cat([one, two], -1) for one, two in zip(alone, in_group, strict=True))
-        order = torch.argsort(candidates.ranked[at], stable=True)
+        both = [torch.cat([one, two], -1) for one, two in zip(alone, in_group, strict=True)]
+        order = torch.argsort(candidates.ranked[both[0]], stable=True)
+        at, truth, iou, found, right = (column[..., order] for column in both)
         criteria = assignment.Criteria(thresholds, 1)
         counted = torch.where(group, self.group_of == "count", ~hard)
         return Matches(
             ranked=ranked,
-            at=candidates.ranked[at[order]],
-            matched=criteria.pack(found[:, order]),
-            true_positive=criteria.pack(right[:, order]),
+            at=candidates.ranked[at],
+            matched=criteria.pack(found),
+            true_positive=criteria.pack(right),
             inside=torch.ones((1, len(ranked.rows)), dtype=torch.bool, device=rows.device),
             truth_group=candidates.group,
             valid=counted[None],
             categories=categories,
             criteria=criteria,
+            partners=Partners(truth, iou, truths),
         )
 
-    def _alone(self, pairs: Pairs, thresholds: Tensor, hard: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Detections that have an object alone; (T, V) whether each is matched, and to one that is to be found."""
-        detection, truth, state = assignment.argmax(pairs, thresholds, strict=self.strict)
-        found = (state == 1) | ((state == 0) & hard[truth])
-        return detection, found, found & ~hard[truth]
+    def _alone(self, pairs: Pairs, thresholds: Tensor, hard: Tensor) -> tuple[Tensor, ...]:
+        """Pairs with an object alone, (V,) each; (T, V) whether they are matched, and to one that is to be found."""
+        pair, state = assignment.argmax(pairs, thresholds, strict=self.strict)
+        found = (state == 1) | ((state == 0) & hard[pair.truth])
+        return *pair, found, found & ~hard[pair.truth]
 
-    def _in_groups(
-        self, pairs: Pairs, thresholds: Tensor, alone: tuple[Tensor, Tensor, Tensor], count: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _in_groups(self, pairs: Pairs, thresholds: Tensor, alone: tuple[Tensor, ...], count: int) -> tuple[Tensor, ...]:
         """The same of boxes around groups, for the detections that found nothing alone."""
         taken = torch.zeros((len(thresholds), count), dtype=torch.bool, device=thresholds.device)
-        taken[:, alone[0]] = alone[1]
-        detection, truth, state = assignment.argmax(pairs, thresholds, strict=self.strict)
-        found = (state >= 0) & ~taken[:, detection]
+        taken[:, alone[0]] = alone[3]
+        pair, state = assignment.argmax(pairs, thresholds, strict=self.strict)
+        truth, found = pair.truth, (state >= 0) & ~taken[:, pair.detection]
         if self.group_of != "count":
-            return detection, found, torch.zeros_like(found)
+            return *pair, found, torch.zeros_like(found)
         by_truth = torch.argsort(truth, stable=True)
         ordered = found[:, by_truth].to(torch.int64)
         before = segments.from_zero(ordered)[:, :-1]
@@ -106,7 +106,7 @@ class OpenImagesSettings(VocSettings):
         before = before - before[:, segments.repeat(first, length)]
         right = torch.empty_like(found)
         right[:, by_truth] = (ordered == 1) & (before == 0)
-        return detection, found, right
+        return *pair, found, right
 
 
 def _those(pairs: Pairs, kept: Tensor) -> Pairs:

@@ -33,3 +33,8 @@ class ShapeOptions:
     def pixel(self) -> float | None:
         """What VOC adds to the differences of corners; None for COCO's boxes."""
         return None
+
+    @property
+    def strict(self) -> bool:
+        """Whether an IoU must exceed a threshold rather than reach it."""
+        return False

@@ -1,6 +1,6 @@
 """VOC's evaluation: from columns of images to average precision a class and threshold."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Literal
@@ -13,7 +13,7 @@ from torch_ap.curve.interpolation import levels_of
 from torch_ap.inputs.detections import Columns, DetectionInputs, Kind, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.coco import classes_of, zero_dimensional
-from torch_ap.matching.matched import Matches, Shares
+from torch_ap.matching.matched import Matches, Partners, Shares
 from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -91,7 +91,7 @@ class VocSettings(ShapeSettings):
         pair_iou = self.similarity(columns, self.iou_types[0], rows, candidates.truths, no_crowds)
         pairs = candidate_pairs.overlapping(candidates, pair_iou, max(min(self.thresholds), LEAST))
         thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
-        detection, truth, state = assignment.argmax(pairs, thresholds, strict=self.strict)
+        (detection, truth, iou), state = assignment.argmax(pairs, thresholds, strict=self.strict)
         hard = columns["ground_truth_difficult"].bool()
         if (ignored := self.ignored(columns, self.iou_types[0])) is not None:
             hard = hard | ignored
@@ -110,6 +110,7 @@ class VocSettings(ShapeSettings):
             valid=~hard[None],
             categories=categories,
             criteria=criteria,
+            partners=Partners(truth[order], iou[order], candidates.truths),
         )
 
     def average_precision(self, curve: HitCurve) -> Tensor:
@@ -132,9 +133,10 @@ class VocSettings(ShapeSettings):
         several: bool,
         class_metrics: bool,
         shares: Shares | None = None,
+        matched: Callable[..., tuple[Tensor, Matches]] | None = None,
     ) -> dict[str, Tensor]:
-        """The dictionary of results; ``several`` adds the mean of each threshold."""
-        labels, matches = self.match(columns, shares)
+        """The dictionary of results; ``several`` adds the mean of each threshold, ``matched`` is for :meth:`match`."""
+        labels, matches = (matched or self.match)(columns, shares)
         each = self.average_precision(matches.curve(0))
         each = each if shares is None else shares.whole(each)
         out = {"map": each.nanmean()}

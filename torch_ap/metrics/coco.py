@@ -9,13 +9,13 @@ from torch import Tensor
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_coco
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
-from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
+from torch_ap.inputs.detections import Columns, Images, Kind, OwnSimilarity
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, Report, check_names, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings, default_settings, settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
-from torch_ap.matching.matched import Matches
+from torch_ap.matching.matched import Matches, Shares
 from torch_ap.metrics import representation
 from torch_ap.metrics.coco_files import CocoFiles
 from torch_ap.rules import checks
@@ -154,7 +154,7 @@ class MeanAveragePrecision(CocoFiles):
         """All numbers of the images so far, by torchmetrics' names."""
         columns = self._columns()
         dtype = self._dtype_of_result(columns["detection_scores"].dtype)
-        return self._report(self._settings, columns, dtype, self._shares)
+        return self._report(self._settings, columns, dtype, self._shares, self._matched_here)
 
     def per_class(
         self, iou_threshold: float = 0.5, score_threshold: float = float("-inf"), iou_type: str | None = None
@@ -247,11 +247,14 @@ class MeanAveragePrecision(CocoFiles):
         return curves_of_coco(numbers, area, limit, place, names)
 
     @property
+    def _class_names(self) -> ClassNames:
+        return self._report.class_names
+
+    @property
     def _can_exchange(self) -> bool:
         return not self.extended_summary  # whose IoUs are those of all images
 
-    def extra_repr(self) -> str:
-        """What is computed of what, for ``repr``."""
+    def _settings_text(self) -> str:
         settings, usual = self._settings, default_settings(self.iou_type)
         given: dict[str, Any] = {
             "iou_thresholds": None if settings.thresholds == usual.thresholds else self.iou_thresholds,
@@ -281,4 +284,14 @@ class MeanAveragePrecision(CocoFiles):
 
     def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
         self._check_iou_type(iou_type)
-        return coco.match(self._settings, columns, iou_type or self.iou_type[0], micro=micro)
+        return self._matched_here(columns, iou_type or self.iou_type[0], micro=micro)
+
+    def _matched_here(
+        self, columns: Columns, kind: Kind, *, micro: bool = False, shares: Shares | None = None
+    ) -> CocoNumbers:
+        """What matching finds, once for all that is asked of the same state."""
+
+        def made() -> CocoNumbers:
+            return coco.match(self._settings, columns, kind, micro=micro, shares=shares)
+
+        return self._once(made, kind, micro) if shares is None else made()

@@ -1,6 +1,6 @@
 """Mean average precision of embeddings as a metric: the function of embeddings, updated batch by batch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.curve.convention import Convention, query_convention
-from torch_ap.evaluation.embeddings import EmbeddingBatch, EmbeddingMeasures, EmbeddingSettings, OneMeasure, Side
+from torch_ap.evaluation.embeddings import EmbeddingBatch, EmbeddingMeasures, EmbeddingSettings, OneMeasure
 from torch_ap.evaluation.queries import MeasureSettings
 from torch_ap.exchange import copies
 from torch_ap.exchange import embeddings as exchanged
@@ -18,21 +18,19 @@ from torch_ap.inputs import embeddings as inputs
 from torch_ap.inputs import samples
 from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.metrics import representation
+from torch_ap.metrics.embedding_columns import COLUMNS, EmbeddingColumns
 from torch_ap.metrics.embedding_sample import EmbeddingSample, Known
 from torch_ap.metrics.query_sample import UncertainQueries
 from torch_ap.metrics.representation import setting
-from torch_ap.metrics.states import AnyWidth, Form, Held
+from torch_ap.metrics.states import listed
 from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks, tensors, values
+from torch_ap.rules import checks, tensors
 from torch_ap.rules.messages import Plain, refuse
 from torch_ap.rules.options import Action, Denominator, PointsInterpolation, Similarity, Ties, TopK
 from torch_ap.runtime import memory
 
-_COLUMNS = ("embeddings", "labels", "query_flags", "groups")
-_ARGUMENTS = {"query_flags": "is_query", "groups": "groups", samples.STATE: samples.STATE}
 
-
-class EmbeddingMAP(UncertainQueries):
+class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
     """Mean average precision of queries that search a gallery by their embeddings.
 
     See :func:`torch_ap.functional.embedding_average_precision`, whose ``map`` it is; with ``top_k="relevant"`` and
@@ -65,14 +63,6 @@ class EmbeddingMAP(UncertainQueries):
     """
 
     summary_name = "map"
-    value_rules = inputs.VALUE_RULES
-    settings_of_update = "`similarity`, `ignore_index`"
-
-    embeddings: list[Tensor]
-    labels: list[Tensor]
-    query_flags: list[Tensor]
-    groups: list[Tensor]
-    sample_ids: list[Tensor]
 
     def __init__(
         self,
@@ -96,7 +86,7 @@ class EmbeddingMAP(UncertainQueries):
         checks.integer("ignore_index", ignore_index)
         super().__init__(f"embeddings|{similarity == 'cosine'}|{ignore_index}", **kwargs)
         self._settings, self._ignore_index = settings, ignore_index
-        for name in (*_COLUMNS, samples.STATE):
+        for name in COLUMNS:
             self.add_state(name, [], dist_reduce_fx="cat")
 
     similarity = setting("_settings.similarity", "By which items are ranked.")
@@ -194,8 +184,7 @@ class EmbeddingMAP(UncertainQueries):
             values, itself = self._values(replace(self._settings, measures=measures))
         return retrieval_of(self._settings, measures.k, values, without_itself=itself)
 
-    def extra_repr(self) -> str:
-        """What differs from the defaults, for ``repr``."""
+    def _settings_text(self) -> str:
         given = {**vars(self._settings), **vars(self.convention), "ignore_index": self.ignore_index}
         usual = representation.defaults_of(type(self))
         usual["ties"] = query_convention(None, None, "min", self.convention.interpolation, None).ties
@@ -218,63 +207,15 @@ class EmbeddingMAP(UncertainQueries):
         if self._exchanged is not None:
             ranks, batch = self._exchanged
             return exchanged.each_of_all(ranks, settings, batch), batch.own is not None
-        whole = {name: memory.joined(x) for name in self._lists if (x := _listed(getattr(self, name)))}
+        whole = {name: memory.joined(x) for name in self._lists if (x := listed(getattr(self, name)))}
         batch = self._batch_of(whole, samples.first_copies)
         return settings.each(batch), batch.own is not None
-
-    def _batch_of(self, held: Mapping[str, Tensor], first_copies: Callable[..., Tensor | None]) -> EmbeddingBatch:
-        """The list states that hold anything, as queries and gallery."""
-        vectors, labels = (held.get(name) for name in _COLUMNS[:2])
-        if vectors is None or labels is None:
-            vectors, labels = torch.empty(0, 1, device=self.device), torch.empty(0, device=self.device).long()
-        flags, groups = (held.get(name) for name in _COLUMNS[2:])
-        kept = None
-        if (ids := held.get(samples.STATE)) is not None:
-            kept = first_copies(ids, labels if flags is None else torch.stack([labels, flags], 1))
-        if self.ignore_index is not None:
-            counted = labels != self.ignore_index
-            kept = counted if kept is None else kept & counted
-        if kept is None:
-            kept = torch.ones_like(labels, dtype=torch.bool)
-        if flags is None:
-            side = _rows(kept, vectors, labels, groups)
-            return EmbeddingBatch(side, side, torch.arange(len(side.labels), device=self.device))
-        queries, gallery = (_rows(kept & (flags == flag), vectors, labels, groups) for flag in (1, 0))
-        return EmbeddingBatch(queries, gallery, None)
 
     def _dtype_of_values(self) -> torch.dtype:
         if self._exchanged is not None:  # of all ranks, also where this one has no query
             return self._dtype_of_result(self._exchanged[1].queries.vectors.dtype)
-        dtypes = {x.dtype for x in _listed(self.embeddings) if len(x)} or {torch.float32}
+        dtypes = {x.dtype for x in listed(self.embeddings) if len(x)} or {torch.float32}
         return self._dtype_of_result(tensors.common_dtype("preds", dtypes))
-
-    # -- what the state may be
-
-    def _check_fit(self, held: Held, more: Held, where: str = "in every update or in none") -> None:
-        super()._check_fit(held, more, where)
-        widths = {x.shape[1] for side in (held, more) for x in side.get("embeddings", ())}
-        if len(widths) > 1:
-            given = Plain(" and ".join(map(str, sorted(widths))))
-            refuse("preds", "must have the same number of dimensions, (N, d), in every update", given)
-
-    def _contradiction(self, here: set[str], there: set[str]) -> str | None:
-        return next((f"`{_ARGUMENTS[name]}`" for name in sorted(here ^ there)), None)
-
-    def _forms(self) -> dict[str, Form]:
-        floats = [dtype for dtype in tensors.SCORES if dtype.is_floating_point]
-        whole = dict.fromkeys(self._lists, Form([torch.int64]))
-        return {**whole, "embeddings": Form(floats, AnyWidth()), "query_flags": Form([torch.uint8])}
-
-    def _check_held(self, state: dict[str, Any]) -> None:
-        held = {name: x for name in self._lists if isinstance(x := state[name], Tensor)}
-        if len({len(x) for x in held.values()}) > 1 or ("embeddings" in held) != ("labels" in held):
-            raise ValueError(
-                f"states must have a row for each embedding, got { ({x: len(y) for x, y in held.items()}) }"
-            )
-        if (flags := held.get("query_flags")) is not None:
-            values.Rule("query_flags", "must hold 0 and 1", low=0, high=1).refuse_first(flags)
-        if (vectors := held.get("embeddings")) is not None:
-            values.raise_first(self.value_rules, inputs.look_at(vectors, self._settings.similarity))
 
     # -- many ranks
 
@@ -289,15 +230,6 @@ class EmbeddingMAP(UncertainQueries):
         names = ("similarity", "empty_target_action", "ignore_index")
         own = {name: getattr(self, name) for name in names}
         return {**vars(self.convention), **own, "product_dtype": self._settings.product_dtype}
-
-
-def _listed(state: Any) -> list[Tensor]:
-    """A list state, which a sync leaves as one tensor."""
-    return list(state) if isinstance(state, list) else [state]
-
-
-def _rows(kept: Tensor, vectors: Tensor, labels: Tensor, groups: Tensor | None) -> Side:
-    return Side(vectors[kept], labels[kept], None if groups is None else groups[kept])
 
 
 def _flags(is_query: Any, preds: Tensor) -> Tensor:

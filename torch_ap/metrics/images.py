@@ -1,8 +1,8 @@
 """The state of a detection metric: images of detections and ground truths, as a few flat tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,13 +15,23 @@ from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs, of_images
 from torch_ap.matching.coco import classes_of
 from torch_ap.matching.matched import Matches
+from torch_ap.metrics.cuts import Cuts
 from torch_ap.metrics.image_sample import ImageSample, UncertainImages
 from torch_ap.metrics.states import Form
 from torch_ap.rules import checks, detections, tensors, values
-from torch_ap.runtime import memory
+from torch_ap.runtime import cached, memory
+
+Made = TypeVar("Made")
 
 
-class DetectionMetric(UncertainImages):
+@cached.settings_cache
+def _key(*of: Hashable) -> object:
+    """An object for what is made: of the same settings the same."""
+    del of
+    return object()
+
+
+class DetectionMetric(UncertainImages, Cuts):
     """Abstract: images as flat columns, one state per column, however many images there are.
 
     Each column is the rows of all images end to end (boxes, scores, labels, ...) or one number per image (rows per
@@ -87,6 +97,15 @@ class DetectionMetric(UncertainImages):
             memory.joined(ids) if isinstance(ids, list) else ids, columns["ground_truths_per_image"]
         )
         return columns if kept is None else of_images(columns, kept)
+
+    def _once(self, make: Callable[[], Made], *what: Hashable) -> Made:
+        """What is made of the images and settings; the same again until the state is another.
+
+        Args:
+            make: its making.
+            what: which of the things that are made of them it is.
+        """
+        return cached.memoize(make, _key(self._settings, *what), self._tensors())
 
     def _no_images(self) -> Columns:
         return {name: column.to(self.device) for name, column in self._inputs.validate([], [])[0].items()}

@@ -39,8 +39,7 @@ class ClassificationAveragePrecision(ItemState):
     validate_args = setting("_settings.inputs.check_values", "Whether the values of batches are checked.")
     nan_strategy = setting("_settings.inputs.nan_strategy", 'What NaN scores are: "error", "ignore" or "warn".')
 
-    def extra_repr(self) -> str:
-        """What is computed of what, for ``repr``."""
+    def _settings_text(self) -> str:
         shown = ("average", "thresholds", "normalization")
         values = self._settings_of_value()
         return representation.settings_text(representation.defaults_of(type(self)), values.__getitem__, shown)

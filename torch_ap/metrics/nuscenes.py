@@ -74,8 +74,7 @@ class NuScenesMeanAveragePrecision(VocRules):
     def _can_exchange(self) -> bool:
         return False  # of equal scores the last comes first, on whatever rank it is
 
-    def extra_repr(self) -> str:
-        """What is computed of what, for ``repr``."""
+    def _settings_text(self) -> str:
         given: dict[str, Any] = {"validate_args": self._settings.check_values}
         given["distance_threshold"] = None if self._settings.thresholds == DISTANCES else self.distance_threshold
         return representation.settings_text(

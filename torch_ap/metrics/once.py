@@ -4,15 +4,26 @@ The last result is kept only while another metric holds the same state, and is u
 """
 
 import secrets
-import sys
 import threading
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
 _thread = threading.local()
+_metrics: "weakref.WeakValueDictionary[int, SharesState]" = weakref.WeakValueDictionary()
+
+
+class SharesState(Protocol):
+    """A metric, which holds this tensor with the metrics that share its state, and with no others."""
+
+    first_violation: Tensor
+
+
+def enrol(metric: SharesState) -> None:
+    """Let it be known that there is this metric, as long as there is."""
+    _metrics[id(metric)] = metric
 
 
 class _Kept(NamedTuple):
@@ -47,18 +58,17 @@ def take() -> Mapping[str, Any]:
 
 
 def keep(token: int, kind: Hashable, state: Sequence[Tensor], result: Mapping[str, Any]) -> None:
-    """Keep a result for the others that hold the same state.
+    """Keep a result for the other metrics that hold the same state, if there are any.
 
     Args:
         token: of this synchronization, the same on all ranks.
         kind: what else the result depends on.
-        state: tensors, of which the last is one that every metric has, and this one only for ``unsync``.
+        state: tensors, the last of them ``first_violation``, which the metric that was synchronized has no longer.
         result: what synchronization gave.
     """
-    alone = [object()]
-    others = sys.getrefcount(state[-1]) - sys.getrefcount(alone[-1]) - 1
+    others = sum(getattr(held(), "first_violation", None) is state[-1] for held in _metrics.valuerefs())
     _thread.kept = None
-    if others > 0:
+    if others:
         held = [(weakref.ref(x, _forget), _version(x)) for x in state]
         _thread.kept = _Kept(token, kind, held, result, [None] * others)
 

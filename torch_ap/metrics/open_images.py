@@ -83,8 +83,7 @@ class OpenImagesMeanAveragePrecision(VocRules):
         preds, target = self._settings.prepared(preds, target)
         self._add(*self._inputs.validate(preds, target), sample_ids)
 
-    def extra_repr(self) -> str:
-        """What is computed of what, for ``repr``."""
+    def _settings_text(self) -> str:
         given = {"validate_args": self._settings.check_values}
         return representation.settings_text(
             representation.defaults_of(type(self)),

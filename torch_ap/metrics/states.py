@@ -91,6 +91,11 @@ def tensors(name: str, value: Any) -> list[Tensor]:
     return list(parts)
 
 
+def listed(state: Any) -> list[Tensor]:
+    """The tensors of a list state, which a sync may have turned into one."""
+    return [state] if isinstance(state, Tensor) else state
+
+
 def _check_form(name: str, value: Tensor, form: Form, rows: int | None = None) -> None:
     if value.dtype not in form.dtypes or value.layout != torch.strided:
         known = " or ".join(map(str, form.dtypes))

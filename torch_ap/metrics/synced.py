@@ -45,6 +45,21 @@ class SyncedMetric(StatefulMetric):
         super().__init__(**kwargs)
         if sync == "exchange":
             self.dist_sync_fn = by_exchange
+        once.enrol(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """As in torchmetrics, of a copy."""
+        super().__setstate__(state)
+        once.enrol(self)
+
+    def extra_repr(self) -> str:
+        """What differs from the defaults, for ``repr``."""
+        synced = ["sync='exchange'"] if self.dist_sync_fn is by_exchange else []
+        return ", ".join(filter(None, [self._settings_text(), *synced]))
+
+    def _settings_text(self) -> str:
+        """The settings of the class that differ from their defaults; for concrete classes."""
+        raise NotImplementedError
 
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any | None = None

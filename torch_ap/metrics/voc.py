@@ -10,7 +10,7 @@ from torch_ap.functional.detection_curves import curves_of_voc
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
 from torch_ap.matching.coco import ClassNames, check_names
-from torch_ap.matching.matched import Matches
+from torch_ap.matching.matched import Matches, Shares
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.images import DetectionMetric
@@ -40,6 +40,7 @@ class VocRules(DetectionMetric):
             several=not isinstance(self.iou_threshold, int | float),
             class_metrics=self.class_metrics,
             shares=self._shares,
+            matched=self._matched_here,
         )
 
     def _matched(
@@ -47,7 +48,16 @@ class VocRules(DetectionMetric):
     ) -> tuple[Matches, InterpolationRule]:
         del per_class  # they always are
         self._check_iou_type(iou_type)
-        return self._settings.match(columns)[1], self._settings.levels(columns["detection_scores"].device)
+        matches = self._matched_here(columns)[1]
+        return matches, self._settings.levels(columns["detection_scores"].device)
+
+    def _matched_here(self, columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Matches]:
+        """What matching finds, once for all that is asked of the same state."""
+
+        def made() -> tuple[Tensor, Matches]:
+            return self._settings.match(columns, shares)
+
+        return self._once(made) if shares is None else made()
 
     def curve(self, iou_threshold: float | None = None, class_names: ClassNames = None) -> list[Curve]:
         """The curve of each class at one IoU threshold: what each score retrieves, and the AP there.
@@ -68,8 +78,8 @@ class VocRules(DetectionMetric):
             place = checks.place_among("iou_threshold", iou_threshold, settings.thresholds)
         check_names(class_names)
         with self._all_ranks():
-            columns = self._columns()
-        return curves_of_voc(settings, columns, place, class_names)
+            found = self._matched_here(self._columns())
+        return curves_of_voc(settings, found, place, class_names)
 
 
 class VOCMeanAveragePrecision(VocRules):
@@ -137,8 +147,7 @@ class VOCMeanAveragePrecision(VocRules):
         """
         self._add(*self._inputs.validate(preds, target), sample_ids)
 
-    def extra_repr(self) -> str:
-        """What is computed of what, for ``repr``."""
+    def _settings_text(self) -> str:
         defaults = representation.defaults_of(type(self))
         usual = self._settings.sigmas == VocSettings.sigmas
         given = {

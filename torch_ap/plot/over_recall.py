@@ -11,7 +11,7 @@ from torch_ap.inference.operating_point import Wanted
 from torch_ap.matching.coco import ClassNames
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, all_curves_of
-from torch_ap.plot.style import FAINT, GREY, Style
+from torch_ap.plot.style import FAINT, GREY, MEAN, Style
 from torch_ap.rules import checks
 from torch_ap.rules.messages import refuse
 
@@ -32,6 +32,7 @@ def precision_recall(
     chance_level: bool = True,
     iso_f: Sequence[float] = (),
     band: bool = False,
+    mean: bool = False,
     confidence_level: float = 0.95,
     beta: float | None = None,
     precision: float | None = None,
@@ -54,6 +55,8 @@ def precision_recall(
             Queries have none.
         iso_f: values of F_beta whose lines are drawn; ``beta`` is 1 where it is not given.
         band: whether the confidence band of interpolated precision is drawn (:meth:`Curve.band`).
+        mean: whether the mean over the curves that have positives is drawn, thick, beside thin lines of these: of
+            interpolated precision at 101 recall levels.
         confidence_level: of the band and of the intervals at operating points, in (0, 1).
         beta, precision, recall: one of them marks each curve's operating point, with its intervals: that of the highest
             F_beta, or of a wanted precision or recall (:meth:`Curve.operating_point`).
@@ -80,7 +83,7 @@ def precision_recall(
         >>> ax.get_legend().get_texts()[0].get_text()
         '0.833  model'
     """
-    style.check_flags(chance_level=chance_level, band=band)
+    style.check_flags(chance_level=chance_level, band=band, mean=mean)
     checks.open_fraction("confidence_level", confidence_level)
     values = _iso_values(iso_f)
     point = _wanted(beta=beta, precision=precision, recall=recall)
@@ -91,8 +94,8 @@ def precision_recall(
     points = {id(x): x.operating_point(**point, confidence_level=confidence_level) for x in named if point}
     own, ax = ax is None, style.axes_of(ax)
     _iso_lines(ax, values, 1.0 if beta is None else beta)
-    entries, unnamed = [], 0
-    for curve, look in zip((found[i] for i in order), looks, strict=True):
+    entries, unnamed = [_mean_line(ax, found)] if mean else [], 0
+    for curve, look in zip((found[i] for i in order), [x.thin for x in looks] if mean else looks, strict=True):
         handle = _draw(ax, curve, look)
         label = style.entry(float(curve.average_precision), curve.name)
         if look.named and id(curve) in bands:
@@ -118,6 +121,17 @@ def _draw(ax: "Axes", curve: Curve | QueryCurve, look: Style) -> Any:
     if at_levels is not None and len(at_levels.recall) <= _FEW_LEVELS:
         ax.plot(*at_levels, color=look.color, linestyle="none", marker="o", markersize=5, zorder=4)
     return handle
+
+
+def _mean_line(ax: "Axes", curves: Sequence[Curve | QueryCurve]) -> tuple[Any, str]:
+    """The mean of interpolated precision over the curves of rankings that have positives, and what the legend says."""
+    some = [x for x in curves if isinstance(x, Curve) and float(x.m) > 0]
+    found = [x.interpolated("101-point") for x in some]
+    levels = np.linspace(0, 1, 101)
+    height = np.mean([style.array(x.precision) for x in found], 0) if some else np.full(101, np.nan)
+    (handle,) = ax.plot(levels, height, **MEAN)
+    value = float(np.mean([float(x.average_precision) for x in some])) if some else np.nan
+    return handle, style.entry(value, "mean")
 
 
 def _iso_values(given: Any) -> list[float]:

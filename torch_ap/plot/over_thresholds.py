@@ -1,5 +1,7 @@
 """Precision, recall and F_beta over score thresholds: where to cut a ranking."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,15 +11,25 @@ from torch_ap.functional import Curve
 from torch_ap.matching.coco import ClassNames
 from torch_ap.plot import style
 from torch_ap.plot.given import Curves, curves_of
-from torch_ap.plot.style import COLORS, DASHES, Style, number
+from torch_ap.plot.style import COLORS, DASHES, MEAN, Style, number
+from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_MEASURES = ("f_beta", "precision", "recall")
+_POINTS = 4096  # of the line of a mean
+
 
 def f_beta_thresholds(
-    curves: Curves, *, ax: "Axes | None" = None, class_names: ClassNames = None, beta: float = 1.0
+    curves: Curves,
+    *,
+    ax: "Axes | None" = None,
+    class_names: ClassNames = None,
+    beta: float = 1.0,
+    measure: str = "f_beta",
+    mean: bool = False,
 ) -> "Axes":
     r"""F_beta over score thresholds, with its highest point; of one curve precision and recall too.
 
@@ -33,6 +45,9 @@ def f_beta_thresholds(
         ax: the axes to draw on; None for those of a new figure.
         class_names: of the classes of metrics.
         beta: how many times as important recall is as precision, above 0 and with a finite square.
+        measure: "f_beta", or "precision" or "recall" alone, which have no highest point.
+        mean: whether the mean over the curves that have positives is drawn, thick, beside thin lines of these: at each
+            of their scores, up to 4,096 of them. Precision is that of the curves that retrieve anything there.
 
     Returns:
         The axes.
@@ -56,28 +71,82 @@ def f_beta_thresholds(
         ['$F_{1}$, highest 0.800 at score ≥ 0.7', 'precision', 'recall']
     """
     checks.beta("beta", beta)
+    checks.one_of("measure", measure, _MEASURES)
+    style.check_flags(mean=mean)
     found = curves_of(curves, class_names)
-    best = [x.operating_point(beta=beta) for x in found]
     own, ax = ax is None, style.axes_of(ax)
-    order, looks = style.styles([float(x.f_beta) for x in best])
-    measure, alone, entries = f"$F_{{{beta:g}}}$", len(found) == 1, []
-    for i, look in zip(order, looks, strict=True):
-        handle = _draw(ax, found[i], found[i].f_beta(beta), look)
-        height, threshold = float(best[i].f_beta), float(best[i].threshold)
-        if look.named and np.isfinite(threshold):
-            ax.plot(threshold, height, "o", color=look.color, markersize=7, markeredgecolor="white", zorder=5)
-        at = "" if np.isnan(height) else f" at score ≥ {threshold:.3g}"
-        name = f"{measure}, highest {number(height)}" if alone else style.entry(height, found[i].name)
-        entries += [(handle, name + at)] * look.named
+    said = f"$F_{{{beta:g}}}$" if measure == "f_beta" else measure
+    alone = len(found) == 1 and measure == "f_beta" and not mean
+    entries = [_mean_line(ax, found, measure, beta)] if mean else []
+    drawn, more = _each(ax, [replace(x, name="") for x in found] if alone else found, measure, beta, thin=mean)
     if alone:
-        for place, name in enumerate(("precision", "recall"), 1):
-            handle = _draw(ax, found[0], getattr(found[0], name), Style(COLORS[place], DASHES[place]))
-            entries.append((handle, name))
-    style.frame(ax, xlabel="score threshold", ylabel="" if alone else measure, ylim=(-0.02, 1.04))
-    style.legend(
-        ax, entries, None if alone else f"highest {measure}", more=sum(not look.named for look in looks), widen=own
-    )
+        drawn = [(drawn[0][0], f"{said}, highest {drawn[0][1]}"), *_precision_and_recall(ax, found[0])]
+    title = None if alone else f"highest {said}" if measure == "f_beta" else "average precision"
+    style.frame(ax, xlabel="score threshold", ylabel="" if alone else said, ylim=(-0.02, 1.04))
+    style.legend(ax, [*entries, *drawn], title, more=more, widen=own)
     return ax
+
+
+def _each(
+    ax: "Axes", curves: Sequence[Curve], measure: str, beta: float, *, thin: bool
+) -> tuple[list[tuple[Any, str]], int]:
+    """The line of each curve, of F with its highest point: entries of the legend, and how many have none."""
+    best = [x.operating_point(beta=beta) for x in curves] if measure == "f_beta" else []
+    heights = [float(x.f_beta) for x in best] if best else [float(x.average_precision) for x in curves]
+    order, looks = style.styles(heights)
+    entries = []
+    for i, look in zip(order, [x.thin for x in looks] if thin else looks, strict=True):
+        handle, at = _draw(ax, curves[i], _values(curves[i], measure, beta), look), ""
+        if best and not np.isnan(heights[i]):
+            at = f" at score ≥ {float(best[i].threshold):.3g}"
+            _mark(ax, float(best[i].threshold), heights[i], look)
+        entries += [(handle, style.entry(heights[i], curves[i].name) + at)] * look.named
+    return entries, sum(not look.named for look in looks)
+
+
+def _precision_and_recall(ax: "Axes", curve: Curve) -> list[tuple[Any, str]]:
+    looks = (Style(COLORS[place], DASHES[place]) for place in (1, 2))
+    return [(_draw(ax, curve, getattr(curve, x), look), x) for x, look in zip(_MEASURES[1:], looks, strict=True)]
+
+
+def _values(curve: Curve, measure: str, beta: float) -> Tensor:
+    return curve.f_beta(beta) if measure == "f_beta" else getattr(curve, measure)
+
+
+def _mark(ax: "Axes", threshold: float, height: float, look: Style) -> None:
+    if look.named and np.isfinite(threshold):
+        ax.plot(threshold, height, "o", color=look.color, markersize=7, markeredgecolor="white", zorder=5)
+
+
+def _mean_line(ax: "Axes", curves: Sequence[Curve], measure: str, beta: float) -> tuple[Any, str]:
+    """The mean over curves that have positives, at scores of any of them: its line, and what the legend says."""
+    some = [x for x in curves if float(x.m) > 0]
+    scores = np.unique(np.concatenate([np.zeros(0), *(style.array(x.thresholds) for x in some)]))
+    scores = scores[np.isfinite(scores)]
+    scores = scores[np.unique(np.linspace(0, max(len(scores) - 1, 0), _POINTS).astype(int))] if len(scores) else scores
+    rows = [_at(x, style.array(_values(x, measure, beta)), scores, measure) for x in some]
+    known = [~np.isnan(row) for row in rows]
+    count = np.sum(known, 0) if rows else np.zeros(len(scores))
+    total = np.sum([np.where(*x, 0.0) for x in zip(known, rows, strict=True)], 0) if rows else np.zeros(len(scores))
+    height = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    (handle,) = ax.plot(scores, height, drawstyle="steps-pre", **MEAN)
+    if measure != "f_beta":
+        return handle, f"{number(_mean_of(some))}  mean"
+    place = int(height.argmax()) if len(height) else -1
+    if place < 0:
+        return handle, style.entry(np.nan, "mean")
+    return handle, f"{number(float(height[place]))}  mean at score ≥ {scores[place]:.3g}"
+
+
+def _mean_of(curves: Sequence[Curve]) -> float:
+    return float(np.mean([float(x.average_precision) for x in curves])) if curves else np.nan
+
+
+def _at(curve: Curve, values: Array, scores: Array, measure: str) -> Array:
+    """The value at each score: that of the lowest threshold of at least it; above all of them nothing is retrieved."""
+    ascending = style.array(curve.thresholds)[::-1]
+    place = np.searchsorted(ascending, scores, "left")
+    return np.append(values[::-1], np.nan if measure == "precision" else 0.0)[place]
 
 
 def _draw(ax: "Axes", curve: Curve, values: Tensor, look: Style) -> Any:

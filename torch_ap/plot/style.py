@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 GREY = "0.5"  # on white as on black
+MEAN: dict[str, Any] = {"color": GREY, "linewidth": 3.5, "zorder": 4}  # over several curves
 FAINT = 0.2  # opacity of areas
 
 _MOST_NAMED = 10  # with colours and line styles of their own; 12 pairs of them are different
@@ -31,10 +32,17 @@ class Style(NamedTuple):
     linestyle: Any
     named: bool = True
 
+    width: float = 1.8
+
+    @property
+    def thin(self) -> "Style":
+        """The same beside the line of a mean."""
+        return self._replace(width=0.9)
+
     @property
     def line(self) -> dict[str, Any]:
         """Keywords of ``Axes.plot``."""
-        shape = {"linewidth": 1.8, "zorder": 3} if self.named else {"linewidth": 0.7, "alpha": 0.5, "zorder": 2}
+        shape = {"linewidth": self.width, "zorder": 3} if self.named else {"linewidth": 0.7, "alpha": 0.5, "zorder": 2}
         return {"color": self.color, "linestyle": self.linestyle, **shape}
 
 

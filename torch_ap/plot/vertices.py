@@ -11,7 +11,8 @@ from torch_ap.curve.average_precision import places_within
 from torch_ap.curve.convention import Convention
 from torch_ap.functional import Curve
 from torch_ap.plot.style import array, decimated
-from torch_ap.ranking import hit_curve, segments
+from torch_ap.ranking import segments
+from torch_ap.ranking.counting import from_bins
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 
@@ -99,7 +100,7 @@ def levels(curve: Curve) -> Line | None:
 def ranking_of(curve: Curve) -> HitCurve:
     """The ranking, each tie group that holds a hit as an entry."""
     hits, items = (torch.diff(x, prepend=x.new_zeros(1))[None] for x in (curve.hits, curve.items))
-    return hit_curve.from_bins(hits, items, n=curve.n[None], m=curve.m[None])
+    return from_bins(hits, items, n=curve.n[None], m=curve.m[None])
 
 
 def is_straight(curve: Curve) -> bool:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.ranking import few_items, hit_curve, many_rankings, order, segments, tie_groups
+from torch_ap.ranking.counting import from_ordered
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 
@@ -164,9 +165,7 @@ def _packed(
     """Any rankings on any device, by one sort of all items."""
     group_keys, levels = tie_groups.group_keys(scores, segment)
     group_keys, relevant, last, weight = in_order(group_keys, relevant, weight)
-    curve = hit_curve.from_ordered(
-        relevant, last, offsets, score=group_keys, weight=weight, m=m, keep_all_groups=keep_all_groups
-    )
+    curve = from_ordered(relevant, last, offsets, score=group_keys, weight=weight, m=m, keep_all_groups=keep_all_groups)
     assert curve.score is not None
     return replace(curve, score=tie_groups.scores_of_group_keys(curve.score, levels, scores.dtype))
 

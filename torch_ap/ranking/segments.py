@@ -44,11 +44,17 @@ def from_zero(values: Values) -> Values:
         zero = values.new_zeros((*values.shape[:-1], 1))
         return torch.cat([zero, values.cumsum(-1, dtype=values.dtype)], -1)
     out = np.zeros((*values.shape[:-1], values.shape[-1] + 1), values.dtype)
+    running(values, out[..., 1:])
+    return out
+
+
+def running(values: Array, out: Array) -> Array:
+    """Running sums along the last dimension, written to ``out``, which has the dtype of the values and may be them."""
     if values.size >= LONG_SUM and values.flags.carray:  # the same sums in the same order
-        sums = torch.from_numpy(out)[..., 1:]
+        sums = torch.from_numpy(out)
         torch.cumsum(torch.from_numpy(values), -1, dtype=sums.dtype, out=sums)
     else:
-        values.cumsum(-1, values.dtype, out[..., 1:])  # by default NumPy would add int32 in int64
+        values.cumsum(-1, values.dtype, out)  # by default NumPy would add int32 in int64
     return out
 
 
@@ -104,7 +110,7 @@ def each_entry(values: Values, offsets: Values) -> Values:
     return values if len(values) == 1 else values[ids(offsets)]
 
 
-def repeat(values: Tensor, counts: Tensor) -> Tensor:
+def repeat(values: Values, counts: Values) -> Values:
     """Each value as often as its count says, end to end.
 
     On CPU by NumPy: torch's ``repeat_interleave`` wakes all threads for a handful of values, and on a busy machine
@@ -114,6 +120,8 @@ def repeat(values: Tensor, counts: Tensor) -> Tensor:
         values: (S,).
         counts: (S,) int64, at least 0.
     """
+    if not isinstance(values, Tensor):
+        return np.repeat(values, counts)
     if values.device.type == "cpu":
         return torch.from_numpy(np.repeat(values.numpy(), counts.numpy()))
     return torch.repeat_interleave(values, counts)

@@ -35,6 +35,7 @@ Design: TypeAlias = Literal["iid", "stratified"]
 Sync: TypeAlias = Literal["gather", "exchange"]
 Correction: TypeAlias = Literal["least-squares"] | None
 Similarity: TypeAlias = Literal["cosine", "dot", "euclidean"]
+Normalize: TypeAlias = Literal["true", "pred", "all"]
 
 PILOT = 1 << 16  # scores that adaptive bins are learnt from
 TOLERANCE = 0.01  # width of bounds

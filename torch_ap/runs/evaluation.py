@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias, overload
 from torch_ap.curve.convention import DENOMINATORS
 from torch_ap.files import report
 from torch_ap.files.report import Asked
-from torch_ap.files.trec import Qrels
 from torch_ap.files.trec_names import CONVENTIONS, DEFAULT_MEASURES
+from torch_ap.files.trec_tables import Qrels
 from torch_ap.rules import checks
 from torch_ap.rules.messages import Plain, refuse, shown
 from torch_ap.rules.options import Denominator, MissingQueries, allowed

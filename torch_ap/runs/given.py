@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from torch_ap.files.trec import Qrels, Run, Table, check_once, keys_of, named, read_qrels, read_run
+from torch_ap.files.trec import read_qrels, read_run
 from torch_ap.files.trec_parquet import column_of
+from torch_ap.files.trec_tables import Qrels, Run, Table, check_once, keys_of, named
 from torch_ap.ranking.order import Array
 from torch_ap.rules.messages import Plain, refuse, shown
 

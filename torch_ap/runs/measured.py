@@ -11,7 +11,8 @@ from torch_ap.files import report
 from torch_ap.files.columns import Progress
 from torch_ap.files.judged import Judged, judge
 from torch_ap.files.report import Asked, Result
-from torch_ap.files.trec import NotGroupedError, Qrels, Run, read_run, run_parts
+from torch_ap.files.trec import NotGroupedError, read_run, run_parts
+from torch_ap.files.trec_tables import Qrels, Run
 
 
 class Rules(NamedTuple):

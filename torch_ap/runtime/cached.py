@@ -12,7 +12,7 @@ from torch import Tensor
 Made = TypeVar("Made")
 _MOST_CACHED = 256
 _KEPT = 4
-_latest: deque[tuple[list[tuple[weakref.ref[Tensor], int]], Callable[..., Any], Any]] = deque(maxlen=_KEPT)
+_latest: deque[tuple[list[tuple[weakref.ref[Tensor], int]], object, Any]] = deque(maxlen=_KEPT)
 _lock = threading.Lock()  # metrics may compute in several threads
 
 
@@ -34,7 +34,7 @@ def settings_cache(make: Callable[..., Made]) -> Callable[..., Made]:
     return made
 
 
-def memoize(make: Callable[[], Made], key: Callable[..., Any], tensors: Sequence[Tensor]) -> Made:
+def memoize(make: Callable[[], Made], key: object, tensors: Sequence[Tensor]) -> Made:
     """``make()``, or what it gave the last time for the very same tensors, if nothing has been written to them since.
 
     The metrics of a compute group hold one state, and need one sort between them. The last few results are kept as long
@@ -42,7 +42,7 @@ def memoize(make: Callable[[], Made], key: Callable[..., Any], tensors: Sequence
 
     Args:
         make: pure function of the tensors.
-        key: what is made, so that different things of the same tensors are kept apart.
+        key: what is made, an object that is always the same for it.
         tensors: what it is made of.
     """
     if any(x.is_inference() for x in tensors):

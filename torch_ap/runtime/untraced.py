@@ -5,6 +5,7 @@ The sorting is NumPy's, and what torch traces NumPy's calls on writable views to
 
 import functools
 import inspect
+import itertools
 import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ParamSpec, TypeVar
@@ -15,7 +16,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DENSE = torch.strided
-_PLAIN = frozenset((int, float, bool, str, bytes))  # of long lists, such as run lengths, which are passed over quickly
+_PLAIN: frozenset[type[Any]] = frozenset((int, float, bool, str, bytes))
+_DEEPEST = 100  # a list may hold itself
 
 
 def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None) -> Callable[P, R]:
@@ -70,14 +72,24 @@ def _refuse_sparse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 
 
 def _dense(value: Any) -> bool:
-    """Whether all tensors in a value are dense."""
-    if isinstance(value, torch.Tensor):
-        return value.layout is _DENSE
-    if isinstance(value, Mapping):
-        return all(map(_dense, value.values()))
-    if not isinstance(value, list | tuple):
-        return True
-    return _PLAIN.issuperset(map(type, value)) or all(map(_dense, value))
+    """Whether all tensors in a value are dense; level by level, since most of a level are of one type."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        kinds: set[type[Any]] = set(map(type, level))
+        inner: list[Any] = []
+        for kind in kinds - _PLAIN:
+            same = level if len(kinds) == 1 else [x for x in level if type(x) is kind]
+            if issubclass(kind, torch.Tensor):
+                if any(x.layout is not _DENSE for x in same):
+                    return False
+            elif issubclass(kind, Mapping):
+                inner += itertools.chain.from_iterable(map(kind.values, same))
+            elif issubclass(kind, list | tuple):
+                inner += itertools.chain.from_iterable(same)
+        if not inner:
+            break
+        level = inner
+    return True
 
 
 def untraced_package(package: str) -> None:

@@ -14,7 +14,8 @@ from torch_ap.inference.images.bootstrap import size_of
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.random_ranking import expected_average_precision
 from torch_ap.inference.resampling import Resampling, generators, rows
-from torch_ap.ranking import hit_curve, order, segments
+from torch_ap.ranking import order, segments
+from torch_ap.ranking.counting import of_rows
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays
 
@@ -100,7 +101,7 @@ class Shuffles:
         """The curves of the rankings in b orders, those of the first order first: (b, H) items through each hit."""
         one = torch.ones_like(cumulative)
         n, m = (x.expand(len(cumulative), -1) for x in (self._n, self._m))
-        return hit_curve.of_rows(one, one, self._hits_above.expand_as(one), cumulative - 1, self._edges, n, m)
+        return of_rows(one, one, self._hits_above.expand_as(one), cumulative - 1, self._edges, n, m)
 
     def _shuffled(self, random: Tensor) -> Tensor:
         """(b, N) the place of each item among all, those of a list before those of the next, in random order."""

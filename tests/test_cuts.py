@@ -1,0 +1,397 @@
+"""Where to cut a detector: operating points and confusion matrix, against loops over thresholds, images and pairs."""
+
+import functools
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from tests import oracles_cuts
+from tests.every_metric import METRICS
+from tests.modes import quiet
+from tests.oracles_detection import joined, random_scene, to_voc
+from tests.parts import count, cut
+from tests.tolerances import REORDERED
+from torch_ap.analysis.confusion import one_to_one
+from torch_ap.detection import ConfusionMatrix, MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.matching import assignment
+
+RATIOS = ("precision", "recall", "f_beta")
+WANTED = [{}, {"beta": 2.0}, {"beta": 0.3}, {"precision": 0.5}, {"precision": 1.0}, {"recall": 0.5}, {"recall": 1.0}]
+ALL_IN_ONE_PASS = 300  # of the 2,000 scenes: those whose intervals are looked at image by image
+
+
+@functools.cache
+def scenes(count=2000):
+    """Random scenes as one data set, with ties, crowds, empty images, and classes that only one side has."""
+    return joined(random_scene, range(count))
+
+
+@functools.cache
+def metric(count=2000):
+    found = MeanAveragePrecision("xywh", iou_thresholds=[0.5, 0.75]).set_dtype(torch.float64)
+    found.warn_on_many_detections = False
+    found.update(*scenes(count))
+    return found
+
+
+@functools.cache
+def items(count=2000):
+    """By label, the detections that count and the images of ground truths."""
+    return oracles_cuts.coco_items(*map(oracles_cuts.plain, scenes(count)))
+
+
+@pytest.mark.parametrize("wanted", WANTED, ids=str)
+def test_operating_points_are_those_of_a_loop_over_thresholds(wanted):
+    found = metric().operating_points(**wanted)
+    assert found.labels.tolist() == list(items())
+    slow = [oracles_cuts.best(*each, **wanted) for each in items().values()]
+    assert found.threshold.tolist() == pytest.approx(slow, abs=0, nan_ok=True)
+    rows = [
+        oracles_cuts.counts(*each, math.inf if math.isnan(threshold) else threshold)
+        for each, threshold in zip(items().values(), slow, strict=True)
+    ]
+    assert torch.stack([found.tp, found.fp, found.fn], 1).tolist() == [list(row) for row in rows]
+    tp, fp, fn = (np.array(x, dtype=float) for x in zip(*rows, strict=True))
+    with np.errstate(invalid="ignore"):
+        missing = np.isnan(slow)
+        square = wanted.get("beta", 1.0) ** 2
+        wanted_f = (1 + square) * tp / ((1 + square) * tp + square * fn + fp)
+        for name, value in zip(RATIOS, (tp / (tp + fp), tp / (tp + fn), wanted_f), strict=True):
+            value[missing] = np.nan
+            assert getattr(found, name).tolist() == pytest.approx(value.tolist(), rel=REORDERED, nan_ok=True)
+    assert found.n.tolist() == [len(each) for each, _ in items().values()]
+    assert 0.02 < missing.mean() < 0.95  # both kinds are there
+
+
+@pytest.mark.parametrize("wanted", [{}, {"recall": 0.5}, {"beta": 2.0}], ids=str)
+def test_intervals_are_those_of_a_loop_over_images(wanted):
+    found = metric().operating_points(**wanted, confidence_level=0.9)
+    beta = wanted.get("beta", 1.0)
+    rows = list(zip(items().values(), found.threshold.tolist(), strict=True))[:ALL_IN_ONE_PASS]
+    slow = [
+        [(math.nan, math.nan)] * 3
+        if math.isnan(threshold)
+        else oracles_cuts.ends(*each, threshold, beta=beta, level=0.9)
+        for each, threshold in rows
+    ]
+    for place, name in enumerate(RATIOS):
+        for end, which in (("_low", 0), ("_high", 1)):
+            ours = getattr(found, name + end)[:ALL_IN_ONE_PASS].tolist()
+            assert ours == pytest.approx([row[place][which] for row in slow], abs=1e-9, nan_ok=True)
+        known = ~torch.isnan(getattr(found, f"{name}_low"))
+        low, value, high = (getattr(found, name + end)[known] for end in ("_low", "", "_high"))
+        assert known.any()
+        assert ((low >= 0) & (low <= value) & (value <= high) & (high <= 1)).all()
+
+
+def test_one_threshold_for_all_classes():
+    together = [x for each, _ in items(60).values() for x in each]
+    truths = [x for _, each in items(60).values() for x in each]
+    for wanted in ({}, {"precision": 0.35}, {"recall": 0.1}):
+        found = metric(60).operating_points(**wanted, per_class=False)
+        threshold = oracles_cuts.best(together, truths, **wanted)
+        assert found.threshold.shape == found.recall_low.shape == found.tp.shape == ()
+        assert float(found.threshold) == threshold
+        assert (int(found.tp), int(found.fp), int(found.fn)) == oracles_cuts.counts(together, truths, threshold)
+        each = metric(60).operating_points(score_threshold=threshold)
+        assert [int(x.sum()) for x in (each.tp, each.fp, each.fn)] == [int(x) for x in (found.tp, found.fp, found.fn)]
+        assert set(each.threshold.tolist()) == {threshold}
+
+
+def test_thresholds_that_are_given_are_those_that_were_chosen():
+    """On other images, say: the same numbers where they are the same images."""
+    chosen = metric().operating_points()
+    given = metric().operating_points(score_threshold=chosen.threshold)
+    fields = {"method", "reason", "recall", "recall_low", "recall_high", "f_beta", "f_beta_low", "f_beta_high"}
+    one, two = chosen.to_dict(), given.to_dict()
+    assert {x: repr(one[x]) for x in one.keys() - fields} == {x: repr(two[x]) for x in two.keys() - fields}
+    missing = torch.isnan(chosen.threshold)
+    assert torch.equal(given.recall[~missing], chosen.recall[~missing])
+
+
+@pytest.mark.parametrize("kind", [MeanAveragePrecision, VOCMeanAveragePrecision])
+def test_points_are_those_of_the_curves(kind):
+    preds, target = scenes(40)
+    if kind is VOCMeanAveragePrecision:
+        preds, target = to_voc(preds, target)
+    found = kind("xyxy" if kind is VOCMeanAveragePrecision else "xywh").set_dtype(torch.float64)
+    found.update(preds, target)
+    for wanted in ({}, {"precision": 0.5}, {"recall": 0.5}):
+        points = found.operating_points(**wanted)
+        for place, curve in enumerate(found.curve()):
+            one = curve.operating_point(**wanted)
+            assert points.names[place] == curve.name
+            for name in ("threshold", *RATIOS):
+                both = [float(getattr(x, name)) for x in (one,)] + [float(getattr(points, name)[place])]
+                assert both[0] == pytest.approx(both[1], rel=REORDERED, nan_ok=True), name
+
+
+def test_a_class_without_ground_truths_or_with_all_in_one_image_says_so():
+    found = MeanAveragePrecision()
+    box = torch.tensor([[10.0, 10, 50, 50]])
+    for label in (0, 0, 1, 1):
+        truth = {"boxes": box, "labels": torch.tensor([label])}
+        found.update([{**truth, "scores": torch.tensor([0.9]), "labels": torch.tensor([2])}], [truth])
+        found.update([{**truth, "scores": torch.tensor([0.8])}], [truth])
+    points = found.operating_points(class_names=["cat", "dog", "hen"])
+    assert points.names == ["cat", "dog", "hen"]
+    assert points.reason == "1 of 3 classes: no ground truths"
+    assert points.fn.tolist() == [2, 2, 0]
+    assert torch.isnan(points.threshold).tolist() == [False, False, True]
+    alone = MeanAveragePrecision()
+    alone.update(
+        [{"boxes": box, "labels": torch.tensor([0]), "scores": torch.tensor([0.5])}],
+        [truth | {"labels": torch.tensor([0])}],
+    )
+    assert "nothing is kept, or all stands in one image" in alone.operating_points().reason
+    assert torch.isnan(alone.operating_points().recall_low).all()
+
+
+# -- confusion matrix
+
+
+@functools.cache
+def of_three_classes():
+    """The same scenes, in which classes have the same three labels."""
+    return [[{**image, "labels": image["labels"] % 3} for image in side] for side in scenes()]
+
+
+def test_the_confusion_matrix_is_that_of_a_loop_over_pairs():
+    (preds, target), score_threshold = of_three_classes(), 0.3
+    found = MeanAveragePrecision("xywh").set_dtype(torch.float64)
+    found.update(preds, target)
+    matrix = found.confusion_matrix(0.5, score_threshold)
+    slow = oracles_cuts.confusion(*map(oracles_cuts.plain, (preds, target)), matrix.labels.tolist(), score_threshold)
+    assert matrix.matrix.tolist() == slow.tolist()
+    assert (slow > 0).sum() == slow.size - 1  # what is nowhere and was not detected is not counted
+    of_each = torch.full((3,), score_threshold, dtype=torch.float64)
+    assert found.confusion_matrix(score_threshold=of_each).matrix.tolist() == slow.tolist()
+    points = found.operating_points(score_threshold=score_threshold)
+    assert torch.equal(matrix.matrix[:-1].sum(1), points.tp + points.fn)
+    assert torch.equal(matrix.matrix[:, :-1].sum(0), points.tp + points.fp)
+    assert matrix.matrix.dtype == torch.int64
+    assert torch.equal(matrix.labels, points.labels)
+
+
+def moved():
+    """The scenes without crowds, as lists; no IoU equals another or the threshold."""
+    r = np.random.default_rng(0)
+    sides = [
+        [{**x, "boxes": x["boxes"] + r.uniform(0.01, 0.3, x["boxes"].shape)} for x in y] for y in of_three_classes()
+    ]
+    for image in sides[1]:
+        image["iscrowd"] = torch.zeros_like(image["iscrowd"])
+    return sides
+
+
+def test_pairs_of_one_class_by_iou_as_supervision_has_them_are_nearly_the_same():
+    images = list(zip(*map(oracles_cuts.plain, moved()), strict=True))
+    differ = [
+        oracles_cuts.confusion([p], [t], range(3), 0.3).tolist()
+        != oracles_cuts.confusion([p], [t], range(3), 0.3, by_iou=True).tolist()
+        for p, t in images
+    ]
+    assert 0 < sum(differ) < 0.001 * len(images)
+
+
+def test_supervision_takes_pairs_by_iou():
+    theirs = pytest.importorskip("supervision").ConfusionMatrix
+    sides = moved()
+    rows = [
+        [torch.column_stack([x["boxes"][:, :2], x["boxes"][:, :2] + x["boxes"][:, 2:], x["labels"]]) for x in y]
+        for y in sides
+    ]
+    rows[0] = [torch.column_stack([x, p["scores"]]) for x, p in zip(rows[0], sides[0], strict=True)]
+    for least in (0.0, 0.3):
+        slow = oracles_cuts.confusion(*map(oracles_cuts.plain, sides), range(3), least, by_iou=True)
+        wanted = theirs.from_tensors(*([x.numpy() for x in y] for y in rows), ["a", "b", "c"], least, 0.5).matrix
+        assert slow.tolist() == np.asarray(wanted).tolist()
+
+
+def test_pairs_are_taken_in_turn():
+    """Random pairs in an order of preference, against taking one after another; long chains too."""
+    r = np.random.default_rng(0)
+    chain = np.array([(k // 2, (k + 1) // 2) for k in range(400)])
+    for pairs in (*(r.integers(0, 8, (r.integers(0, 30), 2)) for _ in range(200)), chain, chain[::-1].copy()):
+        one, other = torch.from_numpy(pairs.reshape(-1, 2)).unbind(1)
+        used, slow = (set(), set()), []
+        for place, (a, b) in enumerate(pairs.tolist()):
+            if a not in used[0] and b not in used[1]:
+                used[0].add(a)
+                used[1].add(b)
+                slow.append(place)
+        assert sorted(one_to_one(one, other, 400, 400).tolist()) == slow
+
+
+# -- whatever the shapes, however it is said
+
+
+def looked_at(found, threshold=None):
+    threshold = found._settings.thresholds[0] if threshold is None else threshold
+    return [
+        found.operating_points(threshold),
+        found.operating_points(threshold, recall=0.2, per_class=False),
+        found.confusion_matrix(threshold, 0.3),
+    ]
+
+
+ROWS = ("coco", "coco_micro", "coco_masks", "coco_keypoints", "coco_rotated", "coco_intervals", "coco_function", "voc")
+
+
+def check_ranks(rank):
+    """Images on two ranks, of which one has a third or none, are those of one."""
+    for name, share in itertools.product(ROWS, (lambda n: [n - n // 3, n // 3], lambda n: [n, 0])):
+        row = METRICS[name]
+        drawn = row.draw(12, torch.Generator().manual_seed(3))
+        parts = cut(drawn, share(count(drawn)))
+        here, whole = row.new(), row.new(sync_on_compute=False)
+        for place, part in enumerate(parts):
+            for found in [whole] + [here] * (place == rank):
+                if count(part):
+                    quiet(found.update, **part)
+        assert looked_at(here) == looked_at(whole), name
+
+
+def test_two_ranks(ranks):
+    ranks(check_ranks)
+
+
+@pytest.mark.parametrize("name", [x for x in METRICS if METRICS[x].kind == "images"])
+def test_every_kind_of_shape(name):
+    """In the confusion matrix of each, objects are those of the operating points, in any batches."""
+    row = METRICS[name]
+    drawn = row.draw(40, torch.Generator().manual_seed(1))
+    third = count(drawn) // 3
+    one, several = row.new(), row.new()
+    quiet(one.update, **drawn)
+    for part in cut(drawn, [third, 0, count(drawn) - third]):
+        quiet(several.update, **part)
+    assert looked_at(one) == looked_at(several)
+    points = one.operating_points(one._settings.thresholds[0], score_threshold=0.3)
+    matrix = one.confusion_matrix(one._settings.thresholds[0], 0.3).matrix
+    assert torch.equal(matrix[:-1].sum(1), points.tp + points.fn)
+    assert torch.equal(matrix[:, :-1].sum(0), points.tp + points.fp)
+    assert matrix[:-1, :-1].sum() > 0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_difficult_objects_and_strict_thresholds_of_voc(strict):
+    found = VOCMeanAveragePrecision(inclusive_pixels=False, strict=strict)
+    truth = torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]])
+    boxes = torch.tensor([[0.0, 0, 10, 5], [20, 0, 30, 10], [40, 0, 50, 10], [60, 0, 70, 10]])  # an IoU of 1 / 2 first
+    found.update(
+        [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8, 0.7, 0.6]), "labels": torch.tensor([0, 0, 0, 1])}],
+        [{"boxes": truth, "labels": torch.tensor([0, 0, 0]), "difficult": torch.tensor([0, 1, 0])}],
+    )
+    hit = 0 if strict else 1
+    wanted = [[1 + hit, 0, 1 - hit], [0, 0, 0], [1 - hit, 1, 0]]
+    assert found.confusion_matrix().matrix.tolist() == wanted
+
+
+def test_the_same_class_comes_before_a_better_overlap():
+    found = MeanAveragePrecision(class_names=["cat", "dog"])
+    truth = {"boxes": torch.tensor([[0.0, 0, 10, 10]]), "labels": torch.tensor([0])}
+    boxes = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 8], [0, 0, 10, 9]])
+    found.update(
+        [{"boxes": boxes, "scores": torch.tensor([0.9, 0.3, 0.8]), "labels": torch.tensor([1, 0, 1])}], [truth]
+    )
+    assert found.confusion_matrix().matrix.tolist() == [[1, 0, 0], [0, 0, 0], [0, 2, 0]]
+    assert found.confusion_matrix(0.85).matrix.tolist() == [[0, 1, 0], [0, 0, 0], [1, 1, 0]]
+    assert found.confusion_matrix(0.85).names == ["cat", "dog", "background"]
+    assert found.confusion_matrix(class_names=["a", "b"]).names == ["a", "b", "background"]
+
+
+def test_shares_of_the_matrix():
+    found = ConfusionMatrix(torch.tensor([[3, 1, 0], [0, 0, 0], [1, 0, 0]]), torch.arange(2), ["a", "b", "-"], 0.5, 0.2)
+    assert found.normalized()[0].tolist() == [0.75, 0.25, 0]
+    assert torch.isnan(found.normalized()[1]).all()
+    assert found.normalized("pred")[:, 0].tolist() == [0.75, 0, 0.25]
+    assert found.normalized("all").sum() == pytest.approx(1)
+    assert found.to_dict()["matrix"] == [[3, 1, 0], [0, 0, 0], [1, 0, 0]]
+    with pytest.raises(ValueError, match="`over` must be one of"):
+        found.normalized("rows")
+
+
+def test_matching_is_done_once_and_again_when_the_state_is_another(monkeypatch):
+    done = Counter()
+
+    def counted(*args, **kwargs):
+        done["matched"] += 1
+        return greedy(*args, **kwargs)
+
+    greedy = assignment.greedy
+    monkeypatch.setattr(assignment, "greedy", counted)
+    found = MeanAveragePrecision("xywh", class_metrics=True)
+    preds, target = scenes(20)
+    found.update(preds[:30], target[:30])
+    before = found.compute()["map"], looked_at(found), found.per_class()["tp"], found.curve()
+    assert done["matched"] == 1
+    found.update(preds[30:], target[30:])
+    assert looked_at(found) != before[1]
+    assert done["matched"] == 2
+    found.reset()
+    found.update(preds[:30], target[:30])
+    assert looked_at(found) == before[1]
+    assert done["matched"] == 3
+    found.detection_scores[0].mul_(-1)
+    assert looked_at(found) != before[1]
+    assert done["matched"] == 4
+
+
+REFUSED = {
+    "iou_threshold": ({"iou_threshold": 0.42}, "`iou_threshold` must be one of 0.5, .* got 0.42"),
+    "iou_type": ({"iou_type": "segm"}, "`iou_type` must be one of"),
+    "class_names": ({"class_names": ["a"]}, "`class_names` as a list of 1"),
+    "class names": ({"class_names": 3}, "`class_names` must be None, a list"),
+    "score_threshold": ({"score_threshold": "high"}, "`score_threshold` must be a number .* got 'high'"),
+    "a NaN": ({"score_threshold": math.nan}, "`score_threshold` must be a number other than NaN"),
+    "a bool": ({"score_threshold": True}, "`score_threshold` must be a number .* got True"),
+    "another number": ({"score_threshold": torch.ones(7)}, r"one for each of the \d+ classes, got \(7,\)"),
+}
+REFUSED_BY_POINTS = {
+    "both": ({"precision": 0.5, "recall": 0.5}, "`precision` and `recall` cannot both be wanted"),
+    "all": ({"precision": 0.5, "score_threshold": 0.5}, "`score_threshold` is a threshold that is given"),
+    "precision": ({"precision": 1.5}, r"`precision` must be a number in \[0, 1\], got 1.5"),
+    "beta": ({"beta": 0.0}, "`beta` must be a finite number above 0"),
+    "level": ({"confidence_level": 1}, "`confidence_level` must be"),
+    "per_class": ({"per_class": 1}, "`per_class` must be a bool"),
+}
+
+
+@pytest.mark.parametrize(
+    "settings", [*REFUSED.values(), *REFUSED_BY_POINTS.values()], ids=[*REFUSED, *REFUSED_BY_POINTS]
+)
+def test_bad_arguments_are_refused_by_name(settings):
+    given, message = settings
+    for method in ("operating_points", "confusion_matrix")[
+        : 1 if given in [x for x, _ in REFUSED_BY_POINTS.values()] else 2
+    ]:
+        with pytest.raises(ValueError, match=message):
+            getattr(metric(60), method)(**given)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.float64])
+def test_scores_of_any_dtype(dtype):
+    box, labels = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]]), torch.tensor([0, 1])
+    scores = torch.tensor([3, 1]).to(dtype)
+    found = MeanAveragePrecision()
+    for _ in range(2):
+        found.update([{"boxes": box, "scores": scores, "labels": labels}], [{"boxes": box, "labels": labels}])
+    points = found.operating_points()
+    assert points.threshold.tolist() == [3, 1]
+    assert points.threshold.dtype == (dtype if dtype.is_floating_point else torch.float64)
+    assert points.precision.dtype == torch.float64
+    assert found.confusion_matrix(score_threshold=points.threshold).matrix.tolist() == [[2, 0, 0], [0, 2, 0], [0, 0, 0]]
+    assert found.confusion_matrix(score_threshold=2).matrix.tolist() == [[2, 0, 0], [0, 0, 2], [0, 0, 0]]
+
+
+def test_without_images_there_is_nothing():
+    for kind in (MeanAveragePrecision, VOCMeanAveragePrecision):
+        points, together, matrix = looked_at(kind())
+        assert points.threshold.shape == (0,)
+        assert math.isnan(together.threshold)
+        assert (matrix.matrix.tolist(), matrix.names) == ([[0]], ["background"])

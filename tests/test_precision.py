@@ -1,0 +1,69 @@
+"""Products in float32, whatever torch's settings are, which are as they were afterwards."""
+
+import pytest
+import torch
+
+from torch_ap.runtime.precision import full_precision
+
+BY_BACKEND = hasattr(torch.backends.mkldnn, "matmul")
+CPU = torch.device("cpu")
+
+
+def places():
+    backends = torch.backends
+    return backends, backends.cudnn, backends.cuda.matmul, backends.mkldnn.matmul
+
+
+def settings():
+    return [place.fp32_precision for place in places()] if BY_BACKEND else [torch.get_float32_matmul_precision()]
+
+
+FULL = ["ieee"] if BY_BACKEND else ["highest"]
+LOWERED = {
+    "all products": lambda: torch.set_float32_matmul_precision("medium"),
+    "everything": lambda: setattr(torch.backends, "fp32_precision", "tf32"),
+    "cuda": lambda: setattr(torch.backends.cudnn, "fp32_precision", "tf32"),
+    "products on cpu": lambda: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
+    "both": lambda: (LOWERED["everything"](), LOWERED["products on cpu"]()),
+}
+
+
+@pytest.fixture(params=LOWERED if BY_BACKEND else ["all products"])
+def lowered(request):
+    before = settings()
+    LOWERED[request.param]()
+    yield request.param
+    torch.set_float32_matmul_precision("highest")
+    if BY_BACKEND:
+        for place, precision in zip(places(), before, strict=True):
+            place.fp32_precision = precision
+
+
+def test_settings_are_as_they_were(lowered):
+    before = settings()
+    with full_precision(CPU), full_precision(CPU):
+        assert {*settings()} <= {*FULL, "none"}
+    assert settings() == before
+    if lowered == "everything":  # what is inherited has not been set for good
+        torch.backends.fp32_precision = "none"
+        assert settings() == ["none"] * 4
+
+
+@pytest.mark.usefixtures("lowered")
+def test_the_thread_that_leaves_last_restores_them():
+    before = settings()
+    one, other = full_precision(CPU), full_precision(CPU)
+    one.__enter__()
+    inside = settings()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert settings() == inside != before
+    other.__exit__(None, None, None)
+    assert settings() == before
+
+
+def test_what_is_full_is_not_touched(monkeypatch):
+    monkeypatch.setattr(torch._C, "_set_fp32_precision_setter", None, raising=False)
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", None)
+    with full_precision(CPU):
+        pass

@@ -1,0 +1,195 @@
+"""Where to cut a detector: methods of the detection metrics, from matches at one IoU threshold."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from torch_ap.analysis.confusion import BACKGROUND, ConfusionMatrix, confused
+from torch_ap.analysis.operating_points import OperatingPoints, operating_points, score_thresholds
+from torch_ap.inference.operating_point import Wanted
+from torch_ap.inputs.detections import Columns
+from torch_ap.matching.coco import ClassNames, check_names, classes_of, different_names_of
+from torch_ap.matching.matched import Matches
+from torch_ap.metrics.uncertainty import UncertainMetric
+from torch_ap.rules import checks
+
+
+class _Found(NamedTuple):
+    columns: Columns
+    matches: Matches
+    place: int
+    labels: Tensor
+    names: list[str]
+
+
+class Cuts(UncertainMetric):
+    """Abstract: operating points and confusion matrix of a metric of images."""
+
+    _settings: Any
+
+    def operating_points(
+        self,
+        iou_threshold: float = 0.5,
+        beta: float = 1.0,
+        *,
+        precision: float | None = None,
+        recall: float | None = None,
+        score_threshold: float | Tensor | None = None,
+        per_class: bool = True,
+        iou_type: str | None = None,
+        class_names: ClassNames = None,
+        confidence_level: float = 0.95,
+    ) -> OperatingPoints:
+        """The score threshold of the best F_beta of each class, or of a wanted precision or recall, and what it gives.
+
+        F_beta = (1 + beta^2) p r / (beta^2 p + r) of the detections with ``scores >= threshold``, which are matched as
+        they are for average precision. Of equally good thresholds it is the highest; for a wanted recall the lowest.
+
+        The estimand of the intervals is what the threshold gives in the population of images. Precision, recall and
+        F_beta are ratios of sums over images, whose variance the delta method gives; Wilson's interval takes the number
+        of trials that has this variance, with the quantile of Student's t. Coverage at 95% where the threshold was
+        chosen on the same images, and where it was fixed in advance, is COVERAGE.
+
+        Args:
+            iou_threshold: one of the IoU thresholds.
+            beta: of F, above 0 and with a finite square; recall counts beta times as much as precision.
+            precision: the least precision, in [0, 1]: of the thresholds that have it, that of the highest recall.
+            recall: the least recall, in [0, 1]: of the thresholds that have it, that of the highest precision.
+            score_threshold: a threshold that is given, or (K,) of each class in the order of ``classes``: those that
+                were chosen on other images, say.
+            per_class: whether each class has a threshold of its own; else there is one for the detections of all
+                classes together, each matched in its class, whose counts are added up.
+            iou_type: which one, where there are several; default the first.
+            class_names: names of the labels, as for the class, whose own are the default.
+            confidence_level: nominal coverage of each interval, in (0, 1).
+
+        Returns:
+            :class:`torch_ap.detection.OperatingPoints` of (K,) tensors in the order of ``classes``, or of 0-d ones;
+            NaN, with a reason, where no threshold does what is wanted, and ends of NaN where all stands in one image.
+
+        Raises:
+            TypeError, ValueError: for an argument that breaks one of these rules.
+
+        Equals ``operating_point()`` of each of :meth:`curve`, but for the intervals.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import MeanAveragePrecision
+            >>> metric = MeanAveragePrecision()
+            >>> box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
+            >>> for score, shift in ((0.9, 0), (0.8, 2), (0.7, 200), (0.6, 300)):
+            ...     found = {"boxes": box + shift, "scores": torch.tensor([score]), "labels": label}
+            ...     metric.update([found], [{"boxes": box, "labels": label}])
+            >>> found = metric.operating_points(class_names=["cat"])
+            >>> found.names, found.threshold, found.tp, found.fp, found.fn
+            (['cat'], tensor([0.8000]), tensor([2]), tensor([0]), tensor([2]))
+        """
+        wanted = Wanted(beta, precision, recall)
+        level = checks.open_fraction("confidence_level", confidence_level)
+        checks.boolean("per_class", per_class)
+        if score_threshold is not None and (precision is not None or recall is not None):
+            raise ValueError(
+                "`score_threshold` is a threshold that is given; beside it neither precision nor recall is"
+            )
+        found = self._found(iou_threshold, iou_type, class_names)
+        size = len(found.labels) if per_class else 1
+        choice: Wanted | Tensor = wanted
+        if score_threshold is not None:
+            choice = score_thresholds(score_threshold, size, found.matches.ranked.score)
+        return operating_points(
+            found.matches,
+            found.place,
+            choice,
+            labels=found.labels,
+            names=found.names,
+            beta=wanted.beta,
+            per_class=per_class,
+            confidence_level=level,
+        )
+
+    def confusion_matrix(
+        self,
+        iou_threshold: float = 0.5,
+        score_threshold: float | Tensor = 0.25,
+        *,
+        iou_type: str | None = None,
+        class_names: ClassNames = None,
+    ) -> ConfusionMatrix:
+        """How many objects of each class were detected as each class, as another, or not at all.
+
+        Detections are matched in their class as they are for average precision, so that the diagonal counts the true
+        positives. Of what that leaves in an image, the pairs of two classes that overlap enough are taken in turn
+        unless one of the two is taken: by descending IoU; of equal IoUs the detection of the higher score, then the
+        first given. The rest is background.
+
+        Only what counts for average precision is looked at: no ground truths that are ignored, such as crowds and
+        difficult objects, and no detections that are matched to these in their class; of each class and image the best
+        detections up to the limit.
+
+        Args:
+            iou_threshold: one of the IoU thresholds, which the IoU of a match reaches; with ``strict`` it exceeds it.
+            score_threshold: the least score of a detection, or (K,) of each class in the order of ``classes``, such as
+                ``operating_points().threshold``; of a class whose threshold is NaN there is none.
+            iou_type: which one, where there are several; default the first.
+            class_names: names of the labels, as for the class, whose own are the default.
+
+        Returns:
+            :class:`torch_ap.detection.ConfusionMatrix`, true classes down, detected ones across.
+
+        Raises:
+            TypeError, ValueError: for an argument that breaks one of these rules.
+
+        Equals ``supervision.ConfusionMatrix`` of version 0.31 where objects of one class do not overlap one another: it
+        takes pairs of one class first too, but by IoU instead of score. Earlier versions, and ultralytics, pair a
+        detection with the ground truth of its highest IoU alone, whatever its class.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import MeanAveragePrecision
+            >>> metric = MeanAveragePrecision(class_names=["cat", "dog"])
+            >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
+            >>> found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([0, 0])}
+            >>> metric.update([found], [{"boxes": boxes, "labels": torch.tensor([0, 1])}])
+            >>> metric.confusion_matrix().matrix
+            tensor([[1, 0, 0],
+                    [1, 0, 0],
+                    [0, 0, 0]])
+        """
+        found = self._found(iou_threshold, iou_type, class_names)
+        least = score_thresholds(score_threshold, len(found.labels), found.matches.ranked.score)
+        kind = iou_type or self._settings.iou_types[0]
+        return ConfusionMatrix(
+            matrix=confused(self._settings, found.columns, kind, found.matches, found.place, least, len(found.labels)),
+            labels=found.labels,
+            names=[*found.names, BACKGROUND],
+            iou_threshold=float(self._settings.thresholds[found.place]),
+            score_threshold=least,
+        )
+
+    def _found(self, iou_threshold: float, iou_type: str | None, class_names: ClassNames) -> _Found:
+        """The matches of the images of all ranks, in each class, and the place of an IoU threshold."""
+        place = checks.place_among("iou_threshold", iou_threshold, self._settings.thresholds)
+        check_names(class_names)
+        with self._all_ranks():
+            columns = self._columns()
+            matches = self._matched(columns, iou_type, per_class=True)[0]
+            labels = self._once(lambda: classes_of(columns)[0], "labels")
+        names = different_names_of(labels, self._class_names if class_names is None else class_names)
+        return _Found(columns, matches, place, labels, names)
+
+    # -- what the metric has
+
+    @property
+    def _class_names(self) -> ClassNames:
+        """The names that the metric was given."""
+        return None
+
+    def _once(self, make: Callable[[], Any], *what: Any) -> Any:
+        raise NotImplementedError
+
+    def _columns(self) -> Columns:
+        raise NotImplementedError
+
+    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> tuple[Matches, Any]:
+        raise NotImplementedError

@@ -1,0 +1,112 @@
+"""What a detector confuses, as a table of shades."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from torch_ap.analysis.confusion import ConfusionMatrix
+from torch_ap.matching.coco import ClassNames
+from torch_ap.plot import style
+from torch_ap.plot.style import COLORS
+from torch_ap.ranking.order import Array
+from torch_ap.rules import checks
+from torch_ap.rules.messages import shown
+from torch_ap.rules.options import Normalize, allowed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_WRITTEN = 20  # classes whose cells have numbers
+_MOST_NAMED = 40
+_DARK = 0.55  # opacity from which on white is read better
+
+
+def confusion_matrix(
+    matrix: Any,
+    *,
+    ax: "Axes | None" = None,
+    class_names: ClassNames = None,
+    normalize: Normalize | None = "true",
+) -> "Axes":
+    """How many objects of each class were detected as each class, as another, or not at all.
+
+    True classes down, detected ones across, the background last in both. Of up to 20 classes each cell has its number;
+    of more than 40 classes the axes have no names.
+
+    Args:
+        matrix: a :class:`torch_ap.detection.ConfusionMatrix`, or a metric that has ``confusion_matrix()``.
+        ax: the axes to draw on; None for those of a new figure.
+        class_names: of the classes of a metric.
+        normalize: "true" for shares of the objects of each class, "pred" for shares of the detections of each class,
+            "all" for shares of everything; None for counts.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ModuleNotFoundError: without matplotlib (extra: ``plot``).
+        TypeError, ValueError: for an argument that breaks one of these rules.
+
+    Equals :meth:`torch_ap.detection.ConfusionMatrix.normalized`, or its ``matrix``.
+
+    Source: the rule of matching is that of :meth:`torch_ap.MeanAveragePrecision.confusion_matrix`.
+
+    Example:
+        >>> import torch
+        >>> from matplotlib.figure import Figure
+        >>> from torch_ap import MeanAveragePrecision, plot
+        >>> metric = MeanAveragePrecision(class_names=["cat", "dog"])
+        >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
+        >>> found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([0, 0])}
+        >>> metric.update([found], [{"boxes": boxes, "labels": torch.tensor([0, 1])}])
+        >>> ax = plot.confusion_matrix(metric, ax=Figure().subplots())
+        >>> [x.get_text() for x in ax.texts]
+        ['1.00', '1.00']
+    """
+    checks.one_of("normalize", normalize, (*allowed(Normalize), None))
+    found = _matrix_of(matrix, class_names)
+    values = style.array(found.matrix if normalize is None else found.normalized(normalize))
+    ax = style.axes_of(ax)
+    size, most = len(values), max(float(np.nanmax(values, initial=0)), 1e-300)
+    shade = np.nan_to_num(values) / (1.0 if normalize in ("true", "pred") else most)
+    _draw(ax, shade)
+    if size <= _MOST_WRITTEN + 1:
+        _write(ax, values, shade, "{:.0f}" if normalize is None else "{:.2f}")
+    names = [style.text_of(x) for x in found.names] if size <= _MOST_NAMED + 1 else []
+    ax.set_xticks(range(len(names)), names, rotation=90 if size > 4 else 0)
+    ax.set_yticks(range(len(names)), names)
+    ax.set(xlabel="detected", ylabel="true")
+    return ax
+
+
+def _matrix_of(given: Any, class_names: ClassNames) -> ConfusionMatrix:
+    if isinstance(given, ConfusionMatrix):
+        return given
+    made = getattr(given, "confusion_matrix", None)
+    if not isinstance(given, nn.Module) or not callable(made):
+        raise TypeError(
+            f"`matrix` must be a ConfusionMatrix, or a metric that has `confusion_matrix()`, got {shown(given)}"
+        )
+    found: ConfusionMatrix = made(class_names=class_names)
+    return found
+
+
+def _draw(ax: "Axes", shade: Array) -> None:
+    """Cells in one colour, the more opaque the higher, on the background of the axes."""
+    from matplotlib.colors import to_rgb
+
+    cells = np.empty((*shade.shape, 4))
+    cells[..., :3], cells[..., 3] = to_rgb(COLORS[0]), shade
+    ax.imshow(cells, interpolation="nearest")
+    edge = len(shade) - 1.5
+    for line in (ax.axhline, ax.axvline):
+        line(edge, color=style.GREY, linewidth=0.8)
+
+
+def _write(ax: "Axes", values: Array, shade: Array, form: str) -> None:
+    """The numbers of the cells that have any."""
+    for row, column in np.argwhere(values > 0):
+        color: dict[str, Any] = {"color": "white"} if shade[row, column] > _DARK else {}
+        text = form.format(values[row, column])
+        ax.text(column, row, text, ha="center", va="center", fontsize="small", **color)
