@@ -277,6 +277,17 @@ def test_nuscenes_has_intervals_and_comparisons():
     assert 0 < metric.chance_level(n_resamples=20) < metric.compute()["map"]
 
 
+def test_classes_that_nuscenes_metric_confuses():
+    centers = torch.tensor([[0.0, 0], [5, 0], [9, 0]])
+    truth = {"centers": centers, "labels": torch.tensor([0, 1, 1])}
+    found = {"centers": centers + 0.3, "labels": torch.tensor([0, 0, 1]), "scores": torch.tensor([0.9, 0.8, 0.7])}
+    metric = NuScenesMeanAveragePrecision()
+    metric.update([found], [truth])
+    for distance, matrix in ((0.5, [[1, 0, 0], [1, 1, 0], [0, 0, 0]]), (4.0, [[1, 0, 0], [1, 1, 0], [0, 0, 0]])):
+        assert metric.confusion_matrix(distance).matrix.tolist() == matrix
+    assert metric.operating_points(2.0).recall.tolist() == [1, 0.5]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

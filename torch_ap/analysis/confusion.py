@@ -129,8 +129,9 @@ def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tupl
 
 
 def _reached(matches: Matches, place: int) -> float:
-    """The IoU that a match reaches."""
-    return max(float(matches.criteria.ascending[matches.criteria.rank[place]]), _LEAST)
+    """The IoU that a match reaches; below 0 where similarity is minus a distance."""
+    least = float(matches.criteria.ascending[matches.criteria.rank[place]])
+    return least if least < 0 else max(least, _LEAST)
 
 
 def _pairs(
