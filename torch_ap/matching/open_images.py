@@ -12,6 +12,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from torch_ap.geometry import boxes
 from torch_ap.inputs.detections import Columns, DetectionInputs, Images
 from torch_ap.inputs.hierarchy import Hierarchy, Parents, prepared
 from torch_ap.matching import assignment, candidate_pairs
@@ -76,13 +77,19 @@ class OpenImagesSettings(VocSettings):
             at=candidates.ranked[at],
             matched=criteria.pack(found),
             true_positive=criteria.pack(right),
-            inside=torch.ones((1, len(ranked.rows)), dtype=torch.bool, device=rows.device),
+            inside=self._of_some_size(columns)[None, ranked.rows],
             truth_group=candidates.group,
             valid=counted[None],
             categories=categories,
             criteria=criteria,
             partners=Partners(truth, iou, truths),
         )
+
+    def _of_some_size(self, columns: Columns) -> Tensor:
+        """(D,) bool, which detections count: boxes without width or height are left out."""
+        if self.iou_types[0] != "bbox":
+            return torch.ones_like(columns["detection_labels"], dtype=torch.bool)
+        return (boxes.to_xywh(columns["detection_boxes"], self.box_format)[:, 2:] > 0).all(1)
 
     def _alone(self, pairs: Pairs, thresholds: Tensor, hard: Tensor) -> tuple[Tensor, ...]:
         """Pairs with an object alone, (V,) each; (T, V) whether they are matched, and to one that is to be found."""

@@ -17,6 +17,8 @@ from torch_ap.rules import checks
 class NuScenesMeanAveragePrecision(VocRules):
     """nuScenes' mean AP; see :func:`torch_ap.functional.nuscenes_mean_average_precision` for formula and arguments.
 
+    Where a method of all detection metrics takes ``iou_threshold``, it is one of the distances here.
+
     Args:
         distance_threshold: a distance, or several.
         class_metrics: whether the AP of each class is given too.
