@@ -218,7 +218,6 @@ def voc(thresholds: tuple[float, ...] = (0.5,), eleven: bool = False, strict: bo
 DEFINITIONS: dict[str, Definition] = {
     "binary_weighted": weighted(),
     "binary_sigmoid": without_weights("binary"),
-    "binary_weighted_half": weighted(),
     "binary_weighted_adaptive": weighted(),
     "multilabel_scores_weighted_thresholds": weighted("macro", thresholds=cases.FIVE),
     "binary_weighted_thresholds": weighted(thresholds=cases.FIVE),

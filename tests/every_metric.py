@@ -318,7 +318,6 @@ METRICS: dict[str, Row] = {
     "binary_weighted_thresholds": Row(
         torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"thresholds": 5}, False
     ),
-    "binary_weighted_half": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"bins": "half"}),
     "binary_weighted_adaptive": Row(
         torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"bins": "adaptive"}
     ),
@@ -683,8 +682,8 @@ def one_each(rows: dict[str, Row]) -> list[str]:
     return list({row.call: name for name, row in reversed(rows.items())}.values())[::-1]
 
 
-def one_of_each_kind(rows: dict[str, Row]) -> list[str]:
-    """The name of the first row of each class or function, and of each kind of arguments that it takes."""
+def one_of_each_kind(rows: dict[str, Row], of: Callable[[Row], Any] = lambda row: row.call) -> list[str]:
+    """The name of the first row of each class or function, or what else ``of`` gives, and of each kind of arguments."""
 
     def kinds(value: Any) -> Any:
         if isinstance(value, dict):
@@ -693,5 +692,5 @@ def one_of_each_kind(rows: dict[str, Row]) -> list[str]:
             return kinds(value[0])
         return type(value).__name__, getattr(value, "ndim", None)
 
-    found = {(row.call, kinds(row.batches(1)[0])): name for name, row in reversed(rows.items())}
+    found = {(of(row), kinds(row.batches(1)[0])): name for name, row in reversed(rows.items())}
     return list(found.values())[::-1]

@@ -432,6 +432,12 @@ def test_curves_of_metrics_are_those_of_the_page(kind):
         assert record.__name__ in text
 
 
+@pytest.mark.parametrize("kind", sorted({x for x in METRIC_CLASSES if hasattr(x, "errors")}, key=str))
+def test_methods_of_detection_are_those_of_the_page(kind):
+    for (method,), _, takes in table("| method of detection |"):
+        assert list(parameters(getattr(kind, method))) == ["self", *takes]
+
+
 def test_methods_of_curves_are_those_of_the_page():
     found = {}
     for names, _, takes in table("| method of `Curve` |"):
@@ -458,7 +464,6 @@ NO_SUMMARY = {
             *("multiclass_items_weighted", "multilabel_items_weighted"),
             *("multilabel_scores_weighted", "multilabel_micro_scores_weighted"),
             *(
-                "binary_weighted_half",
                 "binary_weighted_adaptive",
                 "binary_weighted_learnt",
                 "multilabel_scores_weighted_thresholds",

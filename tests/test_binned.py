@@ -272,7 +272,6 @@ def test_any_batching_learns_the_same_bins(sizes, pilot, forward):
 
 MODES = {
     "exact": {},
-    "half": {"bins": "half"},
     "equal": {"bins": 64},
     "edges": {"bins": [0.2, 0.5, 0.9]},
     "thresholds": {"thresholds": 5},

@@ -5,7 +5,9 @@ import pytest
 import torch
 from torchmetrics import MetricCollection
 
-from tests.oracles_detection import packed, random_scene, to_voc
+from tests import emulated
+from tests.oracles_detection import joined, packed, random_scene, to_voc
+from tests.tolerances import REORDERED
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 from torch_ap.matching import candidate_pairs
@@ -142,3 +144,25 @@ def test_graphs_and_callers_tensors_stay_out_of_the_state():
     held = metric.detection_boxes[0]
     assert not held.requires_grad
     assert held.data_ptr() != boxes.data_ptr()
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm"])
+def test_spans_leave_out_no_pair(monkeypatch, kind):
+    preds, target = joined(random_scene, range(60))
+    if kind == "segm":
+        r = np.random.default_rng(0)
+        for image in (*preds, *target):
+            size = (len(image["labels"]), 12, 9)
+            image["masks"] = torch.from_numpy((r.random(size) < r.choice([0, 0.2, 0.8])).cumprod(r.integers(3)) > 0)
+    found = []
+    for crowded in (1 << 40, -1):  # never and always
+        monkeypatch.setattr(candidate_pairs, "_CROWDED", crowded)
+        found.append(coco_mean_average_precision(preds, target, "xywh", iou_type=kind, extended_summary=True))
+    assert float(found[0]["map"]) > 0
+    for name in ("precision", "recall", "scores"):
+        assert torch.equal(found[0][name], found[1][name])
+    here = coco_mean_average_precision(preds[:20], target[:20], "xywh", iou_type=kind)["map"]
+    with emulated.device():
+        sides = ([{key: x.to("cuda") for key, x in image.items()} for image in side[:20]] for side in (preds, target))
+        there = coco_mean_average_precision(*sides, "xywh", iou_type=kind)["map"]
+        assert float(there) == pytest.approx(float(here), rel=REORDERED)

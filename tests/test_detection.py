@@ -43,7 +43,7 @@ def difference(seeds, **settings):
 def test_arrays_equal_pycocotools_on_random_scenes():
     """Some alone, for what only small data sets have, and many together, which takes a fraction of the time."""
     assert max(difference([seed]) for seed in range(40)) == 0
-    assert max(difference(range(first, first + 20)) for first in range(100, 700, 20)) == 0
+    assert max(difference(range(first, first + 20)) for first in range(100, 500, 20)) == 0
 
 
 @pytest.mark.slow
@@ -61,9 +61,11 @@ def test_arrays_equal_pycocotools_on_random_scenes():
     ],
 )
 def test_arrays_equal_pycocotools_with_own_settings(settings):
-    many = 2055 if len(settings.get("area_ranges", ())) < 10 else 2025  # each range costs pycocotools as much again
-    assert max(difference([seed], **settings) for seed in range(2000, 2006)) == 0
-    assert max(difference(range(first, first + 15), **settings) for first in range(2010, many, 15)) == 0
+    few = len(settings.get("area_ranges", ())) >= 10  # each of which costs pycocotools as much again
+    assert max(difference([seed], **settings) for seed in range(2000, 2002 if few else 2006)) == 0
+    assert (
+        max(difference(range(first, first + 15), **settings) for first in range(2010, 2025 if few else 2055, 15)) == 0
+    )
 
 
 def test_the_comparison_with_pycocotools_can_fail():
@@ -262,11 +264,10 @@ def test_ground_truths_of_negative_size_are_refused(box_format, box, rule):
 @pytest.mark.slow
 def test_voc_equals_the_devkit_written_out():
     cases = 0
-    for seed in range(230):
-        preds, target = to_voc(*random_scene(seed))
-        strict, pixel, eleven = bool(seed & 1), bool(seed & 2), bool(seed & 4)
-        thresholds = [0.3, 0.5, 0.75]
-        for threshold in thresholds:
+    for way in range(8):
+        preds, target = to_voc(*scenes(range(way, 232, 8)))
+        strict, pixel, eleven = bool(way & 1), bool(way & 2), bool(way & 4)
+        for threshold in (0.3, 0.5, 0.75):
             found = voc_mean_average_precision(
                 preds,
                 target,

@@ -289,6 +289,10 @@ def test_classes_that_nuscenes_metric_confuses():
     for distance, matrix in ((0.5, [[1, 0, 0], [1, 1, 0], [0, 0, 0]]), (4.0, [[1, 0, 0], [1, 1, 0], [0, 0, 0]])):
         assert metric.confusion_matrix(distance).matrix.tolist() == matrix
     assert metric.operating_points(2.0).recall.tolist() == [1, 0.5]
+    assert metric.per_image(4.0)["missed"].tolist() == [1]
+    for made_of_overlaps in (metric.errors, metric.detections_table, metric.lrp):
+        with pytest.raises(ValueError, match="`errors`, `detections_table` and `lrp` are made of overlaps"):
+            made_of_overlaps()
 
 
 @pytest.mark.parametrize(

@@ -320,8 +320,9 @@ class TestConverters:
             pytest.skip("TORCH_AP_TEST_DATA names no folder of test data")
         return pathlib.Path(folder) / "coco_val2014_100"
 
-    @pytest.mark.parametrize("kind", ["bbox", "segm"])
-    @pytest.mark.parametrize("box_format", ["xywh", "xyxy", "cxcywh"])
+    @pytest.mark.parametrize(
+        ("kind", "box_format"), [("bbox", "xywh"), ("bbox", "xyxy"), ("bbox", "cxcywh"), ("segm", "xyxy")]
+    )
     def test_there_and_back(self, kind, box_format, folder, tmp_path):
         from pycocotools.coco import COCO
         from pycocotools.cocoeval import COCOeval

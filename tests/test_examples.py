@@ -1,7 +1,9 @@
 """The examples run and print what their docstrings say; the notebooks compute what they show."""
 
 import ast
+import contextlib
 import importlib.util
+import io
 import os
 import pathlib
 import re
@@ -9,6 +11,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import warnings
 from unittest import mock
 
 import pytest
@@ -16,6 +19,7 @@ import torch
 
 FOLDER = pathlib.Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
+ON_TWO_RANKS = [path for path in SCRIPTS if "\nRun: torchrun --nproc_per_node 2 " in path.read_text()]
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 OF_ITS_OWN = ("merge_ray",)  # starts processes that import everything, and tells them of it in the environment
 EXTRAS = "pip install 'torch-ap[examples,neighbours]'"
@@ -63,25 +67,59 @@ class Here:
 
 
 def printed(command, path, capsys):
-    """What a script prints, here if Python is all that it takes, or else in a process of its own."""
-    if command[0] == "python" and path.stem not in OF_ITS_OWN:
+    """What a script prints, here or in a process of its own."""
+    if path.stem not in OF_ITS_OWN:
         with torch.random.fork_rng(), mock.patch.object(subprocess, "Popen", Here):
             runpy.run_path(str(path), run_name="__main__")
         return capsys.readouterr().out
-    command[0] = str(pathlib.Path(sys.executable).with_name(command[0]))
+    command[command.index("python")] = sys.executable
     command[command.index(f"examples/{path.name}")] = str(path)
     return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, timeout=180).stdout
 
 
-@pytest.mark.parametrize(
-    "path", [pytest.param(x, marks=[pytest.mark.slow] * (x.stem in OF_ITS_OWN), id=x.stem) for x in SCRIPTS]
-)
-@pytest.mark.filterwarnings("default")  # as where they are run by hand
-def test_scripts_print_what_they_say(path, tmp_path, monkeypatch, capsys):
+def printed_by_rank(rank, path):
+    """What a script prints in one of two processes that torchrun has started; here they go on afterwards."""
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+    places = {"MASTER_ADDR": "localhost", "MASTER_PORT": 0, "TORCHELASTIC_RUN_ID": "tests"}
+    given = {name: str(x) for name, x in {**numbers, **places}.items()}
+    with (
+        mock.patch.dict(os.environ, given),
+        mock.patch.object(torch.distributed, "destroy_process_group"),
+        mock.patch.object(sys, "argv", [path]),
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()) as out,
+    ):
+        runpy.run_path(path, run_name="__main__")
+    return out.getvalue()
+
+
+def asked_and_said(path):
+    """The command that runs a script, and what it prints, as its docstring says; skips where a package is missing."""
     tree = ast.parse(path.read_text())
     need(imported(tree))
     text, _, expected = ast.get_docstring(tree).partition("\nIt prints:\n")
     (command,) = re.findall(r"^Run: ([^()\n]*)", text, re.MULTILINE)
+    return command, expected
+
+
+@pytest.mark.parametrize("path", ON_TWO_RANKS, ids=lambda path: path.stem)
+def test_scripts_of_two_ranks_print_what_they_say(path, ranks):
+    _, expected = asked_and_said(path)
+    found = "".join(ranks(printed_by_rank, str(path)))
+    assert alike(found, expected), found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(x, marks=[pytest.mark.slow] * (x.stem in OF_ITS_OWN), id=x.stem)
+        for x in SCRIPTS
+        if x not in ON_TWO_RANKS
+    ],
+)
+@pytest.mark.filterwarnings("default")  # as where they are run by hand
+def test_scripts_print_what_they_say(path, tmp_path, monkeypatch, capsys):
+    command, expected = asked_and_said(path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.setattr(os, "environ", os.environ.copy())  # Lightning notes its seed there

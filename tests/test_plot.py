@@ -422,6 +422,21 @@ def test_detectors_by_name(ax):
         plot.coco(labels(2))
 
 
+def test_bars_of_errors(ax):
+    one, other = detector(), detector(1, kind=VOCMeanAveragePrecision)
+    plot.errors({"a": one, "b": other.errors()}, ax=ax)
+    kinds = [x.get_text().replace(" ", "_") for x in ax.get_yticklabels()]
+    for bars, found in zip(ax.containers, (one.errors(), other.errors()), strict=True):
+        assert [bar.get_width() for bar in bars] == [float(getattr(found, kind)) for kind in kinds]
+    counts = [x.get_text().split()[1] for x in ax.texts[: len(kinds)]]
+    assert counts == [str(int(one.errors().counts[kind])) for kind in kinds]
+    assert legend(ax) == [
+        f"{float(x.errors().average_precision):.3f}  {name}" for x, name in ((one, "a"), (other, "b"))
+    ]
+    with pytest.raises(TypeError, match=r"`detectors` must be .* got"):
+        plot.errors(labels(2))
+
+
 def test_bars_of_queries(ax):
     one, other = run(2), run(1)
     plot.query_differences({"a_b": one, "c": other}, ax=ax, query_names={0: "first"})
@@ -669,12 +684,21 @@ def test_matrices_of_many_classes_have_no_numbers(classes, ax):
 # -- axes, state, extras
 
 
+def drawable(name):
+    """Something that a picture is of."""
+    others = {
+        "coco": detector,
+        "confusion_matrix": detector,
+        "errors": detector,
+        "query_differences": lambda: [run(2), run(1)],
+    }
+    return others.get(name, lambda: functional.curve(*ranking(50)))()
+
+
 @pytest.mark.parametrize("name", plot.__all__)
 def test_axes_are_returned_and_nothing_else_is_touched(name, ax):
     draw = getattr(plot, name)
-    what = {"coco": detector(), "confusion_matrix": detector(), "query_differences": [run(2), run(1)]}.get(
-        name, functional.curve(*ranking(50))
-    )
+    what = drawable(name)
     before = dict(mpl.rcParams)
     assert draw(what, ax=ax) is ax
     assert not pyplot.get_fignums()
@@ -689,9 +713,7 @@ def test_axes_are_returned_and_nothing_else_is_touched(name, ax):
 @pytest.mark.parametrize("name", plot.__all__)
 def test_text_has_the_colour_of_the_style(name):
     draw = getattr(plot, name)
-    what = {"coco": detector(), "confusion_matrix": detector(), "query_differences": [run(2), run(1)]}.get(
-        name, functional.curve(*ranking(50))
-    )
+    what = drawable(name)
     with pyplot.style.context("dark_background"):
         ax = drawn(draw(what))
         texts = [ax.xaxis.label, ax.title, *(ax.get_legend().get_texts() if ax.get_legend() else ())]
@@ -701,9 +723,7 @@ def test_text_has_the_colour_of_the_style(name):
 
 @pytest.mark.parametrize("name", plot.__all__)
 def test_without_matplotlib_the_extra_is_named(name, monkeypatch):
-    what = {"coco": detector(), "confusion_matrix": detector(), "query_differences": [run(2), run(1)]}.get(
-        name, functional.curve(*ranking(50))
-    )
+    what = drawable(name)
     for module in [x for x in sys.modules if x.split(".")[0] == "matplotlib"]:
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ModuleNotFoundError, match=r"needs matplotlib: .*extra `plot`"):

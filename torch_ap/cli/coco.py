@@ -8,6 +8,7 @@ import torch
 
 from torch_ap.cli import diagnosis, images, operating_points
 from torch_ap.cli.encodings import PLAIN, Encoding
+from torch_ap.cli.errors import with_errors
 from torch_ap.cli.notes import note
 from torch_ap.cli.tables import Part, Report, Table
 from torch_ap.detection import MeanAveragePrecision
@@ -63,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
         markdown=lambda: [_summary(numbers), *said, *classes],
     )
     points = (numbers.matches, numbers.labels, data.class_names, settings.thresholds)
+    report = with_errors(report, args, lambda: _metric(data, args), data.class_names)
     operating_points.with_points(report, args, *points).write(args.form)
     return 0
 

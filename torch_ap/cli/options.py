@@ -120,6 +120,7 @@ def add_coco(subparsers: Subparsers) -> None:
         action="store_true",
         help='also a table by category, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
     )
+    _add_errors(parser)
     _add_interval(parser)
     parser.add_argument(
         "--compare",
@@ -174,6 +175,7 @@ def add_voc(subparsers: Subparsers) -> None:
     parser.add_argument("--interpolation", choices=choices, help=said)
     parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
     parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold, as with --format dota")
+    _add_errors(parser)
     _add_interval(parser)
     parser.add_argument(
         "--compare",
@@ -185,6 +187,11 @@ def add_voc(subparsers: Subparsers) -> None:
     add_forms(parser)
     _add_allow_empty(parser, "a folder without detections")
     parser.set_defaults(command="voc")
+
+
+def _add_errors(parser: argparse.ArgumentParser) -> None:
+    said = "what is wrong, by kind (TIDE), and how much AP each kind costs; with --per-class in each class, too"
+    parser.add_argument("--errors", action="store_true", help=said)
 
 
 def _add_interval(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from torch_ap.cli import diagnosis, images, operating_points
 from torch_ap.cli.encodings import CORNERS, PLAIN, Encoding
+from torch_ap.cli.errors import with_errors
 from torch_ap.cli.notes import note
 from torch_ap.cli.tables import Report, Table, number
 from torch_ap.detection import VOCMeanAveragePrecision
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
         ),
     )
     points = (matches, labels, data.class_names, settings.thresholds)
+    report = with_errors(report, args, lambda: _metric(args, data), dict(enumerate(data.class_names)))
     operating_points.with_points(report, args, *points).write(args.form)
     return 0
 

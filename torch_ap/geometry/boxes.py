@@ -5,18 +5,39 @@ comparison with a threshold, equal to pycocotools' to the last bit.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from torch_ap.ranking import segments
 from torch_ap.rules.options import BoxFormat, allowed
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 FORMATS = allowed(BoxFormat)
 
 PairIoU: TypeAlias = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor, Tensor]]
 """(detections, ground truths, least): the pairs of rows that have an IoU of at least ``least``, and their IoUs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spanned:
+    """A :data:`PairIoU` that is 0 for pairs whose spans on some line have nothing in common.
+
+    Attributes:
+        pair_iou: the function.
+        starts, ends: (D,) and (G,), where the spans of detections and of ground truths begin and end.
+    """
+
+    pair_iou: PairIoU
+    starts: tuple[Tensor, Tensor]
+    ends: tuple[Tensor, Tensor]
+
+    def __call__(self, d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Call the function."""
+        return self.pair_iou(d, g, least)
 
 
 def to_xywh(boxes: Tensor, box_format: str) -> Tensor:
@@ -54,7 +75,7 @@ def area(boxes: Tensor) -> Tensor:
     return boxes[:, 2] * boxes[:, 3]
 
 
-def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
+def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> Spanned:
     """COCO's IoU of rows of two sets of boxes, (x, y, width, height), float64.
 
     IoU = i / (a + b - i), and i / a for a crowd, with i the intersection, a and b the areas of detection and ground
@@ -65,32 +86,39 @@ def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
         truths: (G, 4).
         crowd: (G,) bool.
     """
-    left, lower, width, height = detections.t().contiguous()
-    one = (left, lower, left + width, lower + height, width * height)
-    left, lower, width, height = truths.t().contiguous()
-    two = (left, lower, left + width, lower + height, width * height)
+    one, two = (
+        [native(x) for x in (left, lower, left + width, lower + height, width * height)]
+        for left, lower, width, height in (side.t().contiguous() for side in (detections, truths))
+    )
+    crowds, xp = native(crowd), arrays.namespace(native(crowd))
 
-    def extent(axis: int, d: Tensor, g: Tensor) -> Tensor:
-        end = torch.minimum(one[axis + 2].index_select(0, d), two[axis + 2].index_select(0, g))
-        return end - torch.maximum(one[axis].index_select(0, d), two[axis].index_select(0, g))
+    def extent(axis: int, d: Any, g: Any) -> Any:
+        end = xp.minimum(arrays.take(one[axis + 2], d), arrays.take(two[axis + 2], g))
+        end -= xp.maximum(arrays.take(one[axis], d), arrays.take(two[axis], g))
+        return end
 
-    def iou(d: Tensor, g: Tensor, wide: Tensor, high: Tensor) -> Tensor:
-        inter, size = wide * high, one[4].index_select(0, d)
-        union = size + two[4].index_select(0, g) - inter
-        return inter / torch.where(crowd.index_select(0, g), size, union)
+    @arrays.quiet
+    def iou(d: Any, g: Any, wide: Any, high: Any) -> Any:
+        inter, size = wide * high, arrays.take(one[4], d)
+        union = size + arrays.take(two[4], g) - inter
+        return inter / xp.where(arrays.take(crowds, g), size, union)
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-        wide = extent(0, d, g)
+        first, second = native(d), native(g)
+        wide = extent(0, first, second)
         if least <= 0:
-            high = extent(1, d, g)
-            return d, g, torch.where((wide > 0) & (high > 0), iou(d, g, wide, high), 0)
-        d, g, wide = _where(wide > 0, d, g, wide)
-        high = extent(1, d, g)
-        d, g, wide, high = _where(high > 0, d, g, wide, high)
-        value = iou(d, g, wide, high)
-        return _where(value >= least, d, g, value)  # type: ignore[return-value]
+            high = extent(1, first, second)
+            value = xp.where((wide > 0) & (high > 0), iou(first, second, wide, high), 0.0)
+            return d, g, arrays.tensor(value)
+        first, second, wide = _where(wide > 0, first, second, wide)
+        high = extent(1, first, second)
+        first, second, wide, high = _where(high > 0, first, second, wide, high)
+        value = iou(first, second, wide, high)
+        first, second, value = _where(value >= least, first, second, value)
+        return arrays.tensor(first), arrays.tensor(second), arrays.tensor(value)
 
-    return overlapping
+    starts, ends = ((arrays.tensor(one[at]), arrays.tensor(two[at])) for at in (0, 2))
+    return Spanned(overlapping, starts, ends)
 
 
 def voc_pairs(detections: Tensor, truths: Tensor, pixel: float) -> PairIoU:
@@ -129,6 +157,9 @@ def of_rows(pair_iou: PairIoU, rows: Tensor, truths: Tensor) -> PairIoU:
         d, g, value = pair_iou(rows.index_select(0, d), truths.index_select(0, g), least)
         return places[0].index_select(0, d), places[1].index_select(0, g), value
 
+    if isinstance(pair_iou, Spanned):
+        starts, ends = ((one[rows], two[truths]) for one, two in (pair_iou.starts, pair_iou.ends))
+        return Spanned(overlapping, starts, ends)
     return overlapping
 
 
@@ -138,6 +169,6 @@ def all_pairs(rows: int, columns: int, device: torch.device) -> tuple[Tensor, Te
     return every // max(columns, 1), every % max(columns, 1)
 
 
-def _where(kept: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:
-    places = kept.nonzero().squeeze(1)
-    return tuple(column.index_select(0, places) for column in columns)
+def _where(kept: Any, *columns: Any) -> tuple[Any, ...]:
+    places = arrays.places(kept)
+    return tuple(arrays.take(column, places) for column in columns)

@@ -6,7 +6,7 @@ to pycocotools' to the last bit.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch_ap.geometry.boxes import PairIoU
 from torch_ap.ranking import segments
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
+from torch_ap.runtime.cached import memoize
 
 # of COCO's nose, eyes, ears, shoulders, elbows, wrists, hips, knees and ankles
 SIGMAS = tuple(x / 10 for x in (0.26, *(y for y in (0.25, 0.35, 0.79, 0.72, 0.62, 1.07, 0.87, 0.89) for _ in range(2))))
@@ -27,9 +28,19 @@ _SLACK = 1 + 1e-9  # rounding drops no pair
 
 def area(keypoints: Tensor) -> Tensor:
     """(N,) float64, the area of the box around all points of (N, K, 3) keypoints, as COCO gives it to detections."""
-    points = _planar(keypoints)
-    width, height = (points.amax(2) - points.amin(2)).unbind(1)
+    low, high = _extent(keypoints, lambda: _planar(keypoints))
+    width, height = (high - low).unbind(1)
     return width * height
+
+
+def _extent(keypoints: Tensor, planar: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
+    """(N, 2) lowest and highest x and y of (N, K, 3) keypoints; both matching and areas ask for them."""
+
+    def of_planar() -> tuple[Tensor, Tensor]:
+        points = planar()
+        return points.amin(2), points.amax(2)
+
+    return memoize(of_planar, _extent, (keypoints,))
 
 
 def unlabelled(keypoints: Tensor) -> Tensor:
@@ -88,21 +99,23 @@ class _Poses:
         start, size = boxes[:, :2], boxes[:, 2:]
         low, high = (torch.where(self.labelled[:, None], true, end) for end in (math.inf, -math.inf))
         known = (self.count > 0)[:, None]
-        self.low = [found.amin(2), torch.where(known, low.amin(2), start - size)]
-        self.high = [found.amax(2), torch.where(known, high.amax(2), start + size * 2)]
+        extent = _extent(detections, lambda: found)
+        self.low = [extent[0], torch.where(known, low.amin(2), start - size)]
+        self.high = [extent[1], torch.where(known, high.amax(2), start + size * 2)]
 
     def near(self, d: Tensor, g: Tensor, least: float) -> Tensor:
         """Whether the similarity may reach ``least``: no two points are nearer than the boxes around all of them."""
         bound = self.size * (-2 * math.log(least) * max(self.variances.tolist()) * _SLACK)
-        bounds = [side.t().contiguous() for side in (*self.low, *self.high)]
+        one, two = native(d), native(g)
+        xp, bounds = arrays.namespace(one), [native(side.t().contiguous()) for side in (*self.low, *self.high)]
         square: Any = 0
         for axis in (0, 1):
             low, true_low, high, true_high = (
-                side[axis].index_select(0, rows) for side, rows in zip(bounds, (d, g, d, g), strict=True)
+                arrays.take(side[axis], rows) for side, rows in zip(bounds, (one, two, one, two), strict=True)
             )
-            square = square + torch.maximum(true_low - high, low - true_high).clamp_(min=0).square_()
-        near: Tensor = square <= bound.index_select(0, g)
-        return near
+            apart = arrays.at_least(xp.maximum(true_low - high, low - true_high), 0)
+            square = square + apart * apart
+        return arrays.tensor(square <= arrays.take(native(bound), two))
 
     @arrays.quiet
     def similarity(self, d: Tensor, g: Tensor) -> Tensor:
@@ -136,7 +149,8 @@ class _Poses:
         e /= size[g][:, None]
         e /= -2
         if 0 < labelled < width:
-            e = e[_rows(native(self.labelled), g)].reshape(len(d), labelled)
+            chosen = arrays.places(_rows(native(self.labelled), g).reshape(-1))  # faster than by flags
+            e = arrays.take(e.reshape(-1), chosen).reshape(len(d), labelled)
         value = xp.exp(e).sum(1) / e.shape[1]
         return xp.where(xp.isnan(value), 0, value)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.geometry import run_lengths
-from torch_ap.geometry.boxes import PairIoU
+from torch_ap.geometry.boxes import Spanned
 from torch_ap.geometry.run_lengths import Decoded, DecodedMasks, Size
 from torch_ap.ranking import segments
 from torch_ap.rules.images import missing
@@ -175,6 +175,13 @@ class Masks:
         self.pixels = segments.from_zero(self.edges[1::2] - self.edges[::2])  # before each run of all masks
         before = arrays.tensor(arrays.take(self.pixels, self.start // 2))
         self.area = memoize(before.diff, area, (edges, lengths))
+        self.first, self.last = (self._edge_at(place) for place in (self.start[:-1], self.start[1:] - 1))
+
+    def _edge_at(self, place: Any) -> Any:
+        """(N,) an edge of each mask; 0 of an empty one."""
+        if not len(self.edges):
+            return place * 0
+        return arrays.take(self.edges, arrays.at_most(place, len(self.edges) - 1)) * (self.lengths > 0)
 
     def edges_of(self, masks: Any) -> Any:
         """The edges of some masks, end to end; all of this class in native values."""
@@ -185,9 +192,8 @@ class Masks:
 
     def columns(self, masks: Any) -> tuple[Any, Any]:
         """Where the first column begins and the last one ends of some masks, none of which is empty."""
-        start, height = arrays.take(self.start, masks), arrays.take(self.height, masks)
-        first = arrays.take(self.edges, start)
-        last = arrays.take(self.edges, start + arrays.take(self.lengths, masks) - 1) - 1
+        height = arrays.take(self.height, masks)
+        first, last = arrays.take(self.first, masks), arrays.take(self.last, masks) - 1
         return first // height * height, (last // height + 1) * height
 
     def below(self, masks: Any, place: Any) -> Any:
@@ -203,7 +209,7 @@ class Masks:
         return arrays.take(self.pixels, low) - arrays.take(self.pixels, first) - beyond
 
 
-def coco_pairs(detections: Masks, truths: Masks, crowd: Tensor) -> PairIoU:
+def coco_pairs(detections: Masks, truths: Masks, crowd: Tensor) -> Spanned:
     """COCO's IoU of rows of two sets of masks of equal sizes: i / (a + b - i), and i / a for a crowd.
 
     Args:
@@ -227,7 +233,9 @@ def coco_pairs(detections: Masks, truths: Masks, crowd: Tensor) -> PairIoU:
         kept = (value >= least).nonzero().squeeze(1)
         return d[kept], g[kept], value[kept]
 
-    return overlapping
+    starts = arrays.tensor(detections.first), arrays.tensor(truths.first)
+    ends = arrays.tensor(detections.last), arrays.tensor(truths.last)
+    return Spanned(overlapping, starts, ends)
 
 
 def _smaller_area(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Tensor:

@@ -91,6 +91,8 @@ def number(value: float) -> Tensor:
 def _moved(value: Any, device: torch.device | str) -> Any:
     if isinstance(value, dict):
         return {name: _moved(one, device) for name, one in value.items()}
+    if not isinstance(value, Tensor):
+        return value
     narrow = torch.device(device).type == "mps" and value.is_floating_point()  # which lacks float64
     return (value.to(torch.float32) if narrow else value).to(device)
 
@@ -112,6 +114,9 @@ def _text(value: Any, column: int = 0) -> str:
         value = value.item()
     if isinstance(value, float):
         return f"{value:.{_DIGITS}g}"
+    if isinstance(value, dict):
+        between = f",{chr(10)}{' ' * column}" if column else ", "
+        return f"{{{between.join(f'{name!r}: {_text(one)}' for name, one in value.items())}}}"
     if not isinstance(value, list | Tensor):
         return repr(value)
     half = _SHOWN // 2

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.geometry.boxes import PairIoU
+from torch_ap.geometry.boxes import PairIoU, Spanned
 from torch_ap.ranking import order, segments
 
 _PAIRS_A_CHUNK = {"cpu": 1 << 16}
 _PAIRS_A_CHUNK_ON_DEVICE = 1 << 24
+_CROWDED = 32  # ground truths per detection, from which on it pays to leave out those beside it
 
 
 class Ranked(NamedTuple):
@@ -125,11 +126,39 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
 
 def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pairs:
     """All pairs of one group whose IoU is at least ``least``; a chunk of pairs at a time, so that memory is bounded."""
+    crowded = int(candidates.width.sum()) > _CROWDED * len(candidates.width)
+    if crowded and least > 0 and isinstance(pair_iou, Spanned):
+        return _of_common_spans(candidates, pair_iou, least)
     chunks = [pair_iou(detection, truth, least) for detection, truth in _chunks(candidates)]
     if not chunks:
         nothing = candidates.first[:0]
         return Pairs(nothing, nothing, segments.as_float64(nothing))
     return Pairs(*(torch.cat(column) for column in zip(*chunks, strict=True)))
+
+
+def _of_common_spans(candidates: Candidates, pair_iou: Spanned, least: float) -> Pairs:
+    """The same where groups have many ground truths: only pairs whose spans have something in common are looked at.
+
+    In order of group and start, the ground truths that begin before a detection ends are the first of their group; and
+    the highest end so far only grows, so that those from some place on include all that end after it begins. Both
+    places are searched with ranks in place of starts and ends, lifted by group.
+    """
+    start, end = pair_iou.starts[1], pair_iou.ends[1]
+    group = segments.ids(segments.run_starts(torch.cat([candidates.group, candidates.group[-1:] + 1])))
+    lift, starts, ends = group * (len(group) + 1), start.sort().values, end.sort().values
+    by_start = torch.argsort(lift + torch.searchsorted(starts, start))
+    begin = (lift + torch.searchsorted(starts, start))[by_start]
+    highest = (lift + torch.searchsorted(ends, end))[by_start].cummax(0).values
+    own = lift[candidates.first]
+    before = torch.searchsorted(begin, own + torch.searchsorted(starts, pair_iou.ends[0]))
+    after = torch.searchsorted(highest, own + torch.searchsorted(ends, pair_iou.starts[0], right=True))
+    fewer = candidates._replace(first=after, width=(before - after).clamp(min=0))
+    chunks = [pair_iou(detection, by_start[truth], least) for detection, truth in _chunks(fewer)]
+    if not chunks:
+        return Pairs(group[:0], group[:0], segments.as_float64(group[:0]))
+    detection, truth, iou = (torch.cat(column) for column in zip(*chunks, strict=True))
+    order_of_pairs = order.stable_argsort(detection * len(group) + truth, len(candidates.first) * len(group))
+    return Pairs(detection[order_of_pairs], truth[order_of_pairs], iou[order_of_pairs])
 
 
 def _chunks(candidates: Candidates) -> Iterator[tuple[Tensor, Tensor]]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import torch
 from torch import Tensor
 
 from torch_ap.geometry import boundaries, boxes, masks, rotated
@@ -91,7 +90,7 @@ def _mask_similarity(
     truths: Tensor,
     crowd: Tensor,
 ) -> PairIoU:
-    of_rows = torch.empty_like(crowd).scatter_(0, truths, crowd)
+    of_rows = crowd.new_zeros(len(columns["ground_truth_labels"])).scatter_(0, truths, crowd)
     one, two = _sides_of_masks(columns)
     return boxes.of_rows(masks.coco_pairs(masks.Masks(*one), masks.Masks(*two), of_rows), rows, truths)
 
@@ -116,7 +115,7 @@ def _boundary_similarity(
     truths: Tensor,
     crowd: Tensor,
 ) -> PairIoU:
-    of_rows = torch.empty_like(crowd).scatter_(0, truths, crowd)
+    of_rows = crowd.new_zeros(len(columns["ground_truth_labels"])).scatter_(0, truths, crowd)
     return boxes.of_rows(boundaries.coco_pairs(*_sides_of_masks(columns), of_rows), rows, truths)
 
 

@@ -10,13 +10,12 @@ from torch import Tensor
 from torch_ap.exchange import copies
 from torch_ap.exchange.detections import ClassShares
 from torch_ap.exchange.ranks import Ranks
-from torch_ap.inference.images.resampled_rankings import InterpolationRule, ranked_images
+from torch_ap.inference.images.resampled_rankings import ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs, of_images
 from torch_ap.matching.coco import classes_of
-from torch_ap.matching.matched import Matches
-from torch_ap.metrics.cuts import Cuts
-from torch_ap.metrics.image_sample import ImageSample, UncertainImages
+from torch_ap.metrics.diagnosis import DiagnosedImages
+from torch_ap.metrics.image_sample import ImageSample
 from torch_ap.metrics.states import Form
 from torch_ap.rules import checks, detections, tensors, values
 from torch_ap.runtime import cached, memory
@@ -31,7 +30,7 @@ def _key(*of: Hashable) -> object:
     return object()
 
 
-class DetectionMetric(UncertainImages, Cuts):
+class DetectionMetric(DiagnosedImages):
     """Abstract: images as flat columns, one state per column, however many images there are.
 
     Each column is the rows of all images end to end (boxes, scores, labels, ...) or one number per image (rows per
@@ -107,6 +106,13 @@ class DetectionMetric(UncertainImages, Cuts):
         """
         return cached.memoize(make, _key(self._settings, *what), self._tensors())
 
+    def _image_ids(self) -> Tensor:
+        if not len(self.sample_ids):
+            return torch.arange(len(self._columns()["detections_per_image"]), device=self.device)
+        ids: Tensor = memory.joined(self.sample_ids) if isinstance(self.sample_ids, list) else self.sample_ids
+        kept = samples.first_copies(ids, torch.zeros_like(ids))
+        return ids if kept is None else ids[kept]
+
     def _no_images(self) -> Columns:
         return {name: column.to(self.device) for name, column in self._inputs.validate([], [])[0].items()}
 
@@ -128,18 +134,6 @@ class DetectionMetric(UncertainImages, Cuts):
             kept = copies.first_copies(ranks, held[samples.STATE], columns["ground_truths_per_image"])
             columns = of_images(columns, kept)
         return ranks, columns
-
-    def _matched(
-        self, columns: Columns, iou_type: str | None, per_class: bool = False
-    ) -> tuple[Matches, InterpolationRule]:
-        """What matching finds in these images, and how AP is interpolated; for concrete classes.
-
-        Args:
-            columns: of the images.
-            iou_type: which one, where there are several.
-            per_class: whether classes are apart, however the value averages them.
-        """
-        raise NotImplementedError
 
     def _check_iou_type(self, iou_type: str | None) -> None:
         checks.one_of("iou_type", iou_type, (None, *self._settings.iou_types))

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from torch_ap.analysis.lrp import OptimalLRP
 from torch_ap.functional.curve_record import Curve
 from torch_ap.inputs.detections import Images
 from torch_ap.matching.coco import ClassNames
@@ -12,6 +13,12 @@ from torch_ap.matching.nuscenes import DISTANCES, nuscenes_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.voc import VocRules
 from torch_ap.rules import checks
+
+
+_NO_OVERLAPS = (
+    "`errors`, `detections_table` and `lrp` are made of overlaps; this metric has distances, and `per_image`, "
+    "`confusion_matrix` and `operating_points` of them"
+)
 
 
 class NuScenesMeanAveragePrecision(VocRules):
@@ -71,6 +78,21 @@ class NuScenesMeanAveragePrecision(VocRules):
         if distance_threshold is not None:
             checks.place_among("distance_threshold", distance_threshold, self._settings.thresholds)
         return super().curve(distance_threshold, class_names)
+
+    def lrp(
+        self, iou_threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
+    ) -> OptimalLRP:
+        """Not here, nor are ``errors`` and ``detections_table``: they are made of overlaps, and there are only distances.
+
+        Raises:
+            ValueError: in any case.
+        """
+        del iou_threshold, iou_type, class_names
+        raise ValueError(_NO_OVERLAPS)
+
+    def _thresholds(self, place: int, background: float | None) -> tuple[float, float]:
+        del place, background
+        raise ValueError(_NO_OVERLAPS)
 
     @property
     def _can_exchange(self) -> bool:

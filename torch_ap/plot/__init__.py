@@ -9,6 +9,7 @@ f_beta_thresholds             precision, recall and F_beta over score thresholds
 per_class                     AP of each class as bars with intervals, sorted
 coco                          AP of detectors over IoU thresholds and area ranges
 confusion_matrix              what a detector takes objects of each class for
+errors                        what each kind of error of a detector costs
 query_differences             one run minus another, query by query
 average_precision_rectangles  the sum that AP is, as rectangles
 ============================  ======================================================================================
@@ -22,6 +23,7 @@ pixels, the first, the last, the lowest and the highest.
 from torch_ap.plot.bars import per_class
 from torch_ap.plot.confusion import confusion_matrix
 from torch_ap.plot.detection import coco
+from torch_ap.plot.errors import errors
 from torch_ap.plot.over_depth import hit_curve
 from torch_ap.plot.over_recall import precision_recall
 from torch_ap.plot.over_thresholds import f_beta_thresholds
@@ -32,6 +34,7 @@ __all__ = [
     "average_precision_rectangles",
     "coco",
     "confusion_matrix",
+    "errors",
     "f_beta_thresholds",
     "hit_curve",
     "per_class",

@@ -13,6 +13,7 @@ from torch_ap.metrics.images import DetectionMetric
 from torch_ap.metrics.voc import VOCMeanAveragePrecision
 from torch_ap.reports import cautions, curves
 from torch_ap.reports.content import NAN, Cell, Content, Picture, Section, Table, bounded
+from torch_ap.reports.of_errors import of_errors
 from torch_ap.reports.statement import Asked, compared, headline
 
 _UNITS = ("class", "classes")
@@ -41,6 +42,9 @@ def content_of(metric: DetectionMetric, asked: Asked) -> Content:
     if found:
         bars_of = "Average precision of classes over all IoU thresholds"
         sections += curves.of_classes(metric, found, "classes", asked, bars_of, f" at IoU {iou:g}")
+        if min(metric._settings.thresholds) > 0:
+            given = (metric,) if asked.other is None else (metric, asked.other)
+            sections.append(of_errors(dict(zip(asked.systems, given, strict=False))))
         sections.append(_of_each(metric, both, iou, asked))
     with metric._all_ranks():
         columns = metric._columns()

@@ -1,0 +1,519 @@
+"""What detection metrics say of errors: the definition, tidecv, tables of detections and images, LRP, bad input."""
+
+import json
+from functools import cache, partial
+
+import numpy as np
+import pytest
+import torch
+
+from tests.oracles_detection import joined, random_intervals, random_rotated, random_scene, to_voc
+from tests.oracles_errors import KINDS, Errors, matched_by_voc, tidecv_costs, tidecv_run, untied
+from tests.tolerances import REORDERED
+from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.cli import main
+from torch_ap.detection import DETECTION_KINDS
+from torch_ap.files.coco import read_annotations, with_results
+from torch_ap.functional import box_iou, interval_iou, rotated_box_iou
+
+EVERY_KIND = (*KINDS, "false_positives", "false_negatives")
+LEVELS = tuple(np.linspace(0, 1, 101).tolist())
+
+
+def updated(metric, preds, target, parts=1):
+    metric.warn_on_many_detections = False
+    size = -(-len(preds) // parts)
+    for first in range(0, len(preds), size):
+        metric.update(preds[first : first + size], target[first : first + size])
+    return metric
+
+
+def overlaps(function, crowds=True, **settings):
+    """Of an image: with crowds as such, and as any others."""
+
+    def iou(p, t):
+        flags = [t["iscrowd"], None] if crowds else [None, None]
+        key = next(x for x in ("boxes", "intervals") if x in p)
+        return tuple(function(p[key], t[key], iscrowd=x, **settings).numpy() for x in flags)
+
+    return iou
+
+
+@cache
+def coco_scenes(count):
+    preds, target = joined(random_scene, range(count))
+    return updated(MeanAveragePrecision("xywh"), preds, target), preds, target
+
+
+def case(name):
+    """A metric, and the oracle on the same images."""
+    few = range(100)
+    if name.startswith("coco"):
+        metric, preds, target = coco_scenes({"coco": 150, "coco of 2,000": 2000}[name])
+        return metric, Errors(preds, target, overlaps(box_iou, box_format="xywh"), LEVELS)
+    if name == "voc":
+        preds, target = to_voc(*joined(random_scene, few))
+        iou = overlaps(box_iou, crowds=False, inclusive_pixels=True)
+        metric = VOCMeanAveragePrecision()
+        return updated(metric, preds, target), Errors(preds, target, iou, "all-points", matched=matched_by_voc)
+    if name == "rotated":
+        preds, target = joined(random_rotated, few[:50])
+        metric, iou = MeanAveragePrecision("cxcywhr", "rotated"), overlaps(rotated_box_iou, box_format="cxcywhr")
+        return updated(metric, preds, target), Errors(preds, target, iou, LEVELS)
+    preds, target = joined(random_intervals, few)
+    metric = MeanAveragePrecision(iou_type="intervals", iou_thresholds=[0.75, 0.5])
+    return updated(metric, preds, target), Errors(preds, target, overlaps(interval_iou), LEVELS)
+
+
+CASES = ["coco", "voc", "rotated", "intervals", pytest.param("coco of 2,000", marks=pytest.mark.slow)]
+cases = cache(case)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_errors_are_their_definition(name):
+    metric, oracle = cases(name)
+    found = metric.errors()
+    costs, ap = oracle.costs()
+    table = found.per_class
+    places = {label: place for place, label in enumerate(table["class"].tolist())}
+    assert found.average_precision == pytest.approx(ap, abs=REORDERED)
+    for kind, (each, cost) in costs.items():
+        assert getattr(found, kind) == pytest.approx(cost, abs=REORDERED), kind
+        values = table[kind][[places[label] for label in each]]
+        np.testing.assert_allclose(values, [*each.values()], atol=REORDERED, rtol=0, err_msg=kind)
+    for kind, each in oracle.counts().items():
+        counts = {label: count for label, count in zip(places, table[f"{kind}_count"].tolist(), strict=True) if count}
+        assert counts == each
+        assert found.counts[kind] == sum(each.values()) > 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_detection_says_what_became_of_it(name):
+    metric, oracle = cases(name)
+    table = metric.detections_table()
+    truths = [x["truth"] or {"row": -1} for x in oracle.detections]
+    assert [DETECTION_KINDS[code] for code in table["kind"].tolist()] == [x["kind"] for x in oracle.detections]
+    for column, name in (("image", "image"), ("detection", "row"), ("class", "class"), ("score", "score")):
+        assert table[column].tolist() == [x[name] for x in oracle.detections]
+    assert table["ground_truth"].tolist() == [x["row"] for x in truths]
+    np.testing.assert_array_equal(table["iou"], [x["iou"] for x in oracle.detections])
+
+
+def test_the_ap_is_that_of_the_metric():
+    metric, *_ = coco_scenes(150)
+    table = metric.per_class()
+    found = metric.errors()
+    assert found.average_precision == pytest.approx(float(metric.compute()["map_50"]), abs=REORDERED)
+    known = table["ground_truths"] > 0
+    np.testing.assert_allclose(found.per_class["ap"][known], table["ap_50"][known], atol=REORDERED)
+    assert found.per_class["name"] == table["name"]
+    assert metric.errors(0.75).average_precision == pytest.approx(float(metric.compute()["map_75"]), abs=REORDERED)
+
+
+# -- tidecv
+
+
+def comparable(preds, target):
+    """Scenes in which tidecv does what the paper says: without crowds, ties, equal overlaps and unknown classes."""
+
+    def distinct(p, t):
+        return all(len({*x[x > 0]}) == (x > 0).sum() for x in box_iou(p["boxes"], t["boxes"], "xywh").numpy())
+
+    kept = [pair for pair in zip(preds, target, strict=True) if distinct(*pair)]
+    target = [{**t, "iscrowd": torch.zeros_like(t["iscrowd"])} for _, t in kept]
+    known = torch.cat([t["labels"] for t in target]).unique()
+    return untied([{name: x[torch.isin(p["labels"], known)] for name, x in p.items()} for p, _ in kept]), target
+
+
+def same_as_tidecv(metric, run):
+    costs, ap, counts = tidecv_costs(run)
+    found = metric.errors()
+    assert found.average_precision == pytest.approx(ap, abs=1e-12)
+    assert {kind: float(getattr(found, kind)) for kind in costs} == pytest.approx(costs, abs=1e-12)
+    assert {kind: int(found.counts[kind]) for kind in counts} == counts
+    table = found.per_class
+    for error in run.error_dict:
+        fixed = run.fix_errors(lambda x, kind=error: isinstance(x, kind))
+        kind = KINDS[["Cls", "Loc", "Both", "Dupe", "Bkg", "Miss"].index(error.short_name)]
+        for label, cost, ap in zip(*(table[name].tolist() for name in ("class", kind, "ap")), strict=True):
+            if cost == cost and fixed.objs[label].num_gt_positives:
+                assert ap + cost == pytest.approx(fixed.objs[label].get_ap() / 100, abs=1e-12)
+
+
+LEVELS_OF_TIDECV = [x / 100 for x in range(101)]  # some differ by one bit from COCO's
+
+
+def test_errors_equal_tidecv():
+    preds, target = comparable(*joined(random_scene, range(100)))
+    metric = MeanAveragePrecision("xywh", rec_thresholds=LEVELS_OF_TIDECV)
+    same_as_tidecv(updated(metric, preds, target), tidecv_run(preds, target))
+
+
+def test_errors_of_masks_equal_tidecv():
+    mask = pytest.importorskip("pycocotools.mask")
+    preds, target = comparable(*joined(random_scene, range(40)))
+    for image in (*preds, *target):
+        boxes = image["boxes"].clamp(min=1).numpy()
+        image["masks"] = mask.frPyObjects(boxes, 256, 256) if len(boxes) else []
+    metric = MeanAveragePrecision(iou_type="segm", rec_thresholds=LEVELS_OF_TIDECV)
+    updated(metric, *([{k: v for k, v in x.items() if k != "boxes"} for x in side] for side in (preds, target)))
+    same_as_tidecv(metric, tidecv_run(preds, target, key="mask"))
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm"])
+def test_errors_of_coco_equal_tidecv(public_data, kind):
+    """Its images with their crowds; scores untied, and no detections of classes without ground truths."""
+    mask = pytest.importorskip("pycocotools.mask")
+    folder = public_data / "coco_val2014_100"
+    annotations = read_annotations(folder / "instances_val2014_100.json", kind)
+    data = with_results(annotations, folder / f"instances_val2014_fake{kind}100_results.json")
+    preds, target = (unpacked(side) for side in (data.preds, data.target))
+    for image in target if kind == "segm" else ():
+        image["masks"] = [
+            mask.frPyObjects(x, *x["size"]) if isinstance(x["counts"], list) else x for x in image["masks"]
+        ]
+    known = torch.cat([t["labels"][t["iscrowd"] == 0] for t in target]).unique()
+    preds = [chosen(p, torch.isin(p["labels"], known)) for p in untied(preds)]
+    metric = MeanAveragePrecision("xywh", kind, area_as_given=True, rec_thresholds=LEVELS_OF_TIDECV)
+    metric.update(preds, target)
+    same_as_tidecv(metric, tidecv_run(preds, target, key={"bbox": "bbox", "segm": "mask"}[kind], crowds=True))
+
+
+def chosen(image, kept):
+    return {name: [x[i] for i in kept.nonzero().flatten()] if name == "masks" else x[kept] for name, x in image.items()}
+
+
+def unpacked(images):
+    """Lists of dicts, of whichever form."""
+    if not isinstance(images, dict):
+        return images
+    counts = images["counts"].tolist()
+    parts = {name: x.split(counts) for name, x in images.items() if name != "counts"}
+    return [dict(zip(parts, each, strict=True)) for each in zip(*parts.values(), strict=True)]
+
+
+def boxes_of(*places):
+    return torch.tensor([[float(x), 0, 10, 10] for x in places]).reshape(-1, 4)
+
+
+def image_of(places, labels, scores=None, **further):
+    image = {"boxes": boxes_of(*places), "labels": torch.tensor(labels, dtype=torch.int64)}
+    return image | ({} if scores is None else {"scores": torch.tensor(scores)}) | further
+
+
+def test_ties_cost_nothing_that_tidecv_makes_of_them():
+    """It takes equal scores in another order after mending than before, so that mending nothing changes its AP."""
+    preds, target = [image_of([0, 50], [0, 0], [0.5, 0.5])], [image_of([0], [0], iscrowd=torch.zeros(1))]
+    found = updated(MeanAveragePrecision("xywh"), preds, target).errors()
+    assert found.average_precision == 1
+    assert found.false_negatives == found.missed == found.classification == 0
+    run = tidecv_run(preds, target)
+    assert run.ap == 100
+    assert run.fix_errors().get_mAP() == 50
+    assert tidecv_costs(run)[0]["false_negatives"] == -0.5
+
+
+def test_what_lies_in_a_crowd_is_no_error():
+    """For tidecv it is one: mended, it becomes a true positive that was no false one."""
+    target = [image_of([0, 4], [0, 0], iscrowd=torch.tensor([0, 1]))]
+    preds = [image_of([5.5], [0], [0.9])]
+    metric = updated(MeanAveragePrecision("xywh"), preds, target)
+    found = metric.errors()
+    assert found.counts["localization"] == 0
+    assert (int(found.counts["missed"]), float(found.localization)) == (1, 0)
+    assert metric.detections_table()["kind"].tolist() == [DETECTION_KINDS.index("ignored")]
+    run = tidecv_run(preds, target, crowds=True)
+    counts, costs = (
+        {kind.short_name: x for kind, x in each.items()} for each in (run.count_errors(), run.fix_main_errors())
+    )
+    assert (counts["Loc"], counts["Miss"], costs["Loc"]) == (1, 0, 100)
+
+
+def test_classes_without_ground_truths_have_no_ap():
+    """For tidecv they have one of 0, and none once their detections are mended away."""
+    preds = [image_of([0, 90], [0, 1], [0.9, 0.8])]
+    target = [image_of([0], [0], iscrowd=torch.zeros(1))]
+    found = updated(MeanAveragePrecision("xywh"), preds, target).errors()
+    assert (float(found.average_precision), float(found.background)) == (1, 0)
+    assert found.counts["background"] == 1
+    assert found.per_class["background"].isnan().tolist() == [False, True]
+    costs, ap, _ = tidecv_costs(tidecv_run(preds, target))
+    assert (ap, costs["background"]) == (0.5, 0.5)
+
+
+def test_a_class_of_which_nothing_is_left_has_no_ap():
+    """Nothing says how precise the detector were on a class that it never names; where it errs, it is 0."""
+    target = [image_of([0, 50, 90], [0, 1, 2])]
+    found = updated(MeanAveragePrecision("xywh"), [image_of([0, 30], [0, 2], [0.9, 0.8])], target).errors()
+    assert found.average_precision == pytest.approx(1 / 3)
+    assert found.missed == pytest.approx(1 / 2 - 1 / 3)
+    assert found.per_class["missed"].tolist() == pytest.approx([0, float("nan"), 0], nan_ok=True)
+
+
+def test_of_several_errors_about_one_ground_truth_the_best_is_mended():
+    preds = [image_of([4, 0, 5], [0, 1, 0], [0.9, 0.8, 0.7])]
+    target = [image_of([0, 90], [0, 1])]
+    metric = updated(MeanAveragePrecision("xywh"), preds, target)
+    found = metric.errors()
+    assert metric.detections_table()["kind"].tolist() == [2, 1, 2]
+    assert found.localization == 0.5
+    assert found.classification == 0  # its ground truth gets the better one of localization
+    assert found.counts["missed"] == 1
+
+
+# -- other tables
+
+
+def test_a_row_per_image():
+    preds, target = random_scene(5, images=40, classes=3)
+    metric = updated(MeanAveragePrecision("xywh"), preds, target, parts=3)
+    table = metric.per_image(0.6, score_threshold=0.3)
+    alone = [updated(MeanAveragePrecision("xywh"), [p], [t]) for p, t in zip(preds, target, strict=True)]
+    values = [float(x.compute()["map"]) for x in alone]
+    np.testing.assert_allclose(table["ap"], [np.nan if x == -1 else x for x in values], atol=REORDERED)
+    for place, one in enumerate(alone):
+        each = one.per_class(0.6, 0.3)
+        tp, fp, m = (int(each[name].sum()) for name in ("tp", "fp", "ground_truths"))
+        assert [int(table[name][place]) for name in ("tp", "fp", "missed")] == [tp, fp, m - tp]
+        assert table["f1"][place] == pytest.approx(2 * tp / (tp + fp + m) if tp + fp + m else np.nan, nan_ok=True)
+    assert table["image"].tolist() == list(range(40))
+
+
+def test_a_row_per_image_of_voc():
+    preds, target = to_voc(*random_scene(6, images=20, classes=2))
+    settings = {"iou_threshold": [0.5, 0.3], "interpolation": "11-point"}
+    metric = updated(VOCMeanAveragePrecision(**settings), preds, target)
+    alone = [updated(VOCMeanAveragePrecision(**settings), [p], [t]) for p, t in zip(preds, target, strict=True)]
+    np.testing.assert_allclose(metric.per_image()["ap"], [x.compute()["map"] for x in alone], atol=REORDERED)
+
+
+def test_images_have_their_ids():
+    preds, target = random_scene(7, images=3, classes=2)
+    ids = torch.tensor([30, 10, 30, 20])
+    metric = MeanAveragePrecision("xywh")
+    metric.update([preds[x] for x in (0, 1, 0, 2)], [target[x] for x in (0, 1, 0, 2)], sample_ids=ids)
+    assert metric.per_image()["image"].tolist() == [30, 10, 20]
+    images = torch.repeat_interleave(torch.tensor([30, 10, 20]), torch.tensor([len(x["labels"]) for x in preds]))
+    assert torch.equal(metric.detections_table()["image"], images)
+
+
+def test_what_is_beyond_the_limit_does_not_count():
+    metric = MeanAveragePrecision("xywh", max_detection_thresholds=[1])
+    updated(metric, [image_of([0, 50, 70], [0, 0, 0], [0.5, 0.9, 0.7])], [image_of([0], [0])])
+    table = metric.detections_table()
+    assert table["kind"].tolist() == [6, 5, 6]
+    assert table["ground_truth"].tolist() == [-1, -1, -1]
+    assert metric.per_image()["fp"].tolist() == [1]
+
+
+def lrp_by_definition(oracle, label, tau):
+    """(LRP, localization, FP, FN, threshold) of one class, as the authors' code has them."""
+    m = sum(x["class"] == label and x["valid"] for x in oracle.truths)
+    rows = sorted((x for x in oracle.detections if x["class"] == label), key=lambda x: (-x["score"], x["order"]))
+    best, tp, fp, off = (), 0, 0, 0.0
+    for x in rows:
+        hit = x["kind"] == "true positive"
+        tp, fp, off = tp + hit, fp + (not hit and x["kind"] != "ignored"), off + (1 - x["iou"] if hit else 0)
+        if m and (not best or (off / (1 - tau) + fp + m - tp) / (fp + m) < best[0]):
+            parts = (off / tp if tp else np.nan, fp / (tp + fp) if tp + fp else np.nan, 1 - tp / m)
+            best = ((off / (1 - tau) + fp + m - tp) / (fp + m), *parts, x["score"])
+    return best if tp and m else (1, np.nan, np.nan, 1, np.nan) if m else (np.nan,) * 5
+
+
+@pytest.mark.parametrize("name", ["coco", "voc"])
+def test_lrp_is_its_definition(name):
+    metric, oracle = cases(name)
+    found = metric.lrp()
+    names = ("lrp", "localization", "false_positives", "false_negatives", "score_threshold")
+    wanted = np.array([lrp_by_definition(oracle, x, 0.5) for x in found.per_class["class"].tolist()])
+    for column, values in zip(names, wanted.T, strict=True):
+        np.testing.assert_allclose(found.per_class[column], values, atol=REORDERED, err_msg=column)
+        if column != "score_threshold":
+            assert getattr(found, column) == pytest.approx(float(found.per_class[column].nanmean()), abs=REORDERED)
+
+
+def test_lrp_equals_vernier():
+    vernier = pytest.importorskip("vernier.instance")
+    lrp = pytest.importorskip("vernier._lrp")
+    preds, target = joined(random_scene, range(60))
+    preds = untied(preds)
+    truths, found = [], []
+    for image, (p, t) in enumerate(zip(preds, target, strict=True)):
+        for j, label in enumerate(t["labels"].tolist()):
+            one = {"image_id": image, "category_id": label, "bbox": t["boxes"][j].tolist(), "area": float(t["area"][j])}
+            truths.append(one | {"id": len(truths) + 1, "iscrowd": int(t["iscrowd"][j])})
+        for i, label in enumerate(p["labels"].tolist()):
+            one = {"image_id": image, "category_id": label, "bbox": p["boxes"][i].tolist()}
+            found.append(one | {"score": float(p["scores"][i])})
+    images = [{"id": image, "width": 64, "height": 64} for image in range(len(preds))]
+    labels = sorted({x["category_id"] for x in (*truths, *found)})
+    data = {"images": images, "annotations": truths, "categories": [{"id": x, "name": str(x)} for x in labels]}
+    grid = sorted({x["score"] for x in found})
+    theirs = lrp.optimal_lrp(json.dumps(data).encode(), json.dumps(found).encode(), iou=vernier.Bbox(), tau_grid=grid)
+    ours = updated(MeanAveragePrecision("xywh"), preds, target).lrp()
+    assert float(ours.lrp) == pytest.approx(theirs.olrp, abs=REORDERED)
+    np.testing.assert_allclose(ours.per_class["lrp"], [x.olrp for x in theirs.per_class], atol=REORDERED)
+
+
+# -- metrics in every use
+
+
+def tables(metric):
+    found = metric.errors()
+    return [found.to_dict(), metric.lrp().to_dict(), metric.detections_table(), metric.per_image()]
+
+
+def plain(tables):
+    """As text, numbers to twelve digits: a device sums in another order."""
+
+    def of(value):
+        if isinstance(value, dict):
+            return {name: of(one) for name, one in value.items()}
+        value = value.tolist() if isinstance(value, torch.Tensor) else value
+        return (
+            [of(x) for x in value]
+            if isinstance(value, list)
+            else round(value, 12)
+            if isinstance(value, float)
+            else value
+        )
+
+    return repr([of(x) for x in tables])
+
+
+def test_two_ranks_say_what_one_does(ranks):
+    preds, target = random_scene(8, images=30, classes=3)
+    wanted = plain(tables(updated(MeanAveragePrecision("xywh"), preds, target)))
+    assert ranks(on_ranks, preds, target) == [wanted, wanted]
+
+
+def on_ranks(rank, preds, target):
+    part = slice(0, len(preds) // 2) if rank == 0 else slice(len(preds) // 2, None)
+    return plain(tables(updated(MeanAveragePrecision("xywh", sync="exchange"), preds[part], target[part])))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("make", [partial(MeanAveragePrecision, "xywh"), VOCMeanAveragePrecision])
+def test_an_accelerator_says_the_same(make):
+    preds, target = random_scene(9, images=30, classes=3)
+    if make is VOCMeanAveragePrecision:
+        preds, target = to_voc(preds, target)
+    wanted = tables(updated(make(), preds, target))
+    moved = [[{name: x.to("cuda") for name, x in image.items()} for image in side] for side in (preds, target)]
+    metric = updated(make().to("cuda"), *moved)
+    assert {x.device.type for x in metric.detections_table().values()} == {"cuda"}
+    assert metric.errors().missed.device.type == "cuda"
+    assert plain(tables(metric)) == plain(wanted)
+    assert metric.errors().to("cpu") == metric.errors()
+
+
+def test_records_are_plain_and_can_be_read():
+    metric, *_ = coco_scenes(150)
+    names = {label: f"class {label}" for label in range(450)}
+    for found in (metric.errors(class_names=names), metric.lrp(class_names=names)):
+        text = json.dumps(found.to_dict(), allow_nan=True)
+        assert "class 0" in text
+        assert "tensor" not in repr(found)
+        assert found == found.to("cpu")
+        with pytest.raises(AttributeError):
+            found.iou_threshold = 1
+
+
+def test_nothing_found_and_nothing_to_find():
+    for preds, target in (
+        ([image_of([], [], [])], [image_of([0], [3])]),
+        ([image_of([0], [3], [0.5])], [image_of([], [])]),
+    ):
+        metric = updated(MeanAveragePrecision("xywh"), preds, target)
+        found, lrp = metric.errors(), metric.lrp()
+        assert found.per_class["class"].tolist() == [3]
+        assert int(found.counts["false_positives"] + found.counts["false_negatives"]) == 1
+        assert len(metric.detections_table()["kind"]) == len(preds[0]["labels"])
+        assert metric.per_image()["tp"].tolist() == [0]
+        assert lrp.lrp == 1 if len(target[0]["labels"]) else lrp.lrp.isnan()
+    metric = MeanAveragePrecision("xywh")
+    metric.update([], [])
+    assert metric.errors().average_precision.isnan()
+    assert metric.lrp().lrp.isnan()
+    assert [len(x) for x in (*metric.per_image().values(), *metric.detections_table().values())] == [0] * 13
+
+
+def test_several_kinds_of_shapes_and_micro_averages():
+    preds, target = random_scene(10, images=10, classes=3)
+    micro = updated(MeanAveragePrecision("xywh", average="micro"), preds, target)
+    assert micro.errors() == updated(MeanAveragePrecision("xywh"), preds, target).errors()
+    left = torch.arange(8).expand(1, 8, 8) < 4
+    masks = [left, ~left]
+    sides = [{**image_of([0], [0]), "masks": mask} for mask in masks]
+    metric = MeanAveragePrecision("xywh", iou_type=("bbox", "segm"))
+    metric.update([sides[0] | {"scores": torch.tensor([0.5])}], [sides[1]])
+    assert (metric.errors().average_precision, metric.errors(iou_type="segm").average_precision) == (1, 0)
+    assert metric.lrp(iou_type="segm").lrp == 1
+
+
+def test_low_thresholds_of_iou_lower_that_of_background():
+    scene = to_voc(*random_scene(12, images=10))
+    found = updated(VOCMeanAveragePrecision(iou_threshold=0.05), *scene).errors()
+    assert (found.iou_threshold, found.background_threshold) == (0.05, 0.05)
+    metric = updated(VOCMeanAveragePrecision(iou_threshold=0), *scene)
+    for method in (metric.errors, metric.detections_table):
+        with pytest.raises(ValueError, match=r"`iou_threshold` must be above 0 .* got 0\.0"):
+            method()
+    assert len(metric.per_image()["ap"]) == 10
+
+
+@pytest.mark.parametrize(
+    ("method", "argument", "value"),
+    [
+        ("errors", "iou_threshold", 0.42),
+        ("errors", "iou_threshold", "0.5"),
+        ("errors", "background_threshold", 0.0),
+        ("errors", "background_threshold", 0.6),
+        ("errors", "background_threshold", float("nan")),
+        ("errors", "iou_type", "segm"),
+        ("errors", "class_names", ["a", 3]),
+        ("detections_table", "iou_threshold", 0.42),
+        ("detections_table", "background_threshold", -1),
+        ("per_image", "iou_threshold", 0.42),
+        ("per_image", "score_threshold", float("nan")),
+        ("per_image", "iou_type", "segm"),
+        ("lrp", "iou_threshold", 1.0),
+        ("lrp", "iou_threshold", 0.42),
+        ("lrp", "class_names", 3),
+    ],
+)
+def test_bad_arguments_are_named(method, argument, value):
+    metric = updated(MeanAveragePrecision("xywh", iou_thresholds=[1.0, 0.5]), *random_scene(3, images=3))
+    with pytest.raises(ValueError, match=f"`{argument}`.*got"):
+        getattr(metric, method)(**{argument: value})
+
+
+# -- the commands
+
+
+def test_the_commands_say_it_in_every_form(tmp_path, capsys):
+    metric = updated(MeanAveragePrecision("xywh", class_names=["cat", "dog"]), *random_scene(11, images=20, classes=2))
+    metric.tm_to_coco(str(tmp_path / "scene"))
+    found = metric.errors()
+    files = ["coco", *(str(tmp_path / f"scene_{side}.json") for side in ("target", "preds")), "--errors"]
+    said = {
+        form: printed([*files, *form.split()], capsys) for form in ("", "--json", "--csv", "--markdown --per-class")
+    }
+    document = json.loads(said["--json"])["errors"]
+    rows = dict(line.rsplit(",", 1) for line in said["--csv"].splitlines())
+    for kind in EVERY_KIND:
+        assert document[kind] == pytest.approx(float(getattr(found, kind)), abs=REORDERED)
+        assert document["counts"][kind] == int(found.counts[kind]) == int(rows[f"errors.{kind}_count,all"])
+        assert float(rows[f"errors.{kind},all"]) == document[kind]
+        line = next(x for x in said[""].splitlines() if x.startswith(kind.replace("_", " ")))
+        assert line.split()[-2:] == [f"{document[kind]:.4f}", str(document["counts"][kind])]
+    assert "per_class" not in document
+    classes = json.loads(printed([*files, "--json", "--per-class"], capsys))["errors"]["per_class"]
+    assert classes["name"] == ["cat", "dog"]
+    np.testing.assert_allclose(classes["missed"], found.per_class["missed"], atol=REORDERED)
+    assert f"| cat | {classes['ap'][0]:.4f} |" in said["--markdown --per-class"]
+
+
+def printed(command, capsys):
+    assert main.main(command) == 0
+    return capsys.readouterr().out

@@ -1,0 +1,105 @@
+"""Localisation-recall-precision: one number of what is found, missed, made up, and how well boxes fit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.inference.result import Result
+from torch_ap.matching.matched import Matches
+from torch_ap.ranking import segments
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OptimalLRP(Result):
+    r"""Localisation-recall-precision error at the score threshold where it is least, and its parts; lower is better.
+
+    With the detections of at least a score, of which TP match a ground truth at an IoU of at least :math:`\tau`:
+
+    .. math::
+        LRP = \frac{\sum_{TP} (1 - IoU) / (1 - \tau) + FP + FN}{TP + FP + FN}
+
+    Made by the method ``lrp()`` of the detection metrics.
+
+    Attributes:
+        lrp: 0-d, the mean over classes with ground truths of the least LRP of any score threshold.
+        localization: 0-d, the mean of the mean 1 - IoU of the true positives there, over classes that have some.
+        false_positives: 0-d, likewise of the share of false positives in the detections, 1 - precision.
+        false_negatives: 0-d, the mean over classes with ground truths of the share not found, 1 - recall.
+        per_class: a table with one row per class: ``class``, ``name``, these four, and ``score_threshold``, at which
+            they are. NaN without ground truths; of a class without true positives ``lrp`` and ``false_negatives`` are 1
+            and the others NaN.
+        iou_threshold: :math:`\tau`.
+    """
+
+    lrp: Tensor
+    localization: Tensor
+    false_positives: Tensor
+    false_negatives: Tensor
+    per_class: dict[str, Any] = field(repr=False)
+    iou_threshold: float
+
+
+def optimal_lrp(matches: Matches, place: int, iou_threshold: float, labels: Tensor, names: Sequence[str]) -> OptimalLRP:
+    """The record of the matches at one IoU threshold, in the first area range.
+
+    Every place in the ranking of a class is a threshold, as in the authors' code, between detections of one score too.
+
+    Args:
+        matches: of all images.
+        place: of the IoU threshold among all.
+        iou_threshold: itself, below 1.
+        labels: (K,) of the classes.
+        names: (K,) of the classes.
+    """
+    category = matches.ranked.category
+    edges = torch.searchsorted(category, torch.arange(matches.categories + 1, device=category.device))
+    tp, fp, off = (segments.as_float64(x) for x in _running(matches, place, edges))
+    m = segments.as_float64(matches.relevant[0])
+    fn = m[category] - tp
+    lrp = (off / (1 - iou_threshold) + fp + fn) / (tp + fp + fn)
+    best = _lowest(lrp, edges)
+    known, some = (matches.relevant[0] > 0), _at(tp, edges[1:] - 1, edges) > 0
+    score = segments.as_float64(matches.ranked.score)
+    columns = {
+        "lrp": _at(lrp, best, edges),
+        "localization": _at(off / tp, best, edges),
+        "false_positives": _at(fp / (tp + fp), best, edges),
+        "false_negatives": _at(fn / m[category], best, edges),
+        "score_threshold": _at(score, best, edges),
+    }
+    for name, values in columns.items():
+        without = 1.0 if name in ("lrp", "false_negatives") else torch.nan
+        columns[name] = torch.where(known, torch.where(some, values, without), torch.nan)
+    means = {name: values.nanmean() for name, values in columns.items() if name != "score_threshold"}
+    table: dict[str, Any] = {"class": labels, "name": list(names), **columns}
+    return OptimalLRP(
+        **means, per_class={name: x[: len(labels)] for name, x in table.items()}, iou_threshold=iou_threshold
+    )
+
+
+def _running(matches: Matches, place: int, edges: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(N,) true positives, false positives, and the sum of 1 - IoU of the first, down to each detection of a class."""
+    assert matches.partners is not None
+    true, false = matches.flags(0, place)
+    pairs = matches.criteria.of_range(matches.true_positive, 0)[place]
+    off = segments.as_float64(torch.zeros_like(true))
+    off[matches.at[pairs]] = 1 - matches.partners.iou[pairs]
+    tp, fp, off = (segments.cumulative(x, edges) for x in (true.to(torch.int64), false.to(torch.int64), off))
+    return tp, fp, off
+
+
+def _lowest(values: Tensor, edges: Tensor) -> Tensor:
+    """(K,) where the lowest value of each class stands, the first of equals; any place where it has none."""
+    lowest, category = -segments.maximum(-values, edges), segments.ids(edges)
+    places = (values == lowest[category]).nonzero().squeeze(1)
+    return torch.cat([places, edges[-1:]])[torch.searchsorted(places, edges[:-1])]
+
+
+def _at(values: Tensor, places: Tensor, edges: Tensor) -> Tensor:
+    """(K,) the values at some place of each class; 0 where it has no detections."""
+    if not len(values):
+        return values.new_zeros(len(edges) - 1)
+    return torch.where(edges.diff() > 0, values[places.clamp(min=0, max=len(values) - 1)], 0)
