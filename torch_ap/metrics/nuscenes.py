@@ -14,7 +14,6 @@ from torch_ap.metrics import representation
 from torch_ap.metrics.voc import VocRules
 from torch_ap.rules import checks
 
-
 _NO_OVERLAPS = (
     "`errors`, `detections_table` and `lrp` are made of overlaps; this metric has distances, and `per_image`, "
     "`confusion_matrix` and `operating_points` of them"
@@ -82,7 +81,7 @@ class NuScenesMeanAveragePrecision(VocRules):
     def lrp(
         self, iou_threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
     ) -> OptimalLRP:
-        """Not here, nor are ``errors`` and ``detections_table``: they are made of overlaps, and there are only distances.
+        """Not here, nor are ``errors`` and ``detections_table``: they are made of overlaps, and here are distances.
 
         Raises:
             ValueError: in any case.
