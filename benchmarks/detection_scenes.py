@@ -27,7 +27,7 @@ class Scenes:
         return sides[0], sides[1]
 
 
-def like_coco(images: int = 5000, classes: int = 80, seed: int = 0, *, most: int = 100) -> Scenes:
+def like_coco(images: int = 5000, classes: int = 80, seed: int = 0, *, most: int = 100, wrong: int = 60) -> Scenes:
     """About 7 ground truths (1% crowds) and 74 detections per image, in clumps of few classes and places."""
     r = np.random.default_rng(seed)
     rates = 1 / np.arange(1, classes + 1) ** 1.2
@@ -56,7 +56,7 @@ def like_coco(images: int = 5000, classes: int = 80, seed: int = 0, *, most: int
         "area": torch.from_numpy(np.round(boxes[:, 2] * boxes[:, 3] * r.uniform(0.45, 0.95, total), 4)),
         "counts": torch.from_numpy(np.bincount(image, minlength=images)),
     }
-    return Scenes(_detections(r, boxes, label, image, rates, images, most), target)
+    return Scenes(_detections(r, boxes, label, image, rates, images, most, wrong), target)
 
 
 def _detections(
@@ -67,8 +67,9 @@ def _detections(
     rates: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
     images: int,
     most: int,
+    wrong_ones: int,
 ) -> dict[str, Tensor]:
-    """Jittered copies of most ground truths, several of many, and 60 false positives per image."""
+    """Jittered copies of most ground truths, several of many, and so many false positives per image."""
     classes = len(rates)
     copies = np.where(r.random(len(label)) < 0.86, 1 + r.poisson(1.5, len(label)), 0)
     source = np.repeat(np.arange(len(label)), copies)
@@ -79,7 +80,7 @@ def _detections(
     found = np.concatenate([found[:, :2] + noise[:, :2] * found[:, 2:], found[:, 2:] * np.exp(noise[:, 2:])], 1)
     right = _sigmoid(2.2 - 14 * jitter + r.normal(0, 0.9, len(source)))
     named = np.where(r.random(len(source)) < 0.9, label[source], r.choice(classes, len(source), p=rates))
-    place = np.sort(r.integers(0, images, images * 60))
+    place = np.sort(r.integers(0, images, images * wrong_ones))
     side, aspect = np.exp(r.normal(np.log(50), 1.1, len(place))).clip(3, 440), np.exp(r.normal(0, 0.4, len(place)))
     size = np.stack([(side * aspect).clip(2, WIDTH), (side / aspect).clip(2, HEIGHT)], 1)
     wrong = np.concatenate([r.random((len(place), 2)) * ([WIDTH, HEIGHT] - size), size], 1)

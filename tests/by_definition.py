@@ -14,6 +14,8 @@ from tests import cases, oracles
 from tests import oracles_retrieval as queries
 from tests.every_metric import Arguments
 from tests.oracles_detection import pycocotools_eval, voc_ap
+from tests.oracles_lvis import NAMES as LVIS_NAMES
+from tests.oracles_lvis import as_files, frequencies_of, lvis_eval
 from torch_ap import functional
 
 Definition = Callable[[Arguments], Any]
@@ -23,6 +25,7 @@ FUNCTION_OF = {
     torch_ap.BinaryAveragePrecision: functional.binary_average_precision,
     torch_ap.MulticlassAveragePrecision: functional.multiclass_average_precision,
     torch_ap.MultilabelAveragePrecision: functional.multilabel_average_precision,
+    torch_ap.LVISMeanAveragePrecision: functional.lvis_mean_average_precision,
     torch_ap.MeanAveragePrecision: functional.coco_mean_average_precision,
     torch_ap.VOCMeanAveragePrecision: functional.voc_mean_average_precision,
     torch_ap.OpenImagesMeanAveragePrecision: functional.open_images_mean_average_precision,
@@ -198,6 +201,13 @@ def coco_own_levels(drawn: Arguments) -> dict[str, float]:
     }
 
 
+def lvis(drawn: Arguments, most: int = 300) -> dict[str, float]:
+    """The thirteen numbers that LVIS's own code prints."""
+    sides = [_listed(drawn[side]) for side in ("preds", "target")]
+    found = lvis_eval(*as_files(*sides, frequencies_of(3)), most=most).results
+    return {name: float(found.get(theirs, found.get(f"{theirs}@{most}"))) for name, theirs in LVIS_NAMES.items()}
+
+
 def voc(thresholds: tuple[float, ...] = (0.5,), eleven: bool = False, strict: bool = False) -> Definition:
     """The mean over thresholds and classes of what the devkit computes one detection after the other."""
 
@@ -274,6 +284,7 @@ DEFINITIONS: dict[str, Definition] = {
     "query_ndcg_judged": ndcg(4, ties="pessimistic", m=1000),
     "query_ndcg_ignored": ndcg(),
     "coco": coco,
+    "lvis": lvis,
     "coco_packed": coco,
     "coco_extended": coco,
     "coco_micro": lambda drawn: coco(drawn, one_class=True),
@@ -292,6 +303,7 @@ WITHOUT_DEFINITION = {
     "query_auroc_at_4": "the mean over the orders for which it is defined is tested with the function",
     "binary_weighted_101_point": "interpolated precision of weights is compared with scikit-learn's curve elsewhere",
     "query_map_11_point": "trec_eval's levels are compared with its program's own numbers",
+    **dict.fromkeys(("lvis_packed", "lvis_fixed", "lvis_of_4", "lvis_masks"), "see `test_lvis`"),
     "coco_masks": "masks are compared with pycocotools where they are coded",
     "coco_boundary": "boundaries are compared with the rule in test_boundaries",
     "coco_codes": "as masks",

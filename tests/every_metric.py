@@ -14,6 +14,7 @@ from torch import Generator
 import torch_ap
 from tests import cases
 from tests.oracles_detection import random_intervals, random_poses, random_rotated, random_scene, to_voc
+from tests.oracles_lvis import frequencies_of, random_federated
 from torch_ap import functional, inference
 from torch_ap.functional import ragged
 from torch_ap.geometry import rotated
@@ -242,9 +243,29 @@ def packed_voc_images(size, generator):
     return {side: _packed(images) for side, images in voc_images(size, generator).items()}
 
 
+federated_images = drawn_by(random_federated)
+
+
+def packed_federated(size, generator):
+    """Two lists of ids of each image, whose lengths have a key of their own."""
+    drawn = federated_images(size, generator)
+    packed = {side: _packed(images) for side, images in drawn.items()}
+    for key in ("neg_category_ids", "not_exhaustive_category_ids"):
+        packed["target"][f"{key}_counts"] = torch.tensor([len(image[key]) for image in drawn["target"]])
+    return packed
+
+
+def masked_federated(size, generator):
+    return {side: _masked(images) for side, images in federated_images(size, generator).items()}
+
+
 def masked_images(size, generator):
     """Dense masks, of the boxes drawn at a quarter of their size."""
     preds, target = _scene(size, generator)
+    return {"preds": _masked(preds), "target": _masked(target)}
+
+
+def _masked(side):
     line = torch.arange(80)
 
     def draw(boxes):
@@ -252,14 +273,7 @@ def masked_images(size, generator):
         inside = [(line >= start) & (line < start + extent) for start, extent in ((y, h), (x, w))]
         return inside[0][:, :, None] & inside[1][:, None, :]
 
-    preds, target = (
-        [{key: draw(x) if key == "boxes" else x for key, x in image.items()} for image in side]
-        for side in (preds, target)
-    )
-    return {
-        side: [{"masks": image.pop("boxes"), **image} for image in given]
-        for side, given in (("preds", preds), ("target", target))
-    }
+    return [{"masks": draw(image["boxes"]), **{key: x for key, x in image.items() if key != "boxes"}} for image in side]
 
 
 def masked_images_of_voc(size, generator):
@@ -304,6 +318,7 @@ def of_images(preds, target):
 # -- the tables
 
 IMAGES = {"box_format": "xywh"}
+FEDERATED = {**IMAGES, "area_as_given": True, "frequencies": frequencies_of(3)}
 ROTATED = {"box_format": "cxcywhr", "iou_type": "rotated"}
 TREE = {**IMAGES, "hierarchy": {0: 10, 1: 10, 10: 11}}
 POSES = {"box_format": "xywh", "iou_type": "keypoints", "sigmas": [0.03, 0.05, 0.08, 0.1, 0.2]}
@@ -420,6 +435,13 @@ METRICS: dict[str, Row] = {
     "coco_function": Row(torch_ap.MeanAveragePrecision, with_areas(intervals), {"iou_type": of_images}),
     "coco_given_ious": Row(torch_ap.MeanAveragePrecision, images_of_own_iou, {"iou_type": "precomputed"}),
     "coco_own_iou": Row(torch_ap.MeanAveragePrecision, images, {"iou": inner_product}),
+    "lvis": Row(torch_ap.LVISMeanAveragePrecision, federated_images, {**FEDERATED, "class_metrics": True}),
+    "lvis_packed": Row(torch_ap.LVISMeanAveragePrecision, packed_federated, FEDERATED),
+    "lvis_of_4": Row(torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "max_detections": 4}),
+    "lvis_fixed": Row(
+        torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "fixed": True, "max_detections": 5}
+    ),
+    "lvis_masks": Row(torch_ap.LVISMeanAveragePrecision, masked_federated, {"iou_type": "segm"}),
     "voc": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"class_metrics": True}),
     "voc_packed": Row(torch_ap.VOCMeanAveragePrecision, packed_voc_images),
     "voc_masks": Row(torch_ap.VOCMeanAveragePrecision, masked_images_of_voc, {"iou_type": "segm"}),
@@ -623,6 +645,7 @@ FUNCTIONS: dict[str, Row] = {
     "recommendation_at_k": Row(functional.recommendation_at_k, recommendations, {"k": [1, 3]}),
     "embedding_average_precision": Row(functional.embedding_average_precision, embeddings, {"similarity": "dot"}),
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
+    "lvis": Row(functional.lvis_mean_average_precision, federated_images, FEDERATED),
     "voc": Row(functional.voc_mean_average_precision, voc_images),
     "open_images": Row(functional.open_images_mean_average_precision, open_images, TREE),
     "nuscenes": Row(functional.nuscenes_mean_average_precision, centres),

@@ -32,10 +32,15 @@ def chosen(drawn: Arguments, places: torch.Tensor) -> Arguments:
 
 
 def _packed_at(value: dict[str, torch.Tensor], places: torch.Tensor) -> dict[str, torch.Tensor]:
-    owner = torch.arange(len(value["counts"])).repeat_interleave(value["counts"])
-    inside = [(owner == place).nonzero().flatten() for place in places.tolist()]
-    rows = torch.cat([*inside, places[:0]])
-    return {key: x[places] if key == "counts" else x[rows] for key, x in value.items()}
+    def rows(counts: torch.Tensor) -> torch.Tensor:
+        owner = torch.arange(len(counts)).repeat_interleave(counts)
+        return torch.cat([*((owner == place).nonzero().flatten() for place in places.tolist()), places[:0]])
+
+    of_most = rows(value["counts"])
+    return {
+        key: x[places if key.endswith("counts") else rows(value[own]) if (own := f"{key}_counts") in value else of_most]
+        for key, x in value.items()
+    }
 
 
 def cut(drawn: Arguments, sizes: list[int]) -> list[Arguments]:

@@ -402,7 +402,7 @@ def test_draws_of_a_device_do_not_depend_on_the_batch():
 # -- metrics
 
 
-DETECTION = ("coco", "voc", "open_images", "nuscenes")
+DETECTION = ("coco", "lvis", "voc", "open_images", "nuscenes")
 
 
 @pytest.mark.parametrize("kind", sorted(METRIC_CLASSES - {torch_ap.AveragePrecision}, key=str))  # it makes the others

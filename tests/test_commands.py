@@ -476,7 +476,7 @@ def test_a_class_without_truths_is_a_dash_in_tables_and_as_peers_have_it_in_json
 
 
 def test_every_help_has_examples_that_are_understood(capsys, monkeypatch):
-    for command in ("score", "trec", "coco", "voc"):
+    for command in ("score", "trec", "coco", "lvis", "voc"):
         with pytest.raises(SystemExit):
             main.main([command, "--help"])
         lines = capsys.readouterr().out.split("\nExamples:\n")[1].splitlines()
@@ -486,7 +486,7 @@ def test_every_help_has_examples_that_are_understood(capsys, monkeypatch):
         assert [main.main(example) for example in examples] == [0] * len(examples)
 
 
-@pytest.mark.parametrize("command", [["coco", "a", "b"], ["voc", "a", "b"], ["trec", "a", "b"]])
+@pytest.mark.parametrize("command", [["coco", "a", "b"], ["lvis", "a", "b"], ["voc", "a", "b"], ["trec", "a", "b"]])
 @pytest.mark.parametrize("option", ["--confidence-level", "--n-resamples"])
 def test_options_of_what_is_not_asked_for_are_refused(command, option, capsys):
     assert main.main([*command, option, {"--n-resamples": "9"}.get(option, "0.9")]) == 2

@@ -848,8 +848,9 @@ def test_metrics_draw_their_measures(row, ax):
 
 
 def measures(found):
-    """COCO's and VOC's numbers that are one measure."""
+    """COCO's, LVIS's and VOC's numbers that are one measure."""
     wanted = {"map", "map_50", "map_75", "map_small", "map_medium", "map_large"}
+    wanted |= {"map_rare", "map_common", "map_frequent"}
     names = [x for x in found if x.removeprefix("bbox_").removeprefix("segm_") in wanted or "mar_" in x]
     names = [x for x in names if "class" not in x]
     return {x: float(found[x]) for x in names if found[x].numel() == 1 and float(found[x]) != -1}

@@ -13,6 +13,7 @@ import torch_ap
 from tests import cases
 from tests.every_metric import (
     centres,
+    federated_images,
     flat,
     graded_flat,
     graded_rows,
@@ -154,6 +155,7 @@ BASE = {
     "RetrievalAUROC": {"top_k": 5},
     "RetrievalRecallAtFixedPrecision": {"min_precision": 0.4},
     "MeanAveragePrecision": {"box_format": "xywh"},
+    "LVISMeanAveragePrecision": {"box_format": "xywh"},
 }
 COCO = {
     "box_format": ({"box_format": "cxcywh"}, images),
@@ -171,6 +173,15 @@ COCO = {
     "sigmas": ({"iou_type": "keypoints", "sigmas": [0.1] * 5}, poses),
     "area_as_given": ({"area_as_given": True}, changed(images, with_areas)),
     "validate_args": ({"validate_args": False}, changed(images, turned)),
+}
+OF_COCO = ("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "class_metrics", "area_ranges", "class_names")
+LVIS = {
+    **{name: (COCO[name][0], federated_images) for name in OF_COCO},
+    "max_detections": ({"max_detections": 1}, federated_images),
+    "fixed": ({"fixed": True}, federated_images),
+    "frequencies": ({"frequencies": dict.fromkeys(range(3), "f")}, federated_images),
+    "area_as_given": ({"area_as_given": True}, changed(federated_images, with_areas)),
+    "validate_args": ({"validate_args": False}, changed(federated_images, turned)),
 }
 VOC = {
     "box_format": ({"box_format": "cxcywh"}, voc_images),
@@ -249,6 +260,7 @@ CHANGES = {
     "RetrievalAUROC": of_queries(max_fpr=({"max_fpr": 0.5}, flat)),
     "RetrievalNormalizedDCG": of_queries(gains=({"gains": "exponential"}, graded_flat)),
     "MeanAveragePrecision": COCO,
+    "LVISMeanAveragePrecision": LVIS,
     "VOCMeanAveragePrecision": VOC,
     "OpenImagesMeanAveragePrecision": OPEN_IMAGES,
     "NuScenesMeanAveragePrecision": NUSCENES,

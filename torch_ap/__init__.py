@@ -21,6 +21,7 @@ RetrievalAUROC                   mean area under the ROC curve over queries
 RetrievalMRR                     mean reciprocal rank of the first relevant item
 EmbeddingMAP                     mean AP of queries that search a gallery by their embeddings
 MeanAveragePrecision             COCO's mean AP and AR of object detectors
+LVISMeanAveragePrecision         LVIS's, where no image was searched for every category
 VOCMeanAveragePrecision          PASCAL VOC's mean AP of object detectors
 OpenImagesMeanAveragePrecision   Open Images' mean AP: groups, hierarchies of classes
 NuScenesMeanAveragePrecision     nuScenes' mean AP of centres by their distance
@@ -36,8 +37,8 @@ inference                        chance level, intervals, comparisons
 report                           writes what a metric found as one page
 ===============================  =====================================================================
 
-Beside them: ``torch_ap.plot`` (pictures), ``torch_ap.files`` (TREC, COCO, VOC, YOLO), ``torch_ap.sklearn`` (a scorer)
-and the command ``torch-ap``.
+Beside them: ``torch_ap.plot`` (pictures), ``torch_ap.files`` (TREC, COCO, LVIS, VOC, YOLO), ``torch_ap.sklearn`` (a
+scorer) and the command ``torch-ap``.
 
 Everything here is imported when it is first asked for, so that ``torch-ap --help`` need not wait for torch.
 """
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     )
     from torch_ap.curve.convention import Convention
     from torch_ap.detection import (
+        LVISMeanAveragePrecision,
         MeanAveragePrecision,
         NuScenesMeanAveragePrecision,
         OpenImagesMeanAveragePrecision,
@@ -88,6 +90,7 @@ __all__ = [
     "Convention",
     "EmbeddingMAP",
     "IndexEncoder",
+    "LVISMeanAveragePrecision",
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",

@@ -1,4 +1,4 @@
-"""Mean average precision of object detectors as metrics: COCO's, PASCAL VOC's, Open Images' and nuScenes'."""
+"""Mean average precision of object detectors as metrics: those of COCO, LVIS, VOC, Open Images and nuScenes."""
 
 from torch_ap.analysis.confusion import ConfusionMatrix
 from torch_ap.analysis.errors import DetectionErrors
@@ -6,6 +6,7 @@ from torch_ap.analysis.lrp import OptimalLRP
 from torch_ap.analysis.operating_points import OperatingPoints
 from torch_ap.analysis.outcomes import DETECTION_KINDS
 from torch_ap.metrics.coco import MeanAveragePrecision
+from torch_ap.metrics.lvis import LVISMeanAveragePrecision
 from torch_ap.metrics.nuscenes import NuScenesMeanAveragePrecision
 from torch_ap.metrics.open_images import OpenImagesMeanAveragePrecision
 from torch_ap.metrics.voc import VOCMeanAveragePrecision
@@ -14,6 +15,7 @@ __all__ = [
     "DETECTION_KINDS",
     "ConfusionMatrix",
     "DetectionErrors",
+    "LVISMeanAveragePrecision",
     "MeanAveragePrecision",
     "NuScenesMeanAveragePrecision",
     "OpenImagesMeanAveragePrecision",

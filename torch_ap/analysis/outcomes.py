@@ -105,7 +105,7 @@ def outcomes_of(
         place: of the IoU threshold among all.
         thresholds: the lower one, of background, and the upper one.
     """
-    found = _matched(matches, place)
+    found = _matched(matches, place, len(columns["ground_truth_labels"]))
     wrong = found.outcome == BACKGROUND
     pairs = _image_pairs(settings, columns, iou_type, found, min(thresholds))
     pairs = _taken(pairs, wrong[pairs.detection])
@@ -114,8 +114,8 @@ def outcomes_of(
     return _told_apart(found, alike, other, thresholds)
 
 
-def _matched(matches: Matches, place: int) -> Outcomes:
-    """With all false positives as background."""
+def _matched(matches: Matches, place: int, truths: int) -> Outcomes:
+    """With all false positives as background; ground truths that take no part in matching are not valid."""
     partners, size = matches.partners, matches.categories
     assert partners is not None
     matched, hit = (matches.criteria.of_range(words, 0)[place] for words in (matches.matched, matches.true_positive))
@@ -127,7 +127,7 @@ def _matched(matches: Matches, place: int) -> Outcomes:
     truth[at] = row
     iou = torch.full_like(outcome, torch.nan, dtype=partners.iou.dtype)
     iou[at] = partners.iou[pair]
-    category, valid = torch.empty_like(partners.rows), torch.empty_like(partners.rows, dtype=torch.bool)
+    category, valid = partners.rows.new_full((truths,), -1), matches.valid.new_zeros(truths)
     category[partners.rows], valid[partners.rows] = matches.truth_group % size, matches.valid[0]
     found = torch.zeros_like(valid)
     found[row[is_hit]] = True

@@ -12,6 +12,7 @@ from torch_ap.cli.errors import with_errors
 from torch_ap.cli.notes import note
 from torch_ap.cli.tables import Part, Report, Table
 from torch_ap.detection import MeanAveragePrecision
+from torch_ap.files import lvis
 from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
 from torch_ap.functional.detection import validated
 from torch_ap.matching import coco
@@ -21,12 +22,17 @@ from torch_ap.matching.coco_settings import settings_of
 
 _ENCODING = Encoding(PLAIN["xywh"])
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
-_COUNTED_AT = 0.5  # the IoU of true and false positives
+COUNTED_AT = 0.5  # the IoU of true and false positives
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
     annotations = read_annotations(args.annotations, args.iou_type)
+    if lvis.has_fields(annotations.entries):
+        note(
+            f"{args.annotations}: has LVIS's `neg_category_ids`, of which COCO's rules know nothing: detections of "
+            "categories that nobody looked for in an image count as wrong; torch-ap lvis has LVIS's rules"
+        )
     data = _read(args, annotations, args.results)
     settings = settings_of(
         box_format="xywh",
@@ -41,13 +47,13 @@ def run(args: argparse.Namespace) -> int:
         area_as_given=True,
     )
     numbers = coco.match(settings, validated(settings.inputs, data.preds, data.target), args.iou_type)
-    table = per_class(numbers, data.class_names, _COUNTED_AT, float("-inf")) if args.per_class else None
+    table = per_class(numbers, data.class_names, COUNTED_AT, float("-inf")) if args.per_class else None
     columns = table and {name: x.tolist() if isinstance(x, torch.Tensor) else x for name, x in table.items()}
     interval, compared = _stated(args, annotations, data)
     columns = columns and images.with_ends(columns, interval.pop("classes", {}))
     summary = {name: value.item() for name, value in numbers.summary().items()}
     said = images.stated(args, args.results, interval, compared)
-    classes: list[Part] = [_rows(columns, _title(numbers))] if columns is not None else []
+    classes: list[Part] = [class_table(columns, numbers)] if columns is not None else []
     report = Report(
         parts=lambda: [*_lines(numbers), *said, *classes],
         records=lambda: [
@@ -70,8 +76,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(args: argparse.Namespace, annotations: CocoAnnotations, results: str) -> CocoData:
-    """The content of the files, with a note on what is likely wrong with it."""
-    data = with_results(annotations, results)
+    """The content of the files."""
+    return noted(args, with_results(annotations, results), results)
+
+
+def noted(args: argparse.Namespace, data: CocoData, results: str) -> CocoData:
+    """The same data, with a note on what is likely wrong with the results."""
     detections = len(data.preds["labels"]) if isinstance(data.preds, Mapping) else sum(map(_detections, data.preds))
     images.refuse_empty(detections, results, args.allow_empty)
     evidence = diagnosis.Evidence(
@@ -141,15 +151,12 @@ def _summary(numbers: CocoNumbers) -> Table:
     return Table([("", "IoU", "area", "maxDets", "value"), *rows], names=3)
 
 
-def _title(numbers: CocoNumbers) -> str:
-    return (
-        f"Each class: ap and ar over IoU {_thresholds(numbers)}, ap_50 and ap_75 at 0.50 and 0.75; "
-        f"tp and fp at {_COUNTED_AT:0.2f}, of any score"
-    )
-
-
-def _rows(columns: Mapping[str, Any], title: str) -> Table:
+def class_table(columns: Mapping[str, Any], numbers: CocoNumbers) -> Table:
     """The table of classes: "-" where a class has no ground truths, pycocotools' -1, which JSON keeps."""
+    title = (
+        f"Each class: ap and ar over IoU {_thresholds(numbers)}, ap_50 and ap_75 at 0.50 and 0.75; "
+        f"tp and fp at {COUNTED_AT:0.2f}, of any score"
+    )
     of = [x for x in columns if x not in ("class", "name")]
     rows = [(name, *(_cell(columns[column][row]) for column in of)) for row, name in enumerate(columns["name"])]
     return Table([("class", *of), *rows], title=title)

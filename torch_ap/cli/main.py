@@ -17,17 +17,18 @@ from typing import NoReturn
 
 from torch_ap._version import __version__
 from torch_ap.cli.notes import OUTPUT, emit, in_words, note
-from torch_ap.cli.options import HelpFormatter, add_coco, add_trec, add_voc, filled_in
+from torch_ap.cli.options import HelpFormatter, add_coco, add_lvis, add_trec, add_voc, filled_in
 from torch_ap.cli.table_options import add_report, add_score
 from torch_ap.rules.messages import LONGEST, shown
 
-_ADD = (add_score, add_report, add_trec, add_coco, add_voc)
+_ADD = (add_score, add_report, add_trec, add_coco, add_lvis, add_voc)
 _EXAMPLES = (
     "Examples:\n"
     "  torch-ap score predictions.csv --preds score --target label --interval\n"
     "  torch-ap report predictions.csv --preds score --target label -o report.html\n"
     "  torch-ap trec qrels.txt run.txt -m map -m P@10\n"
     "  torch-ap coco annotations.json results.json --per-class\n"
+    "  torch-ap lvis lvis_v1_val.json results.json --fixed\n"
     "  torch-ap voc annotations detections\n\n"
     "Each COMMAND has its --help. Results are text, or --json, --csv or --markdown."
 )

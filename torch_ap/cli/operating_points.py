@@ -88,9 +88,10 @@ def _table(args: argparse.Namespace, each: dict[str, Any], together: dict[str, A
     head = [x.replace("f_beta", f"F{together['beta']:g}") for x in _COLUMNS]
     for name in ("recall", "precision"):
         head[head.index(name) + 1 : head.index(name) + 1] = [f"{level} low", f"{level} high"]
+    lists = {x: values for x, values in each.items() if isinstance(values, list)}
     rows = [
         *(("all", _row(together)),),
-        *((name, _row({x: each[x][k] for x in each})) for k, name in enumerate(each["name"])),
+        *((name, _row({x: lists[x][k] for x in lists})) for k, name in enumerate(each["name"])),
     ]
     title = f"Operating points of {chosen}, at IoU {iou_threshold:g}: keep scores of at least the threshold"
     return Table([("class", *head), *((name, *row) for name, row in rows)], title=title)

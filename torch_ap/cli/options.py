@@ -115,23 +115,30 @@ def add_coco(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--sigmas", type=numbers, metavar="S,S,...", help="of each keypoint, as 0.026,0.025; default COCO's 17"
     )
-    parser.add_argument(
-        "--per-class",
-        action="store_true",
-        help='also a table by category, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
-    )
-    _add_errors(parser)
-    _add_interval(parser)
-    parser.add_argument(
-        "--compare",
-        metavar="BASELINE",
-        help="another list of detections: what the mean of RESULTS is above its mean, with interval and p-value",
-    )
-    add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
-    operating_points.add_options(parser)
-    add_forms(parser)
-    _add_allow_empty(parser, "a list of results without detections")
+    _add_of_results(parser)
     parser.set_defaults(command="coco")
+
+
+def add_lvis(subparsers: Subparsers) -> None:
+    """``torch-ap lvis``."""
+    parser = subparsers.add_parser(
+        "lvis",
+        help="LVIS mean average precision of a results file",
+        description="LVIS's numbers of a results file: only what was looked for in an image counts there.",
+        formatter_class=HelpFormatter,
+        epilog="Examples:\n"
+        "  torch-ap lvis lvis_v1_val.json results.json\n"
+        "  torch-ap lvis lvis_v1_val.json masks.json --iou-type segm --json\n"
+        "  torch-ap lvis lvis_v1_val.json results.json --fixed\n"
+        "  torch-ap lvis lvis_v1_val.json new.json --compare old.json --per-class --csv",
+    )
+    parser.add_argument("annotations", help="JSON of images, annotations and categories, with LVIS's fields")
+    parser.add_argument("results", help="JSON list of detections")
+    parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
+    said = "AP-Fixed: the 10,000 best detections of each category count, in place of the 300 best of each image"
+    parser.add_argument("--fixed", action="store_true", help=said)
+    _add_of_results(parser)
+    parser.set_defaults(command="lvis")
 
 
 def add_voc(subparsers: Subparsers) -> None:
@@ -192,6 +199,26 @@ def add_voc(subparsers: Subparsers) -> None:
 def _add_errors(parser: argparse.ArgumentParser) -> None:
     said = "what is wrong, by kind (TIDE), and how much AP each kind costs; with --per-class in each class, too"
     parser.add_argument("--errors", action="store_true", help=said)
+
+
+def _add_of_results(parser: argparse.ArgumentParser) -> None:
+    """What is said of a list of detections beside its numbers."""
+    parser.add_argument(
+        "--per-class",
+        action="store_true",
+        help='also a table by category, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
+    )
+    _add_errors(parser)
+    _add_interval(parser)
+    parser.add_argument(
+        "--compare",
+        metavar="BASELINE",
+        help="another list of detections: what the mean of RESULTS is above its mean, with interval and p-value",
+    )
+    add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
+    operating_points.add_options(parser)
+    add_forms(parser)
+    _add_allow_empty(parser, "a list of results without detections")
 
 
 def _add_interval(parser: argparse.ArgumentParser) -> None:

@@ -77,6 +77,20 @@ def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor
     return table if torch.equal(ordered, levels) else table.index_select(1, places.argsort())
 
 
+def mean_over_levels(curve: HitCurve, values: Tensor, levels: Tensor) -> Tensor:
+    """The mean over levels of :func:`highest_at_levels`, without them: (S,) float64; ``values`` are at least 0.
+
+    The highest value from an entry on counts as often as there are levels that this entry reaches and none before it.
+    """
+    best, start = segments.maximum_from_right(values, curve.offsets), curve.offsets[:-1]
+    recall, bounds = _comparable(curve, levels.sort().values)
+    reached = torch.searchsorted(bounds, recall, right=True)
+    before = torch.cat([reached.new_zeros(1), reached[:-1]])
+    before[start[curve.offsets.diff() > 0]] = 0
+    total: Tensor = curve.total(best * (reached - before))
+    return total / len(levels)
+
+
 def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
     """The entry of one ranking whose precision is the interpolated one at each level: (L,) int64, E for none.
 

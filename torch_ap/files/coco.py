@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -105,6 +105,31 @@ class CocoAnnotations:
 def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotations:
     """Read COCO annotations; arguments and errors are those of :func:`read_coco`."""
     checks.one_of("iou_type", iou_type, KINDS)
+    return annotations_of(read_parts(path), iou_type)
+
+
+class Parts(NamedTuple):
+    """The lists of a file of annotations.
+
+    Attributes:
+        images: ascending by id.
+        ids: of the images.
+        truths: the annotations, in order of image, then of the file.
+        counts: (B,) annotations per image.
+        categories: as in the file.
+        class_names: name of each category id.
+    """
+
+    images: Entries
+    ids: list[int]
+    truths: Entries
+    counts: Tensor
+    categories: Entries
+    class_names: dict[int, str]
+
+
+def read_parts(path: str | Path) -> Parts:
+    """Read a file of annotations as far as it has one form, whatever shapes these have."""
     truth = entries.load(path)
     if not isinstance(truth, dict) or not all(isinstance(truth.get(key), list) for key in _PARTS):
         swapped = ", got a list, as results are: are the two files swapped?" if isinstance(truth, list) else ""
@@ -117,9 +142,14 @@ def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotation
     ids: list[Any] = images.unique("id", entries.text) if named else images.unique("id", entries.integer)
     order = sorted(range(len(ids)), key=ids.__getitem__)
     images, ids = images.ordered(order), [ids[row] for row in order]
-    truths, counts = _by_image(truths, ids, class_names)
-    crowds = torch.tensor(truths.each("iscrowd", entries.flag, 0), dtype=torch.uint8)
-    target = _labels(truths) | {"iscrowd": crowds, "counts": counts}
+    return Parts(images, ids, *_by_image(truths, ids, class_names), categories, class_names)
+
+
+def annotations_of(parts: Parts, iou_type: str, flag: str = "iscrowd") -> CocoAnnotations:
+    """The shapes of annotations, and what is said of them; ``flag`` is what may be 1 of one that does not count."""
+    images, ids, truths, counts, _, class_names = parts
+    flags = torch.tensor(truths.each(flag, entries.flag, 0), dtype=torch.uint8)
+    target = _labels(truths) | {flag: flags, "counts": counts}
     codes = None
     if iou_type in _OF_MASKS:
         codes = segmentations.decode(truths, counts, images)

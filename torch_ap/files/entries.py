@@ -26,6 +26,7 @@ _HUGE = 10**5000
 _HINTS = {
     "bbox": " (for masks alone: iou_type 'segm', `--iou-type segm`; "
     "for keypoints: 'keypoints', `--iou-type keypoints`)",
+    "neg_category_ids": " (of LVIS's files; COCO's are for `torch-ap coco`)",
 }
 
 

@@ -61,7 +61,7 @@ class DetectionInputs:
         masks: whether images have masks.
         pairs: whether they have a number for each pair of a detection and a ground truth.
         similarity: what gives these of the two dicts of an image; None where they are given as "ious".
-        of_truths: further columns of ground truths: "iscrowd", "area", "difficult"; zeros where not given.
+        of_truths: further columns of ground truths: "iscrowd", "area", "difficult", "ignore"; zeros where not given.
         of_detections: further columns of detections: "area".
         check_values: whether values are checked. Form always is.
         areas_required: whether every image must have its "area", where that is a column.
@@ -116,6 +116,7 @@ class DetectionInputs:
             columns |= masks.columns_of_images(sides[0].images, sides[1].images, packed)
         if self.pairs:
             columns["pair_ious"] = pair_ious(sides[0], sides[1], self.similarity)
+        columns |= self._of_images(sides[1].images, packed, columns["ground_truth_labels"].device)
         devices = {str(column.device) for column in columns.values()}
         if len(devices) > 1:
             raise ValueError(f"all tensors in `preds` and `target` must lie on one device, got {sorted(devices)}")
@@ -140,7 +141,7 @@ class DetectionInputs:
         of = {"image": len(images)} | rows
         for name, column in columns.items():
             wanted = of["image"] if name.endswith("per_image") or name == "image_sizes" else None
-            if wanted is None and not name.endswith(("mask_edges", "pair_ious")):
+            if wanted is None and not name.endswith(("mask_edges", "pair_ious", "category_ids")):
                 wanted = rows["detection" if name.startswith("detection") else "ground_truth"]
             if wanted not in (None, len(column)):
                 refuse(name, f"must have {wanted} entries, as the labels or images", len(column))
@@ -175,6 +176,10 @@ class DetectionInputs:
             columns[f"{side.prefix}_{key}"] = side.column(key, column.row, real=True, optional=column.optional)
         return columns
 
+    def _of_images(self, target: Sequence[Mapping[str, Any]], packed: bool, device: torch.device) -> Columns:  # noqa: ARG002
+        """Further columns, of images as such, from their targets."""
+        return {}
+
     def _broken(self, columns: Columns) -> Tensor | None:
         """Check values; everything is looked at before anything is said to be fine."""
         flags = []
@@ -202,6 +207,9 @@ def of_images(columns: Columns, kept: Tensor) -> Columns:
         rows = chosen[prefix] = kept.repeat_interleave(columns[f"{prefix}s_per_image"])
         if (edges := columns.get(f"{prefix}_edges_per_mask")) is not None:
             chosen[f"{prefix}_mask_edges"] = rows.repeat_interleave(edges)
+    for name, counts in columns.items():
+        if name.endswith("_per_image") and (ids := name.removesuffix("_per_image")) in columns:
+            chosen[ids] = kept.repeat_interleave(counts)
     found = {}
     for name, column in columns.items():
         side = "detection" if name.startswith("detection_") else "ground_truth"
@@ -217,13 +225,18 @@ def image_of(counts: Tensor) -> Tensor:
 
 def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
     """The labels that occur, ascending; and each label's place among them."""
-    span = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
-    if span[0] < 0 or span[1] >= 1 << 16:
+    if (seen := seen_labels(labels)) is None:
         distinct, place = torch.unique(labels, return_inverse=True)
         return distinct, place
-    seen = torch.zeros(span[1] + 1, dtype=torch.bool, device=labels.device)
-    seen.scatter_(0, labels, True)
-    return seen[: span[1] + 1].nonzero().squeeze(1), (seen.cumsum(0) - 1)[labels]
+    return seen.nonzero().squeeze(1), (seen.cumsum(0) - 1)[labels]
+
+
+def seen_labels(labels: Tensor) -> Tensor | None:
+    """(highest + 1,) bool, which labels occur; None where some are negative or large."""
+    span = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
+    if span[0] < 0 or span[1] >= 1 << 16:
+        return None
+    return torch.zeros(span[1] + 1, dtype=torch.bool, device=labels.device).scatter_(0, labels, True)
 
 
 def int32_if_held(labels: Tensor) -> Tensor:

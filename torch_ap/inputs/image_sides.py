@@ -15,7 +15,7 @@ from torch_ap.runtime import memory
 _Similarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
 
 SIDES = {"preds": "detection", "target": "ground_truth"}
-_INTEGER_FLAGS = ("iscrowd", "difficult", "group_of")
+_INTEGER_FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
 
 
 class Side:

@@ -15,7 +15,7 @@ from torch_ap.inputs.detections import Columns, Kind, distinct_labels, image_of,
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_settings import CocoSettings, Objects
+from torch_ap.matching.coco_settings import Classes, CocoSettings, Objects
 from torch_ap.matching.matched import Matches, Partners, Shares
 from torch_ap.ranking import segments
 from torch_ap.rules.checks import place_among
@@ -24,7 +24,7 @@ from torch_ap.rules.messages import shown
 ClassNames: TypeAlias = Mapping[int, str] | Sequence[str] | None
 
 
-def classes_of(columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def classes_of(columns: Columns, shares: Shares | None = None) -> Classes:
     """(K,) the labels that occur, ascending; and for each detection and ground truth its place among them."""
     one, two = columns["detection_labels"], columns["ground_truth_labels"]
     distinct, place = distinct_labels(torch.cat([one, two]))
@@ -49,9 +49,11 @@ def match(
     classes = classes_of(columns, shares)
 
     def found() -> Matches:
-        ranked, candidates, categories = _prepare(settings, columns, classes, micro)
-        pair_iou = _similarity(settings, columns, iou_type, ranked, candidates)  # first: areas of masks come with it
-        return _matches(settings, ranked, candidates, Objects(settings, columns, iou_type), pair_iou, categories)
+        objects = settings.objects(columns, iou_type, classes)
+        ranked, candidates, categories = _prepare(settings, columns, classes, micro, objects.rows)
+        crowd = objects.crowd[candidates.truths]
+        pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
+        return _matches(settings, ranked, candidates, objects, pair_iou, categories)
 
     return CocoNumbers(settings, found() if shares is None else shares.matches(found), classes[0], shares)
 
@@ -61,36 +63,39 @@ def all_pairs(
 ) -> tuple[Candidates, Pairs, int]:
     """Every pair of one image and category with its IoU, whatever that is; and the number of categories."""
     ranked, candidates, categories = _prepare(settings, columns, classes_of(columns), micro)
-    pair_iou = _similarity(settings, columns, iou_type, ranked, candidates)
+    crowd = columns["ground_truth_iscrowd"].bool()[candidates.truths]
+    pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
     return candidates, candidate_pairs.overlapping(candidates, pair_iou, 0.0), categories
 
 
-def _similarity(
-    settings: CocoSettings, columns: Columns, iou_type: Kind, ranked: candidate_pairs.Ranked, candidates: Candidates
-) -> PairIoU:
-    crowd = columns["ground_truth_iscrowd"].bool()[candidates.truths]
-    return settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
-
-
 def _prepare(
-    settings: CocoSettings, columns: Columns, classes: tuple[Tensor, Tensor, Tensor], micro: bool
+    settings: CocoSettings,
+    columns: Columns,
+    classes: Classes,
+    micro: bool,
+    rows: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[candidate_pairs.Ranked, Candidates, int]:
-    """Ranked detections, those that share a group with ground truths, number of categories."""
+    """Ranked detections, those that share a group with ground truths, number of categories.
+
+    Of the detections and ground truths at ``rows``; None for all.
+    """
     labels, detected, true = classes
     if micro:
         detected, true = torch.zeros_like(detected), torch.zeros_like(true)
     categories = 1 if micro else max(1, len(labels))
     image = [image_of(columns[f"{side}s_per_image"]) for side in ("detection", "ground_truth")]
     images = max(1, len(columns["detections_per_image"]))
+    scores = columns["detection_scores"]
+    if rows is not None:
+        scores, detected, image[0] = (x.index_select(0, rows[0]) for x in (scores, detected, image[0]))
+        true, image[1] = (x.index_select(0, rows[1]) for x in (true, image[1]))
     ranked = candidate_pairs.rank(
-        columns["detection_scores"],
-        detected,
-        image[0],
-        categories=categories,
-        images=images,
-        most=settings.limits[-1],
+        scores, detected, image[0], categories=categories, images=images, most=settings.limits[-1]
     )
     candidates = candidate_pairs.find_candidates(ranked, image[1] * categories + true, images * categories)
+    if rows is not None:
+        ranked = ranked._replace(rows=rows[0].index_select(0, ranked.rows))
+        candidates = candidates._replace(truths=rows[1].index_select(0, candidates.truths))
     return ranked, candidates, categories
 
 
@@ -111,13 +116,16 @@ def _matches(
     kept = (matched != 0).any(0).nonzero().squeeze(1)
     kept = kept[torch.argsort(candidates.ranked[pairs.detection[kept]])]
     truth, matched = pairs.truth[kept], matched[:, kept]
+    inside = settings.inside(objects.detection_area[ranked.rows])
+    if objects.forgiven is not None:
+        inside &= ~objects.forgiven[ranked.rows]
     skipped = torch.stack([criteria.spread(ignored, word)[truth] for word in range(criteria.words)])
     return Matches(
         ranked=ranked,
         at=candidates.ranked[pairs.detection[kept]],
         matched=matched,
         true_positive=matched & ~skipped,
-        inside=settings.inside(objects.detection_area[ranked.rows]),
+        inside=inside,
         truth_group=candidates.group,
         valid=~ignored,
         categories=categories,
@@ -162,7 +170,6 @@ class Report:
         """
         found_in = matched or partial(match, settings)
         out: dict[str, Any] = {}
-        labels = classes_of(columns, shares)[0]
         for iou_type in settings.iou_types:
             prefix = "" if len(settings.iou_types) == 1 else f"{iou_type}_"
             micro = settings.average == "micro"
@@ -173,11 +180,12 @@ class Report:
                 found |= {name: numbers.every(name) for name in ("precision", "recall", "scores")}
             if self.class_metrics and micro:
                 numbers = found_in(columns, iou_type, shares=shares)
-            found |= self._of_classes(numbers, labels, dtype)
+            found |= self._of_classes(numbers, dtype)
             out |= {prefix + name: value for name, value in found.items()}
-        return zero_dimensional(out | {"classes": int32_if_held(labels)})
+        return zero_dimensional(out | {"classes": int32_if_held(numbers.labels)})
 
-    def _of_classes(self, numbers: CocoNumbers, labels: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+    def _of_classes(self, numbers: CocoNumbers, dtype: torch.dtype) -> dict[str, Tensor]:
+        labels = numbers.labels
         last = f"mar_{numbers.settings.limits[-1]}"
         if not self.class_metrics:
             undefined = torch.full((1,), -1, dtype=dtype, device=labels.device)

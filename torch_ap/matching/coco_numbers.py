@@ -93,7 +93,23 @@ class CocoNumbers:
 
     def mean_precision(self, area: int = 0, threshold: float | None = None) -> Tensor:
         """0-d float64: the mean precision of all (or one) thresholds, levels and categories; -1 where there is none."""
-        return mean_of_defined(self._at(self.precision(area, len(self.settings.limits) - 1), threshold))
+        return mean_of_defined(self._at(self._each(area), threshold))
+
+    def _each(self, area: int) -> Tensor:
+        """What :meth:`mean_precision` is the mean of: (T, R, K), or means over levels, (T, K), where these will do."""
+        last = len(self.settings.limits) - 1
+        if self.settings.by_levels:
+            return self.precision(area, last)
+        key = ("mean", area, last)
+        if key not in self._arrays:
+            found = mean_precision_of(self.curve(area, last), self.levels).reshape(self.shape)
+            self._arrays[key] = found if self._shares is None else self._shares.whole(found)
+        return self._arrays[key]
+
+    def _of_group(self, labels: Tensor) -> Tensor:
+        """0-d float64: the mean precision of the categories that have one of these labels; -1 where there is none."""
+        inside = torch.isin(self.labels, labels.to(self.labels.device))
+        return mean_of_defined(self._each(0)[..., : len(self.labels)][..., inside])
 
     def _at(self, values: Tensor, threshold: float | None) -> Tensor:
         """(T, ...) values at one IoU threshold, of which there may be none, or as they are."""
@@ -115,6 +131,7 @@ class CocoNumbers:
         numbers = {"map": self.mean_precision(), "map_50": self.mean_precision(0, 0.5)}
         numbers["map_75"] = self.mean_precision(0, 0.75)
         numbers |= {f"map_{name}": self.mean_precision(area) for area, name in ranges}
+        numbers |= {f"map_{name}": self._of_group(labels) for name, labels in self.settings.groups.items()}
         for limit, most in enumerate(self.settings.limits):
             numbers[f"mar_{most}"] = self.mean_recall(0, limit)
         for threshold in self.settings.recall_at:
@@ -125,7 +142,8 @@ class CocoNumbers:
         """(K,) AP and (K,) AR of each category at the last limit; -1 without ground truths."""
         last = len(self.settings.limits) - 1
         absent = self.matches.relevant[0] == 0
-        ap = self.precision(0, last).mean((0, 1))
+        each = self._each(0)
+        ap = each.mean(tuple(range(each.ndim - 1)))
         return torch.where(absent, -1, ap), torch.where(absent, -1, self.recall(0, last).mean(0))
 
     def of_categories_at(self, threshold: float) -> Tensor:
@@ -157,11 +175,19 @@ def precision_at(curve: HitCurve, levels: Tensor) -> Tensor:
 
     The highest of tp / (fp + tp + 2^-52) at any recall of at least the level.
     """
+    return _where_relevant(curve, interpolation.highest_at_levels(curve, _precision(curve), levels))
+
+
+def mean_precision_of(curve: HitCurve, levels: Tensor) -> Tensor:
+    """The mean of :func:`precision_at` over the levels: (S,) float64."""
+    values = interpolation.mean_over_levels(curve, _precision(curve), levels)
+    return torch.where(curve.m > 0, values, -1)
+
+
+def _precision(curve: HitCurve) -> Tensor:
+    """(E,) float64, with COCO's addend."""
     cumulative = segments.as_float64(curve.cumulative_hits)
-    precision = cumulative / (
-        segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + cumulative + _SPACING
-    )
-    return _where_relevant(curve, interpolation.highest_at_levels(curve, precision, levels))
+    return cumulative / (segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + cumulative + _SPACING)
 
 
 def score_at(curve: HitCurve, levels: Tensor, best: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """Which of COCO's numbers are meant: thresholds, recall levels, detection limits, area ranges."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -15,6 +15,10 @@ from torch_ap.matching.geometries import AreaRanges, OwnIoU, geometry_of
 from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
+
+Classes: TypeAlias = tuple[
+    Tensor, Tensor, Tensor
+]  # labels, and the place among them of each detection and ground truth
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,19 +41,40 @@ class CocoSettings(ShapeSettings):
     average: str = "macro"
     area_as_given: bool = False
 
+    data_set: ClassVar[str] = "COCO"
+    by_levels: ClassVar[bool] = True  # whether means are over all levels at once, in COCO's order, to the last bit
+
     @cached_property
     def inputs(self) -> DetectionInputs:
-        """How images come in. Where the geometry is not ours, or theirs are asked for, detections bring areas too."""
+        """How images come in."""
+        return DetectionInputs(**self._images())
+
+    def _images(self) -> dict[str, Any]:
+        """What images hold. Where the geometry is not ours, or theirs are asked for, detections bring areas too."""
         given = any(one.area is None or (self.area_as_given and one.file_areas) for one in self.geometries)
-        return DetectionInputs(
-            rows=self.rows,
-            masks=any(one.masks for one in self.geometries),
-            pairs=any(one.pairs for one in self.geometries),
-            of_detections=("area",) if given else (),
-            similarity=self.own_similarity,
-            check_values=self.check_values,
-            areas_required=self.area_as_given,
-        )
+        return {
+            "rows": self.rows,
+            "masks": any(one.masks for one in self.geometries),
+            "pairs": any(one.pairs for one in self.geometries),
+            "of_detections": ("area",) if given else (),
+            "similarity": self.own_similarity,
+            "check_values": self.check_values,
+            "areas_required": self.area_as_given,
+        }
+
+    @property
+    def most(self) -> str:
+        """How many detections count, in words."""
+        return f"{self.limits[-1]} detections per image and class"
+
+    @property
+    def groups(self) -> Mapping[str, Tensor]:
+        """The labels of groups of classes whose mean is given beside that of all."""
+        return {}
+
+    def objects(self, columns: Columns, iou_type: Kind, classes: "Classes") -> "Objects":  # noqa: ARG002
+        """What the rules ask of the shapes of all images."""
+        return Objects(self, columns, iou_type)
 
     @property
     def recall_at(self) -> tuple[float, ...]:
@@ -149,18 +174,34 @@ class Objects:
         crowd: (G,) bool.
         ignored: (G,) bool, crowds and others that count in no area range.
         detection_area, truth_area: (D,) and (G,) float64.
+        rows: int64 rows of the detections and of the ground truths that take part; None for all.
+        forgiven: (D,) bool, the detections that count nowhere if they are unmatched; None for none.
     """
 
+    rows: tuple[Tensor, Tensor] | None = None
+    forgiven: Tensor | None = None
+
     def __init__(self, settings: CocoSettings, columns: Columns, iou_type: Kind) -> None:
+        self._of = settings, columns, iou_type
         self.crowd = self.ignored = columns["ground_truth_iscrowd"].bool()
         others = settings.ignored(columns, iou_type)
         if others is not None:
             self.ignored = self.crowd | others
+
+    @cached_property
+    def detection_area(self) -> Tensor:
+        """When it is first asked for: areas of masks come with their similarity."""
+        settings, columns, iou_type = self._of
         from_files = settings.area_as_given and settings.geometry(iou_type).file_areas
-        self.detection_area = columns["detection_area"] if from_files else settings.area(columns, iou_type, "detection")
-        self.truth_area = segments.as_float64(columns["ground_truth_area"])
-        if not settings.area_as_given and "area" not in settings.inputs.rows_of("ground_truth"):
-            # as in COCO's files, the area of a ground truth is that of its mask where there is one
-            kind = next((kind for kind in settings.iou_types if settings.geometry(kind).masks), iou_type)
-            own = settings.area(columns, kind, "ground_truth")
-            self.truth_area = torch.where(self.truth_area > 0, self.truth_area, own)
+        return columns["detection_area"] if from_files else settings.area(columns, iou_type, "detection")
+
+    @cached_property
+    def truth_area(self) -> Tensor:
+        """Likewise."""
+        settings, columns, iou_type = self._of
+        area = segments.as_float64(columns["ground_truth_area"])
+        if settings.area_as_given or "area" in settings.inputs.rows_of("ground_truth"):
+            return area
+        # as in COCO's files, the area of a ground truth is that of its mask where there is one
+        kind = next((kind for kind in settings.iou_types if settings.geometry(kind).masks), iou_type)
+        return torch.where(area > 0, area, settings.area(columns, kind, "ground_truth"))

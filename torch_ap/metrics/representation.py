@@ -41,6 +41,8 @@ def settings_text(defaults: dict[str, Any], value_of: Callable[[str], Any], alwa
 
 def _text(value: Any) -> str:
     values = value.tolist() if isinstance(value, Tensor) else value
+    if isinstance(values, Mapping) and len(values) > _LONG:
+        return f"<{len(values)} by key>"
     if isinstance(values, list) and len(values) > _LONG:
         return f"<{len(values)} from {min(values):g} to {max(values):g}>"
     if isinstance(values, list):

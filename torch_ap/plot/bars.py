@@ -13,7 +13,7 @@ from torch_ap.functional import Curve
 from torch_ap.inference.methods import curve_interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.matching.coco import ClassNames, classes_of, names_of
-from torch_ap.metrics.coco import MeanAveragePrecision
+from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.metrics.items import ClassificationAveragePrecision
 from torch_ap.plot import style, vertices
@@ -71,7 +71,7 @@ def per_class(
             :class:`torch_ap.functional.Curve`, or a dict of curves by name. Of detectors it is the AP over all IoU
             thresholds.
         ax: the axes to draw on; None for those of a new figure, as high as there are classes.
-        class_names: of the classes of metrics; of a ``MeanAveragePrecision``, in place of its own.
+        class_names: of the classes of metrics; of a ``MeanAveragePrecision`` or LVIS's, in place of its own.
         interval: whether the intervals are drawn: of classifiers those of
             :func:`torch_ap.inference.average_precision_interval`, by "bootstrap-logit" where AP is interpolated; of
             detectors those over images, ``metric.confidence_interval(per_class=True)``. AP@k, weights, "trapezoid" and
@@ -155,7 +155,7 @@ def _of_detector(metric: DetectionMetric, class_names: ClassNames, wanted: Wante
     with metric._all_ranks():
         sample = metric._sample(per_class=True)
     labels = classes_of(sample.columns)[0]
-    own = metric._report.class_names if isinstance(metric, MeanAveragePrecision) else None
+    own = metric._report.class_names if isinstance(metric, CocoTables) else None
     names = names_of(labels, own if class_names is None else class_names)
     columns = [array(sample.each_class())]
     if wanted is not None and names:

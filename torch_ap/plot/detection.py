@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from torch_ap.metrics.coco import MeanAveragePrecision
+from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS, DASHES
 from torch_ap.rules import checks
@@ -19,7 +19,7 @@ _MARKERS = "osD^vPX*"
 
 
 def coco(
-    metrics: MeanAveragePrecision | Mapping[str, MeanAveragePrecision],
+    metrics: CocoTables | Mapping[str, CocoTables],
     *,
     ax: "Axes | None" = None,
     areas: Sequence[str] | None = None,
@@ -30,7 +30,8 @@ def coco(
     alarms. The legend has the mean over the thresholds: COCO's ``map``, ``map_small`` and so on, and is sorted by it.
 
     Args:
-        metrics: a :class:`torch_ap.MeanAveragePrecision`, or a dict of them by name, each in a colour of its own.
+        metrics: a :class:`torch_ap.MeanAveragePrecision` or :class:`torch_ap.LVISMeanAveragePrecision`, or a dict of
+            them by name, each in a colour of its own.
         ax: the axes to draw on; None for those of a new figure.
         areas: names of area ranges; None for all of them.
 
@@ -59,8 +60,11 @@ def coco(
     """
     given = metrics if isinstance(metrics, Mapping | nn.ModuleDict) else {"": metrics}
     for metric in given.values():
-        if not isinstance(metric, MeanAveragePrecision):
-            raise TypeError(f"`metrics` must be a MeanAveragePrecision or a dict of them, got {shown(metric)}")
+        if not isinstance(metric, CocoTables):
+            raise TypeError(
+                "`metrics` must be a MeanAveragePrecision, an LVISMeanAveragePrecision or a dict of them, got "
+                f"{shown(metric)}"
+            )
     if areas is not None and (isinstance(areas, str) or not isinstance(areas, Sequence)):
         refuse("areas", "must be None or a list of names", areas, TypeError)
     tables = [metric.per_threshold() for metric in given.values()]

@@ -8,7 +8,7 @@ import torch
 
 from torch_ap import plot
 from torch_ap.functional import Curve
-from torch_ap.metrics.coco import MeanAveragePrecision
+from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.metrics.voc import VOCMeanAveragePrecision
 from torch_ap.reports import cautions, curves
@@ -37,7 +37,7 @@ def content_of(metric: DetectionMetric, asked: Asked) -> Content:
         head = replace(head, other=theirs["map"])
         sections.append(compared(metric, asked, (numbers["map"], head.other), {"unit": "images"}))
         both[asked.systems[1]] = _curves(asked.other, asked.names)[0]
-    if isinstance(metric, MeanAveragePrecision):
+    if isinstance(metric, CocoTables):
         sections.append(_of_thresholds(metric, numbers, asked))
     if found:
         bars_of = "Average precision of classes over all IoU thresholds"
@@ -80,21 +80,22 @@ def _convention(metric: DetectionMetric) -> str:
             f"PASCAL VOC's mean average precision: the mean over classes of AP ({metric.interpolation} interpolation) "
             f"of detections that match a ground truth with an IoU {rule} {at}. {_ONE_BY_ONE}"
         )
-    assert isinstance(metric, MeanAveragePrecision)
-    thresholds, levels = metric.iou_thresholds, len(metric.rec_thresholds)
-    most = metric.max_detection_thresholds[-1]
+    assert isinstance(metric, CocoTables)
+    settings = metric._settings
+    thresholds, levels = settings.thresholds, len(settings.levels)
     over = f"{len(thresholds)} IoU thresholds from {thresholds[0]:g} to {thresholds[-1]:g}"
-    average = "classes" if metric.average == "macro" else "all classes taken as one"
+    average = "classes" if settings.average == "macro" else "all classes taken as one"
     return (
-        f"COCO's mean average precision: the mean over {over} and {average} of AP interpolated at {levels} recall "
-        f"levels, of at most {most} detections per image and class, objects of all sizes. {_ONE_BY_ONE}"
+        f"{settings.data_set}'s mean average precision: the mean over {over} and {average} of AP interpolated at "
+        f"{levels} recall levels, of at most {settings.most}, objects of all sizes. {_ONE_BY_ONE}"
     )
 
 
 def _numbers(metric: Any) -> dict[str, float]:
     """Of ``compute``; those that do not exist, which are -1 there, NaN."""
     found = {name: float(x) for name, x in metric.compute().items() if isinstance(x, torch.Tensor) and x.ndim == 0}
-    first = metric.iou_type[0] if isinstance(metric, MeanAveragePrecision) and len(metric.iou_type) > 1 else ""
+    kinds = metric._settings.iou_types
+    first = kinds[0] if len(kinds) > 1 else ""
     found |= {name.removeprefix(f"{first}_"): x for name, x in found.items()} if first else {}
     return {name: NAN if x == -1 else x for name, x in found.items()}
 
@@ -109,7 +110,7 @@ def _curves(metric: Any, names: Any) -> tuple[list[Curve], float]:
     return metric.curve(iou_threshold=iou, class_names=names), iou
 
 
-def _of_thresholds(metric: MeanAveragePrecision, numbers: Mapping[str, float], asked: Asked) -> Section:
+def _of_thresholds(metric: CocoTables, numbers: Mapping[str, float], asked: Asked) -> Section:
     """AP over IoU thresholds and sizes of objects."""
     theirs = {} if asked.other is None else _numbers(asked.other)
     names = [x for x in numbers if x in _NUMBERS or x.startswith(("map_", "mar_"))]

@@ -82,7 +82,7 @@ def _beyond_float64(values: Tensor) -> Tensor:
 RULES: dict[str, ImageRule] = {
     "boxes": _numbers("boxes", "must be finite", low=-_MOST, high=_MOST),
     "scores": _numbers("scores", "must not hold NaN"),
-    "flags": _numbers("iscrowd`, `difficult` and `group_of", "must hold 0 and 1", low=0, high=1, whole=True),
+    "flags": _numbers("iscrowd`, `difficult`, `ignore` and `group_of", "must hold 0 and 1", low=0, high=1, whole=True),
     "area": _numbers("area", "must not hold NaN"),
     "ious": _numbers("ious", "must not hold NaN"),
     "counts": ImageRule("counts", "must be at least 0 and add up to the number of rows", lambda x: x < 0),
@@ -112,9 +112,14 @@ RULES: dict[str, ImageRule] = {
     "intervals": _numbers("intervals", "must be finite, at most 1e300 from 0", low=-_MOST_LONG, high=_MOST_LONG),
     "exact": ImageRule("intervals", "must be at most 2^53 from 0 where they are integers", _beyond_float64),
     "order": ImageRule("intervals", "must have start <= end", lambda x: x[:, 1:] < x[:, :1]),
+    "negatives": ImageRule(
+        "neg_category_ids", "must hold no category that a ground truth of the image has", lambda x: x
+    ),
+    "categories": ImageRule("labels` and `..._category_ids", "must be categories that `frequencies` has", lambda x: x),
 }
 VALUE_RULES = tuple(rule.text for rule in RULES.values())
-RULE_OF = {"scores": "scores", "iscrowd": "flags", "difficult": "flags", "group_of": "flags", "area": "area"}
+_FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
+RULE_OF = {"scores": "scores", "area": "area"} | dict.fromkeys(_FLAGS, "flags")
 _PLACES = {name: place for place, name in enumerate(RULES)}
 
 
@@ -161,6 +166,25 @@ def seem_radians(boxes: Tensor) -> str | None:
         "`box_format` has angles in degrees, and all of those in `target` lie in [-pi, pi], as radians do; if they "
         "are, give `torch.rad2deg` of them"
     )
+
+
+def check_ids(name: str, owner: tuple[str, str], ids: Tensor, wrong: Tensor, counts: Tensor) -> Tensor | None:
+    """The same of a rule about ids, where it is known which break it.
+
+    Args:
+        name: of the rule.
+        owner: as of :func:`check`.
+        ids: (N,) of all images end to end.
+        wrong: (N,) bool, those that break the rule.
+        counts: (B,) how many each image has.
+    """
+    if not ids.is_cpu:
+        return _flag(name, wrong.any())
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        image = int(torch.searchsorted(counts.cumsum(0), row, right=True))
+        refuse(f"{owner[0]}[{image}]['{owner[1]}']", RULES[name].rule, int(ids[row]))
+    return None
 
 
 def check_counts(value: Tensor, total: int) -> Tensor | None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_ap.rules.messages import Plain, refuse
 
-_INTEGERS = ("labels", "counts")
+_INTEGERS = ("labels", "counts", "neg_category_ids", "not_exhaustive_category_ids")
 
 
 def lists(preds: Any, target: Any) -> None:
@@ -75,7 +75,7 @@ def _dtype_fits(key: str, dtype: torch.dtype) -> bool:
         return False
     if key in _INTEGERS:
         return not dtype.is_floating_point and dtype not in (torch.bool, torch.uint64)
-    return dtype != torch.bool or key in ("iscrowd", "difficult", "group_of")
+    return dtype != torch.bool or key in ("iscrowd", "difficult", "ignore", "group_of")
 
 
 def missing(name: str, items: Sequence[Mapping[str, Any]], key: str) -> None:
@@ -85,10 +85,10 @@ def missing(name: str, items: Sequence[Mapping[str, Any]], key: str) -> None:
             refuse(f"{name}[{place}]", f"must have the key '{key}'", sorted(item, key=str))
 
 
-def counts(name: str, value: Any, total: int) -> None:
+def counts(name: str, value: Any, total: int, key: str = "counts") -> None:
     """``counts`` of the packed form: integers of at least 0 that add up to the number of rows."""
     if not isinstance(value, Tensor) or value.ndim != 1 or not _dtype_fits("counts", value.dtype):
-        refuse(f"{name}['counts']", "must be a 1-D integer tensor", value)
+        refuse(f"{name}['{key}']", "must be a 1-D integer tensor", value)
     if value.device.type == "cpu" and len(value) and (int(value.min()) < 0 or int(value.sum()) != total):
         rule = f"must be at least 0 and add up to the number of rows, {total}"
-        refuse(f"{name}['counts']", rule, value.tolist())
+        refuse(f"{name}['{key}']", rule, value.tolist())

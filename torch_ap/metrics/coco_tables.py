@@ -1,0 +1,139 @@
+"""What the metrics by COCO's rules say beside their numbers: tables of classes and of thresholds, curves."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.functional.curve_record import Curve
+from torch_ap.functional.detection_curves import curves_of_coco
+from torch_ap.inference.images.resampled_rankings import InterpolationRule
+from torch_ap.inputs.detections import Columns, Kind
+from torch_ap.matching import coco
+from torch_ap.matching.coco import ClassNames, Report, check_names, per_class
+from torch_ap.matching.coco_numbers import CocoNumbers
+from torch_ap.matching.coco_settings import CocoSettings
+from torch_ap.matching.matched import Matches, Shares
+from torch_ap.metrics.images import DetectionMetric
+from torch_ap.rules import checks
+
+
+class CocoTables(DetectionMetric):
+    """Abstract: a metric whose detections are matched, counted and averaged by COCO's rules."""
+
+    _settings: CocoSettings
+    _report: Report
+
+    def per_class(
+        self, iou_threshold: float = 0.5, score_threshold: float = float("-inf"), iou_type: str | None = None
+    ) -> dict[str, Any]:
+        """A table with one row per class.
+
+        Args:
+            iou_threshold: one of the IoU thresholds, at which ``tp`` and ``fp`` are counted.
+            score_threshold: the lowest score that counts there.
+            iou_type: which one, where there are several; default the first.
+
+        Returns:
+            Columns of one length: ``class``, ``name``, ``ap``, ``ap_50``, ``ap_75``, ``ar`` (float64, -1 without ground
+            truths), ``ground_truths`` (crowds left out), ``detections``, ``tp``, ``fp``.
+
+        Raises:
+            ValueError: for a threshold that the metric does not have.
+        """
+        with self._all_ranks():
+            return per_class(
+                self._numbers(self._columns(), iou_type), self._report.class_names, iou_threshold, score_threshold
+            )
+
+    def per_threshold(self, iou_type: str | None = None) -> dict[str, Tensor]:
+        """A table with one row per IoU threshold: AP in each area range, at the last detection limit.
+
+        Args:
+            iou_type: which one, where there are several; default the first.
+
+        Returns:
+            Columns of one length: ``iou_threshold``, and one by the name of each area range, "all" first: float64, the
+            mean over classes, -1 without ground truths. Their means are ``map``, ``map_small`` and so on of
+            ``compute()``.
+        """
+        thresholds = self._settings.thresholds
+        with self._all_ranks():
+            numbers = self._numbers(self._columns(), iou_type, micro=self._settings.average == "micro")
+        columns = {
+            name: torch.stack([numbers.mean_precision(area, threshold) for threshold in thresholds])
+            for area, name in enumerate(self._settings.areas)
+        }
+        return {"iou_threshold": torch.tensor(thresholds, dtype=torch.float64), **columns}
+
+    def curve(
+        self,
+        iou_threshold: float = 0.5,
+        area: str = "all",
+        max_detections: int | None = None,
+        iou_type: str | None = None,
+        class_names: ClassNames = None,
+    ) -> list[Curve]:
+        """The curve of each class at one IoU threshold: what each score retrieves, and the AP there.
+
+        Args:
+            iou_threshold: one of the IoU thresholds.
+            area: name of an area range.
+            max_detections: one of the detection limits; default the last.
+            iou_type: which one, where there are several; default the first.
+            class_names: names of the labels, as for the class, whose own are the default.
+
+        Returns:
+            (K,) :class:`torch_ap.functional.Curve`, in the order of ``classes``, whatever ``average`` is. Items are
+            detections, taken one by one as COCO takes them, and positives the ground truths, of which ``m`` counts
+            those never found too. AP is NaN without ground truths.
+
+        Raises:
+            ValueError: for a threshold, area or limit that the metric does not have, and for names that do not fit.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import MeanAveragePrecision
+            >>> metric = MeanAveragePrecision()
+            >>> box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
+            >>> for score, shift in ((0.9, 0), (0.8, 30), (0.7, 2)):
+            ...     found = {"boxes": box + shift, "scores": torch.tensor([score]), "labels": label}
+            ...     metric.update([found], [{"boxes": box, "labels": label}])
+            >>> metric.curve(0.75, class_names=["cat"])[0].recall
+            tensor([0.3333, 0.3333, 0.6667], dtype=torch.float64)
+        """
+        settings = self._settings
+        checks.one_of("area", area, list(settings.areas))
+        limit = len(settings.limits) - 1
+        if max_detections is not None:
+            limit = checks.place_among("max_detections", max_detections, settings.limits)
+        place = checks.place_among("iou_threshold", iou_threshold, settings.thresholds)
+        check_names(class_names)
+        with self._all_ranks():
+            numbers = self._numbers(self._columns(), iou_type)
+        names = self._report.class_names if class_names is None else class_names
+        return curves_of_coco(numbers, area, limit, place, names)
+
+    @property
+    def _class_names(self) -> ClassNames:
+        return self._report.class_names
+
+    def _matched(
+        self, columns: Columns, iou_type: str | None, per_class: bool = False
+    ) -> tuple[Matches, InterpolationRule]:
+        numbers = self._numbers(columns, iou_type, micro=self._settings.average == "micro" and not per_class)
+        return numbers.matches, numbers.levels
+
+    def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
+        self._check_iou_type(iou_type)
+        return self._matched_here(columns, iou_type or self._settings.iou_types[0], micro=micro)
+
+    def _matched_here(
+        self, columns: Columns, kind: Kind, *, micro: bool = False, shares: Shares | None = None
+    ) -> CocoNumbers:
+        """What matching finds, once for all that is asked of the same state."""
+
+        def made() -> CocoNumbers:
+            return coco.match(self._settings, columns, kind, micro=micro, shares=shares)
+
+        return self._once(made, kind, micro) if shares is None else made()

@@ -1,0 +1,145 @@
+"""LVIS's mean average precision as a metric; the function of that name in ``torch_ap.functional`` computes it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from torch import Tensor
+
+from torch_ap.inputs.detections import Images
+from torch_ap.matching.coco import ClassNames, Report
+from torch_ap.matching.coco_settings import default_settings
+from torch_ap.matching.geometries import AreaRanges
+from torch_ap.matching.lvis import Frequency, LvisSettings, lvis_settings_of, usual_limit
+from torch_ap.metrics import representation
+from torch_ap.metrics.coco_tables import CocoTables
+from torch_ap.rules import checks
+from torch_ap.rules.options import AnyBoxFormat, IoUType
+
+
+class LVISMeanAveragePrecision(CocoTables):
+    """LVIS's mean AP and AR; see :func:`torch_ap.functional.lvis_mean_average_precision` for formula and arguments.
+
+    Args:
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iou_type: "bbox" or "segm", or both as a tuple.
+        iou_thresholds, rec_thresholds: LVIS's where None.
+        max_detections: of an image, default 300; with ``fixed`` of a category, default 10,000.
+        fixed: whether the number is AP-Fixed.
+        frequencies: "r", "c" or "f" of each category, for the AP of the rare, the common and the frequent ones.
+        class_metrics: whether AP and AR of each class are given too; it costs nothing.
+        area_ranges, class_names, area_as_given: as for the function.
+        validate_args: whether the values of batches are checked.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md; with ``fixed`` both gather), and those of
+            ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.detection import LVISMeanAveragePrecision
+        >>> metric = LVISMeanAveragePrecision(frequencies={3: "r", 5: "c", 7: "f"})
+        >>> box, nothing = torch.tensor([[10.0, 10, 50, 50]]), torch.empty(0, dtype=torch.int64)
+        >>> labels = torch.tensor([3, 5, 7])
+        >>> preds = [{"boxes": box.repeat(3, 1), "scores": torch.tensor([0.9, 0.8, 0.7]), "labels": labels}]
+        >>> target = {"boxes": box, "labels": labels[:1], "not_exhaustive_category_ids": nothing}
+        >>> metric.update(preds, [{**target, "neg_category_ids": torch.tensor([5])}])
+        >>> metric.compute()["map_rare"]
+        tensor(1.)
+        >>> metric.per_class()["detections"]  # that of 7 does not count, as nobody looked for 7
+        tensor([1, 1, 0])
+    """
+
+    _argument_names = MappingProxyType(
+        {
+            "iou_types": "iou_type",
+            "thresholds": "iou_thresholds",
+            "levels": "rec_thresholds",
+            "limits": "max_detections",
+            "areas": "area_ranges",
+            "check_values": "validate_args",
+        }
+    )
+    plot_legend_name: str = "Class"
+
+    def __init__(
+        self,
+        box_format: AnyBoxFormat = "xyxy",
+        iou_type: IoUType | tuple[IoUType, ...] = "bbox",
+        *,
+        iou_thresholds: list[float] | None = None,
+        rec_thresholds: list[float] | None = None,
+        max_detections: int | None = None,
+        fixed: bool = False,
+        frequencies: Mapping[int, Frequency] | None = None,
+        class_metrics: bool = False,
+        area_ranges: AreaRanges | None = None,
+        class_names: ClassNames = None,
+        area_as_given: bool = False,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        settings = lvis_settings_of(
+            box_format=box_format,
+            iou_type=iou_type,
+            iou_thresholds=iou_thresholds,
+            rec_thresholds=rec_thresholds,
+            max_detections=max_detections,
+            fixed=fixed,
+            frequencies=frequencies,
+            area_ranges=area_ranges,
+            area_as_given=area_as_given,
+            validate_args=validate_args,
+        )
+        checks.boolean("class_metrics", class_metrics)
+        super().__init__(settings.inputs, **kwargs)
+        self.box_format, self.iou_type = box_format, settings.iou_types
+        self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
+        self.max_detections, self.fixed, self.class_metrics = settings.limits[0], fixed, class_metrics
+        self._settings: LvisSettings = settings
+        self._report = Report(class_metrics, class_names=class_names)
+
+    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
+        """Add images, as :meth:`torch_ap.MeanAveragePrecision.update`.
+
+        Each target has ``neg_category_ids`` and ``not_exhaustive_category_ids``, and may have ``ignore``.
+
+        Raises:
+            ValueError: for input that breaks a rule, naming image and key; the state is then as it was.
+        """
+        self._add(*self._inputs.validate(preds, target), sample_ids)
+
+    def compute(self) -> dict[str, Any]:
+        """All numbers of the images so far."""
+        columns = self._columns()
+        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
+        return self._report(self._settings, columns, dtype, self._shares, self._matched_here)
+
+    @property
+    def _can_exchange(self) -> bool:
+        return not self.fixed  # whose limits are those of all images
+
+    @property
+    def _limit(self) -> int | None:
+        """``max_detections``; None where it is the usual one."""
+        return None if self.max_detections == usual_limit(self.fixed) else self.max_detections
+
+    def _settings_of_value(self) -> Mapping[str, Any]:
+        return {**super()._settings_of_value(), "max_detections": self._limit}
+
+    def _settings_text(self) -> str:
+        settings, usual = self._settings, default_settings("bbox")
+        given: dict[str, Any] = {
+            "iou_thresholds": None if settings.thresholds == usual.thresholds else self.iou_thresholds,
+            "rec_thresholds": None if settings.levels == usual.levels else self.rec_thresholds,
+            "max_detections": self._limit,
+            "area_ranges": None if settings.areas == usual.areas else settings.areas,
+            "iou_type": self.iou_type[0] if len(self.iou_type) == 1 else self.iou_type,
+            "frequencies": settings.frequencies,
+            "class_names": self._report.class_names,
+            "area_as_given": settings.area_as_given,
+            "validate_args": settings.check_values,
+        }
+        return representation.settings_text(
+            representation.defaults_of(type(self)),
+            lambda name: given[name] if name in given else getattr(self, name),
+            ("box_format", "iou_type"),
+        )
