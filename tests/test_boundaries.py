@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from tests.oracles_detection import pycocotools_eval
+from tests.oracles_lvis import as_files, federated, frequencies_of, lvis_package
+from tests.oracles_lvis import lvis_eval as lvis_of
 from tests.tolerances import REORDERED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.files.coco import read_coco
+from torch_ap.functional import lvis_mean_average_precision
 from torch_ap.functional.detection import coco_mean_average_precision
 from torch_ap.geometry import boundaries, masks
 
@@ -157,6 +160,36 @@ def test_two_thousand_scenes_equal_vernier():
     names += [f"mar_{x}" for x in sizes]
     assert 0.05 < ours["map"] < 0.9
     assert [float(ours[name]) for name in names] == pytest.approx(theirs, abs=REORDERED)
+
+
+def test_lvis_numbers_of_boundaries(monkeypatch):
+    """LVIS's own program, its IoU of masks replaced by the rule."""
+    lvis_eval, plain = lvis_package().eval, rle.iou
+    preds, target = scenes(120)
+    r = np.random.default_rng(0)
+    for truth in target:
+        truth["area"] = truth["masks"].sum((1, 2)).double()
+        truth |= {key: x for key, x in federated(r, truth | {"boxes": truth["masks"]}, 2).items() if "category" in key}
+        truth["ignore"] = truth.pop("iscrowd")
+    frequencies = frequencies_of(2)
+    coded = [[image | {"masks": codes(image["masks"].numpy())} for image in side] for side in (preds, target)]
+    truth, found = as_files(*coded, frequencies, "segm")
+    truth["images"] = [image | {"height": HEIGHT, "width": WIDTH} for image in truth["images"]]
+
+    def iou(found, true, crowd):
+        sides = [[boundary(rle.decode(code).astype(bool), 1) for code in side] for side in (found, true)]
+        return np.minimum(plain(found, true, crowd), plain(*map(codes, sides), crowd))
+
+    monkeypatch.setattr(lvis_eval.mask_utils, "iou", iou)
+    theirs = lvis_of(truth, found, "segm").results
+    monkeypatch.undo()
+    settings = {"frequencies": frequencies, "iou_type": "boundary", "area_as_given": True, "dtype": torch.float64}
+    preds = [image | {"area": image["masks"].sum((1, 2)).double()} for image in preds]
+    ours = lvis_mean_average_precision(preds, target, **settings)
+    names = {"map": "AP", "map_50": "AP50", "map_75": "AP75", "map_rare": "APr", "map_common": "APc"}
+    assert 0.05 < ours["map"] < 1
+    for name, other in names.items():
+        assert float(ours[name]) == pytest.approx(float(theirs[other]), abs=REORDERED), name
 
 
 def test_files_and_several_kinds(tmp_path):

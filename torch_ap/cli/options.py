@@ -134,7 +134,8 @@ def add_lvis(subparsers: Subparsers) -> None:
     )
     parser.add_argument("annotations", help="JSON of images, annotations and categories, with LVIS's fields")
     parser.add_argument("results", help="JSON list of detections")
-    parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
+    said = "boxes (default), masks, or masks by their boundaries"
+    parser.add_argument("--iou-type", choices=("bbox", "segm", "boundary"), default="bbox", help=said)
     said = "AP-Fixed: the 10,000 best detections of each category count, in place of the 300 best of each image"
     parser.add_argument("--fixed", action="store_true", help=said)
     _add_of_results(parser)
