@@ -28,6 +28,8 @@ FUNCTION_OF = {
     torch_ap.LVISMeanAveragePrecision: functional.lvis_mean_average_precision,
     torch_ap.MeanAveragePrecision: functional.coco_mean_average_precision,
     torch_ap.VOCMeanAveragePrecision: functional.voc_mean_average_precision,
+    torch_ap.OpenImagesMeanAveragePrecision: functional.open_images_mean_average_precision,
+    torch_ap.NuScenesMeanAveragePrecision: functional.nuscenes_mean_average_precision,
 }
 
 
@@ -303,6 +305,7 @@ WITHOUT_DEFINITION = {
     "query_map_11_point": "trec_eval's levels are compared with its program's own numbers",
     **dict.fromkeys(("lvis_packed", "lvis_fixed", "lvis_of_8", "lvis_masks"), "see `test_lvis`"),
     "coco_masks": "masks are compared with pycocotools where they are coded",
+    "coco_boundary": "boundaries are compared with the rule in test_boundaries",
     "coco_codes": "as masks",
     "coco_given_ious": "nobody else takes them",
     **dict.fromkeys(("coco_rotated", "coco_quadrilaterals", "coco_intervals", "coco_function"), "see `test_shapes`"),
@@ -311,4 +314,6 @@ WITHOUT_DEFINITION = {
     "voc_keypoints": "keypoints are compared with pycocotools in `test_keypoints`",
     "coco_own_iou": "nobody else takes one",
     "voc_101_point": "nobody else has it",
+    **dict.fromkeys(("open_images", "open_images_ignored", "voc_40_point"), "see `test_detection_rules`"),
+    **dict.fromkeys(("nuscenes", "nuscenes_packed"), "see `test_detection_rules`"),
 }

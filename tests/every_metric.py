@@ -218,6 +218,28 @@ def voc_images(size, generator):
     return {"preds": preds, "target": target}
 
 
+def open_images(size, generator):
+    """Boxes around groups, and classes that somebody looked for."""
+    preds, target = _scene(size, generator)
+    for place, truth in enumerate(target):
+        truth["group_of"] = truth.pop("iscrowd")
+        if place % 2:
+            truth["negative_labels"] = torch.tensor([place % 3])
+    return {"preds": preds, "target": target}
+
+
+def centres(size, generator):
+    """Points, many of them at a few places."""
+    preds, target = _scene(size, generator)
+    for image in (*preds, *target):
+        image["centers"] = image.pop("boxes")[:, :2] / 8
+    return {"preds": preds, "target": [{key: t[key] for key in ("centers", "labels")} for t in target]}
+
+
+def packed_centres(size, generator):
+    return {side: _packed(images) for side, images in centres(size, generator).items()}
+
+
 def packed_voc_images(size, generator):
     return {side: _packed(images) for side, images in voc_images(size, generator).items()}
 
@@ -299,6 +321,7 @@ def of_images(preds, target):
 IMAGES = {"box_format": "xywh"}
 FEDERATED = {**IMAGES, "area_as_given": True, "frequencies": frequencies_of(3)}
 ROTATED = {"box_format": "cxcywhr", "iou_type": "rotated"}
+TREE = {**IMAGES, "hierarchy": {0: 10, 1: 10, 10: 11}}
 POSES = {"box_format": "xywh", "iou_type": "keypoints", "sigmas": [0.03, 0.05, 0.08, 0.1, 0.2]}
 
 METRICS: dict[str, Row] = {
@@ -402,6 +425,7 @@ METRICS: dict[str, Row] = {
         },
     ),
     "coco_masks": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "segm"}),
+    "coco_boundary": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "boundary"}),
     "coco_codes": Row(torch_ap.MeanAveragePrecision, coded_images, {"iou_type": "segm"}),
     "coco_keypoints": Row(torch_ap.MeanAveragePrecision, poses, POSES),
     "coco_rotated": Row(torch_ap.MeanAveragePrecision, turned_boxes, ROTATED),
@@ -428,6 +452,15 @@ METRICS: dict[str, Row] = {
     "voc_intervals": Row(torch_ap.VOCMeanAveragePrecision, voc_intervals, {"iou_type": "intervals"}),
     "voc_function": Row(torch_ap.VOCMeanAveragePrecision, voc_intervals, {"iou_type": of_images}),
     "voc_keypoints": Row(torch_ap.VOCMeanAveragePrecision, voc_poses, POSES),
+    "open_images": Row(torch_ap.OpenImagesMeanAveragePrecision, open_images, {**TREE, "class_metrics": True}),
+    "open_images_ignored": Row(
+        torch_ap.OpenImagesMeanAveragePrecision,
+        open_images,
+        {**IMAGES, "group_of": "ignore", "iou_threshold": [0.3, 0.5]},
+    ),
+    "nuscenes": Row(torch_ap.NuScenesMeanAveragePrecision, centres, {"class_metrics": True}),
+    "nuscenes_packed": Row(torch_ap.NuScenesMeanAveragePrecision, packed_centres, {"distance_threshold": 1.5}),
+    "voc_40_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "40-point"}),
     "voc_101_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "101-point"}),
     "voc_11_point": Row(
         torch_ap.VOCMeanAveragePrecision,
@@ -615,6 +648,8 @@ FUNCTIONS: dict[str, Row] = {
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
     "lvis": Row(functional.lvis_mean_average_precision, federated_images, FEDERATED),
     "voc": Row(functional.voc_mean_average_precision, voc_images),
+    "open_images": Row(functional.open_images_mean_average_precision, open_images, TREE),
+    "nuscenes": Row(functional.nuscenes_mean_average_precision, centres),
     "coco_curve": Row(functional.coco_curve, images, {"box_format": "xywh"}),
     "voc_curve": Row(functional.voc_curve, voc_images),
     "box_iou": Row(functional.box_iou, two_sets_of_boxes),

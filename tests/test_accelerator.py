@@ -12,7 +12,8 @@ from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from tests.modes import quiet
 
 UPDATES_WAIT = {  # in `update`, as is documented
-    *("coco_masks", "lvis_masks", "voc_masks"),  # dense masks become run lengths
+    *("coco_masks", "coco_boundary", "lvis_masks", "voc_masks"),  # dense masks become run lengths
+    *("open_images", "open_images_ignored"),  # rows of ancestors, and those that somebody looked for
     "binary_weighted_learnt",  # once per `pilot` items
 }
 

@@ -402,6 +402,9 @@ def test_draws_of_a_device_do_not_depend_on_the_batch():
 # -- metrics
 
 
+DETECTION = ("coco", "lvis", "voc", "open_images", "nuscenes")
+
+
 @pytest.mark.parametrize("kind", sorted(METRIC_CLASSES - {torch_ap.AveragePrecision}, key=str))  # it makes the others
 def test_methods_of_metrics_are_those_of_the_page(kind):
     task = kind.__module__.removeprefix("torch_ap.metrics.")
@@ -410,9 +413,7 @@ def test_methods_of_metrics_are_those_of_the_page(kind):
             assert not hasattr(kind, method)
             continue
         takes, of_classification, of_detection = ([] if x == "-" else x for x in cells)
-        further = (
-            of_classification if task == "classification" else of_detection if task in ("coco", "lvis", "voc") else []
-        )
+        further = of_classification if task == "classification" else of_detection if task in DETECTION else []
         found = list(parameters(getattr(kind, method)))
         assert found == ["self", *sorted([*takes, *further], key=RESAMPLING.__contains__)], method
     assert not hasattr(kind, "baseline")

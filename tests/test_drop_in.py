@@ -367,5 +367,5 @@ class TestConverters:
         assert {k: v.tolist() for k, v in two.items()} == pytest.approx({k: one[k].tolist() for k in two}, abs=SINGLE)
 
     def test_own_geometry_has_no_place_in_the_files(self, tmp_path):
-        with pytest.raises(ValueError, match="`iou_type` must be 'bbox' or 'segm'"):
+        with pytest.raises(ValueError, match="`iou_type` must be 'bbox', 'segm' or 'boundary'"):
             torch_ap.MeanAveragePrecision(iou_type="precomputed").tm_to_coco(str(tmp_path / "x"))

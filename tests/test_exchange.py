@@ -26,7 +26,7 @@ CONVENTIONS = [
     *({"top_k": 5, "denominator": "relevant", "ties": ties} for ties in ("grouped", "expected")),
     {"top_k": "relevant"},
     *({"top_k": 7, "denominator": "found", "ties": ties} for ties in ("grouped", "expected", "optimistic")),
-    *({"interpolation": name} for name in ("11-point", "101-point", "11-point-trec9", "11-point-trec10")),
+    *({"interpolation": name} for name in ("11-point", "101-point", "nuscenes", "11-point-trec9", "11-point-trec10")),
     *({"interpolation": "all-points", "ties": ties} for ties in ("grouped", "optimistic")),
     {"interpolation": "trapezoid"},
     {"interpolation": torch.tensor([0.5, 0.1, 1.0])},

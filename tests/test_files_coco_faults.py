@@ -216,10 +216,8 @@ DOCUMENTS = {
         lambda text: ("\n\n" + text).replace("0", '"é"', 1).encode("latin-1"),
         ".json, line 3: must be UTF-8",
     ),
-    "gzip": (
-        lambda text: gzip.compress(text.encode()),
-        ".json, line 1: must be UTF-8 text, got the control character 0x1f",
-    ),
+    "gzip, cut short": (lambda text: gzip.compress(text.encode())[:-9], ".json: must be whole as gzip: "),
+    "gzip of something else": (lambda text: gzip.compress(text.encode("utf-16")), ".json, line 1: must be UTF-8"),
     "a number": (lambda text: b"3", ".json: must be "),  # noqa: ARG005
     "an object of lists": (lambda text: b'{"a": []}', ".json: must be "),  # noqa: ARG005
 }

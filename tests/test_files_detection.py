@@ -1,6 +1,7 @@
 """COCO's and VOC's files: real data with published numbers, small files written here, and broken ones."""
 
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -175,6 +176,44 @@ def test_files_come_in_order_of_image(files):
     )
     assert 0 < float(found["map_class_cat"]) < 1
     assert float(found["map_class_dog"]) == 0
+
+
+def test_ids_of_images_may_be_text(files):
+    truth, found, write = files
+    plain = read_coco(*write())
+    for entry in (*truth["annotations"], *found):
+        entry["image_id"] = f"image {entry['image_id']}"
+    for image in truth["images"]:
+        image["id"] = f"image {image['id']}"
+    data = read_coco(*write())
+    assert data.images == [f"image {one}" for one in plain.images]
+    assert all(torch.equal(data.preds[key], plain.preds[key]) for key in plain.preds)
+    found[0]["image_id"] = "image 55"
+    with pytest.raises(ValueError, match=r"found.json\[0\]: unknown image_id 'image 55'; did you mean 'image 5'"):
+        read_coco(*write())
+    found[0]["image_id"] = 5
+    with pytest.raises(ValueError, match=r"found.json\[0\]: 'image_id' must be text, got 5"):
+        read_coco(*write())
+    truth["images"][1]["id"] = 2
+    with pytest.raises(ValueError, match=r"images\[1\]: 'id' must be text, got 2"):
+        read_coco(*write())
+
+
+def test_results_may_be_annotations_of_an_object_and_gzip(files, tmp_path):
+    paths = files[2]()
+    plain = read_coco(*paths)
+    found = json.loads(paths[1].read_text())
+    packed = [tmp_path / f"{name}.json.gz" for name in ("truth", "found")]
+    packed[0].write_bytes(gzip.compress(paths[0].read_bytes()))
+    packed[1].write_bytes(gzip.compress(json.dumps({"info": {}, "annotations": found}).encode()))
+    data = read_coco(*packed)
+    assert all(torch.equal(data.preds[key], plain.preds[key]) for key in plain.preds)
+    paths[1].write_text(json.dumps({"annotations": [{**found[0], "image_id": 77}]}))
+    with pytest.raises(ValueError, match=r"found.json: annotations\[0\]: unknown image_id 77"):
+        read_coco(*paths)
+    paths[1].write_text(json.dumps({"annotations": [{"image_id": 2}]}))
+    with pytest.raises(ValueError, match="whose annotations have no score: are the two files swapped"):
+        read_coco(*paths)
 
 
 def test_polygons_and_plain_codes(files):

@@ -24,6 +24,7 @@ from torch_ap.ranking.counting import from_bins
 from torch_ap.retrieval import RetrievalMAP
 
 ELEVEN = [Fraction(j, 10) for j in range(11)]
+FORTY = [Fraction(j, 40) for j in range(1, 41)]
 COCO = np.linspace(0, 1, 101).tolist()
 
 
@@ -37,7 +38,7 @@ def curve_of(ranking):
 
 @pytest.mark.parametrize(
     ("name", "meaning"),
-    [("11-point", ELEVEN), ("all-points", "all-points"), ("trapezoid", "trapezoid")],
+    [("11-point", ELEVEN), ("40-point", FORTY), ("all-points", "all-points"), ("trapezoid", "trapezoid")],
 )
 @given(rankings(max_size=12))
 def test_equals_the_definition(name, meaning, ranking):
@@ -65,7 +66,28 @@ def test_cocos_levels(ranking):
     assert close(value, over_float_levels(ranking, COCO))
 
 
-@pytest.mark.parametrize("name", ["11-point", "101-point", "all-points", "trapezoid"])
+def on_straight_lines(ranking):
+    """As nuScenes' program has it, by NumPy's interpolation between the points of the curve."""
+    if not sum(ranking[1]):
+        return None
+    recall, precision = (np.array(x, np.float64) for x in zip(*oracles.curve_points(*ranking), strict=True))
+    if recall[0]:
+        recall, precision = np.append(0.0, recall), np.append(precision[0], precision)
+    found = np.interp(COCO, recall, precision, right=0)[11:] - 0.1
+    return found.clip(min=0).mean() / 0.9
+
+
+@given(rankings(max_size=30))
+def test_nuscenes_straight_lines(ranking):
+    curve = curve_of(ranking)
+    convention = Convention(interpolation="nuscenes")
+    assert close(convention(curve).item(), on_straight_lines(ranking))
+    levels, found = convention.at_levels(curve)
+    assert found.shape == (1, 90)
+    assert levels.tolist() == COCO[11:]
+
+
+@pytest.mark.parametrize("name", ["11-point", "40-point", "101-point", "nuscenes", "all-points", "trapezoid"])
 @given(tables(columns=4))
 def test_many_rankings_are_each_their_own(name, table):
     convention = Convention(interpolation=name)

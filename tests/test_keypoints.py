@@ -205,5 +205,5 @@ def test_metric_reads_files(files):
     metric.update(preds, target)
     theirs.summarize()
     assert float(metric.compute()["map"]) == theirs.stats[0]
-    with pytest.raises(ValueError, match="must be 'bbox' or 'segm'"):
+    with pytest.raises(ValueError, match="must be 'bbox', 'segm' or 'boundary'"):
         metric.tm_to_coco("never")

@@ -268,8 +268,14 @@ def test_lists_of_packed_images_have_counts():
         ({"frequencies": {1.5: "r"}}, r"'r', 'c' or 'f', got \{1.5: 'r'\}"),
         ({"fixed": 1}, "`fixed` must be a bool"),
         ({"max_detections": 0}, "`max_detections` must be an int of at least 1 or None, got 0"),
-        ({"iou_type": "keypoints"}, "`iou_type` must be 'bbox', 'segm' or both, got 'keypoints'"),
-        ({"iou_type": "precomputed"}, "`iou_type` must be 'bbox', 'segm' or both, got 'precomputed'"),
+        (
+            {"iou_type": "keypoints"},
+            "`iou_type` must be 'bbox', 'segm' or 'boundary', .* got 'keypoints'",
+        ),
+        (
+            {"iou_type": "precomputed"},
+            "`iou_type` must be 'bbox', 'segm' or 'boundary', .* got 'precomputed'",
+        ),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

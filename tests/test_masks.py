@@ -45,6 +45,18 @@ def codes_of(dense, compressed=True):
     return plain
 
 
+def test_masks_with_a_channel_as_torchvision_has_them():
+    dense, labels = torch.from_numpy(some_masks(1)), torch.zeros(6, dtype=torch.int64)
+    preds = {"masks": dense, "labels": labels, "scores": torch.linspace(0, 1, 6)}
+    target = {"masks": dense.to(torch.uint8), "labels": labels}
+    expected = coco_mean_average_precision([preds], [target], iou_type="segm")
+    preds["masks"], target["masks"] = dense[:, None], target["masks"][:, None]
+    found = coco_mean_average_precision([preds], [target], iou_type="segm")
+    assert found["map"] == expected["map"] > 0
+    with pytest.raises(ValueError, match=r"bool or integer tensor.*masks > 0\.5"):
+        coco_mean_average_precision([preds | {"masks": preds["masks"].float()}], [target], iou_type="segm")
+
+
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("compressed", [True, False])
 def test_codes_and_dense_masks_have_the_same_edges(seed, compressed):

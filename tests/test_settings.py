@@ -12,6 +12,7 @@ import torch
 import torch_ap
 from tests import cases
 from tests.every_metric import (
+    centres,
     federated_images,
     flat,
     graded_flat,
@@ -19,6 +20,7 @@ from tests.every_metric import (
     images,
     inner_product,
     judged_queries,
+    open_images,
     pair,
     poses,
     vectors,
@@ -73,6 +75,17 @@ def tied(batch):
 
 def turned(batch):
     return {"target": [{**image, "boxes": -image["boxes"]} for image in batch["target"]]}
+
+
+def far_away(batch):
+    return {"target": [{**image, "centers": image["centers"] * math.inf} for image in batch["target"]]}
+
+
+def as_corners(batch):
+    """Corners, where there were sizes."""
+    for image in (*batch["preds"], *batch["target"]):
+        image["boxes"][:, 2:] += image["boxes"][:, :2]
+    return batch
 
 
 def with_areas(batch):
@@ -181,6 +194,21 @@ VOC = {
     "sigmas": ({"iou_type": "keypoints", "sigmas": [0.1] * 5}, voc_poses),
     "validate_args": ({"validate_args": False}, changed(voc_images, turned)),
 }
+OPEN_IMAGES = {
+    "box_format": ({"box_format": "cxcywh"}, voc_images),
+    "iou_threshold": ({"iou_threshold": 0.3}, voc_images),
+    "hierarchy": ({"hierarchy": {0: 9}}, voc_images),
+    "group_of": ({"group_of": "ignore"}, changed(open_images, as_corners)),
+    "expand_preds": ({"hierarchy": {0: 9}, "expand_preds": True}, voc_images),
+    "class_metrics": ({"class_metrics": True}, voc_images),
+    "iou_type": ({"iou_type": "segm"}, voc_images),
+    "validate_args": ({"validate_args": False}, changed(voc_images, turned)),
+}
+NUSCENES = {
+    "distance_threshold": ({"distance_threshold": 0.3}, centres),
+    "class_metrics": ({"class_metrics": True}, centres),
+    "validate_args": ({"validate_args": False}, changed(centres, far_away)),
+}
 CHANGES = {
     "AveragePrecision": {
         name: (settings, draw)
@@ -234,6 +262,8 @@ CHANGES = {
     "MeanAveragePrecision": COCO,
     "LVISMeanAveragePrecision": LVIS,
     "VOCMeanAveragePrecision": VOC,
+    "OpenImagesMeanAveragePrecision": OPEN_IMAGES,
+    "NuScenesMeanAveragePrecision": NUSCENES,
 }
 IGNORED = {("MeanAveragePrecision", "backend"), ("EmbeddingMAP", "max_memory")}
 OF_ALL_QUERIES = ("relevance_level", "missing_queries")

@@ -321,6 +321,54 @@ def test_rotated_boxes_ask_for_their_format(make):
         make(iou_type="rotated")
 
 
+@pytest.mark.parametrize("make", [MeanAveragePrecision, VOCMeanAveragePrecision])
+@pytest.mark.parametrize("kind", ["intervals", "precomputed", of_images])
+def test_a_box_format_without_boxes_is_refused(make, kind):
+    with pytest.raises(ValueError, match=r"`box_format` must be left out with `iou_type=.*, got 'xywh'"):
+        make("xywh", iou_type=kind)
+
+
+@pytest.mark.parametrize("kind", ["rotated", "intervals", "segm", of_images])
+def test_inclusive_pixels_without_upright_boxes_are_refused(kind):
+    form = {"box_format": "cxcywhr"} if kind == "rotated" else {}
+    with pytest.raises(ValueError, match="`inclusive_pixels` must be left out of shapes other than boxes, got False"):
+        VOCMeanAveragePrecision(iou_type=kind, inclusive_pixels=False, **form)
+
+
+def in_degrees(angles):
+    size = torch.tensor([[50.0, 50, 20, 10]]).expand(len(angles), 4)
+    boxes = torch.cat([size, angles[:, None]], 1)
+    return {"boxes": boxes, "labels": torch.zeros(len(angles), dtype=torch.int64)}
+
+
+@pytest.mark.parametrize("angles", [torch.linspace(-1.5, 1.5, 20), torch.tensor([0, torch.pi / 2]).repeat(8)])
+def test_angles_in_radians_are_noticed(angles):
+    truth = in_degrees(angles)
+    found = truth | {"scores": torch.ones(len(angles))}
+    for metric in (MeanAveragePrecision, VOCMeanAveragePrecision):
+        with pytest.warns(UserWarning, match=r"angles in degrees.* in \[-pi, pi\].*rad2deg"):
+            metric("cxcywhr", iou_type="rotated").update([found], [truth])
+    with pytest.warns(UserWarning, match="rad2deg"):
+        functional.rotated_box_iou(truth["boxes"], truth["boxes"])
+
+
+@pytest.mark.parametrize(
+    "angles",
+    [
+        torch.zeros(50),
+        torch.linspace(-0.5, 0.5, 50),  # scanned pages
+        torch.tensor([0.0, 90]).repeat(20),
+        torch.linspace(-180, 180, 50),
+        torch.tensor([1.0, -1.5, 3]),  # few
+    ],
+)
+def test_degrees_are_not_taken_for_radians(angles):
+    truth = in_degrees(angles)
+    metric = MeanAveragePrecision("cxcywhr", iou_type="rotated")
+    metric.update([truth | {"scores": torch.ones(len(angles))}], [truth])  # warnings are errors
+    assert metric.compute()["map"] > 0
+
+
 def test_quadrilaterals_with_corners_twice_or_in_a_line_are_convex():
     for points in ([0, 0, 0, 0, 2, 0, 1, 1], [0, 0, 1, 0, 2, 0, 1, 1], [0] * 8, [3, 3, 4, 4, 5, 5, 6, 6]):
         box = torch.tensor([points], dtype=torch.float64)

@@ -23,6 +23,8 @@ EmbeddingMAP                     mean AP of queries that search a gallery by the
 MeanAveragePrecision             COCO's mean AP and AR of object detectors
 LVISMeanAveragePrecision         LVIS's, where no image was searched for every category
 VOCMeanAveragePrecision          PASCAL VOC's mean AP of object detectors
+OpenImagesMeanAveragePrecision   Open Images' mean AP: groups, hierarchies of classes
+NuScenesMeanAveragePrecision     nuScenes' mean AP of centres by their distance
 merge                            metrics of separate jobs as one
 evaluate                         measures of a search run, or of several, in one call
 IndexEncoder                     names of queries as the integers that metrics take
@@ -55,7 +57,13 @@ if TYPE_CHECKING:
         MultilabelAveragePrecision,
     )
     from torch_ap.curve.convention import Convention
-    from torch_ap.detection import LVISMeanAveragePrecision, MeanAveragePrecision, VOCMeanAveragePrecision
+    from torch_ap.detection import (
+        LVISMeanAveragePrecision,
+        MeanAveragePrecision,
+        NuScenesMeanAveragePrecision,
+        OpenImagesMeanAveragePrecision,
+        VOCMeanAveragePrecision,
+    )
     from torch_ap.metrics.merging import merge
     from torch_ap.reports import report
     from torch_ap.retrieval import (
@@ -86,6 +94,8 @@ __all__ = [
     "MeanAveragePrecision",
     "MulticlassAveragePrecision",
     "MultilabelAveragePrecision",
+    "NuScenesMeanAveragePrecision",
+    "OpenImagesMeanAveragePrecision",
     "RetrievalAUROC",
     "RetrievalFBeta",
     "RetrievalFallOut",

@@ -9,8 +9,8 @@ from torch_ap.inference.result import Result
 from torch_ap.inputs.detections import Columns, Kind, image_of
 from torch_ap.matching import candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs, descending
-from torch_ap.matching.geometries import ShapeSettings
 from torch_ap.matching.matched import Matches
+from torch_ap.matching.shape_settings import ShapeSettings
 from torch_ap.ranking import order, segments
 from torch_ap.rules import checks
 from torch_ap.rules.options import Normalize, allowed
@@ -129,8 +129,9 @@ def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tupl
 
 
 def _reached(matches: Matches, place: int) -> float:
-    """The IoU that a match reaches."""
-    return max(float(matches.criteria.ascending[matches.criteria.rank[place]]), _LEAST)
+    """The IoU that a match reaches; below 0 where similarity is minus a distance."""
+    least = float(matches.criteria.ascending[matches.criteria.rank[place]])
+    return least if least < 0 else max(least, _LEAST)
 
 
 def _pairs(

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch_ap.inputs.detections import Columns, Kind, image_of
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Pairs
-from torch_ap.matching.geometries import ShapeSettings
 from torch_ap.matching.matched import Matches
+from torch_ap.matching.shape_settings import ShapeSettings
 from torch_ap.ranking import segments
 
 DETECTION_KINDS = (

@@ -25,9 +25,10 @@ _COMPARE = (
     "where no two values differ by more, and p-values of the paired t test and of Fisher's randomization test. "
     "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
 )
-_YOLO = (
+_FORMATS = (
     "yolo: text files, one per image, of the lines `class cx cy w h` and, detected, `class cx cy w h confidence`, with "
-    "boxes in fractions of the image's size; classes are ids. voc (default): all other forms"
+    "boxes in fractions of the image's size; classes are ids. dota: its text files of quadrilaterals, labelTxt and "
+    "Task1. activitynet: its JSON files of segments of time. voc (default): all other forms of boxes"
 )
 _IMAGES = (
     "with --format yolo: the folder of the images (PNG, JPEG), whose sizes are read, or a text file of the lines "
@@ -106,7 +107,10 @@ def add_coco(subparsers: Subparsers) -> None:
     parser.add_argument("annotations", help="JSON of images, annotations and categories")
     parser.add_argument("results", help="JSON list of detections")
     parser.add_argument(
-        "--iou-type", choices=("bbox", "segm", "keypoints"), default="bbox", help="boxes (default), masks or keypoints"
+        "--iou-type",
+        choices=("bbox", "segm", "boundary", "keypoints"),
+        default="bbox",
+        help="boxes (default), masks, masks by their boundaries, or keypoints",
     )
     parser.add_argument(
         "--sigmas", type=numbers, metavar="S,S,...", help="of each keypoint, as 0.026,0.025; default COCO's 17"
@@ -130,7 +134,8 @@ def add_lvis(subparsers: Subparsers) -> None:
     )
     parser.add_argument("annotations", help="JSON of images, annotations and categories, with LVIS's fields")
     parser.add_argument("results", help="JSON list of detections")
-    parser.add_argument("--iou-type", choices=("bbox", "segm"), default="bbox", help="boxes (default) or masks")
+    said = "boxes (default), masks, or masks by their boundaries"
+    parser.add_argument("--iou-type", choices=("bbox", "segm", "boundary"), default="bbox", help=said)
     said = "AP-Fixed: the 10,000 best detections of each category count, in place of the 300 best of each image"
     parser.add_argument("--fixed", action="store_true", help=said)
     _add_of_results(parser)
@@ -148,15 +153,14 @@ def add_voc(subparsers: Subparsers) -> None:
         "  torch-ap voc VOC2012/Annotations detections\n"
         "  torch-ap voc annotations detections --interpolation 11-point --per-class\n"
         "  torch-ap voc labels/val runs/detect/labels --format yolo --images images/val --names data.yaml\n"
+        "  torch-ap voc labelTxt Task1 --format dota\n"
         "  torch-ap voc annotations new --compare old --interval --json",
     )
-    parser.add_argument(
-        "ground_truths", metavar="GROUND_TRUTHS", help="folder of XML annotations, or of text files, one per image"
-    )
-    parser.add_argument(
-        "detections", metavar="DETECTIONS", help="folder of text files, one per image, or one per class (devkit)"
-    )
-    parser.add_argument("--format", choices=("voc", "yolo"), default="voc", help=_YOLO)
+    said = "folder of XML annotations, or of text files, one per image; ActivityNet: a JSON file"
+    parser.add_argument("ground_truths", metavar="GROUND_TRUTHS", help=said)
+    said = "folder of text files, one per image, or one per class (devkit, DOTA); ActivityNet: a JSON file"
+    parser.add_argument("detections", metavar="DETECTIONS", help=said)
+    parser.add_argument("--format", choices=("voc", "yolo", "dota", "activitynet"), default="voc", help=_FORMATS)
     said = "of the text files (default xyxy); XML has corners"
     parser.add_argument("--box-format", choices=("xyxy", "xywh", "cxcywh"), help=said)
     parser.add_argument("--images", metavar="PATH", help=_IMAGES)
@@ -165,14 +169,20 @@ def add_voc(subparsers: Subparsers) -> None:
         metavar="FILE",
         help="with --format yolo: names of the classes, YAML with `names`, or text, one per line",
     )
+    said = "with --format activitynet: which of the videos count (default validation)"
+    parser.add_argument("--subset", metavar="NAME", help=said)
     said = "also the ground truths, detections, true and false positives of each class"
     parser.add_argument("--per-class", action="store_true", help=said)
-    parser.add_argument("--iou-threshold", type=float, default=0.5, help="least IoU of a true positive; default 0.5")
+    said = "least IoU of a true positive; default 0.5, ActivityNet's 0.5, 0.55, ..., 0.95"
+    parser.add_argument("--iou-threshold", type=float, help=said)
     choices = ("all-points", "11-point", "11-point-arange")
-    said = "of the precision over recall: all-points (default, VOC since 2010), 11-point (2007), or its devkit's points"
-    parser.add_argument("--interpolation", choices=choices, default="all-points", help=said)
+    said = (
+        "of the precision over recall: all-points (default, VOC since 2010), 11-point (2007), or 11-point-arange, "
+        "those of Python programs (default with --format dota)"
+    )
+    parser.add_argument("--interpolation", choices=choices, help=said)
     parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
-    parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold")
+    parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold, as with --format dota")
     _add_errors(parser)
     _add_interval(parser)
     parser.add_argument(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,7 +15,9 @@ from torch_ap.cli.errors import with_errors
 from torch_ap.cli.notes import note
 from torch_ap.cli.tables import Report, Table, number
 from torch_ap.detection import VOCMeanAveragePrecision
+from torch_ap.files.activitynet import read_activitynet
 from torch_ap.files.box_rows import VocData
+from torch_ap.files.dota import read_dota
 from torch_ap.files.voc import read_voc
 from torch_ap.files.yolo import DETECTED as YOLO_FORM
 from torch_ap.files.yolo import read_yolo
@@ -24,6 +27,22 @@ from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.ranking import segments
 
 _YOLO = Encoding(PLAIN["cxcywh"], unit="fractions", score="last")
+_USUAL: dict[str, dict[str, Any]] = {
+    "dota": {
+        "box_format": "xyxyxyxy",
+        "iou_type": "rotated",
+        "interpolation": "11-point-arange",
+        "strict": True,
+    },
+    "activitynet": {"iou_type": "intervals", "iou_threshold": np.linspace(0.5, 0.95, 10).tolist()},
+}
+_OPTIONS = {  # of one format or some alone
+    "box_format": ("voc",),
+    "images": ("yolo",),
+    "names": ("yolo",),
+    "subset": ("activitynet",),
+    "exclusive_pixels": ("voc", "yolo"),
+}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,13 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _matched(args: argparse.Namespace, data: VocData) -> tuple[VocSettings, Tensor, Matches]:
     """The settings, the labels that occur, and every detection matched."""
-    settings = voc_settings_of(
-        box_format="xyxy",
-        iou_threshold=args.iou_threshold,
-        interpolation=args.interpolation,
-        inclusive_pixels=not args.exclusive_pixels,
-        strict=args.strict,
-    )
+    settings = voc_settings_of(**_rules(args))
     return settings, *settings.match(validated(settings.inputs, data.preds, data.target))
 
 
@@ -74,7 +87,7 @@ def _per_class(settings: VocSettings, labels: Tensor, matches: Matches, data: Vo
     """A row per class, as a dictionary of columns; ``ap`` is NaN where no ground truth counts."""
     tp, fp = matches.counts_at(0, 0, float("-inf"))
     columns = {
-        "ap": settings.average_precision(matches.curve(0))[0],
+        "ap": settings.average_precision(matches.curve(0)).mean(0),
         "ground_truths": matches.relevant[0],
         "detections": segments.count(matches.ranked.category, matches.categories),
         "tp": tp,
@@ -96,21 +109,28 @@ def _stated(args: argparse.Namespace, data: VocData) -> tuple[images.Numbers, im
 
 
 def _metric(args: argparse.Namespace, data: VocData) -> VOCMeanAveragePrecision:
-    metric = VOCMeanAveragePrecision(
-        "xyxy",
-        args.iou_threshold,
-        interpolation=args.interpolation,
-        inclusive_pixels=not args.exclusive_pixels,
-        strict=args.strict,
-    )
+    metric = VOCMeanAveragePrecision(**_rules(args))
     metric.update(data.preds, data.target)
     return metric
 
 
+def _rules(args: argparse.Namespace) -> dict[str, Any]:
+    """Arguments of the metric: what the options say, else what is usual for the format."""
+    usual = {"box_format": "xyxy", "iou_threshold": 0.5, "interpolation": "all-points", "strict": False}
+    usual |= _USUAL.get(args.format, {})
+    given = {"interpolation": args.interpolation, "iou_threshold": args.iou_threshold, "strict": args.strict or None}
+    said = {name: value for name, value in given.items() if value is not None}
+    return usual | said | {"inclusive_pixels": not args.exclusive_pixels}
+
+
 def _title(args: argparse.Namespace) -> str:
-    rule = "above" if args.strict else "of at least"
-    counts = "; tp and fp of any score" if args.per_class else ""
-    return f"AP at IoU {rule} {args.iou_threshold:g}, interpolation {args.interpolation}{counts}"
+    rules = _rules(args)
+    thresholds = rules["iou_threshold"]
+    several = isinstance(thresholds, list)
+    rule = "above" if rules["strict"] else "of at least"
+    place = ", ".join(f"{x:g}" for x in thresholds) if several else f"{thresholds:g}"
+    counts = f"; tp and fp of any score{f', at {thresholds[0]:g}' if several else ''}" if args.per_class else ""
+    return f"AP at IoU {rule} {place}, interpolation {rules['interpolation']}{counts}"
 
 
 def _rows(each: dict[str, list[Any]], mean: float, args: argparse.Namespace) -> Table:
@@ -129,11 +149,14 @@ def _cell(value: float) -> str:
 
 def _read(args: argparse.Namespace, detections: str) -> VocData:
     """The content of the folders, with a note on what is likely wrong with it."""
-    yolo = args.format == "yolo"
-    for option in ("box_format",) if yolo else ("images", "names"):
-        if getattr(args, option) is not None:
+    for option, formats in _OPTIONS.items():
+        if getattr(args, option) and args.format not in formats:
             raise ValueError(f"--{option.replace('_', '-')} has no meaning with --format {args.format}")
-    given = args.box_format or "xyxy"
+    if args.format in _USUAL:
+        data = _of_other_shapes(args, detections)
+        images.refuse_empty(len(data.preds["labels"]), detections, args.allow_empty)
+        return data
+    yolo, given = args.format == "yolo", args.box_format or "xyxy"
     if yolo:
         data = read_yolo(args.ground_truths, detections, args.images, args.names, allow_empty=args.allow_empty)
     else:
@@ -156,3 +179,10 @@ def _read(args: argparse.Namespace, detections: str) -> VocData:
     for cause in diagnosis.causes(evidence):
         note(f"{detections}: {cause}")
     return data
+
+
+def _of_other_shapes(args: argparse.Namespace, detections: str) -> VocData:
+    if args.format == "dota":
+        return read_dota(args.ground_truths, detections, allow_empty=args.allow_empty)
+    subset = args.subset or "validation"
+    return read_activitynet(args.ground_truths, detections, subset, allow_empty=args.allow_empty)

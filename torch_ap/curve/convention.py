@@ -31,7 +31,7 @@ class Convention:
             items.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
         interpolation: None for the plain sum; "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10",
-            "101-point", "all-points", "trapezoid", or a 1-D tensor of recall levels in [0, 1].
+            "40-point", "101-point", "nuscenes", "all-points", "trapezoid", or a 1-D tensor of recall levels in [0, 1].
         ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
             "optimistic", "pessimistic". None for the default of what takes the convention: over queries "expected", but
             "grouped" with ``interpolation``; elsewhere "grouped".
@@ -130,6 +130,8 @@ class Convention:
             levels = self.interpolation.to(device)
             return levels, interpolation.at_levels(curve, levels)
         assert self.interpolation is not None
+        if self.interpolation == "nuscenes":
+            return interpolation.nuscenes(curve)
         name, _, trec_version = self.interpolation.partition("-trec")
         levels = interpolation.levels_of(name, device)
         if trec_version:

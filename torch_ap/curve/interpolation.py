@@ -14,6 +14,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays
 
 _MOST_HITS = 2.0**62
+_LEAST_PRECISION = 0.1  # of nuScenes
 _RECALL_LACKS = 1e-12  # the share that sums of fractional weights may lack of a level that they equal on paper
 
 
@@ -22,10 +23,14 @@ def levels_of(name: str, device: torch.device | str = "cpu") -> Tensor:
 
     "11-point": j / 10, rounded once, so that comparing them with h / m is exact: 3 of 10 found reach the level 0.3.
     "11-point-arange": ``numpy.arange(0, 1.1, 0.1)``, as VOC's evaluation is written in Python (py-faster-rcnn and after
-    it), whose levels 0.3, 0.6 and 0.7 are one bit larger: 3 of 10 found do not reach 0.30000000000000004. "101-point":
-    COCO's own ``numpy.linspace(0, 1, 101)``, some of whose levels are one bit larger than j / 100; its published
-    numbers are computed with them.
+    it), whose levels 0.3, 0.6 and 0.7 are one bit larger: 3 of 10 found do not reach 0.30000000000000004. "40-point":
+    KITTI's j / 40 from 1 / 40 on. "101-point": COCO's own ``numpy.linspace(0, 1, 101)``, some of whose levels are one
+    bit larger than j / 100; its published numbers are computed with them. "nuscenes": those of them above 0.1.
     """
+    if name == "40-point":
+        return segments.as_float64(torch.arange(1, 41, device=device)) / 40
+    if name == "nuscenes":
+        return levels_of("101-point", device)[11:]
     if name == "11-point":
         return segments.as_float64(torch.arange(11, device=device)) / 10
     if name == "11-point-arange":
@@ -148,6 +153,35 @@ def over_all_points(curve: HitCurve) -> Tensor:
     m = segments.as_float64(curve.m)
     area = curve.total(segments.as_float64(curve.hits) * envelope(curve))
     return torch.where(m > 0, area / m, torch.nan)
+
+
+def nuscenes(curve: HitCurve) -> tuple[Tensor, Tensor]:
+    """The precision of nuScenes at its recall levels: (90,) levels, and (S, 90) float64; NaN where nothing is relevant.
+
+    It lies on straight lines between the points (r, p) of successive thresholds, the first of which goes on to recall
+    0; it is 0 beyond the last. Of it 0.1 is taken away, and what is above 0 divided by 0.9.
+    """
+    levels, m = levels_of("nuscenes", curve.m.device), segments.as_float64(curve.m)
+    of_entry = m[curve.segment]
+    start, end = (segments.as_float64(x) / of_entry for x in (curve.hits_above, curve.cumulative_hits))
+    above = segments.as_float64(curve.items_above)
+    low = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, curve.precision)
+    # a level that is a point lies on that point, the last of those of equal recall
+    first, last = (torch.searchsorted(levels, x) for x in (start, end))
+    offsets = segments.from_counts(last - first)
+    entry = segments.ids(offsets)
+    level = first[entry] + torch.arange(len(entry), device=entry.device) - offsets[entry]
+    slope = (curve.precision - low) / torch.where(end > start, end - start, 1)
+    found = torch.zeros((len(m), len(levels)), dtype=m.dtype, device=m.device)
+    found[curve.segment[entry], level] = low[entry] + slope[entry] * (levels[level] - start[entry])
+    if curve.parts is not None:
+        found = curve.parts.highest(found)
+    hits = segments.as_float64(curve.total(curve.hits))[:, None]
+    whole = hits / segments.as_float64(curve.n).clamp(min=1)[:, None]
+    found = torch.where(levels == hits / m[:, None], whole, found)
+    return levels, torch.where(
+        m[:, None] > 0, (found - _LEAST_PRECISION).clamp(min=0) / (1 - _LEAST_PRECISION), torch.nan
+    )
 
 
 def trapezoid(curve: HitCurve) -> Tensor:

@@ -29,6 +29,9 @@ _INTERPOLATIONS = {
     "11-point-arange": _AT_LEVELS.format("the recall levels 0, 0.1, ..., 1 (those of NumPy's arange)"),
     "11-point-trec9": _AT_LEVELS.format("the recall levels 0, 0.1, ..., 1 as in trec_eval 9"),
     "11-point-trec10": _AT_LEVELS.format("the recall levels 0, 0.1, ..., 1 as in trec_eval 10"),
+    "40-point": _AT_LEVELS.format("the recall levels 1/40, 2/40, ..., 1, as in KITTI"),
+    "nuscenes": "the mean over the recall levels 0.11, 0.12, ..., 1 of the precision on straight lines between the "
+    "points of the curve, less 0.1 and divided by 0.9, as in nuScenes",
     "101-point": _AT_LEVELS.format("the recall levels 0, 0.01, ..., 1, as in COCO"),
     "all-points": "the area under the interpolated precision-recall curve, as in VOC from 2010 on",
     "trapezoid": "the area under straight lines between the points of the precision-recall curve",

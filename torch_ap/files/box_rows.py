@@ -1,4 +1,4 @@
-"""Boxes as rows of an image, a class and four numbers, as files of ground truths and detections hold them, packed."""
+"""Boxes as rows of an image, a class and numbers, as files of ground truths and detections hold them, packed."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class VocData:
     """A data set and the detections in it.
 
     Attributes:
-        preds: packed, of ``VOCMeanAveragePrecision.update``; boxes float64, xyxy.
+        preds: packed, of ``VOCMeanAveragePrecision.update``; ``boxes`` or ``intervals`` in float64.
         target: likewise.
         images: names of the B images, in the order of ``preds`` and ``target``.
         class_names: names of the classes, in order of label.
@@ -36,7 +36,7 @@ class VocData:
 
 @dataclass(frozen=True)
 class Row:
-    """One box: the name of its image, its class, four numbers, and its score or whether it is difficult."""
+    """One box: the name of its image, its class, its numbers, and its score or whether it is difficult."""
 
     image: str
     name: str
@@ -62,18 +62,28 @@ def packed(
     images: list[str],
     names: list[str],
     sizes: dict[str, tuple[float, float]],
+    key: str = "boxes",
 ) -> VocData:
-    """Rows, whose boxes are corners, packed in order of image and then as they were read."""
+    """Rows packed in order of image and then as they were read.
+
+    Args:
+        truths, found: rows whose boxes have equally many numbers.
+        images: names of all images.
+        names: of all classes.
+        sizes: width and height of the images where they are known.
+        key: what the metrics call the boxes.
+    """
+    width = next((len(row.box) for row in (*truths, *found)), 4)
     place = {image: number for number, image in enumerate(images)}
     label = {name: number for number, name in enumerate(names)}
 
-    def columns(rows: Sequence[Row], key: str, dtype: torch.dtype) -> dict[str, Any]:
+    def columns(rows: Sequence[Row], further: str, dtype: torch.dtype) -> dict[str, Any]:
         rows = sorted(rows, key=lambda row: place[row.image])
         image = torch.tensor([place[row.image] for row in rows], dtype=torch.int64)
         return {
-            "boxes": torch.tensor([row.box for row in rows], dtype=torch.float64).reshape(-1, 4),
+            key: torch.tensor([row.box for row in rows], dtype=torch.float64).reshape(-1, width),
             "labels": torch.tensor([label[row.name] for row in rows], dtype=torch.int64),
-            key: torch.tensor([row.further for row in rows], dtype=torch.float64).to(dtype),
+            further: torch.tensor([row.further for row in rows], dtype=torch.float64).to(dtype),
             "counts": torch.bincount(image, minlength=len(images)),
         }
 
@@ -83,7 +93,7 @@ def packed(
 
 
 def box(words: list[str], where: str, what: str) -> list[float]:
-    """Four numbers, none so large that areas fail; ``what`` they are is for the message."""
+    """Finite numbers, none so large that areas fail; ``what`` they are is for the message."""
     values = text.numbers(words, where, what)
     if max(map(abs, values)) > _LARGEST:
         raise ValueError(f"{where}: {what} must hold numbers of at most {_LARGEST:g}, got {shown(' '.join(words))}")

@@ -28,14 +28,14 @@ class CocoData:
         preds: of ``MeanAveragePrecision.update``: packed for boxes and keypoints, a list of dicts for masks. Boxes are
             xywh, float64.
         target: likewise.
-        images: the ids of the B images, ascending, in the order of ``preds`` and ``target``.
+        images: the ids of the B images, whole numbers or text, ascending, in the order of ``preds`` and ``target``.
         class_names: name of each category id. Labels are category ids.
         sizes: (B, 2) float64, width and height of each image; NaN where the file does not say.
     """
 
     preds: Images
     target: Images
-    images: list[int]
+    images: list[Any]
     class_names: dict[int, str]
     sizes: Tensor | None = None
 
@@ -44,10 +44,12 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
     """Read COCO annotations and the results of a detector on them.
 
     Args:
-        annotations: JSON with ``images``, ``annotations`` and ``categories``.
+        annotations: JSON with ``images``, ``annotations`` and ``categories``, plain or gzip. Ids of images may be text,
+            those of categories are whole numbers.
         results: JSON list of detections: ``image_id``, ``category_id``, ``score``, and ``bbox``, ``segmentation``
-            or ``keypoints``.
-        iou_type: "bbox", "segm" for masks, or "keypoints". Polygons need pycocotools (extra: ``detection``).
+            or ``keypoints``; or an object with that list as ``annotations``.
+        iou_type: "bbox", "segm" or "boundary" for masks, or "keypoints". Polygons need pycocotools (extra:
+            ``detection``).
 
     Returns:
         What the files hold. ``area`` is that of the annotation, where it has one, else that of its box or mask; for
@@ -96,7 +98,7 @@ class CocoAnnotations:
     target: dict[str, Any]
     codes: Sequence[DecodedMasks] | None
     entries: Entries
-    images: list[int]
+    images: list[Any]
     class_names: dict[int, str]
 
 
@@ -133,9 +135,12 @@ def read_parts(path: str | Path) -> Parts:
         swapped = ", got a list, as results are: are the two files swapped?" if isinstance(truth, list) else ""
         raise ValueError(f"{path}: must be a JSON object with the lists {', '.join(map(repr, _PARTS))}{swapped}")
     images, truths, categories = (Entries.of(truth[key], f"{path}: {key}") for key in _PARTS)
-    class_names = dict(zip(categories.unique("id"), categories.each("name", entries.text), strict=True))
-    ids = images.unique("id")
-    order = np.argsort(np.array(ids, np.int64), kind="stable").tolist()
+    class_names = dict(
+        zip(categories.unique("id", entries.integer), categories.each("name", entries.text), strict=True)
+    )
+    named = bool(images.entries) and isinstance(images.entries[0].get("id"), str)
+    ids: list[Any] = images.unique("id", entries.text) if named else images.unique("id", entries.integer)
+    order = sorted(range(len(ids)), key=ids.__getitem__)
     images, ids = images.ordered(order), [ids[row] for row in order]
     return Parts(images, ids, *_by_image(truths, ids, class_names), categories, class_names)
 
@@ -146,7 +151,7 @@ def annotations_of(parts: Parts, iou_type: str, flag: str = "iscrowd") -> CocoAn
     flags = torch.tensor(truths.each(flag, entries.flag, 0), dtype=torch.uint8)
     target = _labels(truths) | {flag: flags, "counts": counts}
     codes = None
-    if iou_type == "segm":
+    if iou_type in _OF_MASKS:
         codes = segmentations.decode(truths, counts, images)
         return CocoAnnotations(target | {"area": _areas(truths, _mask_areas(codes))}, codes, images, ids, class_names)
     target |= {"boxes": truths.boxes("bbox", entries.true_box)}
@@ -159,12 +164,8 @@ def annotations_of(parts: Parts, iou_type: str, flag: str = "iscrowd") -> CocoAn
 
 def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     """Read the results of a detector on a data set; returns and errors are those of :func:`read_coco`."""
-    found = entries.load(results)
-    if not isinstance(found, list):
-        annotated = isinstance(found, dict) and "annotations" in found
-        also = ", as annotations are: are the two files swapped?" if annotated else ""
-        raise ValueError(f"{results}: must be a JSON list of detections, got {type(found).__name__}{also}")
-    detections, counts = _by_image(Entries.of(found, str(results)), data.images, data.class_names)
+    found, where = _listed(entries.load(results), str(results))
+    detections, counts = _by_image(Entries.of(found, where), data.images, data.class_names)
     preds = _labels(detections) | {"scores": detections.numbers("score", entries.finite)}
     sizes = _extents(data.entries)
     if "keypoints" in data.target:
@@ -183,11 +184,23 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     return CocoData(*lists, data.images, data.class_names, sizes)
 
 
-KINDS = ("bbox", "segm", "keypoints")
+def _listed(found: Any, path: str) -> tuple[list[Any], str]:
+    """The detections, a list or ``annotations`` that have scores; and what messages call it."""
+    annotated = isinstance(found, dict) and isinstance(found.get("annotations"), list)
+    if annotated and all(isinstance(one, dict) and "score" in one for one in found["annotations"][:1]):
+        return found["annotations"], f"{path}: annotations"
+    if not isinstance(found, list):
+        also = ", whose annotations have no score: are the two files swapped?" if annotated else ""
+        raise ValueError(f"{path}: must be a JSON list of detections, got {type(found).__name__}{also}")
+    return found, path
+
+
+KINDS = ("bbox", "segm", "boundary", "keypoints")
+_OF_MASKS = ("segm", "boundary")
 _PARTS = ("images", "annotations", "categories")
 
 
-def _by_image(listed: Entries, images: list[int], categories: dict[int, str]) -> tuple[Entries, Tensor]:
+def _by_image(listed: Entries, images: list[Any], categories: dict[int, str]) -> tuple[Entries, Tensor]:
     """Entries in order of image, then of the file; and (B,) entries per image."""
     row = np.array(listed.known("image_id", {image: place for place, image in enumerate(images)}), np.int64)
     listed.known("category_id", categories)

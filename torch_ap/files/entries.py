@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from torch_ap.files import text as text_files
-from torch_ap.rules.messages import shown
+from torch_ap.rules.messages import nearest, shown
 
 Entry: TypeAlias = Mapping[str, Any]
 Value = TypeVar("Value")
+Key = TypeVar("Key", int, str)
 
 _NUMBERS = {int, float}
 _INT64 = 1 << 63
@@ -30,7 +31,7 @@ _HINTS = {
 
 
 def load(path: str | Path) -> Any:
-    """The content of a JSON file in UTF-8, with or without a byte-order mark.
+    """The content of a JSON file in UTF-8, with or without a byte-order mark, plain or gzip.
 
     Raises:
         ValueError: for another encoding, for what is not JSON, and for an object that has one key twice, naming file
@@ -176,27 +177,30 @@ class Entries:
                 )
         return torch.from_numpy(np.array(values, np.float64).reshape(-1, length // 3, 3))
 
-    def unique(self, key: str) -> list[int]:
-        """One whole number of every entry, no two of them equal."""
-        values = self.integers(key)
-        seen: set[int] = set()
+    def unique(self, key: str, read: Callable[[Any], Key]) -> list[Key]:
+        """:meth:`each`, no two values of which may be equal."""
+        values = self.each(key, read)
+        seen: set[Key] = set()
         for place, value in zip(self.places, values, strict=True):
             if value in seen:
-                raise ValueError(f"{self.where}[{place}]: '{key}' must be given once, got {value} again")
+                raise ValueError(f"{self.where}[{place}]: '{key}' must be given once, got {shown(value)} again")
             seen.add(value)
         return values
 
-    def known(self, key: str, allowed: Mapping[int, Value]) -> list[Value]:
-        """The value that ``allowed`` has for the whole number of every entry."""
-        values = self.integers(key)
+    def known(self, key: str, allowed: Mapping[Key, Value]) -> list[Value]:
+        """The value that ``allowed`` has for the id of every entry, text if those allowed are, else a whole number."""
+        texts = isinstance(next(iter(allowed), None), str)
+        values: list[Any] = self.each(key, text) if texts else self.integers(key)
         for place, value in zip(self.places, values, strict=True):
             if value not in allowed:
-                raise ValueError(f"{self.where}[{place}]: unknown {key} {value}{_as_places(values, allowed)}")
+                raise ValueError(f"{self.where}[{place}]: unknown {key} {shown(value)}{_as_places(values, allowed)}")
         return [allowed[value] for value in values]
 
 
-def _as_places(values: Sequence[int], allowed: Collection[int]) -> str:
+def _as_places(values: Sequence[Any], allowed: Collection[Any]) -> str:
     """What to say of ids that run from 0, where those allowed do not."""
+    if isinstance(values[0], str):
+        return nearest(values[0], allowed)
     if 0 in allowed or 0 not in values or min(values) < 0 or max(values) >= len(allowed):
         return ""
     return "; these count from 0, as places in a list do, and the ids that are known do not"

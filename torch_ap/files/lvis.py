@@ -16,7 +16,7 @@ from torch_ap.matching.lvis import Frequency
 from torch_ap.rules import checks
 from torch_ap.rules.messages import shown
 
-KINDS = ("bbox", "segm")
+KINDS = ("bbox", "segm", "boundary")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ def read_lvis(annotations: str | Path, results: str | Path, iou_type: str = "bbo
         annotations: JSON as for :func:`torch_ap.files.coco.read_coco`, whose images have ``neg_category_ids`` and
             ``not_exhaustive_category_ids``, whose categories have ``frequency``, and whose annotations have ``area``.
         results: JSON list of detections: ``image_id``, ``category_id``, ``score``, and ``bbox`` or ``segmentation``.
-        iou_type: "bbox", or "segm" for masks. Polygons need pycocotools (extra: ``detection``).
+        iou_type: "bbox", or "segm" or "boundary" for masks. Polygons need pycocotools (extra: ``detection``).
 
     Returns:
         What the files hold, for ``LVISMeanAveragePrecision("xywh", area_as_given=True)``. The area of what was detected

@@ -16,7 +16,7 @@ SUFFIXES = {
 }
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
 
-INTERPOLATED = ("11-point", "11-point-arange", "101-point", "all-points", "trapezoid")
+INTERPOLATED = ("11-point", "11-point-arange", "40-point", "101-point", "nuscenes", "all-points", "trapezoid")
 AT_RANK = ("ap", "P", "R", "F", "recip_rank", "success")
 OF_GROUPS = ("recip_rank", "success")  # of one ranking they say next to nothing
 PLAIN = ("ap", "Rprec", "recip_rank", *INTERPOLATED)

@@ -3,7 +3,9 @@
 Nothing is guessed: text of another encoding would be read as other names, or as blanks.
 """
 
+import gzip
 import math
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +15,7 @@ import numpy as np
 from torch_ap.rules.messages import shown
 
 MARK = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"  # which begins no text
 _OTHER_MARKS = {  # the longer ones first: a mark of UTF-32 begins like one of UTF-16
     b"\xff\xfe\x00\x00": "UTF-32",
     b"\x00\x00\xfe\xff": "UTF-32",
@@ -35,15 +38,25 @@ class Line(NamedTuple):
 
 
 def read(path: str | Path) -> str:
-    """The text of a file.
+    """The text of a file, plain or gzip.
 
     Raises:
         OSError: if it cannot be read.
         ValueError: naming file and line, for anything but UTF-8 text.
     """
-    data = Path(path).read_bytes().removeprefix(MARK)
+    data = Path(path).read_bytes()
+    if data.startswith(_GZIP):
+        data = _unpacked(data, path)
+    data = data.removeprefix(MARK)
     check(data, path)
     return data.decode()
+
+
+def _unpacked(data: bytes, path: str | Path) -> bytes:
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as reason:
+        raise ValueError(f"{path}: must be whole as gzip: {reason}") from None
 
 
 def lines(path: str | Path) -> list[Line]:

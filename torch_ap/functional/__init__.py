@@ -20,6 +20,7 @@ from torch_ap.functional.cuts import (
 )
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 from torch_ap.functional.detection_curves import coco_curve, voc_curve
+from torch_ap.functional.detection_rules import nuscenes_mean_average_precision, open_images_mean_average_precision
 from torch_ap.functional.discounted_gain import retrieval_normalized_dcg
 from torch_ap.functional.embeddings import EmbeddingRetrieval, embedding_average_precision
 from torch_ap.functional.first_hit import retrieval_hit_rate, retrieval_reciprocal_rank
@@ -108,6 +109,8 @@ __all__ = [
     "multilabel_average_precision",
     "multilabel_curve",
     "multilabel_precision_recall_curve",
+    "nuscenes_mean_average_precision",
+    "open_images_mean_average_precision",
     "precision_at_k",
     "precision_at_recall",
     "precision_recall_curve",

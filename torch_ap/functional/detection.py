@@ -47,11 +47,11 @@ def coco_mean_average_precision(
     Args:
         preds: a list with one dict per image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; or, packed,
             one dict with the rows of all images end to end and ``counts`` (B,), the rows per image. ``masks`` for
-            ``iou_type="segm"`` (in lists only): (D, H, W) bool, or a list of COCO run-length codes, ``size`` and
-            ``counts``, whose runs add up to height times width. ``ious`` (D, G) for ``iou_type="precomputed"`` (packed:
-            those matrices end to end, flat). ``keypoints`` (D, K, 3) for ``iou_type="keypoints"``: x, y, and a number
-            that does not count. ``boxes`` (D, 5) or (D, 8) for ``iou_type="rotated"``. ``intervals`` (D, 2), start and
-            end, for ``iou_type="intervals"``.
+            ``iou_type="segm"`` and "boundary" (in lists only): (D, H, W) bool, or a list of COCO run-length codes,
+            ``size`` and ``counts``, whose runs add up to height times width. ``ious`` (D, G) for
+            ``iou_type="precomputed"`` (packed: those matrices end to end, flat). ``keypoints`` (D, K, 3) for
+            ``iou_type="keypoints"``: x, y, and a number that does not count. ``boxes`` (D, 5) or (D, 8) for
+            ``iou_type="rotated"``. ``intervals`` (D, 2), start and end, for ``iou_type="intervals"``.
         target: the same without scores: ``boxes`` (G, 4), ``labels`` (G,); if wanted ``iscrowd`` (G,) 0 or 1, and
             ``area`` (G,), where 0 or less means that of the shape, as in torchmetrics. With ``keypoints``
             (G, K, 3), whose third number is the visibility, 0 not labelled, 1 hidden or 2 visible, ``area`` is required
@@ -60,12 +60,15 @@ def coco_mean_average_precision(
         box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; one of zero
             or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error, except with
             ``validate_args=False`` or own ``iou``: it shows that the format is another one, sizes read as corners.
-            Of rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy", as in :func:`torch_ap.functional.rotated_box_iou`.
-        iou_type: "bbox", "segm" or "precomputed"; several as a tuple prefix the names of the result ("bbox_map"). One
-            of "keypoints", "rotated", "intervals" alone; keypoints are compared by
-            :func:`torch_ap.functional.keypoint_similarity` in place of IoU. Or a function of the two dicts of an image,
-            without packed form, to the (D, G) similarity of its detections and ground truths; ``area`` is then what you
-            give, or 0.
+            Of rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy", as in :func:`torch_ap.functional.rotated_box_iou`. Left
+            out for "intervals", "precomputed" and a function, to which it means nothing.
+        iou_type: "bbox", "segm", "precomputed", or "boundary": masks by the lower of two IoUs, their own and that of
+            their boundaries, the pixels of each within 2% of the image's diagonal (at least 1 pixel) of its outside,
+            rows and columns apart; a crowd's is that of masks alone (Cheng et al. 2021). Several as a tuple prefix the
+            names of the result ("bbox_map"). One of "keypoints", "rotated", "intervals" alone; keypoints are compared
+            by :func:`torch_ap.functional.keypoint_similarity` in place of IoU. Or a function of the two dicts of an
+            image, without packed form, to the (D, G) similarity of its detections and ground truths; ``area`` is then
+            what you give, or 0.
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
         rec_thresholds: recall levels in [0, 1], in any order. Default: 0, .01, ..., 1.
         max_detection_thresholds: detections of a class and image that count, any number of ints. Default: 1, 10, 100;
@@ -106,6 +109,7 @@ def coco_mean_average_precision(
     matches for none.
 
     Source: Lin et al. (2014), Microsoft COCO: Common Objects in Context; ``cocoeval.py`` and ``maskApi.c`` of its API.
+    Of "boundary" Cheng et al. (2021), Boundary IoU: Improving Object-Centric Image Segmentation Evaluation.
 
     Example:
         >>> import torch
@@ -174,15 +178,15 @@ def voc_mean_average_precision(
         box_format: "xyxy", "xywh" or "cxcywh", or those of rotated boxes. A negative size in ``target``, as between
             corners, is an error, except with ``validate_args=False``.
         iou_threshold: a number in [0, 1], or several.
-        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point". The first
-            of 2007's has the levels 0, 0.1, ..., 1 of the definition, so that 3 of 10 found reach 0.3; the second has
-            those of ``numpy.arange(0, 1.1, 0.1)``, as py-faster-rcnn and programs after it, where 3 of 10 do not reach
-            0.30000000000000004.
+        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), "40-point" (KITTI since
+            2019: 1/40, 2/40, ..., 1), or "101-point". The first of 2007's has the levels 0, 0.1, ..., 1 of the
+            definition, so that 3 of 10 found reach 0.3; the second has those of ``numpy.arange(0, 1.1, 0.1)``, as
+            py-faster-rcnn and programs after it, where 3 of 10 do not reach 0.30000000000000004.
         inclusive_pixels: whether corners name pixels that they include, as in the devkit: sizes are x2 - x1 + 1.
         strict: whether an IoU must exceed the threshold (py-faster-rcnn, Detectron2) rather than reach it (devkit).
         class_metrics: whether the AP of each class is given too.
         iou_type, sigmas: as for :func:`coco_mean_average_precision`, one kind. What a crowd is there, ``difficult`` is
-            here. ``inclusive_pixels`` is of boxes alone.
+            here. ``inclusive_pixels`` is of boxes alone, and left out with others.
         validate_args: whether values are checked.
         dtype: of the numbers. Default: float64 for float64 scores, else float32.
 

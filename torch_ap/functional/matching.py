@@ -13,6 +13,7 @@ from torch_ap.matching.coco_settings import thresholds_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks, tensors
 from torch_ap.rules.messages import refuse
+from torch_ap.rules.options import BoxFormat
 
 Triples = tuple[Tensor, Tensor, Tensor]
 
@@ -33,7 +34,7 @@ class VOCMatch(NamedTuple):
 def box_iou(
     preds: Tensor,
     target: Tensor,
-    box_format: str = "xyxy",
+    box_format: BoxFormat = "xyxy",
     *,
     iscrowd: Tensor | None = None,
     inclusive_pixels: bool = False,

@@ -7,15 +7,16 @@ from torch_ap.functional.matching import flags
 from torch_ap.geometry import boxes as upright
 from torch_ap.geometry import intervals, keypoints, rotated
 from torch_ap.geometry.boxes import PairIoU
-from torch_ap.matching.geometries import shape_settings_of
+from torch_ap.matching.shape_settings import shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks, tensors
-from torch_ap.rules.detections import check
-from torch_ap.rules.messages import Plain, refuse
+from torch_ap.rules.detections import check, seem_radians
+from torch_ap.rules.messages import Plain, refuse, warn_caller
+from torch_ap.rules.options import BoxFormat, RotatedFormat
 
 
 def rotated_box_iou(
-    preds: Tensor, target: Tensor, box_format: str = "cxcywhr", *, iscrowd: Tensor | None = None
+    preds: Tensor, target: Tensor, box_format: RotatedFormat = "cxcywhr", *, iscrowd: Tensor | None = None
 ) -> Tensor:
     """Intersection over union of every rotated box with every other.
 
@@ -51,6 +52,8 @@ def rotated_box_iou(
     corners = box_format == "xyxyxyxy"
     rules = ("moderate", "convex" if corners else "rotated")
     crowd = _checked(preds, target, 8 if corners else 5, rules, iscrowd)
+    if not corners and target.is_cpu and (said := seem_radians(target)) is not None:
+        warn_caller(said, UserWarning)
     return _every(rotated.coco_pairs(preds.detach(), target.detach(), box_format, crowd), preds, target)
 
 
@@ -87,7 +90,7 @@ def keypoint_similarity(
     target: Tensor,
     area: Tensor,
     boxes: Tensor | None = None,
-    box_format: str = "xyxy",
+    box_format: BoxFormat = "xyxy",
     *,
     sigmas: list[float] | None = None,
 ) -> Tensor:

@@ -61,7 +61,7 @@ def columns_of_images(
             sizes.
     """
     if packed:
-        raise ValueError("`preds` and `target` must be lists of dicts, one per image, for `iou_type='segm'`")
+        raise ValueError("`preds` and `target` must be lists of dicts, one per image, where they have `masks`")
     missing("preds", preds, "masks")
     missing("target", target, "masks")
     found = {"detection": _side("preds", preds), "ground_truth": _side("target", target)}
@@ -120,7 +120,9 @@ def _check_counts(name: str, images: Sequence[Mapping[str, Any]], counts: Sequen
 
 
 def _dense(where: str, masks: Tensor) -> tuple[Tensor, Tensor, Size | None]:
-    """Edges, edges per mask and size of (N, H, W) masks."""
+    """Edges, edges per mask and size of (N, H, W) masks, or of (N, 1, H, W), as torchvision's models have them."""
+    if masks.ndim == 4 and masks.shape[1] == 1:
+        masks = masks.squeeze(1)
     if masks.numel() and masks.ndim != 3:
         raise ValueError(f"{where} must have shape (N, height, width), got {tuple(masks.shape)}")
     if masks.numel() and (masks.is_floating_point() or masks.is_complex()):

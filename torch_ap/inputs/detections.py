@@ -13,19 +13,17 @@ import torch
 from torch import Tensor
 
 from torch_ap.geometry import masks
+from torch_ap.inputs.image_sides import SIDES, Side, pair_ious
+from torch_ap.inputs.image_sides import packed as packed_side
 from torch_ap.ranking import segments
 from torch_ap.rules import detections as value_rules
 from torch_ap.rules import images as rules
-from torch_ap.rules.messages import Plain, refuse
-from torch_ap.runtime import memory
+from torch_ap.rules.messages import refuse, warn_caller
 
 Columns: TypeAlias = dict[str, Tensor]
 OwnSimilarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
 Kind: TypeAlias = str | OwnSimilarity  # of shapes
 Images: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
-
-_SIDES = {"preds": "detection", "target": "ground_truth"}
-_INTEGER_FLAGS = ("iscrowd", "difficult", "ignore")
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,7 @@ class RowColumn:
             there.
         of_truths: likewise in ``target``.
         optional: whether images may lack it; their rows are NaN then.
+        remark: what a warning says of the rows of ``target``, if anything; asked for on CPU alone.
     """
 
     key: str
@@ -46,6 +45,7 @@ class RowColumn:
     of_detections: tuple[str, ...] | None
     of_truths: tuple[str, ...] | None
     optional: bool = False
+    remark: Callable[[Tensor], str | None] | None = field(default=None, repr=False)
 
     def rules(self, side: str) -> tuple[str, ...] | None:
         """Those of "detection" or "ground_truth"."""
@@ -100,10 +100,10 @@ class DetectionInputs:
         """
         packed = isinstance(preds, Mapping) or isinstance(target, Mapping)
         if packed:
-            preds, target = ([_packed(name, x)] for name, x in (("preds", preds), ("target", target)))
+            preds, target = ([packed_side(name, x)] for name, x in (("preds", preds), ("target", target)))
         else:
             rules.lists(preds, target)
-        sides = [_Side(name, images, packed) for name, images in (("preds", preds), ("target", target))]  # type: ignore[arg-type]
+        sides = [Side(name, images, packed) for name, images in (("preds", preds), ("target", target))]  # type: ignore[arg-type]
         columns: Columns = {}
         for side, further in zip(sides, (("scores", *self.of_detections), self.of_truths), strict=True):
             columns |= self._rows(side, further)
@@ -115,12 +115,17 @@ class DetectionInputs:
         if self.masks:
             columns |= masks.columns_of_images(sides[0].images, sides[1].images, packed)
         if self.pairs:
-            columns["pair_ious"] = _pair_ious(sides[0], sides[1], self.similarity)
+            columns["pair_ious"] = pair_ious(sides[0], sides[1], self.similarity)
         columns |= self._of_images(sides[1].images, packed, columns["ground_truth_labels"].device)
         devices = {str(column.device) for column in columns.values()}
         if len(devices) > 1:
             raise ValueError(f"all tensors in `preds` and `target` must lie on one device, got {sorted(devices)}")
-        return columns, self._broken(columns) if self.check_values else None
+        broken = self._broken(columns) if self.check_values else None
+        for column in self.rows if self.check_values else ():
+            truths = columns[f"ground_truth_{column.key}"]
+            if column.remark is not None and truths.is_cpu and (said := column.remark(truths)) is not None:
+                warn_caller(said, UserWarning)
+        return columns, broken
 
     def look_at(self, columns: Columns) -> Tensor | None:
         """Check columns that come as such, as :meth:`validate` does those that it makes.
@@ -132,7 +137,7 @@ class DetectionInputs:
             ValueError: for columns that do not go together, and on CPU for values that break a rule.
         """
         images = columns["detections_per_image"]
-        rows = {prefix: len(columns[f"{prefix}_labels"]) for prefix in _SIDES.values()}
+        rows = {prefix: len(columns[f"{prefix}_labels"]) for prefix in SIDES.values()}
         of = {"image": len(images)} | rows
         for name, column in columns.items():
             wanted = of["image"] if name.endswith("per_image") or name == "image_sizes" else None
@@ -140,7 +145,7 @@ class DetectionInputs:
                 wanted = rows["detection" if name.startswith("detection") else "ground_truth"]
             if wanted not in (None, len(column)):
                 refuse(name, f"must have {wanted} entries, as the labels or images", len(column))
-        for side, prefix in _SIDES.items():
+        for side, prefix in SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
             rules.counts(side, counts.cpu(), rows[prefix])
             if self.masks:
@@ -151,7 +156,7 @@ class DetectionInputs:
             refuse("pair_ious", f"must have {pairs} entries, one per pair of an image", given)
         return self._broken(columns) if self.check_values else None
 
-    def _rows(self, side: "_Side", further: tuple[str, ...]) -> Columns:
+    def _rows(self, side: Side, further: tuple[str, ...]) -> Columns:
         """Labels, counts, boxes and the further columns of one side."""
         needed = ["labels", *(["scores"] if "scores" in further else [])]
         labels = side.column("labels")
@@ -178,7 +183,7 @@ class DetectionInputs:
     def _broken(self, columns: Columns) -> Tensor | None:
         """Check values; everything is looked at before anything is said to be fine."""
         flags = []
-        for name, prefix in _SIDES.items():
+        for name, prefix in SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
             flags.append(value_rules.check_counts(counts, len(columns[f"{prefix}_labels"])))
             image = image_of(counts) if counts.device.type == "cpu" else None
@@ -194,88 +199,11 @@ class DetectionInputs:
         return torch.stack(found).any(0) if found else None
 
 
-class _Side:
-    """Predictions or targets on their way into columns."""
-
-    def __init__(self, name: str, images: Sequence[Mapping[str, Any]], packed: bool) -> None:
-        self.name, self.prefix, self.images, self.packed = name, _SIDES[name], images, packed
-        rules.missing(name, images, "labels")
-        values = [image["labels"] for image in images]
-        if not rules.form_fits("labels", values, None):
-            rules.column(name, "labels", values, None)
-        self.lengths = [value.shape[0] for value in values]
-        if packed:
-            rules.missing(name, images, "counts")
-            rules.counts(name, images[0]["counts"], self.lengths[0])
-        self.counts = self._counts()
-
-    def _counts(self) -> Tensor:
-        """(B,) int64 rows per image, beside the labels."""
-        if self.packed:
-            counts: Tensor = self.images[0]["counts"]
-            return memory.sent(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
-        counts = torch.tensor(self.lengths, dtype=torch.int64)
-        return memory.sent(counts, self.images[0]["labels"].device) if self.images else counts
-
-    def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False, optional: bool = False) -> Tensor:
-        """One key of all images end to end; a copy. Where rows are ``real`` numbers, integers become float64."""
-        if not optional:
-            rules.missing(self.name, self.images, key)
-        values = [
-            image[key] if key in image else torch.full((length, *row), torch.nan, device=image["labels"].device)
-            for image, length in zip(self.images, self.lengths, strict=True)
-        ]
-        if not rules.form_fits(key, values, self.lengths, row):
-            rules.column(self.name, key, values, self.lengths, row)
-        filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
-        if not filled:
-            device = values[0].device if values else None
-            return torch.empty((0, *row), dtype=torch.int64 if key == "labels" else torch.float32, device=device)
-        if real:
-            filled = [value if value.is_floating_point() else value.to(torch.float64) for value in filled]
-        elif key == "labels":
-            filled = [value.to(torch.int64) for value in filled]
-        elif len({value.dtype for value in filled}) > 1:
-            return memory.joined(filled, f"{key} in {self.name}").detach()
-        return torch.cat(filled).detach()
-
-    def optional(self, key: str, rows: int, device: torch.device, *, check_values: bool) -> Tensor:
-        """One key that images may lack; zeros for those that do. uint8 flags, float64 areas."""
-        dtype = torch.uint8 if key in _INTEGER_FLAGS else torch.float64
-        if not any(key in image for image in self.images):
-            return torch.zeros(rows, dtype=dtype, device=device)
-        values = [
-            image[key] if key in image else torch.zeros(length, dtype=dtype, device=device)
-            for image, length in zip(self.images, self.lengths, strict=True)
-        ]
-        if not rules.form_fits(key, values, self.lengths):
-            rules.column(self.name, key, values, self.lengths)
-        filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
-        if dtype == torch.float64:
-            filled = [value.to(dtype) for value in filled]
-        joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
-        if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
-            # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
-            if check_values and joined.device.type == "cpu":
-                value_rules.check(("flags",), (self.name, key), joined, image_of(self.counts))
-            joined = torch.where((joined == 0) | (joined == 1), joined, 255)
-        return joined.to(dtype)
-
-
-def _packed(name: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(
-            f"`preds` and `target` must both be lists of dicts, or both be dicts with `counts`; `{name}` is a "
-            f"{type(value).__name__}"
-        )
-    return value
-
-
 def of_images(columns: Columns, kept: Tensor) -> Columns:
     """The columns of some of the images: those where ``kept``, (B,) bool, is true."""
     pairs = columns["detections_per_image"] * columns["ground_truths_per_image"]
     chosen = {"pair_ious": kept.repeat_interleave(pairs)}
-    for prefix in _SIDES.values():
+    for prefix in SIDES.values():
         rows = chosen[prefix] = kept.repeat_interleave(columns[f"{prefix}s_per_image"])
         if (edges := columns.get(f"{prefix}_edges_per_mask")) is not None:
             chosen[f"{prefix}_mask_edges"] = rows.repeat_interleave(edges)
@@ -288,60 +216,6 @@ def of_images(columns: Columns, kept: Tensor) -> Columns:
         of_image = name.endswith("per_image") or name == "image_sizes"
         found[name] = column[kept if of_image else chosen.get(name, chosen[side])]
     return found
-
-
-def _pair_ious(detections: _Side, truths: _Side, similarity: OwnSimilarity | None) -> Tensor:
-    """(P,) float64 of every detection with every ground truth of its image, row by row, image after image."""
-    if similarity is not None:
-        values = _similarities(detections, truths, similarity)
-    elif not detections.packed:
-        rules.missing("preds", detections.images, "ious")
-        values = [image["ious"] for image in detections.images]
-        for place, value in enumerate(values):
-            _check_pairs(f"preds[{place}]['ious']", "must have", value, detections, truths, place)
-    else:
-        return _packed_ious(detections, truths)
-    if not values:
-        return torch.empty(0, dtype=torch.float64)
-    return torch.cat([value.detach().reshape(-1).to(torch.float64) for value in values])
-
-
-def _similarities(detections: _Side, truths: _Side, similarity: OwnSimilarity) -> list[Tensor]:
-    """What a function gives of each image that has both."""
-    if detections.packed:
-        raise ValueError("`preds` and `target` must be lists of dicts, one per image, where `iou_type` is a function")
-    values = []
-    for place, (found, true) in enumerate(zip(detections.images, truths.images, strict=True)):
-        device = found["labels"].device
-        value = torch.empty(0, device=device)
-        if detections.lengths[place] and truths.lengths[place]:
-            value = similarity(found, true)
-            _check_pairs("iou_type", f"must return, for image {place}, a tensor of", value, detections, truths, place)
-        values.append(value.to(device))
-    return values
-
-
-def _check_pairs(argument: str, rule: str, value: Any, detections: _Side, truths: _Side, place: int) -> None:
-    """One number for each pair of an image."""
-    shape = (detections.lengths[place], truths.lengths[place])
-    empty = isinstance(value, Tensor) and not value.numel() and not shape[0] * shape[1]
-    if not empty and (not isinstance(value, Tensor) or value.shape != shape or value.is_complex()):
-        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        refuse(argument, f"{rule} shape {shape}", Plain(got))
-
-
-def _packed_ious(detections: _Side, truths: _Side) -> Tensor:
-    """Those of the packed form."""
-    key = "ious"
-    rules.missing("preds", detections.images, key)
-    values = [image[key] for image in detections.images]
-    total = None
-    if detections.counts.device.type == "cpu":
-        total = [int((detections.counts * truths.counts).sum())]
-    if not rules.form_fits(key, values, total):
-        rules.column("preds", key, values, total)
-    given: Tensor = values[0]
-    return given.detach().to(torch.float64, copy=True)
 
 
 def image_of(counts: Tensor) -> Tensor:

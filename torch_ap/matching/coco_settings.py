@@ -11,7 +11,8 @@ from torch import Tensor
 
 from torch_ap.inputs.detections import Columns, DetectionInputs, Kind
 from torch_ap.matching import assignment
-from torch_ap.matching.geometries import AreaRanges, OwnIoU, ShapeSettings, geometry_of, shape_settings_of
+from torch_ap.matching.geometries import AreaRanges, OwnIoU, geometry_of
+from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
@@ -202,5 +203,5 @@ class Objects:
         if settings.area_as_given or "area" in settings.inputs.rows_of("ground_truth"):
             return area
         # as in COCO's files, the area of a ground truth is that of its mask where there is one
-        kind = "segm" if "segm" in settings.iou_types else iou_type
+        kind = next((kind for kind in settings.iou_types if settings.geometry(kind).masks), iou_type)
         return torch.where(area > 0, area, settings.area(columns, kind, "ground_truth"))

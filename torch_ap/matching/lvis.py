@@ -156,7 +156,7 @@ def lvis_settings_of(
     limits = [usual_limit(fixed) if most is None else most]
     settings = settings_of(iou_type=iou_type, max_detection_thresholds=limits, average="macro", iou=None, **coco)
     if any(one.alone or one.pairs for one in settings.geometries):
-        refuse("iou_type", "must be 'bbox', 'segm' or both", iou_type)
+        refuse("iou_type", "must be 'bbox', 'segm' or 'boundary', or several of them", iou_type)
     _check_frequencies(frequencies)
     known = None if frequencies is None else dict(frequencies)
     return LvisSettings(**vars(settings), fixed=fixed, frequencies=known)

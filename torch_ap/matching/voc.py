@@ -13,8 +13,8 @@ from torch_ap.curve.interpolation import levels_of
 from torch_ap.inputs.detections import Columns, DetectionInputs, Kind, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.coco import classes_of, zero_dimensional
-from torch_ap.matching.geometries import ShapeSettings, shape_settings_of
 from torch_ap.matching.matched import Matches, Partners, Shares
+from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
@@ -22,7 +22,7 @@ from torch_ap.rules.messages import refuse
 from torch_ap.rules.options import VOCInterpolation, allowed
 
 INTERPOLATIONS = allowed(VOCInterpolation)
-_LEAST = 5e-324  # what does not overlap at all has no IoU, so that a threshold of 0 is not reached
+LEAST = 5e-324  # what does not overlap at all has no IoU, so that a threshold of 0 is not reached
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,7 +31,7 @@ class VocSettings(ShapeSettings):
 
     Attributes:
         thresholds: T IoU thresholds.
-        interpolation: "11-point" or "11-point-arange" (VOC 2007), "all-points" (VOC 2010 on) or "101-point".
+        interpolation: "11-point" or "11-point-arange" (VOC 2007), "all-points" (VOC 2010 on), "40-point", "101-point".
         inclusive_pixels: whether corners name pixels that they include, so that sizes are one more than differences.
         strict: whether an IoU must exceed the threshold.
     """
@@ -42,7 +42,7 @@ class VocSettings(ShapeSettings):
     strict: bool = False
 
     @property
-    def pixel(self) -> float:
+    def pixel(self) -> float | None:
         """What is added to the differences of corners."""
         return float(self.inclusive_pixels)
 
@@ -89,7 +89,7 @@ class VocSettings(ShapeSettings):
         rows = ranked.rows[candidates.ranked]
         no_crowds = torch.zeros_like(candidates.truths, dtype=torch.bool)
         pair_iou = self.similarity(columns, self.iou_types[0], rows, candidates.truths, no_crowds)
-        pairs = candidate_pairs.overlapping(candidates, pair_iou, max(min(self.thresholds), _LEAST))
+        pairs = candidate_pairs.overlapping(candidates, pair_iou, max(min(self.thresholds), LEAST))
         thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
         (detection, truth, iou), state = assignment.argmax(pairs, thresholds, strict=self.strict)
         hard = columns["ground_truth_difficult"].bool()
@@ -117,10 +117,12 @@ class VocSettings(ShapeSettings):
         """(T, K) float64; NaN for classes without ground truths that count."""
         return Convention(interpolation=self.interpolation, ties="grouped")(curve).reshape(len(self.thresholds), -1)
 
-    def levels(self, device: torch.device) -> Tensor | Literal["all-points"]:
-        """The recall levels of the interpolation, unless it takes all points."""
+    def levels(self, device: torch.device) -> Tensor | Literal["all-points", "nuscenes"]:
+        """The recall levels of the interpolation, unless there is more to it."""
         if self.interpolation == "all-points":
             return "all-points"
+        if self.interpolation == "nuscenes":
+            return "nuscenes"
         return levels_of(self.interpolation, device)
 
     def report(
@@ -168,6 +170,8 @@ def voc_settings_of(
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)
     for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict)):
         checks.boolean(name, value)
+    if iou_type != "bbox" and not inclusive_pixels:
+        refuse("inclusive_pixels", "must be left out of shapes other than boxes", inclusive_pixels)
     return VocSettings(
         **vars(shapes),
         thresholds=tuple(map(float, iou_threshold)),

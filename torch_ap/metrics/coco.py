@@ -32,8 +32,8 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
     Args:
         box_format: "xyxy", "xywh" or "cxcywh"; of rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy"; of no meaning without
             ``boxes``, and with ``iou``.
-        iou_type: "bbox", "segm" or "precomputed", or several of them as a tuple; "keypoints", "rotated", "intervals" or
-            a function of the two dicts of an image.
+        iou_type: "bbox", "segm", "boundary" or "precomputed", or several of them as a tuple; "keypoints", "rotated",
+            "intervals" or a function of the two dicts of an image.
         iou_thresholds, rec_thresholds, max_detection_thresholds: COCO's where None.
         class_metrics: whether AP and AR of each class are given too; it costs nothing.
         extended_summary: whether COCO's arrays and all IoUs are given too.

@@ -54,8 +54,10 @@ class CocoFiles(DetectionMetric):
         Raises:
             ValueError: for other shapes than boxes and masks, and for an ``iou`` of your own.
         """
-        if self._settings.own_iou is not None or not {"bbox", "segm"}.issuperset(self.iou_type):
-            raise ValueError("`iou_type` must be 'bbox' or 'segm' for COCO's files, without a function `iou`")
+        if self._settings.own_iou is not None or not {"bbox", "segm", "boundary"}.issuperset(self.iou_type):
+            raise ValueError(
+                "`iou_type` must be 'bbox', 'segm' or 'boundary' for COCO's files, without a function `iou`"
+            )
         with self._all_ranks():
             names = self._report.class_names or {}
             named = names if isinstance(names, Mapping) else dict(enumerate(names))

@@ -22,7 +22,7 @@ class LVISMeanAveragePrecision(CocoTables):
 
     Args:
         box_format: "xyxy", "xywh" or "cxcywh".
-        iou_type: "bbox" or "segm", or both as a tuple.
+        iou_type: "bbox", "segm" or "boundary", or several as a tuple.
         iou_thresholds, rec_thresholds: LVIS's where None.
         max_detections: of an image, default 300; with ``fixed`` of a category, default 10,000.
         fixed: whether the number is AP-Fixed.

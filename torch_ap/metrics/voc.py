@@ -1,7 +1,7 @@
 """PASCAL VOC's mean average precision as a metric; the function of that name in ``torch_ap.functional`` computes it."""
 
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -18,74 +18,18 @@ from torch_ap.rules import checks
 from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
 
 
-class VOCMeanAveragePrecision(DetectionMetric):
-    """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
-
-    Args:
-        box_format: "xyxy", "xywh" or "cxcywh"; of rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy".
-        iou_threshold: a number, or several.
-        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), or "101-point".
-        inclusive_pixels: whether corners name pixels that they include, as in the devkit.
-        strict: whether an IoU must exceed the threshold.
-        class_metrics: whether the AP of each class is given too.
-        iou_type, sigmas: as for the function.
-        validate_args: whether the values of batches are checked.
-        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.detection import VOCMeanAveragePrecision
-        >>> metric = VOCMeanAveragePrecision(interpolation="11-point")
-        >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
-        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 3])}]
-        >>> metric.update(preds, [{"boxes": boxes[1:], "labels": torch.tensor([3])}])
-        >>> metric.compute()["map"]
-        tensor(0.5000)
-    """
+class VocRules(DetectionMetric):
+    """Abstract: a metric of one kind of shape, the mean AP of classes and thresholds by VOC's rule or another."""
 
     _argument_names = MappingProxyType(
         {"iou_types": "iou_type", "thresholds": "iou_threshold", "check_values": "validate_args"}
     )
     plot_legend_name: str = "Class"
 
-    def __init__(
-        self,
-        box_format: AnyBoxFormat = "xyxy",
-        iou_threshold: float | list[float] = 0.5,
-        *,
-        interpolation: VOCInterpolation = "all-points",
-        inclusive_pixels: bool = True,
-        strict: bool = False,
-        class_metrics: bool = False,
-        iou_type: IoUType | OwnSimilarity = "bbox",
-        sigmas: list[float] | None = None,
-        validate_args: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        settings = voc_settings_of(
-            box_format=box_format,
-            iou_threshold=iou_threshold,
-            interpolation=interpolation,
-            inclusive_pixels=inclusive_pixels,
-            strict=strict,
-            iou_type=iou_type,
-            sigmas=sigmas,
-            validate_args=validate_args,
-        )
-        checks.boolean("class_metrics", class_metrics)
-        super().__init__(settings.inputs, **kwargs)
-        self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
-        self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
-        self.iou_type = iou_type
-        self._settings: VocSettings = settings
-
-    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
-        """Add images, as :meth:`torch_ap.MeanAveragePrecision.update`; ``target`` may have ``difficult``.
-
-        Raises:
-            ValueError: for input that breaks a rule, naming image and key; the state is then as it was.
-        """
-        self._add(*self._inputs.validate(preds, target), sample_ids)
+    iou_threshold: Any
+    class_metrics: bool
+    if TYPE_CHECKING:  # torch.jit asks of every class what its annotations are
+        _settings: VocSettings
 
     def compute(self) -> dict[str, Tensor]:
         """``map`` of the images so far, and what else was asked for."""
@@ -97,18 +41,6 @@ class VOCMeanAveragePrecision(DetectionMetric):
             class_metrics=self.class_metrics,
             shares=self._shares,
             matched=self._matched_here,
-        )
-
-    def _settings_text(self) -> str:
-        defaults = representation.defaults_of(type(self))
-        usual = self._settings.sigmas == VocSettings.sigmas
-        given = {
-            "sigmas": None if usual else list(self._settings.sigmas),
-            "validate_args": self._settings.check_values,
-        }
-        shown = ("box_format", "iou_threshold", "interpolation")
-        return representation.settings_text(
-            defaults, lambda name: given[name] if name in given else getattr(self, name), shown
         )
 
     def _matched(
@@ -148,3 +80,81 @@ class VOCMeanAveragePrecision(DetectionMetric):
         with self._all_ranks():
             found = self._matched_here(self._columns())
         return curves_of_voc(settings, found, place, class_names)
+
+
+class VOCMeanAveragePrecision(VocRules):
+    """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
+
+    Args:
+        box_format: "xyxy", "xywh" or "cxcywh"; of rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy".
+        iou_threshold: a number, or several.
+        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), "40-point" (KITTI), or
+            "101-point".
+        inclusive_pixels: whether corners name pixels that they include, as in the devkit.
+        strict: whether an IoU must exceed the threshold.
+        class_metrics: whether the AP of each class is given too.
+        iou_type, sigmas: as for the function.
+        validate_args: whether the values of batches are checked.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.detection import VOCMeanAveragePrecision
+        >>> metric = VOCMeanAveragePrecision(interpolation="11-point")
+        >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 3])}]
+        >>> metric.update(preds, [{"boxes": boxes[1:], "labels": torch.tensor([3])}])
+        >>> metric.compute()["map"]
+        tensor(0.5000)
+    """
+
+    def __init__(
+        self,
+        box_format: AnyBoxFormat = "xyxy",
+        iou_threshold: float | list[float] = 0.5,
+        *,
+        interpolation: VOCInterpolation = "all-points",
+        inclusive_pixels: bool = True,
+        strict: bool = False,
+        class_metrics: bool = False,
+        iou_type: IoUType | OwnSimilarity = "bbox",
+        sigmas: list[float] | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        settings = voc_settings_of(
+            box_format=box_format,
+            iou_threshold=iou_threshold,
+            interpolation=interpolation,
+            inclusive_pixels=inclusive_pixels,
+            strict=strict,
+            iou_type=iou_type,
+            sigmas=sigmas,
+            validate_args=validate_args,
+        )
+        checks.boolean("class_metrics", class_metrics)
+        super().__init__(settings.inputs, **kwargs)
+        self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
+        self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
+        self.iou_type = iou_type
+        self._settings = settings
+
+    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
+        """Add images, as :meth:`torch_ap.MeanAveragePrecision.update`; ``target`` may have ``difficult``.
+
+        Raises:
+            ValueError: for input that breaks a rule, naming image and key; the state is then as it was.
+        """
+        self._add(*self._inputs.validate(preds, target), sample_ids)
+
+    def _settings_text(self) -> str:
+        defaults = representation.defaults_of(type(self))
+        usual = self._settings.sigmas == VocSettings.sigmas
+        given = {
+            "sigmas": None if usual else list(self._settings.sigmas),
+            "validate_args": self._settings.check_values,
+        }
+        shown = ("box_format", "iou_threshold", "interpolation")
+        return representation.settings_text(
+            defaults, lambda name: given[name] if name in given else getattr(self, name), shown
+        )

@@ -3,6 +3,7 @@
 As in :mod:`torch_ap.rules.values`, values are looked at at once on CPU; on an accelerator each rule gives a flag.
 """
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +17,10 @@ from torch_ap.rules.values import Rule
 _MOST = sys.float_info.max
 _MOST_TURNED = 1e75  # fourth powers of it are finite
 _MOST_LONG = 1e300  # differences of it are
+_MOST_FAR = 1e150  # squares of differences of it are
 _MOST_WHOLE = 2**53  # float64 holds all whole numbers up to it
+_FEW_ANGLES = 10
+_LEAST_SPREAD = 0.4  # standard deviation; that of radians from 0 to pi / 2 is 0.45
 _FLAT = 1e-6  # share of the squared edges below which a turn is rounding
 
 
@@ -78,7 +82,7 @@ def _beyond_float64(values: Tensor) -> Tensor:
 RULES: dict[str, ImageRule] = {
     "boxes": _numbers("boxes", "must be finite", low=-_MOST, high=_MOST),
     "scores": _numbers("scores", "must not hold NaN"),
-    "flags": _numbers("iscrowd`, `difficult` and `ignore", "must hold 0 and 1", low=0, high=1, whole=True),
+    "flags": _numbers("iscrowd`, `difficult`, `ignore` and `group_of", "must hold 0 and 1", low=0, high=1, whole=True),
     "area": _numbers("area", "must not hold NaN"),
     "ious": _numbers("ious", "must not hold NaN"),
     "counts": ImageRule("counts", "must be at least 0 and add up to the number of rows", lambda x: x < 0),
@@ -104,6 +108,7 @@ RULES: dict[str, ImageRule] = {
         "must be convex quadrilaterals, corners in order, so that no edges cross",
         _turns_both_ways,
     ),
+    "centers": _numbers("centers", "must be finite, at most 1e150 from 0", low=-_MOST_FAR, high=_MOST_FAR),
     "intervals": _numbers("intervals", "must be finite, at most 1e300 from 0", low=-_MOST_LONG, high=_MOST_LONG),
     "exact": ImageRule("intervals", "must be at most 2^53 from 0 where they are integers", _beyond_float64),
     "order": ImageRule("intervals", "must have start <= end", lambda x: x[:, 1:] < x[:, :1]),
@@ -113,7 +118,8 @@ RULES: dict[str, ImageRule] = {
     "categories": ImageRule("labels` and `..._category_ids", "must be categories that `frequencies` has", lambda x: x),
 }
 VALUE_RULES = tuple(rule.text for rule in RULES.values())
-RULE_OF = {"scores": "scores", "iscrowd": "flags", "difficult": "flags", "ignore": "flags", "area": "area"}
+_FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
+RULE_OF = {"scores": "scores", "area": "area"} | dict.fromkeys(_FLAGS, "flags")
 _PLACES = {name: place for place, name in enumerate(RULES)}
 
 
@@ -148,6 +154,18 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, image: T
             found = _flag(name, broken)
             flags = found if flags is None else flags | found
     return flags
+
+
+def seem_radians(boxes: Tensor) -> str | None:
+    """What to say of (N, 5) rotated boxes whose angles, which are in degrees, are spread as radians are."""
+    angles = boxes[:, 4].abs()
+    few = len(angles) < _FEW_ANGLES or float(angles.max()) > math.pi
+    if few or float(boxes[:, 4].to(torch.float64).std()) < _LEAST_SPREAD:
+        return None
+    return (
+        "`box_format` has angles in degrees, and all of those in `target` lie in [-pi, pi], as radians do; if they "
+        "are, give `torch.rad2deg` of them"
+    )
 
 
 def check_ids(name: str, owner: tuple[str, str], ids: Tensor, wrong: Tensor, counts: Tensor) -> Tensor | None:

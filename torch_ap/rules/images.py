@@ -75,7 +75,7 @@ def _dtype_fits(key: str, dtype: torch.dtype) -> bool:
         return False
     if key in _INTEGERS:
         return not dtype.is_floating_point and dtype not in (torch.bool, torch.uint64)
-    return dtype != torch.bool or key in ("iscrowd", "difficult", "ignore")
+    return dtype != torch.bool or key in ("iscrowd", "difficult", "ignore", "group_of")
 
 
 def missing(name: str, items: Sequence[Mapping[str, Any]], key: str) -> None:

@@ -18,8 +18,8 @@ from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays
 
-# recall levels of interpolated AP, the area under the interpolated curve, or the plain sum
-InterpolationRule: TypeAlias = Tensor | Literal["all-points"] | None
+# recall levels of interpolated AP, the area under the interpolated curve, nuScenes' rule, or the plain sum
+InterpolationRule: TypeAlias = Tensor | Literal["all-points", "nuscenes"] | None
 
 
 class Hits(NamedTuple):

@@ -1,0 +1,440 @@
+"""Open Images' and nuScenes' rules and KITTI's levels, against their programs' rules written out one by one."""
+
+import itertools
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from tests.oracles_detection import random_scene
+from tests.tolerances import REORDERED
+from torch_ap import NuScenesMeanAveragePrecision, OpenImagesMeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.functional import nuscenes_mean_average_precision, open_images_mean_average_precision
+
+PARENTS = {0: 10, 1: [10, 11], 10: 12, 11: 12}
+ABOVE = {0: [10, 12], 1: [10, 11, 12], 10: [12], 11: [12]}
+BELOW = {10: [0, 1], 11: [1], 12: [0, 1, 10, 11]}
+
+
+def scenes(count, seed=0):
+    """Boxes with ties, equal overlaps, groups, difficult ones, and classes that nobody looked for."""
+    preds, target = random_scene(seed, images=count, classes=3)
+    r = np.random.default_rng(seed)
+    for truth in target:
+        many = len(truth["labels"])
+        truth["group_of"] = truth.pop("iscrowd")
+        truth["difficult"] = torch.from_numpy((r.random(many) < 0.1).astype(np.int64))
+        truth["boxes"][:, 2:] *= torch.where(truth["group_of"] == 1, 3, 1)[:, None]
+        if r.random() < 0.5:
+            truth["positive_labels"] = torch.from_numpy(r.integers(0, 3, 1))
+        if r.random() < 0.5:
+            truth["negative_labels"] = torch.from_numpy(r.choice([0, 1, 2, 10, 11, 12], 1))
+    return preds, target
+
+
+def overlaps(one, two):
+    """Intersections of boxes (x, y, w, h) and areas."""
+    corners = [np.concatenate([x[:, :2], x[:, :2] + x[:, 2:]], 1) for x in (one, two)]
+    low = np.maximum(corners[0][:, None, :2], corners[1][None, :, :2])
+    high = np.minimum(corners[0][:, None, 2:], corners[1][None, :, 2:])
+    return np.prod(np.clip(high - low, 0, None), 2), np.prod(one[:, 2:], 1), np.prod(two[:, 2:], 1)
+
+
+def labelled(boxes, scores, order, truth, hard, group, threshold, weight):
+    """The scores and labels of one image and class, and those of its groups, as TensorFlow's program has them."""
+    inter, area, of_truth = overlaps(boxes, truth)
+    iou = inter / np.maximum(area[:, None] + of_truth - inter, 1e-300)
+    share = inter / np.maximum(area[:, None], 1e-300)
+    alone, groups = np.flatnonzero(~group), np.flatnonzero(group)
+    found, right, ignored = set(), {}, set()
+    for d in order if len(alone) else ():
+        g = alone[np.argmax(iou[d, alone])]
+        if iou[d, g] >= threshold and hard[g]:
+            ignored.add(d)
+        elif iou[d, g] >= threshold and g not in found:
+            found.add(g)
+            right[d] = True
+    best = {}
+    for d in order if len(groups) else ():
+        g = groups[np.argmax(share[d, groups])]
+        if d not in right and d not in ignored and share[d, g] >= threshold:
+            ignored.add(d)
+            best.setdefault(g, d)
+    out = [(scores[d], d, right.get(d, False)) for d in order if d not in ignored]
+    return out + ([(scores[d], d, True) for d in best.values()] if weight else [])
+
+
+def area_under_envelope(flags, total):
+    hits = np.cumsum(flags)
+    precision = np.maximum.accumulate((hits / np.arange(1, len(hits) + 1))[::-1])[::-1] if len(hits) else hits
+    return float((precision * flags).sum() / total)
+
+
+def expanded(labels, rows, table):
+    return [(row, one) for row, label in zip(rows, labels, strict=True) for one in (label, *table.get(label, []))]
+
+
+def open_images(preds, target, threshold, weight, tree, expand):
+    """AP by class, one detection after another."""
+    above, below = (ABOVE, BELOW) if tree else ({}, {})
+    entries, totals = {}, {}
+    for image, (p, t) in enumerate(zip(preds, target, strict=True)):
+        truths = expanded(t["labels"].tolist(), range(len(t["labels"])), above)
+        valid = (p["boxes"][:, 2:] > 0).all(1).nonzero().flatten()  # others are left out
+        found = expanded(p["labels"][valid].tolist(), valid.tolist(), above if expand else {})
+        if "positive_labels" in t or "negative_labels" in t:
+            known = {label for _, label in truths}
+            for key, table in (("positive_labels", above), ("negative_labels", below)):
+                given = t[key].tolist() if key in t else []
+                known |= {label for _, label in expanded(given, range(len(given)), table)}
+            found = [one for one in found if one[1] in known]
+        for label in {one[1] for one in truths + found}:
+            g, d = ([row for row, one in side if one == label] for side in (truths, found))
+            hard, group = (t[key].numpy().astype(bool)[g] for key in ("difficult", "group_of"))
+            scores = p["scores"].numpy()[d]
+            order = np.argsort(-scores, kind="stable")
+            boxes, true = p["boxes"].numpy()[d], t["boxes"].numpy()[g]
+            totals[label] = totals.get(label, 0) + np.where(group, weight, ~hard).sum()
+            listed = labelled(boxes, scores, order.tolist(), true, hard, group, threshold, weight)
+            entries.setdefault(label, []).extend((-score, image, place, flag) for score, place, flag in listed)
+    out = {}
+    for label, total in totals.items():
+        flags = np.array([flag for *_, flag in sorted(entries.get(label, []))], bool)
+        out[label] = area_under_envelope(flags, total) if total else float("nan")
+    return [out[label] for label in sorted(out)]
+
+
+@pytest.mark.parametrize(
+    ("group_of", "tree", "expand"), [("count", True, False), ("ignore", True, True), ("count", False, False)]
+)
+def test_two_thousand_scenes_equal_open_images_rules(group_of, tree, expand):
+    preds, target = scenes(300 if tree else 2000)
+    found = open_images_mean_average_precision(
+        *(preds, target, "xywh"),
+        group_of=group_of,
+        hierarchy=PARENTS if tree else None,
+        expand_preds=expand,
+        class_metrics=True,
+        dtype=torch.float64,
+    )
+    expected = open_images(preds, target, 0.5, int(group_of == "count"), tree, expand)
+    assert found["map_per_class"].tolist() == pytest.approx(expected, abs=REORDERED, nan_ok=True)
+    assert 0.01 < found["map"] < 1
+
+
+def test_a_metric_of_several_thresholds_is_each_alone():
+    preds, target = scenes(60, seed=5)
+    thresholds = [0.3, 0.5, 0.75]
+    metric = OpenImagesMeanAveragePrecision("xywh", thresholds, hierarchy=PARENTS)
+    for part in (slice(0, 20), slice(20, 60)):
+        metric.update(preds[part], target[part])
+    each = [open_images(preds, target, x, 1, True, False) for x in thresholds]
+    found = metric.compute()
+    assert found["map_per_threshold"].tolist() == pytest.approx([float(np.nanmean(x)) for x in each])
+    assert metric.confidence_interval(n_resamples=20).estimate == pytest.approx(float(found["map"]))
+    assert float(metric.curve(0.5)[0].average_precision) == pytest.approx(each[1][0], nan_ok=True)
+
+
+def test_masks_in_groups():
+    groups = torch.zeros(1, 20, 20, dtype=torch.bool)
+    groups[:, 2:18, 2:18] = True
+    found = torch.zeros(3, 20, 20, dtype=torch.bool)
+    found[0, 3:6, 3:6], found[1, 9:12, 9:12], found[2, 0:3, 0:2] = True, True, True
+    target = [{"masks": groups, "labels": torch.tensor([1]), "group_of": torch.tensor([True])}]
+    preds = [{"masks": found, "labels": torch.tensor([1, 1, 1]), "scores": torch.tensor([0.9, 0.8, 0.95])}]
+    assert open_images_mean_average_precision(preds, target, iou_type="segm")["map"] == 0.5
+    assert open_images_mean_average_precision(preds, target, iou_type="segm", group_of="ignore")["map"].isnan()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hierarchy": {1: 2, 2: [3, 1]}}, "`hierarchy` must not have a label among its own ancestors, got 1"),
+        ({"hierarchy": {1: 1}}, "among its own ancestors, got 1"),
+        ({"hierarchy": {1: "2"}}, "`hierarchy` must give each label a parent or a list of parents, got '2'"),
+        ({"hierarchy": {1: [2.0]}}, r"`hierarchy` must hold labels, which are integers, got 2\.0"),
+        ({"hierarchy": {"cat": 1}}, "`hierarchy` must hold labels, which are integers, got 'cat'"),
+        ({"hierarchy": [1]}, "`hierarchy` must be a dict of labels to their parents, got list"),
+        ({"group_of": "count twice"}, "`group_of` must be one of 'count', 'ignore'"),
+        ({"iou_type": "rotated"}, "`iou_type` must be one of 'bbox', 'segm'"),
+        ({"iou_threshold": 2}, "`iou_threshold`"),
+        ({"expand_preds": 1}, "`expand_preds`"),
+    ],
+)
+def test_bad_settings_of_open_images(settings, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        OpenImagesMeanAveragePrecision(**settings)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"group_of": torch.tensor([2])}, r"`target\[0\]\['group_of'\]` must hold 0 and 1, got 2"),
+        ({"group_of": torch.tensor([0, 1])}, r"`target\[0\]\['group_of'\]` must have one entry for each of 3"),
+        ({"negative_labels": torch.tensor([0.5])}, r"`target\[0\]\['negative_labels'\]` must be a 1-D integer tensor"),
+        ({"positive_labels": [1]}, r"`target\[0\]\['positive_labels'\]` must be a 1-D integer tensor, got \[1\]"),
+        ({"labels": torch.tensor([0.5])}, r"`target\[0\]\['labels'\]` must be an integer tensor"),
+        ({"boxes": torch.tensor([[9.0, 9, 1, 1]])}, r"must have x1 <= x2"),
+    ],
+)
+def test_bad_images_of_open_images(change, message):
+    box, label = torch.tensor([[0.0, 0, 1, 1]]), torch.tensor([0])
+    truth = {"boxes": box, "labels": label} | change
+    metric = OpenImagesMeanAveragePrecision(hierarchy=PARENTS)
+    with pytest.raises(ValueError, match=message):
+        metric.update([{"boxes": box, "labels": label, "scores": torch.ones(1)}], [truth])
+    assert not metric.detection_scores
+    with pytest.raises(ValueError, match="must be a list of dicts"):
+        metric.update({"boxes": box, "labels": label, "scores": torch.ones(1), "counts": torch.tensor([1])}, [truth])
+
+
+def points(count, seed=0, classes=3):
+    """Centres on a grid and off it, with ties of scores and of distances."""
+    r = np.random.default_rng(seed)
+    preds, target = [], []
+    for _ in range(count):
+        g, d = int(r.integers(0, 5)), int(r.integers(0, 7))
+        true, labels = r.integers(0, 6, (g, 2)) / 2.0, r.integers(0, classes, g)
+        found, guessed = r.integers(0, 6, (d, 2)) / 2.0, r.integers(0, classes, d)
+        for place in range(d):
+            if g and r.random() < 0.6:
+                source = r.integers(g)
+                step = r.choice([0.0, 0.5, 1.0]) if r.random() < 0.7 else r.random()
+                found[place], guessed[place] = true[source] + step * np.eye(2)[r.integers(2)], labels[source]
+        scores = r.choice([0.1, 0.3, 0.5, 0.9], d)
+        preds.append({"centers": found, "scores": scores, "labels": guessed})
+        target.append({"centers": true, "labels": labels})
+    return [[{key: torch.from_numpy(x) for key, x in image.items()} for image in side] for side in (preds, target)]
+
+
+def nuscenes(preds, target, label, distance):
+    """AP of a class as the development kit computes it, one detection after another."""
+    total = sum(int((t["labels"] == label).sum()) for t in target)
+    if not total:
+        return float("nan")
+    every = [
+        (score, image, centre)
+        for image, p in enumerate(preds)
+        for score, centre, one in zip(p["scores"].tolist(), p["centers"].tolist(), p["labels"].tolist(), strict=True)
+        if one == label
+    ]
+    order = [place for _, place in sorted((one[0], place) for place, one in enumerate(every))][::-1]
+    taken, flags = set(), []
+    for place in order:
+        _, image, centre = every[place]
+        nearest, chosen = np.inf, None
+        truth = target[image]
+        for g, (one, other) in enumerate(zip(truth["labels"].tolist(), truth["centers"].tolist(), strict=True)):
+            if one == label and (image, g) not in taken:
+                away = float(np.linalg.norm(np.array(centre) - np.array(other)))
+                if away < nearest:
+                    nearest, chosen = away, g
+        flags.append(nearest < distance)
+        taken |= {(image, chosen)} if flags[-1] else set()
+    hits = np.cumsum(flags).astype(float)
+    precision, recall = hits / np.arange(1, len(hits) + 1), hits / total
+    if not len(hits):
+        precision, recall = np.array([0.0]), np.array([0.01])
+    if recall[0] != 0:
+        precision, recall = np.append(precision[0], precision), np.append(0.0, recall)
+    found = np.interp(np.linspace(0, 1, 101), recall, precision, right=0)[11:] - 0.1
+    return float(np.clip(found, 0, None).mean() / 0.9)
+
+
+def test_two_thousand_scenes_equal_nuscenes_rules():
+    preds, target = points(2000)
+    found = nuscenes_mean_average_precision(preds, target, class_metrics=True, dtype=torch.float64)
+    each = [[nuscenes(preds, target, label, distance) for label in range(3)] for distance in (0.5, 1.0, 2.0, 4.0)]
+    assert found["map_per_threshold"].tolist() == pytest.approx(np.mean(each, 1).tolist(), abs=REORDERED)
+    assert found["map_per_class"].tolist() == pytest.approx(np.mean(each, 0).tolist(), abs=REORDERED)
+    assert 0.01 < found["map_per_threshold"][0] < found["map_per_threshold"][3] < 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_few_scenes_equal_nuscenes_rules(seed):
+    """Classes without detections or truths, recall that is reached exactly."""
+    preds, target = points(1 + seed % 4, seed)
+    metric = NuScenesMeanAveragePrecision([2.0, 0.5], class_metrics=True)
+    for p, t in zip(preds, target, strict=True):
+        metric.update([p], [t])
+    labels = sorted({int(x) for image in (*preds, *target) for x in image["labels"]})
+    each = [np.mean([nuscenes(preds, target, label, x) for x in (2.0, 0.5)]) for label in labels]
+    found = metric.compute()
+    assert found["map_per_class"].reshape(-1).tolist() == pytest.approx(each, nan_ok=True, abs=REORDERED)
+    for curve, value in zip(metric.curve(0.5), labels, strict=True):
+        expected = nuscenes(preds, target, value, 0.5)
+        assert float(curve.average_precision) == pytest.approx(expected, nan_ok=True, abs=REORDERED)
+
+
+def test_nuscenes_has_intervals_and_comparisons():
+    preds, target = points(40)
+    metric, other = NuScenesMeanAveragePrecision(), NuScenesMeanAveragePrecision()
+    metric.update(preds, target)
+    other.update([p | {"centers": p["centers"] + 0.3} for p in preds], target)
+    found = metric.confidence_interval(n_resamples=50)
+    assert found.low < found.estimate < found.high
+    assert float(metric.compute()["map"]) == pytest.approx(float(found.estimate))
+    assert metric.compare(other, n_resamples=50).difference > 0
+    assert 0 < metric.chance_level(n_resamples=20) < metric.compute()["map"]
+
+
+def test_classes_that_nuscenes_metric_confuses():
+    centers = torch.tensor([[0.0, 0], [5, 0], [9, 0]])
+    truth = {"centers": centers, "labels": torch.tensor([0, 1, 1])}
+    found = {"centers": centers + 0.3, "labels": torch.tensor([0, 0, 1]), "scores": torch.tensor([0.9, 0.8, 0.7])}
+    metric = NuScenesMeanAveragePrecision()
+    metric.update([found], [truth])
+    for distance, matrix in ((0.5, [[1, 0, 0], [1, 1, 0], [0, 0, 0]]), (4.0, [[1, 0, 0], [1, 1, 0], [0, 0, 0]])):
+        assert metric.confusion_matrix(distance).matrix.tolist() == matrix
+    assert metric.operating_points(2.0).recall.tolist() == [1, 0.5]
+    assert metric.per_image(4.0)["missed"].tolist() == [1]
+    for made_of_overlaps in (metric.errors, metric.detections_table, metric.lrp):
+        with pytest.raises(ValueError, match="`errors`, `detections_table` and `lrp` are made of overlaps"):
+            made_of_overlaps()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"distance_threshold": -1}, "`distance_threshold`"),
+        ({"distance_threshold": []}, "`distance_threshold`"),
+        ({"distance_threshold": "near"}, "`distance_threshold`"),
+        ({"validate_args": 1}, "`validate_args`"),
+        ({"class_metrics": 1}, "`class_metrics`"),
+    ],
+)
+def test_bad_settings_of_nuscenes(settings, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        NuScenesMeanAveragePrecision(**settings)
+
+
+@pytest.mark.parametrize(
+    ("centers", "message"),
+    [
+        ([[1.0, float("nan")]], r"`target\[0\]\['centers'\]` must be finite"),
+        ([[1.0, 2, 3]], r"`target\[0\]\['centers'\]` must have shape \(N, 2\), got \(1, 3\)"),
+    ],
+)
+def test_bad_centres(centers, message):
+    one = {"centers": torch.zeros(1, 2), "labels": torch.tensor([0]), "scores": torch.ones(1)}
+    metric = NuScenesMeanAveragePrecision()
+    with pytest.raises(ValueError, match=message):
+        metric.update([one], [one | {"centers": torch.tensor(centers)}])
+    with pytest.raises(ValueError, match="`distance_threshold`"):
+        metric.curve(3.0)
+
+
+def kitti(preds, target, threshold, label=0):
+    """AP over 40 levels as KITTI's program finds it: truths choose detections, at about 40 thresholds of scores."""
+    total = sum(int(((t["labels"] == label) & (t["difficult"] == 0)).sum()) for t in target)
+
+    def count(least):
+        """Scores of true positives, and false positives, of the detections of at least a score; None for all."""
+        hits, misses = [], 0
+        for p, t in zip(preds, target, strict=True):
+            kept = p["labels"] == label if least is None else (p["labels"] == label) & (p["scores"] >= least)
+            boxes, scores = p["boxes"][kept].numpy(), p["scores"][kept].numpy()
+            mine = t["labels"] == label
+            inter, area, of_truth = overlaps(boxes, t["boxes"][mine].numpy())
+            iou = inter / np.maximum(area[:, None] + of_truth - inter, 1e-300)
+            free = np.ones(len(boxes), bool)
+            for g, hard in enumerate(t["difficult"][mine].tolist()):
+                able = np.flatnonzero(free & (iou[:, g] > threshold))
+                if not len(able):
+                    continue
+                chosen = able[np.argmax(scores[able] if least is None else iou[able, g])]
+                free[chosen] = False
+                if not hard:
+                    hits.append(scores[chosen])
+            misses += int(free.sum())
+        return hits, misses
+
+    first = sorted(count(None)[0])[::-1]
+    recall, thresholds = 0.0, []
+    for place, score in enumerate(first):
+        left, right = (place + 1) / total, (place + 2 if place < len(first) - 1 else place + 1) / total
+        if right - recall < recall - left and place < len(first) - 1:
+            continue
+        thresholds.append(score)
+        recall += 1 / 40
+    precision = np.zeros(41)
+    for place, least in enumerate(thresholds[:41]):
+        hits, misses = count(least)
+        precision[place] = len(hits) / (len(hits) + misses) if hits or misses else 0
+    return np.maximum.accumulate(precision[::-1])[::-1][1:].mean()
+
+
+def test_forty_levels_are_those_of_the_definition_and_near_kittis_program():
+    preds, target = random_scene(4, images=150, classes=1)
+    r = np.random.default_rng(0)
+    for p, t in zip(preds, target, strict=True):
+        p["scores"] = torch.from_numpy(r.random(len(p["scores"])))
+        t["difficult"] = t.pop("iscrowd")
+    metric = VOCMeanAveragePrecision("xywh", 0.5, interpolation="40-point", inclusive_pixels=False, strict=True)
+    metric.update(preds, target)
+    curve = metric.curve()[0]
+    levels = torch.arange(1, 41, dtype=torch.float64) / 40
+    highest = [
+        max((float(p) for p, x in zip(curve.precision, curve.recall, strict=True) if x >= level), default=0.0)
+        for level in levels
+    ]
+    value = float(metric.compute()["map"])
+    assert value == pytest.approx(float(np.mean(highest)), abs=REORDERED)
+    assert value == pytest.approx(kitti(preds, target, 0.5), abs=0.02)  # of 150 images, matched otherwise
+
+
+def test_orders_of_images_and_of_rows_change_nothing_without_ties():
+    preds, target = points(6, seed=3)
+    for place, p in enumerate(preds):
+        p["scores"] = torch.arange(len(p["scores"])) + 0.1 * place
+    value = nuscenes_mean_average_precision(preds, target)["map"]
+    for order in itertools.islice(itertools.permutations(range(6)), 0, 720, 100):
+        assert nuscenes_mean_average_precision([preds[i] for i in order], [target[i] for i in order])["map"] == value
+
+
+@pytest.mark.slow
+def test_two_thousand_scenes_equal_hotcoco(tmp_path):
+    hotcoco, parents = pytest.importorskip("hotcoco"), {0: 10, 1: 10, 10: 12}
+    preds, target = scenes(2000, seed=1)
+    scores = torch.rand(sum(len(p["scores"]) for p in preds), generator=torch.Generator().manual_seed(0))
+    for p, part in zip(preds, scores.double().split([len(p["scores"]) for p in preds]), strict=True):
+        p["scores"] = part
+    for p, t in zip(preds, target, strict=True):
+        # there a detection whose object is taken may have another one, and boxes without a size count
+        p["boxes"][:, 2:].clamp_(min=0.5)
+        kept = (t["group_of"] == 1) | ((t["group_of"] == 0).cumsum(0) == 1)
+        for key in ("boxes", "labels", "group_of"):
+            t[key] = t[key][kept]
+    target = [{key: t[key] for key in ("boxes", "labels", "group_of")} for t in target]
+    entries = {"found": [], "truth": []}
+    for side, name in ((preds, "found"), (target, "truth")):
+        for image, one in enumerate(side):
+            for place, (box, label) in enumerate(zip(one["boxes"].tolist(), one["labels"].tolist(), strict=True)):
+                entry = {"image_id": image + 1, "category_id": label + 1, "bbox": box}
+                if name == "found":
+                    entry["score"] = float(one["scores"][place])
+                else:
+                    group = bool(one["group_of"][place])
+                    entry |= {"id": len(entries[name]) + 1, "area": box[2] * box[3], "is_group_of": group}
+                entries[name].append(entry)
+    images = [{"id": place + 1, "width": 999, "height": 999} for place in range(len(preds))]
+    categories = [{"id": label + 1, "name": str(label)} for label in (0, 1, 2, 10, 12)]
+    content = {"images": images, "annotations": entries["truth"], "categories": categories}
+    for name, value in (("truth", content), ("found", entries["found"])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(value))
+    truth = hotcoco.COCO(str(tmp_path / "truth.json"))
+    tree = hotcoco.Hierarchy.from_parent_map({child + 1: parent + 1 for child, parent in parents.items()})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has no rule for verified labels, which it says
+        theirs = hotcoco.COCOeval(
+            truth, truth.loadRes(str(tmp_path / "found.json")), "bbox", oid_style=True, hierarchy=tree
+        )
+        theirs.run()
+    each = theirs.results(per_class=True)["per_class"]
+    settings = {"hierarchy": parents, "class_metrics": True, "dtype": torch.float64}
+    found = open_images_mean_average_precision(preds, target, "xywh", **settings)
+    expected = [each[str(label)] for label in found["classes"].tolist()]
+    assert found["map_per_class"].tolist() == pytest.approx(expected, abs=REORDERED)
+    assert found["map"] > 0.01

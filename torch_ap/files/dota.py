@@ -1,0 +1,98 @@
+"""DOTA's text files of quadrilaterals in aerial images, as input of the detection metrics.
+
+| folder | one file per | a line is |
+|---|---|---|
+| ground truths (``labelTxt``) | image | x1 y1 x2 y2 x3 y3 x4 y4 class difficult; ``imagesource:``; ``gsd:`` |
+| detections (Task 1) | class (its name is ``Task1_<class>``) | image, score, x1 y1 x2 y2 x3 y3 x4 y4 |
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from torch_ap.files import box_rows, text
+from torch_ap.files.box_rows import Row, VocData, packed, text_files
+from torch_ap.rules.messages import nearest, shown
+
+_CORNERS = 8
+_TASK = "Task1_"
+_HEADERS = ("imagesource:", "gsd:")
+
+
+def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty: bool = False) -> VocData:
+    """Read DOTA's folders of ground truths and of detections. Text is UTF-8.
+
+    Args:
+        ground_truths: folder of text files, one per image. What is not 0 as the last word of a line is difficult, as in
+            the devkit.
+        detections: folder of text files, one per class, called ``Task1_plane.txt`` or ``plane.txt``.
+        allow_empty: whether the folder of detections may lack text files.
+
+    Returns:
+        ``boxes`` (N, 8), corners in pixels, ``box_format`` "xyxyxyxy" with ``iou_type="rotated"``.
+
+    Raises:
+        ValueError: for a folder without files, a line that cannot be read, an unknown image or class, and corners that
+            all lie in [0, 1], which are no pixels; the message names file and line.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from torch_ap.files.dota import read_dota
+        >>> from torch_ap.functional.detection import voc_mean_average_precision
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> corners = "10 0 20 10 10 20 0 10"
+        >>> for kind, name, line in (("t", "P1", f"{corners} ship 0"), ("d", "Task1_ship", f"P1 0.9 {corners}")):
+        ...     (folder / kind).mkdir()
+        ...     _ = (folder / kind / f"{name}.txt").write_text(line)
+        >>> data = read_dota(folder / "t", folder / "d")
+        >>> voc_mean_average_precision(data.preds, data.target, "xyxyxyxy", iou_type="rotated")["map"]
+        tensor(1., dtype=torch.float64)
+    """
+    if not Path(ground_truths).exists():
+        raise ValueError(f"{ground_truths}: no such folder")
+    files = sorted(Path(ground_truths).glob("*.txt"))
+    if not files:
+        raise ValueError(f"{ground_truths}: must be a folder with .txt files, one per image")
+    truths = [row for path in files for row in _objects(path)]
+    names, images = sorted({row.name for row in truths}), [path.stem for path in files]
+    known = set(images)
+    found = [row for path in text_files(detections, allow_empty) for row in _detections(path, known, names)]
+    for rows, folder in ((truths, ground_truths), (found, detections)):
+        if rows and all(min(row.box) >= 0 and max(row.box) <= 1 for row in rows):
+            raise ValueError(f"{folder}: all corners lie in [0, 1]; they must be in pixels of the image")
+    return packed(truths, found, images, names, {})
+
+
+def _objects(path: Path) -> list[Row]:
+    """The objects of one image."""
+    rows = []
+    for where, words in text.lines(path):
+        if words[0].lower().startswith(_HEADERS):
+            continue
+        if len(words) < _CORNERS + 2:
+            also = ", as detections have: are the folders swapped?" if path.stem.startswith(_TASK) else ""
+            got = f"{shown(' '.join(words))}{also}"
+            raise ValueError(f"{where}: must hold 8 numbers, a class and whether it is difficult, got {got}")
+        hard = text.whole_number(words[-1])
+        if hard is None:
+            raise ValueError(f"{where}: difficult must be 0 or 1, got {shown(words[-1])}")
+        box = box_rows.box(words[:_CORNERS], where, "corners")
+        rows.append(Row(path.stem, " ".join(words[_CORNERS:-1]), box, float(hard > 0)))
+    return rows
+
+
+def _detections(path: Path, images: Collection[str], classes: Collection[str]) -> list[Row]:
+    """The detections of one class."""
+    name = path.stem.removeprefix(_TASK)
+    if name not in classes and classes:
+        also = "; the file has an image's name, as ground truths have: are the folders swapped?"
+        also = also if name in images else nearest(name, classes)
+        raise ValueError(f"{path}: no ground truth is of class {shown(name)}{also}")
+    rows = []
+    for where, words in text.lines(path):
+        if len(words) != _CORNERS + 2:
+            raise ValueError(f"{where}: must hold an image, a score and 8 numbers, got {shown(' '.join(words))}")
+        if words[0] not in images:
+            raise ValueError(f"{where}: unknown image {shown(words[0])}")
+        score = text.numbers(words[1:2], where, "score")[0]
+        rows.append(Row(words[0], name, box_rows.box(words[2:], where, "corners"), score))
+    return rows

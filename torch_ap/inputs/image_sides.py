@@ -1,0 +1,150 @@
+"""One side of images, predictions or targets, on its way into columns; and the numbers of its pairs with the other."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from torch_ap.ranking import segments
+from torch_ap.rules import detections as value_rules
+from torch_ap.rules import images as rules
+from torch_ap.rules.messages import Plain, refuse
+from torch_ap.runtime import memory
+
+_Similarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
+
+SIDES = {"preds": "detection", "target": "ground_truth"}
+_INTEGER_FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
+
+
+class Side:
+    """Predictions or targets on their way into columns."""
+
+    def __init__(self, name: str, images: Sequence[Mapping[str, Any]], packed: bool) -> None:
+        self.name, self.prefix, self.images, self.packed = name, SIDES[name], images, packed
+        rules.missing(name, images, "labels")
+        values = [image["labels"] for image in images]
+        if not rules.form_fits("labels", values, None):
+            rules.column(name, "labels", values, None)
+        self.lengths = [value.shape[0] for value in values]
+        if packed:
+            rules.missing(name, images, "counts")
+            rules.counts(name, images[0]["counts"], self.lengths[0])
+        self.counts = self._counts()
+
+    def _counts(self) -> Tensor:
+        """(B,) int64 rows per image, beside the labels."""
+        if self.packed:
+            counts: Tensor = self.images[0]["counts"]
+            return memory.sent(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
+        counts = torch.tensor(self.lengths, dtype=torch.int64)
+        return memory.sent(counts, self.images[0]["labels"].device) if self.images else counts
+
+    def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False, optional: bool = False) -> Tensor:
+        """One key of all images end to end; a copy. Where rows are ``real`` numbers, integers become float64."""
+        if not optional:
+            rules.missing(self.name, self.images, key)
+        values = [
+            image[key] if key in image else torch.full((length, *row), torch.nan, device=image["labels"].device)
+            for image, length in zip(self.images, self.lengths, strict=True)
+        ]
+        if not rules.form_fits(key, values, self.lengths, row):
+            rules.column(self.name, key, values, self.lengths, row)
+        filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
+        if not filled:
+            device = values[0].device if values else None
+            return torch.empty((0, *row), dtype=torch.int64 if key == "labels" else torch.float32, device=device)
+        if real:
+            filled = [value if value.is_floating_point() else value.to(torch.float64) for value in filled]
+        elif key == "labels":
+            filled = [value.to(torch.int64) for value in filled]
+        elif len({value.dtype for value in filled}) > 1:
+            return memory.joined(filled, f"{key} in {self.name}").detach()
+        return torch.cat(filled).detach()
+
+    def optional(self, key: str, rows: int, device: torch.device, *, check_values: bool) -> Tensor:
+        """One key that images may lack; zeros for those that do. uint8 flags, float64 areas."""
+        dtype = torch.uint8 if key in _INTEGER_FLAGS else torch.float64
+        if not any(key in image for image in self.images):
+            return torch.zeros(rows, dtype=dtype, device=device)
+        values = [
+            image[key] if key in image else torch.zeros(length, dtype=dtype, device=device)
+            for image, length in zip(self.images, self.lengths, strict=True)
+        ]
+        if not rules.form_fits(key, values, self.lengths):
+            rules.column(self.name, key, values, self.lengths)
+        filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
+        if dtype == torch.float64:
+            filled = [value.to(dtype) for value in filled]
+        joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
+        if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
+            # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
+            if check_values and joined.device.type == "cpu":
+                value_rules.check(("flags",), (self.name, key), joined, segments.ids(segments.from_counts(self.counts)))
+            joined = torch.where((joined == 0) | (joined == 1), joined, 255)
+        return joined.to(dtype)
+
+
+def packed(name: str, value: Any) -> Mapping[str, Any]:
+    """The packed form of a side, which both must have."""
+    if not isinstance(value, Mapping):
+        raise ValueError(
+            f"`preds` and `target` must both be lists of dicts, or both be dicts with `counts`; `{name}` is a "
+            f"{type(value).__name__}"
+        )
+    return value
+
+
+def pair_ious(detections: Side, truths: Side, similarity: _Similarity | None) -> Tensor:
+    """(P,) float64 of every detection with every ground truth of its image, row by row, image after image."""
+    if similarity is not None:
+        values = _similarities(detections, truths, similarity)
+    elif not detections.packed:
+        rules.missing("preds", detections.images, "ious")
+        values = [image["ious"] for image in detections.images]
+        for place, value in enumerate(values):
+            _check_pairs(f"preds[{place}]['ious']", "must have", value, detections, truths, place)
+    else:
+        return _packed_ious(detections, truths)
+    if not values:
+        return torch.empty(0, dtype=torch.float64)
+    return torch.cat([value.detach().reshape(-1).to(torch.float64) for value in values])
+
+
+def _similarities(detections: Side, truths: Side, similarity: _Similarity) -> list[Tensor]:
+    """What a function gives of each image that has both."""
+    if detections.packed:
+        raise ValueError("`preds` and `target` must be lists of dicts, one per image, where `iou_type` is a function")
+    values = []
+    for place, (found, true) in enumerate(zip(detections.images, truths.images, strict=True)):
+        device = found["labels"].device
+        value = torch.empty(0, device=device)
+        if detections.lengths[place] and truths.lengths[place]:
+            value = similarity(found, true)
+            _check_pairs("iou_type", f"must return, for image {place}, a tensor of", value, detections, truths, place)
+        values.append(value.to(device))
+    return values
+
+
+def _check_pairs(argument: str, rule: str, value: Any, detections: Side, truths: Side, place: int) -> None:
+    """One number for each pair of an image."""
+    shape = (detections.lengths[place], truths.lengths[place])
+    empty = isinstance(value, Tensor) and not value.numel() and not shape[0] * shape[1]
+    if not empty and (not isinstance(value, Tensor) or value.shape != shape or value.is_complex()):
+        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        refuse(argument, f"{rule} shape {shape}", Plain(got))
+
+
+def _packed_ious(detections: Side, truths: Side) -> Tensor:
+    """Those of the packed form."""
+    key = "ious"
+    rules.missing("preds", detections.images, key)
+    values = [image[key] for image in detections.images]
+    total = None
+    if detections.counts.device.type == "cpu":
+        total = [int((detections.counts * truths.counts).sum())]
+    if not rules.form_fits(key, values, total):
+        rules.column("preds", key, values, total)
+    given: Tensor = values[0]
+    return given.detach().to(torch.float64, copy=True)

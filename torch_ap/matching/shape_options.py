@@ -1,0 +1,40 @@
+"""What the functions of a kind of shape are told beside the columns of the images."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from torch_ap.geometry import keypoints
+from torch_ap.inputs.detections import Kind
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapeOptions:
+    """What the functions of a kind of shape are told beside the columns.
+
+    Attributes:
+        iou_types: names of kinds of shapes, one or several; or a function of the two dicts of an image.
+        box_format: of ``boxes``; of no meaning with ``own_iou``.
+        own_iou: IoU of pairs of boxes, in place of COCO's.
+        box_width: numbers per box.
+        sigmas: of K keypoints.
+        check_values: whether values are checked.
+    """
+
+    iou_types: tuple[Kind, ...] = ("bbox",)
+    box_format: str
+    own_iou: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+    box_width: int = 4
+    sigmas: tuple[float, ...] = keypoints.SIGMAS
+    check_values: bool = True
+
+    @property
+    def pixel(self) -> float | None:
+        """What VOC adds to the differences of corners; None for COCO's boxes."""
+        return None
+
+    @property
+    def strict(self) -> bool:
+        """Whether an IoU must exceed a threshold rather than reach it."""
+        return False

@@ -1,0 +1,116 @@
+"""Which kinds of shapes a metric compares, and how; each question about them is answered by a row of the table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from torch_ap.geometry import keypoints
+from torch_ap.geometry.boxes import PairIoU
+from torch_ap.inputs.detections import Columns, Kind, OwnSimilarity, RowColumn
+from torch_ap.matching.geometries import GEOMETRIES, Geometry, OwnIoU, geometry_of
+from torch_ap.matching.shape_options import ShapeOptions
+from torch_ap.ranking import segments
+from torch_ap.rules import checks
+from torch_ap.rules.messages import refuse, shown
+from torch_ap.rules.options import AnyBoxFormat, IoUType, allowed
+
+_LEAST_SIGMA = 1e-9  # squares of much smaller ones are 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapeSettings(ShapeOptions):
+    """The kinds of shapes of a metric, and what is asked of them."""
+
+    @property
+    def own_similarity(self) -> OwnSimilarity | None:
+        """The function of the two dicts of an image, where there is one."""
+        kind = self.iou_types[0]
+        return None if isinstance(kind, str) else kind
+
+    def geometry(self, iou_type: Kind) -> Geometry:
+        """The row of one of the kinds."""
+        return GEOMETRIES["pairs of boxes"] if self.own_iou is not None else geometry_of(iou_type)
+
+    @property
+    def geometries(self) -> tuple[Geometry, ...]:
+        """The rows of all kinds."""
+        return tuple(self.geometry(kind) for kind in self.iou_types)
+
+    @property
+    def rows(self) -> tuple[RowColumn, ...]:
+        """The columns of all kinds."""
+        return tuple(column for one in self.geometries for column in one.rows(self))
+
+    def ignored(self, columns: Columns, iou_type: Kind) -> Tensor | None:
+        """(G,) bool, which ground truths do not count, whatever is found of them; None for none."""
+        found = self.geometry(iou_type).ignored
+        return None if found is None else found(columns)
+
+    def area(self, columns: Columns, iou_type: Kind, side: str) -> Tensor:
+        """(N,) float64, the area of each shape of a side, "detection" or "ground_truth"."""
+        found = self.geometry(iou_type).area
+        return segments.as_float64(columns[f"{side}_area"]) if found is None else found(self, columns, side)
+
+    def similarity(self, columns: Columns, iou_type: Kind, rows: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
+        """That of pairs of ``rows`` of the detections and ``truths`` of the ground truths.
+
+        Args:
+            columns: all images.
+            iou_type: one of the kinds.
+            rows: (D,) int64.
+            truths: (G,) int64.
+            crowd: (G,) bool, which of ``truths`` are crowds.
+        """
+        return self.geometry(iou_type).similarity(self, columns, rows, truths, crowd)
+
+
+def shape_settings_of(
+    *,
+    iou_type: Kind | tuple[Kind, ...],
+    box_format: str,
+    iou: OwnIoU | None = None,
+    box_width: int = 4,
+    sigmas: Sequence[float] | None = None,
+    validate_args: bool = True,
+) -> ShapeSettings:
+    """Settings as given, checked, as a record."""
+    kinds = tuple(iou_type) if isinstance(iou_type, tuple | list) else (iou_type,)
+    for kind in kinds:
+        if len(kinds) > 1 or not callable(kind):
+            checks.one_of("iou_type", kind, allowed(IoUType), or_else="a function")
+    if not kinds or len(set(kinds)) < len(kinds):
+        refuse("iou_type", "must name one kind or several different ones", iou_type)
+    several = kinds if len(kinds) > 1 else ()
+    alone = [kind for kind in several if geometry_of(kind).alone]
+    if alone:
+        refuse("iou_type", f"must be {alone[0]!r} alone, whose columns, areas or limits are others", iou_type)
+    formats = geometry_of(kinds[0]).formats
+    if box_format not in formats and box_format in allowed(AnyBoxFormat):
+        rule = f"must be one of {', '.join(map(repr, formats))}" if formats[1:] else "must be left out"
+        refuse("box_format", f"{rule} with `iou_type={_name(kinds[0])}`", box_format)
+    checks.one_of("box_format", box_format, formats)
+    checks.boolean("validate_args", validate_args)
+    box_width = checks.positive_int("box_width", box_width)
+    if iou is not None and (kinds != ("bbox",) or not callable(iou)):
+        raise ValueError(
+            f"`iou` must be a function of boxes, with `iou_type='bbox'`, got {shown(iou)} and {shown(iou_type)}"
+        )
+    if iou is None and box_width != 4:
+        refuse("box_width", "must be 4 without a function `iou`", box_width)
+    if sigmas is not None:
+        if kinds != ("keypoints",):
+            refuse("sigmas", "must be None without `iou_type='keypoints'`", sigmas)
+        checks.numbers_in("sigmas", sigmas, low=_LEAST_SIGMA, high=1 / _LEAST_SIGMA)
+    return ShapeSettings(
+        iou_types=kinds,
+        box_format=box_format,
+        own_iou=iou,
+        box_width=box_width,
+        sigmas=keypoints.SIGMAS if sigmas is None else tuple(map(float, sigmas)),
+        check_values=validate_args,
+    )
+
+
+def _name(kind: Kind) -> str:
+    return repr(kind) if isinstance(kind, str) else "a function"
