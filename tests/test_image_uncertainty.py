@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
+from tests.oracles_lvis import federated
 from tests.tolerances import REORDERED, SINGLE
-from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.detection import LVISMeanAveragePrecision, MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.inference.images.bootstrap import image_replicates
 from torch_ap.inference.resampling import Resampling
 
@@ -19,6 +20,7 @@ TWO = {"iou_thresholds": [0.5, 0.75]}
 CASES = {
     "coco": (MeanAveragePrecision, {}),
     "coco micro": (MeanAveragePrecision, {"average": "micro", **TWO}),
+    "lvis": (LVISMeanAveragePrecision, {}),
     "voc 2010": (VOCMeanAveragePrecision, {}),
     "voc 2007": (VOCMeanAveragePrecision, {"interpolation": "11-point"}),
     "voc several": (VOCMeanAveragePrecision, {"iou_threshold": [0.3, 0.6], "inclusive_pixels": False}),
@@ -34,6 +36,8 @@ def scene(seed, case="coco", images=8, classes=3):
     r = np.random.default_rng(seed)
     for image in preds:
         image["scores"] = torch.from_numpy(r.permutation(12)[: len(image["scores"])] / 12)
+    if case == "lvis":
+        target = [federated(r, image, classes) for image in target]
     return to_voc(preds, target) if case.startswith("voc") else (preds, target)
 
 
@@ -68,7 +72,8 @@ def values(case, *data_sets):
 
     def together(side):
         parts = [(place, image) for place, data in enumerate(data_sets) for image in data[side]]
-        return [{**x, "labels": (0 if micro else 1) * x["labels"] + 10 * place} for place, x in parts]
+        ids = ("labels", "neg_category_ids", "not_exhaustive_category_ids")
+        return [x | {key: (0 if micro else 1) * x[key] + 10 * place for key in ids if key in x} for place, x in parts]
 
     found = fed(case.replace("micro", "of each"), together(0), together(1), class_metrics=True).compute()
     each = found["map_per_class"].where(found["map_per_class"] >= 0, torch.nan)
@@ -80,7 +85,7 @@ def rankings(metric):
     return sample.ranked, sample.interpolation
 
 
-@VOC
+@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("coco")])
 @pytest.mark.parametrize("seed", range(8))
 def test_weights_are_images_written_out(case, seed):
     preds, target = scene(seed, case)
@@ -167,6 +172,9 @@ def chance_slowly(case):
     if not case.startswith("voc"):
         target = [{**target[0], "boxes": target[0]["boxes"] - torch.nn.functional.pad(boxes[:, :2], (2, 0))}]
         found["boxes"] = found["boxes"] - torch.nn.functional.pad(found["boxes"][:, :2], (2, 0))
+    if case == "lvis":
+        nothing = torch.empty(0, dtype=torch.int64)
+        target = [{**target[0], "neg_category_ids": nothing, "not_exhaustive_category_ids": nothing}]
     one = fed(case, [{**found, "scores": torch.arange(6) / 6}], target)
     orders = torch.tensor(list(itertools.permutations(range(6)))) / 6
 
