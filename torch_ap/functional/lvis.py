@@ -48,7 +48,7 @@ def lvis_mean_average_precision(
             0 or less means that of the shape, and ``ignore`` (G,) 0 or 1: those need not be found, and what finds them
             does not count.
         box_format: "xyxy", "xywh" or "cxcywh".
-        iou_type: "bbox" or "segm", or both as a tuple, which prefix the names of the result ("bbox_map").
+        iou_type: "bbox", "segm" or "boundary"; several as a tuple prefix the names of the result ("bbox_map").
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
         rec_thresholds: recall levels in [0, 1]. Default: 0, .01, ..., 1.
         max_detections: detections that count, the best ones, the first of equals: of an image, default 300; with
