@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from benchmarks import detection_errors, detection_lvis, detection_peers, detection_shapes
+from benchmarks import detection_cuts, detection_errors, detection_lvis, detection_peers, detection_shapes
 from benchmarks.detection_scenes import Scenes, dense, like_coco
 from benchmarks.timing import by_turns, head, machine, once, parser, peak, row
 from torch_ap.detection import MeanAveragePrecision
@@ -182,6 +182,7 @@ def main() -> None:
     sets = small if options.quick else small + large
     functions(sets, options.rounds, [large[2][0]])
     detection_shapes.table([50] if options.quick else [500, 2000], options.rounds)
+    detection_cuts.table([50] if options.quick else [500, 5000], options.rounds)
     detection_errors.table([50] if options.quick else [500, 5000], options.rounds, detection_peers.of_boxes)
     detection_lvis.table([50] if options.quick else [500, 5000], options.rounds)
     metrics([(what, scenes) for what, scenes, _ in (small[:1] if options.quick else sets[:3])])

@@ -20,7 +20,7 @@ from torch_ap.detection import ConfusionMatrix, MeanAveragePrecision, VOCMeanAve
 from torch_ap.matching import assignment
 
 RATIOS = ("precision", "recall", "f_beta")
-WANTED = [{}, {"beta": 2.0}, {"beta": 0.3}, {"precision": 0.5}, {"precision": 1.0}, {"recall": 0.5}, {"recall": 1.0}]
+WANTED = [{}, {"beta": 0.3}, {"precision": 0.5}, {"precision": 1.0}, {"recall": 0.5}, {"recall": 1.0}]
 ALL_IN_ONE_PASS = 300  # of the 2,000 scenes: those whose intervals are looked at image by image
 
 
@@ -190,13 +190,9 @@ def moved():
 
 
 def test_pairs_of_one_class_by_iou_as_supervision_has_them_are_nearly_the_same():
-    images = list(zip(*map(oracles_cuts.plain, moved()), strict=True))
-    differ = [
-        oracles_cuts.confusion([p], [t], range(3), 0.3).tolist()
-        != oracles_cuts.confusion([p], [t], range(3), 0.3, by_iou=True).tolist()
-        for p, t in images
-    ]
-    assert 0 < sum(differ) < 0.001 * len(images)
+    images = [oracles_cuts.plain(side) for side in moved()]
+    ours, theirs = (oracles_cuts.confusion(*images, range(3), 0.3, by_iou=x) for x in (False, True))
+    assert 0 < abs(ours - theirs).sum() < 0.001 * ours.sum()
 
 
 def test_supervision_takes_pairs_by_iou():
@@ -240,7 +236,7 @@ def looked_at(found, threshold=None):
     ]
 
 
-ROWS = ("coco", "coco_micro", "coco_masks", "coco_keypoints", "coco_rotated", "coco_intervals", "coco_function", "voc")
+ROWS = ("coco", "coco_micro", "coco_masks", "coco_function", "voc", "lvis")
 
 
 def check_ranks(rank):

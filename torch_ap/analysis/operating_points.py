@@ -229,7 +229,7 @@ def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor]:
 
 def _at(items: _Items, m: Tensor, threshold: Tensor, beta: float, confidence_level: float) -> dict[str, Tensor]:
     """What (S,) thresholds give: counts, and the ratios with their ends."""
-    reached = items.score >= (threshold[items.ranking] if len(m) > 1 else threshold)
+    reached = items.score >= (threshold.index_select(0, items.ranking) if len(m) > 1 else threshold)
     kept, hits = (reached & items.counted).nonzero().squeeze(1), items.hits[reached[items.hits]]
     tp = items.number_of(hits)
     counts = {"tp": tp, "fp": items.number_of(kept) - tp, "fn": m - tp}
