@@ -89,7 +89,7 @@ def longer(monkeypatch):
     return run
 
 
-@pytest.mark.parametrize(("place", "name"), enumerate(FUNCTIONS), ids=FUNCTIONS)
+@pytest.mark.parametrize(("place", "name"), list(enumerate(FUNCTIONS)), ids=FUNCTIONS)
 def test_both_ways_give_one_value(place, name, longer):
     """Of every third batch; functions before and after it, of other ties and depths, get those in between."""
     for args in batches()[place % 3 :: 3]:
