@@ -34,8 +34,8 @@ MODES = {
     "default_bfloat16": lambda: default_dtype(torch.bfloat16),
 }
 ROWS = FUNCTIONS | INFERENCE
-WITH_CURVES = {name: row for name, row in METRICS.items() if hasattr(row.call, "curve")}
 METRICS_OF_A_KIND, ROWS_OF_A_KIND = one_of_each_kind(METRICS), one_of_each_kind(ROWS)
+WITH_CURVES = {name: METRICS[name] for name in METRICS_OF_A_KIND if hasattr(METRICS[name].call, "curve")}
 pytestmark = pytest.mark.no_cover  # the same lines as in the plain mode
 
 
@@ -95,7 +95,7 @@ def test_functions(name, mode):
         same(quiet(ROWS[name].value, copies(drawn)), expected)
 
 
-@in_modes(WITH_CURVES, [name for name in METRICS_OF_A_KIND if name in WITH_CURVES])
+@in_modes(WITH_CURVES, WITH_CURVES)
 def test_curves_of_metrics(name, mode):
     batches = METRICS[name].batches(2)
     here, there = METRICS[name].new(), METRICS[name].new()
