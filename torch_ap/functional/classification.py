@@ -71,11 +71,11 @@ def binary_average_precision(
             "grouped" counts the items that fit, with their expected number of positives.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k. Of no
             effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
-        interpolation: None for the sum above; "11-point" (VOC 2007, TREC), "101-point" (COCO), "all-points" (VOC 2010),
-            "trapezoid", or a 1-D tensor of recall levels in [0, 1]. "11-point" has the levels 0, 0.1, ..., 1 of the
-            definition, which a recall of 3/10 reaches; "11-point-arange" those of ``numpy.arange(0, 1.1, 0.1)``, of
-            which 0.3, 0.6 and 0.7 are a bit larger, as in many programs; "11-point-trec9" and "11-point-trec10" cut at
-            int(l m + 0.9) and round(l m) hits, as trec_eval 9 and 10.
+        interpolation: None for the sum above; "11-point" (VOC 2007, TREC), "40-point" (KITTI), "101-point" (COCO),
+            "nuscenes", "all-points" (VOC 2010), "trapezoid", or a 1-D tensor of recall levels in [0, 1]. "11-point" has
+            the levels 0, 0.1, ..., 1 of the definition, which a recall of 3/10 reaches; "11-point-arange" those of
+            ``numpy.arange(0, 1.1, 0.1)``, of which 0.3, 0.6 and 0.7 are a bit larger, as in many programs;
+            "11-point-trec9" and "11-point-trec10" cut at int(l m + 0.9) and round(l m) hits, as trec_eval 9 and 10.
         ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
             "optimistic", "pessimistic".
         convention: those four as one :class:`torch_ap.Convention`, instead of them.

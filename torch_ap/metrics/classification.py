@@ -47,8 +47,8 @@ class BinaryAveragePrecision(ClassificationAveragePrecision):
         top_k: k for AP@k, or None.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the positives in the top k. Of no
             effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
-        interpolation: None, "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point",
-            "all-points", "trapezoid", or a tensor of recall levels.
+        interpolation: None, "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "40-point",
+            "101-point", "nuscenes", "all-points", "trapezoid", or a tensor of recall levels.
         ties: "grouped", "expected", "optimistic" or "pessimistic".
         convention: those four as one :class:`torch_ap.Convention`, instead of them.
         empty_target_action: "neg", "pos", "nan", "skip" or "error"; None for 0 with a warning.

@@ -28,8 +28,8 @@ class RetrievalMAP(QueryMetric):
             mean, with values below 0.00001 raised to it, as in trec_eval's ``gm_map``: a single 0 would make it 0.
         denominator: what AP@k divides by: "min" min(k, m), "relevant" m, "found" the relevant items in the top k.
             Of no effect without ``top_k``: AP divides by m. Refused with ``interpolation``.
-        interpolation: None, "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "101-point",
-            "all-points", "trapezoid" or recall levels.
+        interpolation: None, "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", "40-point",
+            "101-point", "nuscenes", "all-points", "trapezoid" or recall levels.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic". None, the
             default: "expected", or "grouped" with ``interpolation``.
         convention: ``top_k``, ``denominator``, ``interpolation`` and ``ties`` as one :class:`torch_ap.Convention`,
