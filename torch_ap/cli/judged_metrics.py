@@ -9,7 +9,7 @@ from torch_ap.cli.compare_runs import Settings
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.files import report
-from torch_ap.files.judged import Judged
+from torch_ap.files.judged import Judged, Listed
 from torch_ap.files.report import Result
 from torch_ap.files.trec_names import COUNTS
 from torch_ap.inference.query_mean import mean_interval
@@ -42,7 +42,8 @@ def metric_of(judged: Judged, name: str) -> QueryMetric:
 
 def _of_grades(judged: Judged, measure: NormalizedDCG) -> QueryMetric:
     metric = RetrievalNormalizedDCG(top_k=measure.top_k, gains=measure.gains, ties=measure.ties)  # type: ignore[arg-type]
-    curve, (segment, grades, _, ranked) = judged.graded, judged.gained
+    assert isinstance(judged.documents, Listed)
+    curve, (segment, grades, _, ranked) = judged.graded, judged.documents.gained
     assert curve.grades is not None
     assert segment is not None
     assert ranked is not None

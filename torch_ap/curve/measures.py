@@ -86,7 +86,8 @@ class AtRank:
             k = min(n, k)
         tp = counts.hits_of_one(curve, k, self.ties)
         if self.ratio == "fall_out":
-            return (k - tp) / (n - m) if n > m else math.nan
+            others = n - curve.hits_seen.item(0)
+            return (k - tp) / others if others else math.nan
         return tp / (m if self.ratio == "recall" else k) if m else math.nan
 
 

@@ -65,6 +65,11 @@ def every(flags: Tensor) -> bool:
     return flags.is_cpu and bool(np.count_nonzero(flags.numpy()) == flags.shape[0])
 
 
+def whole_sum(values: Any) -> Any:
+    """(N,) values to their sum, (1,)."""
+    return values.sum(-1, keepdim=True) if isinstance(values, Tensor) else np.add.reduce(values, keepdims=True)
+
+
 def joined(first: Any, second: Any) -> Any:
     """Both, end to end."""
     return torch.cat([first, second]) if isinstance(first, Tensor) else np.concatenate([first, second])
