@@ -22,8 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.curve import few_hits
 from torch_ap.curve.average_precision import places_within
 from torch_ap.curve.convention import TIES
+from torch_ap.curve.few_hits import FewHits
 from torch_ap.curve.top_k import at_entries, rank_of
 from torch_ap.ranking import order, segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -64,6 +66,12 @@ class NormalizedDCG:
         if native.single and native.m.item(0):
             return arrays.tensor(self._share(curve))
         return arrays.tensor(arrays.quiet(self._share)(curve))
+
+    def of_few(self, hits: FewHits) -> float | None:
+        """The value of one ranking, without arrays, where it has few gains and these are the grades."""
+        if self.gains != "linear" or hits.m > segments.FEW:
+            return None
+        return few_hits.normalized_gain(hits, _kept_single(_size_of(max(hits.n, hits.m))).item, self.top_k)
 
     def _share(self, curve: HitCurve) -> Any:
         found = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
@@ -116,7 +124,9 @@ class NormalizedDCG:
             return None
         depth = curve.n.item(0) if curve.single else int(curve.n.max())
         single = discounts(depth, items)
-        found = single[above] if k is None else where(above < k, single[above], 0)
+        found = single[above]
+        if not (k is None or (isinstance(k, int) and depth <= k)):
+            found = where(above < k, found, 0)
         if not len(tied):
             return found
         items, above, k = items[tied], above[tied], k if k is None or isinstance(k, int) or len(k) == 1 else k[tied]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.curve.few_hits import FewHits
 from torch_ap.files.trec_names import CONVENTIONS
 from torch_ap.files.trec_tables import Qrels, Run, as_text
 from torch_ap.ranking import builders, segments
@@ -23,9 +24,14 @@ _SPARSE_BITS, _LEAST_BITS, _MOST_BITS = 4, 8, 24
 class Documents(Protocol):
     """The documents of a run that were retrieved for judged queries, and all judgements."""
 
-    @property
-    def judged(self) -> int:
-        """How many of them were judged."""
+    def counts(self, level: int) -> tuple[int, int, bool, bool]:
+        """Of the queries that have documents: how many these are, and were judged; whether documents of this grade or
+        more are relevant to some, and whether one was retrieved.
+        """
+        ...
+
+    def few(self, level: int) -> list[FewHits] | None:
+        """The rankings with the documents as hits that have at least this grade, where they are few; else None."""
         ...
 
     def curve(self, low: float, high: float = math.inf) -> HitCurve:
@@ -76,10 +82,16 @@ class Listed:
             curve = _by_document(curve, self.scores, relevant, self.number, self.documents)
         return _only(replace(curve, m=segments.count(self.qrels.query[judged], queries)), self.chosen)
 
-    @property
-    def judged(self) -> int:
-        """How many of them were judged."""
-        return len(self.both[0])
+    def counts(self, level: int) -> tuple[int, int, bool, bool]:
+        """As of :class:`Documents`."""
+        relevant, judged = self.qrels.relevance >= level, self.both[1]
+        there = torch.zeros(len(self.qrels.queries), dtype=torch.bool)
+        there[self.number] = True
+        some = bool((relevant & there[self.qrels.query]).any())
+        return len(self.lines), len(judged), some, bool(relevant.numpy()[judged].any())
+
+    def few(self, level: int) -> None:
+        """As of :class:`Documents`; of tables none are."""
 
     def found(self, judged: Tensor) -> tuple[Array, Array]:
         """Where run and judgements have the flagged documents that were retrieved: the lines of both."""
@@ -129,17 +141,30 @@ class Judged:
 
     Attributes:
         queries: S names, in the order of the judgements.
-        curve: S rankings; m counts the relevant documents of the judgements, retrieved or not.
         convention: the rule by which ties were resolved.
         relevance_level: the lowest relevant grade.
         documents: what the curves are made of.
     """
 
     queries: list[Any]
-    curve: HitCurve
     convention: str
     relevance_level: int
     documents: Documents
+
+    @cached_property
+    def curve(self) -> HitCurve:
+        """S rankings; m counts the relevant documents of the judgements, retrieved or not."""
+        return self.documents.curve(self.relevance_level)
+
+    @cached_property
+    def few(self) -> list[FewHits] | None:
+        """The same without arrays, where they are few."""
+        return self.documents.few(self.relevance_level)
+
+    @cached_property
+    def few_graded(self) -> list[FewHits] | None:
+        """Those of ``graded`` without arrays, where they are few."""
+        return self.few if self.relevance_level == 1 else self.documents.few(1)
 
     @cached_property
     def graded(self) -> HitCurve:
@@ -186,6 +211,7 @@ def judge(
     """
     checks.positive_int("relevance_level", relevance_level)
     checks.one_of("convention", convention, CONVENTIONS)
+    _ = qrels.by_key  # which raises where two documents have one
     scores = run.scores.float() if convention == "trec9" else run.scores
     numbers = {name: number for number, name in enumerate(qrels.queries)}
     number = torch.tensor([numbers.get(name, -1) for name in run.queries], dtype=torch.int64)[run.query]
@@ -197,7 +223,7 @@ def judge(
         qrels, replace(run, scores=scores), lines.numpy(), scores[lines], number, convention.startswith("trec"), chosen
     )
     names = [qrels.queries[place] for place in chosen.tolist()]
-    return Judged(names, documents.curve(relevance_level), convention, relevance_level, documents)
+    return Judged(names, convention, relevance_level, documents)
 
 
 def _found(qrels: Qrels, run: Run, number: Array) -> tuple[Array, Array]:

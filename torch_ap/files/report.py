@@ -49,6 +49,7 @@ from torch_ap.files.trec_names import (
     TREC_NAMES,
 )
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
 from torch_ap.rules.messages import nearest, shown
 from torch_ap.runtime import cached
 
@@ -73,7 +74,10 @@ class Result:
 
     def of(self, queries: list[Any], values: Tensor) -> "Result":
         """The same measure of these queries."""
-        aggregate = int(values.sum()) if self.counted else _mean(values, self.geometric)
+        if self.counted:
+            aggregate: float = int(values.sum())
+        else:
+            aggregate = _geometric_mean(values) if self.geometric else _means(values.numpy()[None])[0]
         return replace(self, queries=queries, values=values, aggregate=aggregate)
 
     def in_order(self, queries: list[Any]) -> "Result":
@@ -147,29 +151,41 @@ def evaluate(judged: Judged, names: Sequence[str], *, denominator: str = "releva
     """
     for name in names:
         check(name, judged.convention)
-    results = {}
-    for name in names:
-        if name in COUNTS:
-            results[name] = _counts(name, judged)
-            continue
-        measure, geometric = measure_of(name, judged, denominator), name == "gm_map"
-        values = measure(judged.graded if isinstance(measure, NormalizedDCG) else judged.curve)
-        mean = _mean(values, geometric)
-        if mean != mean:  # where nothing is relevant, or there is no query
-            values = torch.where(values == values, values, 0)
-            mean = _mean(values, geometric)
-        results[name] = Result(judged.queries, values, mean, geometric)
-    return results
+    of_ranks = [name for name in names if name not in COUNTS]
+    values = np.empty((len(of_ranks), len(judged.queries)))
+    for row, name in zip(values, of_ranks, strict=True):
+        row[:] = _values(measure_of(name, judged, denominator), judged)
+    values[values != values] = 0  # where nothing is relevant
+    rows = zip(of_ranks, torch.from_numpy(values).unbind(), _means(values), strict=True)
+    found = {name: _result(name, judged.queries, row, mean) for name, row, mean in rows}
+    return found if len(found) == len(names) else {name: found.get(name) or _counts(name, judged) for name in names}
 
 
-def _mean(values: Tensor, geometric: bool) -> float:
-    """The mean over queries, or the geometric mean; NaN without queries."""
-    if geometric:
-        return floored_logs(values).mean().exp().item()
-    native = values.numpy()
-    return (
-        native.item() if len(native) == 1 else float(np.add.reduce(native)) / len(native) if len(native) else math.nan
-    )
+def _values(measure: Any, judged: Judged) -> Any:
+    """(S,) the value of each query."""
+    graded = isinstance(measure, NormalizedDCG)
+    few = judged.few_graded if graded else judged.few
+    if few is not None and hasattr(measure, "of_few"):
+        found = [measure.of_few(hits) for hits in few]
+        if None not in found:
+            return found
+    return measure(judged.graded if graded else judged.curve).numpy()
+
+
+def _result(name: str, queries: list[Any], values: Tensor, mean: float) -> Result:
+    if name != "gm_map":
+        return Result(queries, values, mean)
+    return Result(queries, values, _geometric_mean(values), geometric=True)
+
+
+def _means(values: Array) -> list[float]:
+    """The mean of each row; NaN of rows without values."""
+    queries = values.shape[1]
+    return (np.add.reduce(values, 1) / queries).tolist() if queries else [math.nan] * len(values)
+
+
+def _geometric_mean(values: Tensor) -> float:
+    return floored_logs(values).mean().exp().item()
 
 
 def _counts(name: str, judged: Judged) -> Result:

@@ -6,7 +6,6 @@
 | several, none of which ties two scores, of 32 bits | *keyed*: one sort of (ranking, score, relevance) |
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -159,20 +158,6 @@ def _of_one(
         single=True,
     )
     return curve
-
-
-def of_places(places: Sequence[int], n: int, m: int) -> HitCurve:
-    """The curve of one ranking without ties whose hits stand at known places.
-
-    Args:
-        places: how many items stand above each hit, ascending.
-        n: items, at least one and at most ``FEW_ITEMS``.
-        m: relevant items, ranked or not.
-    """
-    ones = _ONES[: len(places)]
-    single = _of_one(ones, ones, _RANKS[: len(places)], np.array(places, np.int64), n, m, untied=True)
-    single.__dict__["seen"] = single.offsets[1:]
-    return hit_curve.with_tensors(single, None)
 
 
 def rankings(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None = None) -> HitCurve | None:

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from torch_ap.files import report
@@ -86,10 +85,11 @@ def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules
     for part in parts:
         first, results = _measured(partial(_judged, qrels, part, rules.convention), measures, rules.denominator)
         found.append(results)
-        counts.append(_counts(first))
+        counts.append(first.documents.counts(first.relevance_level))
         there |= set(first.queries)
         unjudged += sum(query not in known for query in part.queries)
         ranks.append(_are_ranks(part.scores[part.query == 0].tolist()))
+    documents, judged, relevant, hits = (sum(x) for x in zip(*counts, strict=True))
     missing = [query for query in qrels.queries if query not in there]
     if missing and rules.complete:
         none = partial(_judged, qrels, part.emptied, rules.convention, complete=True)
@@ -102,7 +102,9 @@ def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules
         part.tag,
         missing,
         unjudged,
-        *_of_documents(counts),
+        documents,
+        judged,
+        bool(relevant and not hits),
         scores_are_ranks=ranks[0],
     )
 
@@ -114,15 +116,18 @@ def measure_nested(qrels: Nested, run: Nested, measures: Sequence[Asked], rules:
         return None
 
     def judge_at(level: int) -> Judged:
-        return Judged(documents.queries, documents.curve(level), rules.convention, level, documents)
+        return Judged(documents.queries, rules.convention, level, documents)
 
     first, results = _measured(judge_at, measures, rules.denominator)
+    listed, judged, relevant, hits = documents.counts(first.relevance_level)
     return Measured(
         results,
         "",
         [query for query in qrels if not run.get(query)],
         sum(query not in qrels for query in run),
-        *_of_documents([_counts(first)]),
+        listed,
+        judged,
+        relevant and not hits,
         scores_are_ranks=_are_ranks(list(next(iter(run.values())).values())),
     )
 
@@ -141,19 +146,6 @@ def _measured(
         for level, one in judged.items()
     }
     return judged[measures[0].level], {x.asked: results[x.level][x.name] for x in measures}
-
-
-def _counts(judged: Judged) -> tuple[int, int, bool, bool]:
-    """Of the queries that have documents: how many these are, and were judged; whether some are relevant, and found."""
-    curve = judged.curve.native
-    hits = len(curve.hits) > 0
-    return int(np.add.reduce(curve.n)), judged.documents.judged, hits or bool(curve.m[curve.n > 0].any()), hits
-
-
-def _of_documents(counts: Sequence[tuple[int, int, bool, bool]]) -> tuple[int, int, bool]:
-    """Of :class:`Measured`, what tells of documents."""
-    documents, judged, relevant, hits = (sum(x) for x in zip(*counts, strict=True))
-    return documents, judged, bool(relevant and not hits)
 
 
 def _joined(parts: Sequence[Result]) -> Result:

@@ -4,22 +4,25 @@ Only the judged documents of a run are looked at one by one. Of the others the s
 """
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from operator import eq
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from torch_ap.curve.few_hits import FewHits
 from torch_ap.files.trec_names import TREC_CONVENTIONS
-from torch_ap.ranking import few_items, hit_curve, segments
+from torch_ap.ranking import hit_curve, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 
 Nested: TypeAlias = Mapping[str, Mapping[str, Any]]
 
+_FEW_QUERIES = 16  # of which lists cost less than arrays
 _FEW = 64  # scores that Python sorts faster than NumPy
 _LARGEST_WHOLE = 1 << 53
 _DICT = frozenset((dict,))
@@ -85,16 +88,29 @@ class NestedDocuments:
     found: list[int]
     judgements: list[Collection[int]]
 
-    @property
-    def judged(self) -> int:
-        """How many of them were judged."""
-        return len(self.places)
+    def counts(self, level: int) -> tuple[int, int, bool, bool]:
+        """As of :class:`torch_ap.files.judged.Documents`."""
+        hits = max(self.grades, default=-1) >= level
+        listed = zip(self.lengths, self.judgements, strict=True)
+        relevant = hits or any(length and max(judged, default=-1) >= level for length, judged in listed)
+        return sum(self.lengths), len(self.places), relevant, hits
+
+    def few(self, level: int) -> list[FewHits] | None:
+        """As of :class:`torch_ap.files.judged.Documents`."""
+        if len(self.queries) > _FEW_QUERIES:
+            return None
+        rankings, last = [], 0
+        for n, found, judged in zip(self.lengths, self.found, self.judgements, strict=True):
+            first, last = last, last + found
+            hits = sorted(
+                x for x in zip(self.places[first:last], self.grades[first:last], strict=True) if x[1] >= level
+            )
+            ideal = sorted([grade for grade in judged if grade >= level], reverse=True)
+            rankings.append(FewHits([x for x, _ in hits], n, len(ideal), [x for _, x in hits], ideal))
+        return rankings
 
     def curve(self, low: float, high: float = math.inf) -> HitCurve:
-        """The rankings of the queries that count, with the documents as hits whose grade lies in [low, high)."""
-        if self._few:
-            hits = sorted(x for x, grade in zip(self.places, self.grades, strict=True) if low <= grade < high)
-            return few_items.of_places(hits, self.lengths[0], sum(low <= x < high for x in self.judgements[0]))
+        """As of :class:`torch_ap.files.judged.Documents`."""
         query, place, grade, query_judged, grade_judged = self._columns
         hit, relevant = ((x >= low) & (x < high) for x in (grade, grade_judged))
         n, m = np.array(self.lengths, np.int64), np.bincount(query_judged[relevant], minlength=len(self.lengths))
@@ -104,20 +120,11 @@ class NestedDocuments:
         return hit_curve.of_arrays(ones, ones.copy(), hits_above, place[hit], None, offsets, n, m)
 
     def with_grades(self, curve: HitCurve) -> HitCurve:
-        """The curve, whose hits have a grade above 0, with all such grades."""
-        if self._few:
-            by_place = [x for _, x in sorted(zip(self.places, self.grades, strict=True)) if x > 0]
-            ideal = sorted((x for x in self.judgements[0] if x > 0), reverse=True)
-            return hit_curve.with_grades(curve, np.array(by_place, np.float64), np.array(ideal, np.float64))
+        """As of :class:`torch_ap.files.judged.Documents`."""
         _, _, grade, query, judged = self._columns
         query, gained = query[judged > 0], judged[judged > 0]
         gained = gained[np.lexsort((-gained, query))]
         return hit_curve.with_grades(curve, grade[grade > 0].astype(np.float64), gained.astype(np.float64))
-
-    @property
-    def _few(self) -> bool:
-        """Whether this is one ranking of few documents: then arrays cost more than they save."""
-        return len(self.lengths) == 1 and 0 < self.lengths[0] <= few_items.FEW_ITEMS
 
     @cached_property
     def _columns(self) -> tuple[Array, ...]:
@@ -139,22 +146,21 @@ def documents_of(qrels: Nested, run: Nested, convention: str, complete: bool) ->
         convention: how tied scores are ordered; see :func:`torch_ap.files.judged.judge`.
         complete: whether judged queries that the run lacks count.
     """
-    out = NestedDocuments([], [], [], [], [], [])
+    out, by_name = NestedDocuments([], [], [], [], [], []), convention in TREC_CONVENTIONS
     for query, judged in qrels.items():
         listed = run.get(query) or {}
         if not (listed or complete):
             continue
         if convention == "trec9":
             listed = _in_single_precision(listed)
-        found = [name for name in judged if name in listed]
-        places = _places(listed, found, convention in TREC_CONVENTIONS)
+        places = _places(listed, judged, by_name)
         if places is None:
             return None
         out.queries.append(query)
         out.lengths.append(len(listed))
         out.places.extend(places)
-        out.grades.extend([judged[name] for name in found])
-        out.found.append(len(found))
+        out.grades.extend([grade for name, grade in judged.items() if name in listed])
+        out.found.append(len(places))
         out.judgements.append(judged.values())
     return out
 
@@ -165,29 +171,32 @@ def _in_single_precision(listed: Mapping[str, Any]) -> dict[str, float]:
     return dict(zip(listed, scores.tolist(), strict=True))
 
 
-def _places(listed: Mapping[str, Any], found: Sequence[str], by_name: bool) -> list[int] | None:
-    """How many documents stand above each of those found; None where one is tied and names decide nothing, and for
-    whole numbers that float64 may not hold.
+def _places(listed: Mapping[str, Any], judged: Collection[str], by_name: bool) -> list[int] | None:
+    """How many documents stand above each of those judged and listed; None where one is tied and names decide nothing,
+    and for whole numbers that float64 may not hold.
     """
-    scores: Any = [listed[name] for name in found]
+    scores: Any = [listed[name] for name in judged if name in listed]
     if len(listed) <= _FEW:
         ascending: Any = sorted(listed.values())
-        first, last = ([bisect(ascending, x) for x in scores] for bisect in (bisect_left, bisect_right))
+        end: Any = [bisect_right(ascending, x) for x in scores]
+        tied = True in map(eq, [ascending[at - 2] for at in end], scores)
+        above = [len(listed) - at for at in end]
     else:
-        ascending = np.fromiter(listed.values(), np.float64, len(listed))
+        ascending, scores = np.fromiter(listed.values(), np.float64, len(listed)), np.array(scores, np.float64)
         ascending.sort()
-        first, last = (ascending.searchsorted(scores, side).tolist() for side in ("left", "right"))
+        end = ascending.searchsorted(scores, "right")
+        tied = bool(np.count_nonzero(ascending[end - 2] == scores))
+        above = (len(listed) - end).tolist()
     if listed and not -_LARGEST_WHOLE < ascending[0] <= ascending[-1] < _LARGEST_WHOLE:
         return None
-    above = [len(listed) - x for x in last]
-    if sum(last) - sum(first) == len(found):
+    if not tied:
         return above
-    return _among_tied(listed, found, scores, above) if by_name else None
+    return _among_tied(listed, [name for name in judged if name in listed], above) if by_name else None
 
 
-def _among_tied(listed: Mapping[str, Any], found: Sequence[str], scores: list[Any], above: list[int]) -> list[int]:
+def _among_tied(listed: Mapping[str, Any], found: Sequence[str], above: list[int]) -> list[int]:
     """The same, with tied documents in descending order of their names."""
-    groups: dict[Any, list[str]] = {score: [] for score in scores}
+    groups: dict[Any, list[str]] = {listed[name]: [] for name in found}
     for name, score in listed.items():
         if score in groups:
             groups[score].append(name)

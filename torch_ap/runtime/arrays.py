@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+_FIRST = np.zeros(1, np.int64)
+
 quiet = np.errstate(all="ignore")  # a decorator: 0 / 0 is NaN in both libraries, but only NumPy warns
 
 
@@ -66,8 +68,8 @@ def every(flags: Tensor) -> bool:
 
 
 def whole_sum(values: Any) -> Any:
-    """(N,) values to their sum, (1,)."""
-    return values.sum(-1, keepdim=True) if isinstance(values, Tensor) else np.add.reduce(values, keepdims=True)
+    """(N,) values, one at least, to their sum, (1,)."""
+    return values.sum(-1, keepdim=True) if isinstance(values, Tensor) else np.add.reduceat(values, _FIRST)
 
 
 def joined(first: Any, second: Any) -> Any:
