@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -33,49 +34,38 @@ print(time.process_time() - start, before / 1024, resource.getrusage(resource.RU
 """
 
 
-def blocks(millions: int) -> Iterator[pa.Table]:
-    """A million lines at a time, the same in every run."""
-    for block in range(millions):
-        generator = np.random.default_rng(block)
-        queries = np.arange(block * 1000, block * 1000 + 1000)
-        first = generator.integers(DOCUMENTS, size=(1000, 1))
-        documents = (first + np.arange(DOCS) * 8839) % DOCUMENTS  # all different in a query
-        scores = np.sort(generator.random((1000, DOCS)) * 20)[:, ::-1].round(6)
-        columns = {"query": queries.repeat(DOCS), "doc": documents.ravel(), "score": scores.ravel()}
-        yield pa.table(columns)
+def blocks(first: int, last: int) -> Iterator[pa.Table]:
+    """A million lines at a time, from these millions on; they differ in their queries."""
+    generator = np.random.default_rng(0)
+    documents = (generator.integers(DOCUMENTS, size=(1000, 1)) + np.arange(DOCS) * 8839) % DOCUMENTS  # no two alike
+    scores = np.sort(generator.random((1000, DOCS)) * 20)[:, ::-1].round(6)
+    for block in range(first, last):
+        queries = np.arange(block * 1000, block * 1000 + 1000).repeat(DOCS)
+        yield pa.table({"query": queries, "doc": documents.ravel(), "score": scores.ravel()})
 
 
-def write_text(path: Path, millions: int) -> None:
+def add_text(path: Path, first: int, last: int) -> None:
     options = text.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
-    with path.open("wb") as file:
-        for block in blocks(millions):
-            fixed = {
-                "Q0": ["Q0"] * len(block),
-                "rank": np.tile(np.arange(1, DOCS + 1), 1000),
-                "tag": ["x"] * len(block),
-            }
-            names = ("query", "Q0", "doc", "rank", "score", "tag")
-            text.write_csv(
-                pa.table({x: block[x] if x in block.column_names else fixed[x] for x in names}), file, options
-            )
+    fixed = {"Q0": ["Q0"] * 1_000_000, "rank": np.tile(np.arange(1, DOCS + 1), 1000), "tag": ["x"] * 1_000_000}
+    names = ("query", "Q0", "doc", "rank", "score", "tag")
+    with path.open("ab") as file:
+        for block in blocks(first, last):
+            columns = {x: fixed[x] if x in fixed else block[x] for x in names}
+            text.write_csv(pa.table(columns), file, options)
 
 
-def write_parquet(path: Path, millions: int) -> None:
-    writer = None
-    for block in blocks(millions):
-        writer = writer or parquet.ParquetWriter(path, block.schema)
-        writer.write_table(block)
-    assert writer is not None
-    writer.close()
+def write_parquet(path: Path, last: int) -> None:
+    with parquet.ParquetWriter(path, next(blocks(0, 1)).schema) as writer:
+        for block in blocks(0, last):
+            writer.write_table(block)
 
 
-def write_qrels(path: Path, millions: int) -> None:
+def add_qrels(path: Path, first: int, last: int) -> None:
     """Two documents of each query: the tenth, and one that most queries do not have."""
-    with path.open("w") as file:
-        for block in blocks(millions):
-            rows = zip(
-                block["query"].to_numpy()[9::DOCS].tolist(), block["doc"].to_numpy()[9::DOCS].tolist(), strict=True
-            )
+    with path.open("a") as file:
+        for block in blocks(first, last):
+            queries, documents = (block[x].to_numpy()[9::DOCS].tolist() for x in ("query", "doc"))
+            rows = zip(queries, documents, strict=True)
             file.write("".join(f"{query} 0 {doc} 1\n{query} 0 {doc + 1} 2\n" for query, doc in rows))
 
 
@@ -89,21 +79,19 @@ def measured(*paths: str) -> tuple[float, float, float]:
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--millions", type=int, nargs="+", default=[10, 20, 50, 100], help="of lines")
+    options.add_argument("--millions", type=int, nargs="+", default=[10, 20, 50, 100], help="of lines, ascending")
     args = options.parse_args()
     print(machine("torch", "numpy", "pyarrow"))
     print("\n| million lines | judgements alone, MB | text: MB, s | Parquet: MB, s |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        qrels = Path(folder) / "qrels.txt"
-        for millions in args.millions:
-            write_qrels(qrels, millions)
-            cells = [f"{measured(str(qrels), '')[2]:.0f}"]
-            for path, write in ((Path(folder) / "run.txt", write_text), (Path(folder) / "run.parquet", write_parquet)):
-                write(path, millions)
-                seconds, _, most = measured(str(qrels), str(path))
-                cells.append(f"{most:.0f}, {seconds:.1f}")
-                path.unlink()
-            print(f"| {millions} | " + " | ".join(cells) + " |", flush=True)
+        qrels, run, table = (Path(folder) / name for name in ("qrels.txt", "run.txt", "run.parquet"))
+        for first, last in pairwise([0, *args.millions]):
+            add_qrels(qrels, first, last)
+            add_text(run, first, last)
+            write_parquet(table, last)
+            judgements, *runs = (measured(str(qrels), x) for x in ("", str(run), str(table)))
+            cells = [f"{judgements[2]:.0f}", *(f"{most:.0f}, {seconds:.1f}" for seconds, _, most in runs)]
+            print(f"| {last} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -183,8 +183,8 @@ class UncertainMetric(RankingMetric):
 
         Of AP it is E(AP) or E(AP@k) of each ranking, of every other measure of queries its mean, averaged as the metric
         is; what is undefined, missing or never retrieved counts as in ``compute()``. With ``ties="grouped"``, and
-        counts per threshold, tied items stay tied. With "expected" that makes no difference; for "optimistic" and "pessimistic" it is the level of
-        rankings without ties.
+        counts per threshold, tied items stay tied. With "expected" that makes no difference; for "optimistic" and
+        "pessimistic" it is the level of rankings without ties.
 
         Returns:
             Of the shape and dtype of ``compute()``; see :func:`torch_ap.inference.random_average_precision`.
