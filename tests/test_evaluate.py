@@ -413,11 +413,21 @@ def test_runs_that_are_equal_are_all_best():
     assert "p:" not in repr(one)
 
 
+def test_a_p_value_that_does_not_exist_has_a_reason():
+    qrels = {query: {"a": 1} for query in "qr"}
+    runs = {name: {query: {"a": score, "b": 1.0} for query in qrels} for name, score in (("up", 2.0), ("down", 0.0))}
+    compared = torch_ap.evaluate(qrels, runs=runs, measures="RR")
+    assert any(line.startswith("RR: no p-value of some pair, ") for line in repr(compared).splitlines())
+
+
 def test_missing_queries_of_one_run_are_left_out_of_all():
     less = {query: listed for query, listed in RUN.items() if query != "q3"}
     with pytest.warns(UserWarning, match=r"`less` has no documents for 1 of 12 judged queries, which is left out"):
         found = torch_ap.evaluate(QRELS, runs={"all": RUN, "less": less}, measures="AP", missing_queries="skip")
     assert found.to_dict()["all"] == found.to_dict()["less"]
+    note = "1 of 12 judged queries is left out of all, for not every run has documents for it"
+    assert note in found.notes
+    assert note in found.runs["all"].notes
     assert found.values("AP").shape == (2, 11)
     with pytest.warns(UserWarning, match="which counts 0"):
         found = torch_ap.evaluate(QRELS, less, "AP")
@@ -509,7 +519,7 @@ def only(value):
         ),
         (
             ({"q0": {b"d1": 1}}, {"q0": {"d1": 1.0}}),
-            r"must name documents by one type, got bytes as b'd1' and str as 'd1'",
+            r"must name documents by one type, got bytes as b'd1' and str as 'd1'; give both as text: `x.decode\(\)`",
         ),
         ((QRELS, pd.DataFrame({"query": ["q0"] * 2, "doc": ["d"] * 2, "score": [1, 2]})), "`run`, row 1: document 'd'"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": [np.nan], "score": [1]})), "must name each document, got None"),

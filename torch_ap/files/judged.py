@@ -25,9 +25,7 @@ class Documents(Protocol):
     """The documents of a run that were retrieved for judged queries, and all judgements."""
 
     def counts(self, level: int) -> tuple[int, int, bool, bool]:
-        """Of the queries that have documents: how many these are, and were judged; whether documents of this grade or
-        more are relevant to some, and whether one was retrieved.
-        """
+        """Of queries with documents: how many these are, and were judged; whether one has this grade, and one of them was found."""
         ...
 
     def few(self, level: int) -> list[FewHits] | None:

@@ -23,6 +23,7 @@ from torch_ap.ranking.order import Array
 Nested: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 _FEW_QUERIES = 16  # of which lists cost less than arrays
+_SEVERAL = 8  # from so many on of few documents NumPy sorts all at once
 _FEW = 64  # scores that Python sorts faster than NumPy
 _LARGEST_WHOLE = 1 << 53
 _DICT = frozenset((dict,))
@@ -146,23 +147,26 @@ def documents_of(qrels: Nested, run: Nested, convention: str, complete: bool) ->
         convention: how tied scores are ordered; see :func:`torch_ap.files.judged.judge`.
         complete: whether judged queries that the run lacks count.
     """
-    out, by_name = NestedDocuments([], [], [], [], [], []), convention in TREC_CONVENTIONS
-    for query, judged in qrels.items():
-        listed = run.get(query) or {}
-        if not (listed or complete):
-            continue
-        if convention == "trec9":
-            listed = _in_single_precision(listed)
-        places = _places(listed, judged, by_name)
-        if places is None:
-            return None
-        out.queries.append(query)
-        out.lengths.append(len(listed))
-        out.places.extend(places)
-        out.grades.extend([grade for name, grade in judged.items() if name in listed])
-        out.found.append(len(places))
-        out.judgements.append(judged.values())
-    return out
+    rows = [(judged, run.get(query) or {}) for query, judged in qrels.items()]
+    queries = [query for query, (_, listed) in zip(qrels, rows, strict=True) if listed or complete]
+    rows = [x for x in rows if x[1] or complete]
+    if convention == "trec9":
+        rows = [(judged, _in_single_precision(listed)) for judged, listed in rows]
+    lengths = [len(listed) for _, listed in rows]
+    found = [[name for name in judged if name in listed] for judged, listed in rows]
+    places = (
+        _places_in_short(rows, lengths, found) if len(rows) >= _SEVERAL and sum(lengths) <= _FEW * len(rows) else None
+    )
+    if places is None:
+        by_name, each = convention in TREC_CONVENTIONS, []
+        for (_, listed), names in zip(rows, found, strict=True):
+            if (one := _places(listed, names, by_name)) is None:
+                return None
+            each.append(one)
+        places = list(chain.from_iterable(each))
+    grades = [judged[name] for (judged, _), names in zip(rows, found, strict=True) for name in names]
+    judgements: list[Collection[int]] = [judged.values() for judged, _ in rows]
+    return NestedDocuments(queries, lengths, places, grades, [len(names) for names in found], judgements)
 
 
 def _in_single_precision(listed: Mapping[str, Any]) -> dict[str, float]:
@@ -171,11 +175,31 @@ def _in_single_precision(listed: Mapping[str, Any]) -> dict[str, float]:
     return dict(zip(listed, scores.tolist(), strict=True))
 
 
-def _places(listed: Mapping[str, Any], judged: Collection[str], by_name: bool) -> list[int] | None:
-    """How many documents stand above each of those judged and listed; None where one is tied and names decide nothing,
-    and for whole numbers that float64 may not hold.
+def _places_in_short(
+    rows: Sequence[tuple[Any, Mapping[str, Any]]], lengths: Sequence[int], found: Sequence[Sequence[str]]
+) -> list[int] | None:
+    """:func:`_places` of all rows, by one sort of complex numbers, the row and the score; None where some are tied."""
+    number, counts = np.arange(len(rows)), list(map(len, found))
+    keys, wanted = np.empty(sum(lengths), np.complex128), np.empty(sum(counts), np.complex128)
+    keys.real, wanted.real = number.repeat(lengths), number.repeat(counts)
+    keys.imag = np.fromiter(chain.from_iterable([listed.values() for _, listed in rows]), np.float64, len(keys))
+    scores = [listed[name] for (_, listed), names in zip(rows, found, strict=True) for name in names]
+    wanted.imag = scores
+    if np.count_nonzero(np.abs(keys.imag) >= _LARGEST_WHOLE):
+        return None
+    keys.sort()
+    end = keys.searchsorted(wanted, "right")
+    if np.count_nonzero(keys[end - 2] == wanted):
+        return None
+    found_places: list[int] = (np.cumsum(lengths).repeat(counts) - end).tolist()
+    return found_places
+
+
+def _places(listed: Mapping[str, Any], found: Sequence[str], by_name: bool) -> list[int] | None:
+    """How many documents stand above each of those found; None where one is tied and names decide nothing, and for
+    whole numbers that float64 may not hold.
     """
-    scores: Any = [listed[name] for name in judged if name in listed]
+    scores: Any = [listed[name] for name in found]
     if len(listed) <= _FEW:
         ascending: Any = sorted(listed.values())
         end: Any = [bisect_right(ascending, x) for x in scores]
@@ -191,7 +215,7 @@ def _places(listed: Mapping[str, Any], judged: Collection[str], by_name: bool) -
         return None
     if not tied:
         return above
-    return _among_tied(listed, [name for name in judged if name in listed], above) if by_name else None
+    return _among_tied(listed, found, above) if by_name else None
 
 
 def _among_tied(listed: Mapping[str, Any], found: Sequence[str], above: list[int]) -> list[int]:

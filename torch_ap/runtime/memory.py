@@ -53,7 +53,7 @@ def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
 
 
 def give_back() -> None:
-    """Give the system what was freed: glibc keeps what lies between pieces in use, more of it with every part of a file."""
+    """Give the system what was freed: glibc keeps what lies between pieces in use, more with every part of a file."""
     with contextlib.suppress(AttributeError, OSError, TypeError):  # other systems' libraries
         ctypes.CDLL(None).malloc_trim(0)
 
