@@ -19,9 +19,10 @@ import torch_ap
 from tests.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.files import report, trec
-from torch_ap.files.trec_names import KNOWN, PLAIN
+from torch_ap.files.trec_names import CONVENTIONS, KNOWN, OF_TREC_EVAL, PLAIN, TREC_CONVENTIONS
 from torch_ap.inference import compare_systems, mean_interval
 from torch_ap.runs import measured
+from torch_ap.runs import nested as nested_dicts
 
 IR = ("AP", "AP@10", "AP@100", "P@5", "P@10", "R@10", "R@100", "RR", "RR@10", "Rprec", "Success@1", "Success@10")
 COUNTS = ("NumRet", "NumRel", "NumRet(rel=1)")
@@ -138,6 +139,47 @@ def test_one_way_of_ap_at_10_per_denominator():
     assert any("AP@10: divided by k or all relevant" in x for x in found.notes)
 
 
+def both_ways(monkeypatch, *args, **settings):
+    """What is found of dicts without tables, and of the same by tables."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = torch_ap.evaluate(*args, **settings)
+        with monkeypatch.context() as patched:
+            patched.setattr(nested_dicts, "are_qrels", lambda _: False)
+            wanted = torch_ap.evaluate(*args, **settings)
+    half = len(said) // 2
+    assert [str(x.message) for x in said[:half]] == [str(x.message) for x in said[half:]]
+    return found, wanted
+
+
+def seen_to_be_the_same(found, wanted):
+    assert found.per_query() == wanted.per_query()
+    assert found.to_dict() == pytest.approx(wanted.to_dict(), rel=REORDERED)
+    assert found.notes == wanted.notes
+
+
+@pytest.mark.parametrize("ties", CONVENTIONS)
+@pytest.mark.parametrize("queries", [1, 7])
+def test_dicts_and_tables_have_one_value(queries, ties, monkeypatch):
+    """To the bit: of one query and of several, of few documents and of many, tied and not, whatever is missing."""
+    measures = [x for x in EVERY if ties in TREC_CONVENTIONS or x.partition("@")[0] not in OF_TREC_EVAL]
+    rng = np.random.default_rng(queries)
+    for case in range(6):
+        qrels, run = drawn(case, queries=queries, tied=case % 3 == 0)
+        for place, query in enumerate(qrels):
+            size = int(rng.choice([0, 3, 40] if place else [1, 3, 40]))
+            run[query] = dict(list(run[query].items())[:size]) | {
+                f"x{d}": 0.5 + d // 2 for d in range(100 * (size == 3))
+            }
+            qrels[query] = {d: grade - case % 2 for d, grade in qrels[query].items() if rng.random() < 0.8}
+        if case % 4 == 1:
+            run["no judgements"] = {"d1": 1, "d2": 2, "d3": 3}
+            del run["q0"]
+            qrels["q"], run["q"] = {"d1": 1}, {"d1": 1}
+        settings = {"missing_queries": ("neg", "skip")[case % 2], "relevance_level": 1 + case % 2, "ties": ties}
+        seen_to_be_the_same(*both_ways(monkeypatch, qrels, run, [*measures, "AP(rel=2)"], **settings))
+
+
 # -- forms
 
 
@@ -248,7 +290,7 @@ def test_files(write, tmp_path, capsys):
     for given in ((qrels, run), (str(qrels), str(run)), (QRELS, run), (qrels, RUN), objects, (QRELS, objects[1])):
         assert torch_ap.evaluate(*given).per_query() == wanted.per_query()
     assert main.main(["trec", str(qrels), str(run), "-m", "map"]) == 0
-    assert f"{wanted.to_dict()['map']:.4f}" in capsys.readouterr().out
+    assert f"{wanted.to_dict()['AP']:.4f}" in capsys.readouterr().out
 
 
 def test_integers_in_parquet_are_text(tmp_path):
@@ -371,11 +413,21 @@ def test_runs_that_are_equal_are_all_best():
     assert "p:" not in repr(one)
 
 
+def test_a_p_value_that_does_not_exist_has_a_reason():
+    qrels = {query: {"a": 1} for query in "qr"}
+    runs = {name: {query: {"a": score, "b": 1.0} for query in qrels} for name, score in (("up", 2.0), ("down", 0.0))}
+    compared = torch_ap.evaluate(qrels, runs=runs, measures="RR")
+    assert any(line.startswith("RR: no p-value of some pair, ") for line in repr(compared).splitlines())
+
+
 def test_missing_queries_of_one_run_are_left_out_of_all():
     less = {query: listed for query, listed in RUN.items() if query != "q3"}
     with pytest.warns(UserWarning, match=r"`less` has no documents for 1 of 12 judged queries, which is left out"):
         found = torch_ap.evaluate(QRELS, runs={"all": RUN, "less": less}, measures="AP", missing_queries="skip")
     assert found.to_dict()["all"] == found.to_dict()["less"]
+    note = "1 of 12 judged queries is left out of all, for not every run has documents for it"
+    assert note in found.notes
+    assert note in found.runs["all"].notes
     assert found.values("AP").shape == (2, 11)
     with pytest.warns(UserWarning, match="which counts 0"):
         found = torch_ap.evaluate(QRELS, less, "AP")
@@ -467,7 +519,7 @@ def only(value):
         ),
         (
             ({"q0": {b"d1": 1}}, {"q0": {"d1": 1.0}}),
-            r"must name documents by one type, got bytes as b'd1' and str as 'd1'",
+            r"must name documents by one type, got bytes as b'd1' and str as 'd1'; give both as text: `x.decode\(\)`",
         ),
         ((QRELS, pd.DataFrame({"query": ["q0"] * 2, "doc": ["d"] * 2, "score": [1, 2]})), "`run`, row 1: document 'd'"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": [np.nan], "score": [1]})), "must name each document, got None"),

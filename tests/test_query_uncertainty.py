@@ -105,6 +105,33 @@ def test_tied_items_stay_tied_where_ties_are_grouped(words, unseen):
     assert float(metric.chance_level()) == pytest.approx(sum(wanted) / 4, rel=REORDERED)
 
 
+OTHERS = ("Precision", "Recall", "FBeta", "FallOut", "HitRate", "MRR", "RPrecision", "AUROC")
+
+
+@pytest.mark.parametrize("ties", ["expected", "grouped"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_chance_level_of_every_measure_is_the_mean_over_all_orders(name, ties):
+    """Tied items stay tied where ties are grouped, and relevant items that were not retrieved count."""
+    kind = getattr(retrieval, f"Retrieval{name}")
+    targets = [torch.tensor(x) for x in ([1, 0, 1, 0, 0], [0, 1], [1], [1, 1, 1, 0], [0, 0, 1, 0, 0, 0], [0, 0, 0])]
+    tops = (None,) if name in ("RPrecision", "AUROC") else (None, 1, 3, 10, "relevant")
+    for top_k, unseen in itertools.product(tops, (0, 2)):
+        words = {"ties": ties} | ({} if top_k is None else {"top_k": top_k})
+        metric, wanted = kind(**words).set_dtype(torch.float64), []
+        for query, target in enumerate(targets):
+            preds = torch.arange(len(target)).double() // (1 if ties == "expected" else 2)
+            orders = torch.tensor(sorted(set(itertools.permutations(target.tolist()))))
+            m = int(target.sum()) + unseen
+            metric.update(preds, target, torch.full_like(target, query), num_relevant={query: m})
+            each = kind(**words).set_dtype(torch.float64)
+            each.update(preds.expand(orders.shape), orders, num_relevant=torch.full((len(orders),), m))
+            wanted.append(float(each.compute()))
+        assert float(metric.chance_level()) == pytest.approx(sum(wanted) / len(wanted), rel=REORDERED), words
+        metric.update(num_relevant={99: 2})
+        assert float(metric.chance_level()) == pytest.approx(sum(wanted) / (len(wanted) + 1), rel=REORDERED)
+    assert float(metric.summary()[f"{metric.summary_name}_chance"]) == pytest.approx(float(metric.chance_level()))
+
+
 @pytest.mark.parametrize(
     ("action", "wanted"), [("neg", 0.75 / 2), ("pos", 1.75 / 2), ("skip", 0.75), ("nan", math.nan)]
 )
@@ -179,8 +206,9 @@ def test_what_has_no_meaning_is_refused_by_name():
         with pytest.raises(ValueError, match=name):
             without.chance_level()
         assert set(without.summary()) == KEYS - {"map_chance"}
-    with pytest.raises(ValueError, match=r"average precision .*`RetrievalMAP`"):
-        fed(RetrievalMRR(), *given).chance_level()
+    for words in ({"top_k": 2}, {"max_fpr": 0.5}):
+        with pytest.raises(ValueError, match=r"AUROC is known without `top_k` and `max_fpr`"):
+            fed(retrieval.RetrievalAUROC(**words), *given).chance_level()
     with pytest.raises(ValueError, match="`confidence_level`"):
         plain.confidence_interval(1)
     with pytest.raises(ValueError, match="`method`"):

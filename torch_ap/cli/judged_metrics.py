@@ -9,21 +9,23 @@ from torch_ap.cli.compare_runs import Settings
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.files import report
-from torch_ap.files.judged import Judged
+from torch_ap.files.judged import Judged, Listed
 from torch_ap.files.report import Result
 from torch_ap.files.trec_names import COUNTS
 from torch_ap.inference.query_mean import mean_interval
 from torch_ap.metrics.queries import QueryMetric
+from torch_ap.metrics.query_sample import has_chance_level
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.retrieval import RetrievalMAP, RetrievalNormalizedDCG
 
 ENDS = ("low", "high", "chance")
+_OF_JUDGED = ("bpref", "infAP")  # which are of more than one ranking and its relevant documents
 
 
 def metric_of(judged: Judged, name: str) -> QueryMetric:
     """The metric of a measure that has seen the run: its queries are numbered as they are in ``judged``."""
-    if name in (*COUNTS, "bpref", "infAP"):
+    if name in (*COUNTS, *_OF_JUDGED):
         raise ValueError(f"--report is of a measure of one ranking and its relevant documents, got {name}")
     measure, aggregation = report.measure_of(name, judged), "gm" if name == "gm_map" else "mean"
     if isinstance(measure, NormalizedDCG):
@@ -42,7 +44,8 @@ def metric_of(judged: Judged, name: str) -> QueryMetric:
 
 def _of_grades(judged: Judged, measure: NormalizedDCG) -> QueryMetric:
     metric = RetrievalNormalizedDCG(top_k=measure.top_k, gains=measure.gains, ties=measure.ties)  # type: ignore[arg-type]
-    curve, (segment, grades, _, ranked) = judged.graded, judged.gained
+    assert isinstance(judged.documents, Listed)
+    curve, (segment, grades, _, ranked) = judged.graded, judged.documents.gained
     assert curve.grades is not None
     assert segment is not None
     assert ranked is not None
@@ -81,9 +84,8 @@ def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -
         return found
     ends = mean_interval(result.values, **vars(settings))
     found |= {"low": float(ends.low), "high": float(ends.high)}
-    measure = report.measure_of(name, judged)
+    measure = None if name in _OF_JUDGED else report.measure_of(name, judged)
     # where ties are grouped, those of documents that are not relevant count too, which the judged run does not hold
-    known = isinstance(measure, NormalizedDCG) or (isinstance(measure, Convention) and measure.has_chance_level)
-    if known and judged.convention != "grouped":
+    if has_chance_level(measure) and judged.convention != "grouped":
         found["chance"] = float(metric_of(judged, name).chance_level())
     return found

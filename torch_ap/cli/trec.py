@@ -104,7 +104,7 @@ def _measured(args: argparse.Namespace, qrels: Qrels, path: str, measures: Seque
         else:
             found = measure_file(qrels, path, measures, rules, bar)
     empty = bool(qrels.queries) and not found.unjudged
-    if (why := found.why_none(qrels, path)) and not (empty and args.allow_empty):
+    if (why := found.why_none(len(qrels.queries), qrels.path, path)) and not (empty and args.allow_empty):
         raise ValueError(f"{why} (--allow-empty lets it pass)" if empty else why)
     if found.scores_are_ranks:
         note(f"{path}: the scores of its first query rise by one per line, as ranks do; the score is the fifth column")

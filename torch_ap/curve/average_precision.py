@@ -32,7 +32,6 @@ _Groups: TypeAlias = tuple[Any, Any, Any, Any, Any]
 _FEW_GROUPS = 8  # up to so many, one by one is faster than with arrays
 
 
-@arrays.quiet
 def average_precision(curve: HitCurve, *, ties: str = "grouped", top_k: Any = None, denominator: str = "min") -> Tensor:
     """AP, or AP@k, of each ranking; NaN where nothing is relevant.
 
@@ -47,14 +46,26 @@ def average_precision(curve: HitCurve, *, ties: str = "grouped", top_k: Any = No
     Returns:
         (S,) float64 in [0, 1].
     """
-    values = curve.native
-    m, rank = segments.as_float64(values.m), rank_of(top_k, values)
-    k = at_entries(rank, values.offsets)
-    if values.single and ties == "expected" and denominator != "found" and len(values.hits) <= _FEW_GROUPS:
-        few = _expected_of_few(values, int(k[0]) if isinstance(k, np.ndarray) else k)
-        total = segments.total(np.array(few, np.float64), values.offsets)
-        ratio = None
-    elif (k is None and ties == "grouped") or not _any_tied(values):
+    values, usual = curve.native, top_k is None or isinstance(top_k, int | str)
+    few = values.single and len(values.hits) <= _FEW_GROUPS and denominator != "found"
+    if few and usual and (values.untied or ties == "expected"):
+        return arrays.tensor(_of_few(values, values.m.item(0) if top_k == "relevant" else top_k, denominator))
+    return arrays.tensor(_of_many(values, ties, rank_of(top_k, values), denominator))
+
+
+def _of_few(values: Any, k: int | None, denominator: str) -> Any:
+    """The AP of one ranking with few groups that hold a hit, whose ties count as expected: (1,); the same bits."""
+    m = values.m.item(0)
+    if not m:
+        return np.full(1, np.nan)
+    total = segments.total(np.array(_expected_of_few(values, k), np.float64), values.offsets)
+    return total / (m if k is None or denominator == "relevant" else min(m, k))
+
+
+@arrays.quiet
+def _of_many(values: Any, ties: str, rank: Any, denominator: str) -> Any:
+    m, k = segments.as_float64(values.m), at_entries(rank, values.offsets)
+    if (k is None and ties == "grouped") or not _any_tied(values):
         # the same as below, in half the passes over memory
         hits = values.hits if k is None else values.hits * (values.items_above < k)
         total = values.total_product(hits, values.precision)
@@ -66,9 +77,8 @@ def average_precision(curve: HitCurve, *, ties: str = "grouped", top_k: Any = No
         found = denominator == "found" and k is not None
         ratio = _per_found(values, groups, total, ties) if found else None
     if ratio is not None:
-        return arrays.tensor(arrays.namespace(m).where(m > 0, ratio, torch.nan))
-    most = m if rank is None or denominator == "relevant" else arrays.at_most(m, rank)
-    return arrays.tensor(total / most)
+        return arrays.namespace(m).where(m > 0, ratio, torch.nan)
+    return total / (m if rank is None or denominator == "relevant" else arrays.at_most(m, rank))
 
 
 def average_precision_of_ranks(ranks: Any, *, tied: bool = False) -> Any:

@@ -5,8 +5,9 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.curve import interpolation
+from torch_ap.curve import few_hits, interpolation
 from torch_ap.curve.average_precision import average_precision
+from torch_ap.curve.few_hits import FewHits
 from torch_ap.ranking import hit_curve
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks, tensors
@@ -106,6 +107,10 @@ class Convention:
     def has_bounds(self) -> bool:
         """Whether a ranking whose order is known only in part leaves bounds of the AP."""
         return self.has_chance_level  # for the same reason: a sum over hits, and a divisor that no order changes
+
+    def of_few(self, hits: FewHits) -> float | None:
+        """The AP of one ranking, without arrays; None of interpolated ones."""
+        return few_hits.average_precision(hits, self.top_k, self.denominator) if self.interpolation is None else None
 
     def __call__(self, curve: HitCurve) -> Tensor:
         """The AP of each ranking of the curve: (S,) float64, NaN where nothing is relevant."""

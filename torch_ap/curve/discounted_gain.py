@@ -22,8 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.curve import few_hits
 from torch_ap.curve.average_precision import places_within
 from torch_ap.curve.convention import TIES
+from torch_ap.curve.few_hits import FewHits
 from torch_ap.curve.top_k import at_entries, rank_of
 from torch_ap.ranking import order, segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -58,11 +60,22 @@ class NormalizedDCG:
         checks.one_of("gains", self.gains, GAINS)
         checks.one_of("ties", self.ties, TIES)
 
-    @arrays.quiet
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64 in [0, 1], NaN where nothing has a gain, of a curve with grades."""
+        native = curve.native
+        if native.single and native.m.item(0):
+            return arrays.tensor(self._share(curve))
+        return arrays.tensor(arrays.quiet(self._share)(curve))
+
+    def of_few(self, hits: FewHits) -> float | None:
+        """The value of one ranking, without arrays, where it has few gains and these are the grades."""
+        if self.gains != "linear" or hits.m > segments.FEW:
+            return None
+        return few_hits.normalized_gain(hits, _kept_single(_size_of(max(hits.n, hits.m))).item, self.top_k)
+
+    def _share(self, curve: HitCurve) -> Any:
         found = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
-        return arrays.tensor(arrays.at_most(found / self.ideal(curve), 1))
+        return arrays.at_most(found / self.ideal(curve), 1)
 
     def dcg(self, curve: HitCurve, gains: Any) -> Any:
         """The DCG of each ranking, (S,) native, whose hits have these gains, (H,) native in the order of the curve."""
@@ -71,7 +84,7 @@ class NormalizedDCG:
             return segments.as_float64(native.m) * 0
         factors = self._factors(native)
         if len(native.m) == 1 and factors is not None and len(factors) == len(gains):
-            return (gains * factors).sum(-1, keepdims=True)
+            return arrays.whole_sum(gains * factors)
         hits_above = segments.from_zero(native.hits)
         if factors is None:
             gains, factors = self._in_order(native, gains, hits_above)
@@ -82,11 +95,11 @@ class NormalizedDCG:
     def ideal(self, curve: HitCurve) -> Any:
         """The DCG of the ideal ranking, (S,) native."""
         native, gains = curve.native, self.gains_of(arrays.native(curve.ideal_grades))
-        offsets = segments.from_counts(native.m)
-        single = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
         if len(native.m) == 1 and len(gains):
             depth = self.top_k if isinstance(self.top_k, int) else None
-            return (gains * single[: len(gains)])[:depth].sum(-1, keepdims=True)
+            return arrays.whole_sum((gains * discounts(len(gains), gains)[: len(gains)])[:depth])
+        offsets = segments.from_counts(native.m)
+        single = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
         place = arrays.steps(len(gains), offsets) - segments.each_entry(offsets[:-1], offsets)
         found = gains * single[place]
         return segments.total(found * (place < self.top_k) if isinstance(self.top_k, int) else found, offsets)
@@ -106,12 +119,14 @@ class NormalizedDCG:
         """What each group multiplies every gain in it with, (E,); None where the place inside the group counts."""
         items, above = curve.items, curve.items_above
         where, k = arrays.namespace(items).where, at_entries(rank_of(self.top_k, curve), curve.offsets)
-        tied = arrays.places(items > 1)
+        tied = () if curve.untied else arrays.places(items > 1)
         if len(tied) and self.ties in ("optimistic", "pessimistic"):
             return None
-        depth = int(curve.n.max())
+        depth = curve.n.item(0) if curve.single else int(curve.n.max())
         single = discounts(depth, items)
-        found = single[above] if k is None else where(above < k, single[above], 0)
+        found = single[above]
+        if not (k is None or (isinstance(k, int) and depth <= k)):
+            found = where(above < k, found, 0)
         if not len(tied):
             return found
         items, above, k = items[tied], above[tied], k if k is None or isinstance(k, int) or len(k) == 1 else k[tied]

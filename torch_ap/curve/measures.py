@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.curve import counts, first_hit, interpolation
+from torch_ap.curve import counts, few_hits, first_hit, interpolation
 from torch_ap.curve.convention import TIES
+from torch_ap.curve.few_hits import FewHits
 from torch_ap.curve.top_k import rank_of
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
@@ -48,6 +49,11 @@ class AtRank:
         checks.boolean("adaptive_k", self.adaptive_k)
         checks.beta("beta", self.beta, zero=True)
         checks.one_of("ties", self.ties, TIES)
+
+    def of_few(self, hits: FewHits) -> float | None:
+        """The value of one ranking, without arrays; None of what is rare."""
+        rare = self.adaptive_k or self.ratio not in ("precision", "recall")
+        return None if rare else few_hits.ratio(hits, self.ratio, self.top_k)
 
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64."""
@@ -86,7 +92,8 @@ class AtRank:
             k = min(n, k)
         tp = counts.hits_of_one(curve, k, self.ties)
         if self.ratio == "fall_out":
-            return (k - tp) / (n - m) if n > m else math.nan
+            others = n - curve.hits_seen.item(0)
+            return (k - tp) / others if others else math.nan
         return tp / (m if self.ratio == "recall" else k) if m else math.nan
 
 
@@ -133,6 +140,10 @@ class RPrecision:
     def __post_init__(self) -> None:
         checks.one_of("ties", self.ties, TIES)
 
+    def of_few(self, hits: FewHits) -> float:
+        """The value of one ranking, without arrays."""
+        return few_hits.ratio(hits, "precision", "relevant")
+
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64."""
         return counts.r_precision(curve, ties=self.ties)
@@ -155,6 +166,10 @@ class FirstHit:
     def __post_init__(self) -> None:
         object.__setattr__(self, "top_k", checks.top_k("top_k", self.top_k))
         checks.one_of("ties", self.ties, TIES)
+
+    def of_few(self, hits: FewHits) -> float:
+        """The value of one ranking, without arrays."""
+        return few_hits.first_hit(hits, self.what, self.top_k)
 
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64."""

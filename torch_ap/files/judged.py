@@ -1,13 +1,15 @@
 """A run and its judgements as a hit curve with one ranking per query, by trec_eval's rules or by ours."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.curve.few_hits import FewHits
 from torch_ap.files.trec_names import CONVENTIONS
 from torch_ap.files.trec_tables import Qrels, Run, as_text
 from torch_ap.ranking import builders, segments
@@ -19,9 +21,29 @@ from torch_ap.rules import checks
 _SPARSE_BITS, _LEAST_BITS, _MOST_BITS = 4, 8, 24
 
 
+class Documents(Protocol):
+    """The documents of a run that were retrieved for judged queries, and all judgements."""
+
+    def counts(self, level: int) -> tuple[int, int, bool, bool]:
+        """Of queries with documents: how many these are, and were judged; whether one has this grade, and one of them was found."""
+        ...
+
+    def few(self, level: int) -> list[FewHits] | None:
+        """The rankings with the documents as hits that have at least this grade, where they are few; else None."""
+        ...
+
+    def curve(self, low: float, high: float = math.inf) -> HitCurve:
+        """The rankings of the queries that count, with the documents as hits whose grade lies in [low, high)."""
+        ...
+
+    def with_grades(self, curve: HitCurve) -> HitCurve:
+        """The curve, whose hits have a grade above 0, with all such grades."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class _Documents:
-    """The documents of a run that were retrieved for judged queries, and all judgements.
+class Listed:
+    """:class:`Documents` of tables.
 
     Attributes:
         qrels: the judgements.
@@ -46,8 +68,9 @@ class _Documents:
         """(N,) ids."""
         return self.run.documents[self.lines]
 
-    def curve(self, judged: Tensor) -> HitCurve:
-        """The rankings of the queries that count, with those of the (J,) flagged judgements as hits."""
+    def curve(self, low: float, high: float = math.inf) -> HitCurve:
+        """The rankings of the queries that count, with the documents as hits whose grade lies in [low, high)."""
+        judged = (self.qrels.relevance >= low) & (self.qrels.relevance < high)
         relevant = torch.zeros(len(self.run.key), dtype=torch.bool)
         relevant[self.found(judged)[0]] = True
         relevant = relevant[self.lines]
@@ -56,6 +79,17 @@ class _Documents:
         if self.by_document:
             curve = _by_document(curve, self.scores, relevant, self.number, self.documents)
         return _only(replace(curve, m=segments.count(self.qrels.query[judged], queries)), self.chosen)
+
+    def counts(self, level: int) -> tuple[int, int, bool, bool]:
+        """As of :class:`Documents`."""
+        relevant, judged = self.qrels.relevance >= level, self.both[1]
+        there = torch.zeros(len(self.qrels.queries), dtype=torch.bool)
+        there[self.number] = True
+        some = bool((relevant & there[self.qrels.query]).any())
+        return len(self.lines), len(judged), some, bool(relevant.numpy()[judged].any())
+
+    def few(self, level: int) -> None:
+        """As of :class:`Documents`; of tables none are."""
 
     def found(self, judged: Tensor) -> tuple[Array, Array]:
         """Where run and judgements have the flagged documents that were retrieved: the lines of both."""
@@ -70,8 +104,14 @@ class _Documents:
         number[self.lines] = self.number.numpy()
         return _found(self.qrels, self.run, number)
 
-    def relevant(self, judged: Tensor) -> Relevant:
-        """The flagged documents of the queries that count, retrieved or not; scores are higher for a higher rank."""
+    def with_grades(self, curve: HitCurve) -> HitCurve:
+        """The curve, whose hits have a grade above 0, with all such grades."""
+        return with_grades(curve, self.gained)
+
+    @cached_property
+    def gained(self) -> Relevant:
+        """The documents with a grade above 0, retrieved or not; scores are higher for a higher rank."""
+        judged = self.qrels.relevance > 0
         lines, places = self.found(judged)
         line_of = np.full(len(judged), -1)
         line_of[places] = lines
@@ -99,42 +139,45 @@ class Judged:
 
     Attributes:
         queries: S names, in the order of the judgements.
-        curve: S rankings; m counts the relevant documents of the judgements, retrieved or not.
         convention: the rule by which ties were resolved.
         relevance_level: the lowest relevant grade.
         documents: what the curves are made of.
     """
 
     queries: list[Any]
-    curve: HitCurve
     convention: str
     relevance_level: int
-    documents: _Documents
+    documents: Documents
+
+    @cached_property
+    def curve(self) -> HitCurve:
+        """S rankings; m counts the relevant documents of the judgements, retrieved or not."""
+        return self.documents.curve(self.relevance_level)
+
+    @cached_property
+    def few(self) -> list[FewHits] | None:
+        """The same without arrays, where they are few."""
+        return self.documents.few(self.relevance_level)
+
+    @cached_property
+    def few_graded(self) -> list[FewHits] | None:
+        """Those of ``graded`` without arrays, where they are few."""
+        return self.few if self.relevance_level == 1 else self.documents.few(1)
 
     @cached_property
     def graded(self) -> HitCurve:
         """The same rankings with grades; relevant is every document with a grade above 0, whatever the level."""
-        curve = self.curve if self.relevance_level == 1 else self.documents.curve(self._grades > 0)
-        return with_grades(curve, self.gained)
-
-    @cached_property
-    def gained(self) -> Relevant:
-        """All documents with a grade above 0, retrieved or not."""
-        return self.documents.relevant(self._grades > 0)
+        return self.documents.with_grades(self.curve if self.relevance_level == 1 else self.documents.curve(1))
 
     @cached_property
     def nonrelevant(self) -> HitCurve:
         """The same rankings with the documents as hits that were judged to be not relevant."""
-        return self.documents.curve((self._grades >= 0) & (self._grades < self.relevance_level))
+        return self.documents.curve(0, self.relevance_level)
 
     @cached_property
     def unjudged(self) -> HitCurve:
         """The same rankings with the documents as hits that have a negative grade: pooled, and not judged."""
-        return self.documents.curve(self._grades < 0)
-
-    @property
-    def _grades(self) -> Tensor:
-        return self.documents.qrels.relevance
+        return self.documents.curve(-math.inf, 0)
 
 
 def judge(
@@ -166,6 +209,7 @@ def judge(
     """
     checks.positive_int("relevance_level", relevance_level)
     checks.one_of("convention", convention, CONVENTIONS)
+    _ = qrels.by_key  # which raises where two documents have one
     scores = run.scores.float() if convention == "trec9" else run.scores
     numbers = {name: number for number, name in enumerate(qrels.queries)}
     number = torch.tensor([numbers.get(name, -1) for name in run.queries], dtype=torch.int64)[run.query]
@@ -173,12 +217,11 @@ def judge(
     number = number[lines]
     ranked = segments.count(number, len(qrels.queries)) > 0
     chosen = (torch.ones_like(ranked) if complete else ranked).nonzero().squeeze(1)
-    documents = _Documents(
+    documents = Listed(
         qrels, replace(run, scores=scores), lines.numpy(), scores[lines], number, convention.startswith("trec"), chosen
     )
     names = [qrels.queries[place] for place in chosen.tolist()]
-    curve = documents.curve(qrels.relevance >= relevance_level)
-    return Judged(names, curve, convention, relevance_level, documents)
+    return Judged(names, convention, relevance_level, documents)
 
 
 def _found(qrels: Qrels, run: Run, number: Array) -> tuple[Array, Array]:

@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,7 +33,7 @@ from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.curve.judgements import BPref, InferredAP
 from torch_ap.curve.measures import AtRank, FirstHit, PrecisionAtRecall, RPrecision
-from torch_ap.evaluation.queries import MeasureSettings, PerQuery
+from torch_ap.evaluation.queries import floored_logs
 from torch_ap.files.judged import Judged
 from torch_ap.files.trec_names import (
     AT_RANK,
@@ -47,8 +48,8 @@ from torch_ap.files.trec_names import (
     TREC_CONVENTIONS,
     TREC_NAMES,
 )
-from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
 from torch_ap.rules.messages import nearest, shown
 from torch_ap.runtime import cached
 
@@ -74,11 +75,9 @@ class Result:
     def of(self, queries: list[Any], values: Tensor) -> "Result":
         """The same measure of these queries."""
         if self.counted:
-            return replace(self, queries=queries, values=values, aggregate=int(values.sum()))
-        settings = MeasureSettings(aggregation="gm" if self.geometric else "mean")
-        everything = torch.arange(len(values))
-        each = PerQuery(everything, values, torch.ones_like(everything, dtype=torch.bool))
-        aggregate = settings.value(each, torch.float64, warn=False).item()
+            aggregate: float = int(values.sum())
+        else:
+            aggregate = _geometric_mean(values) if self.geometric else _means(values.numpy()[None])[0]
         return replace(self, queries=queries, values=values, aggregate=aggregate)
 
     def in_order(self, queries: list[Any]) -> "Result":
@@ -150,21 +149,43 @@ def evaluate(judged: Judged, names: Sequence[str], *, denominator: str = "releva
     Raises:
         ValueError: for an unknown name, or a measure that is trec_eval's alone with a convention that is not.
     """
-    measures = {name: None if name in COUNTS else measure_of(name, judged, denominator) for name in names}
-    everything = torch.arange(len(judged.queries))
-    results = {}
-    for name, measure in measures.items():
-        if measure is None:
-            results[name] = _counts(name, judged)
-            continue
-        curve = judged.graded if isinstance(measure, NormalizedDCG) else judged.curve
-        rankings = Rankings(everything, curve, torch.ones_like(everything, dtype=torch.bool))
-        geometric = name == "gm_map"
-        settings = MeasureSettings(measure, aggregation="gm" if geometric else "mean")
-        each = settings.each(rankings)
-        aggregate = settings.value(each, torch.float64, warn=False).item()
-        results[name] = Result(judged.queries, each.values, aggregate, geometric)
-    return results
+    for name in names:
+        check(name, judged.convention)
+    of_ranks = [name for name in names if name not in COUNTS]
+    values = np.empty((len(of_ranks), len(judged.queries)))
+    for row, name in zip(values, of_ranks, strict=True):
+        row[:] = _values(measure_of(name, judged, denominator), judged)
+    values[values != values] = 0  # where nothing is relevant
+    rows = zip(of_ranks, torch.from_numpy(values).unbind(), _means(values), strict=True)
+    found = {name: _result(name, judged.queries, row, mean) for name, row, mean in rows}
+    return found if len(found) == len(names) else {name: found.get(name) or _counts(name, judged) for name in names}
+
+
+def _values(measure: Any, judged: Judged) -> Any:
+    """(S,) the value of each query."""
+    graded = isinstance(measure, NormalizedDCG)
+    few = judged.few_graded if graded else judged.few
+    if few is not None and hasattr(measure, "of_few"):
+        found = [measure.of_few(hits) for hits in few]
+        if None not in found:
+            return found
+    return measure(judged.graded if graded else judged.curve).numpy()
+
+
+def _result(name: str, queries: list[Any], values: Tensor, mean: float) -> Result:
+    if name != "gm_map":
+        return Result(queries, values, mean)
+    return Result(queries, values, _geometric_mean(values), geometric=True)
+
+
+def _means(values: Array) -> list[float]:
+    """The mean of each row; NaN of rows without values."""
+    queries = values.shape[1]
+    return (np.add.reduce(values, 1) / queries).tolist() if queries else [math.nan] * len(values)
+
+
+def _geometric_mean(values: Tensor) -> float:
+    return floored_logs(values).mean().exp().item()
 
 
 def _counts(name: str, judged: Judged) -> Result:
@@ -178,15 +199,14 @@ def _counts(name: str, judged: Judged) -> Result:
 
 def measure_of(name: str, judged: Judged, denominator: str = "relevant") -> Callable[[HitCurve], Tensor]:
     """The measure of that name under the run's convention, but for counts."""
-    check(name, judged.convention)
-    kind, _ = _parsed(name)
-    if kind == "bpref":
+    if name == "bpref":
         return BPref(judged.nonrelevant)
-    if kind == "infAP":
+    if name == "infAP":
         return InferredAP(judged.nonrelevant, judged.unjudged)
     return formula(name, judged.convention, denominator)
 
 
+@cached.settings_cache
 def check(name: str, convention: str) -> None:
     """Refuse a measure that is trec_eval's alone under a convention that is not."""
     if _parsed(name)[0] in OF_TREC_EVAL and convention not in TREC_CONVENTIONS:
@@ -220,6 +240,7 @@ def formula(name: str, convention: str, denominator: str = "relevant") -> Callab
     return FirstHit("reciprocal_rank" if kind == "recip_rank" else "hit_rate", k, ties)
 
 
+@cached.settings_cache
 def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
     """The kind of a measure and the number after its "@": "P@5" and "P_5" are ("P", 5). Errors name ``given``."""
     if name in PLAIN:

@@ -103,7 +103,7 @@ def _parquet(
     stream: io.BufferedReader, path: str | Path, columns: Sequence[str], numbers: Collection[str]
 ) -> Iterator[Any]:
     del numbers
-    file = import_module("pyarrow.parquet").ParquetFile(whole(stream))
+    file = import_module("pyarrow.parquet").ParquetFile(whole(stream), pre_buffer=False)
     check_names(path, file.schema_arrow.names, columns)
     for batch in file.iter_batches(_ROWS, columns=list(columns)):
         yield batch.select(columns)

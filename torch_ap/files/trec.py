@@ -18,6 +18,7 @@ from torch_ap.files.trec_names import PARQUET, QRELS_FORM, RUN_FORM
 from torch_ap.files.trec_tables import Qrels, Run, Table, check_once, keys_of
 from torch_ap.ranking.order import Array
 from torch_ap.rules.messages import shown
+from torch_ap.runtime import memory
 
 
 def read_qrels(path: Path | str, *, progress: Progress | None = None) -> Qrels:
@@ -85,6 +86,7 @@ def run_parts(path: Path | str, *, lines: int = 1 << 19, progress: Progress | No
             whole, gathered = gathered.split(path)
             done.update(whole.numbers)
             yield whole.run(path)
+            memory.give_back()
     yield gathered.run(path)
 
 

@@ -10,7 +10,8 @@ one item have closed sums, H(k) and k - H(k) with harmonic numbers H, so where o
 replaces what their places would.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch_ap.curve.average_precision import places_within
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG, total_discount
 from torch_ap.curve.harmonic import harmonic_difference
+from torch_ap.curve.measures import FirstHit
 from torch_ap.curve.top_k import at_entries, rank_of
 from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference.random_ranking import expected_average_precision
@@ -91,6 +93,44 @@ def chance_of_gain(curve: HitCurve, measure: NormalizedDCG, groups: HitCurve | N
         worth = torch.cat([each, n.new_zeros(len(n) - len(each))])
     found: Tensor = gain / n.clamp(min=1) * worth / arrays.tensor(measure.ideal(curve))
     return found
+
+
+def chance_of_ratio(curve: HitCurve, measure: Any, groups: HitCurve | None = None) -> Tensor:
+    """The mean of a measure of :mod:`torch_ap.curve.measures`, or of AUROC: (S,) float64, NaN where it is undefined.
+
+    A random ranking is one tie group whose ties count as expected. Groups that stay change only when the first hit
+    comes: with none of r hits in the top t of n items with probability C(n - t, r) / C(n, r), it lies in a group from
+    t0 to t with the difference of two of these.
+
+    Args:
+        curve: S rankings of n items.
+        measure: precision, recall, F_beta or fall-out at k, R-precision, the first hit, or AUROC of all items.
+        groups: as of :func:`chance_of_gain`.
+    """
+    if groups is not None and isinstance(measure, FirstHit):
+        return _first_hit_in_groups(curve, measure, groups)
+    kept = curve.hits_seen > 0
+    hits, items = curve.hits_seen[kept], curve.n[kept]
+    none, offsets = torch.zeros_like(items), segments.from_counts(segments.as_int64(kept))
+    mean: Callable[[HitCurve], Tensor] = replace(measure, ties="expected")
+    return mean(HitCurve(hits, items, none, none, None, offsets, curve.n, curve.m))
+
+
+def _first_hit_in_groups(curve: HitCurve, measure: FirstHit, groups: HitCurve) -> Tensor:
+    offsets = segments.from_counts(groups.n)
+    owner = segments.ids(offsets)
+    left = segments.as_float64(offsets[1:][owner] - torch.arange(len(owner), device=owner.device))
+    share = (segments.as_float64(curve.hits_seen[: len(groups.n)])[owner] / left).clamp(max=1)
+    missed = torch.cat([left.new_ones(1), segments.cumulative(torch.log1p(-share), offsets).exp()])
+    end = offsets[groups.segment] + groups.cumulative_items
+    first = torch.where(groups.items_above > 0, missed[end - groups.items], 1) - missed[end]
+    k = arrays.tensor(rank_of(measure.top_k, curve)) if isinstance(measure.top_k, str) else measure.top_k
+    rank = segments.as_float64(groups.cumulative_items)
+    if k is not None:
+        first = torch.where(rank <= at_entries(k, groups.offsets), first, 0)
+    found = segments.total(first if measure.what == "hit_rate" else first / rank, groups.offsets)
+    found = torch.cat([found, found.new_zeros(len(curve.m) - len(found))])
+    return torch.where(curve.m > 0, found, torch.nan)
 
 
 def tie_groups(settings: APSettings, validated: Batch) -> Iterator[HitCurve | Ties]:

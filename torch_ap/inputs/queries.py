@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -100,7 +101,7 @@ class QueryInputs:
                 and indexes.shape == small[0].shape
                 and indexes.is_cpu
             ):
-                grades = target.to(torch.float64, copy=True) if self.graded else None
+                grades = torch.from_numpy(target.numpy().astype(np.float64)) if self.graded else None
                 relevance = torch.from_numpy(small[1])
                 return QueryBatch(torch.from_numpy(small[0].copy()), relevance, indexes.clone(), grades=grades)
         tensors.scores("preds", preds)

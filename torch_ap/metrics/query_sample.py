@@ -9,9 +9,11 @@ from torch import Generator, Tensor
 
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG
+from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
+from torch_ap.curve.roc import AUROC
 from torch_ap.curve.top_k import AtSeveral
 from torch_ap.evaluation.queries import GM_FLOOR, MeasureSettings, PerQuery
-from torch_ap.inference.chance_of_rankings import chance_of_curve, chance_of_gain
+from torch_ap.inference.chance_of_rankings import chance_of_curve, chance_of_gain, chance_of_ratio
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import METHODS, mean_interval
@@ -20,6 +22,15 @@ from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.metrics.uncertainty import Sample, UncertainMetric
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+
+
+def has_chance_level(measure: Any) -> bool:
+    """Whether a measure's mean over random orders has a closed form."""
+    if isinstance(measure, Convention):
+        return measure.has_chance_level
+    if isinstance(measure, AUROC):
+        return measure.top_k is None and measure.max_fpr is None
+    return isinstance(measure, NormalizedDCG | AtRank | RPrecision | FirstHit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +52,7 @@ class QuerySample(Sample):
         """Whether the measure's mean over random orders has a closed form."""
         measure: Any = self.settings.measure
         first = measure.parts[0] if isinstance(measure, AtSeveral) else measure
-        return isinstance(first, NormalizedDCG) or (isinstance(first, Convention) and first.has_chance_level)
+        return has_chance_level(first)
 
     @property
     def names(self) -> list[str] | None:
@@ -82,16 +93,16 @@ class QuerySample(Sample):
             return torch.stack([x.chance_level(resampling) for x in self._at_each()])
         self._check_mean("a chance level")
         measure, curve = self.settings.measure, self.rankings.curve
-        if not isinstance(measure, Convention | NormalizedDCG):
-            raise ValueError(
-                "the chance level is known of average precision and nDCG only: among the retrieval metrics of "
-                "`RetrievalMAP` and `RetrievalNormalizedDCG`"
-            )
-        groups = [self.all_groups()] if measure.ties == "grouped" else None
+        if not isinstance(measure, Convention) and not has_chance_level(measure):  # a convention says which setting
+            raise ValueError("the chance level of AUROC is known without `top_k` and `max_fpr` only, of these metrics")
+        grouped = getattr(measure, "ties", None) == "grouped"
+        groups = self.all_groups() if grouped else None
         if isinstance(measure, NormalizedDCG):
-            values = chance_of_gain(curve, measure, None if groups is None else groups[0])
+            values = chance_of_gain(curve, measure, groups)
+        elif isinstance(measure, Convention):
+            values = chance_of_curve(curve, measure, seen=curve.hits_seen, groups=None if groups is None else [groups])
         else:
-            values = chance_of_curve(curve, measure, seen=curve.hits_seen, groups=groups)
+            values = chance_of_ratio(curve, measure, groups)
         return self.settings.value(self._each_of(values), self.dtype, warn=False)
 
     def _each_of(self, values: Tensor) -> PerQuery:

@@ -181,17 +181,17 @@ class UncertainMetric(RankingMetric):
     def chance_level(self) -> Tensor:
         """What chance gives: the mean of the metric's value over all orders of the items, with the same labels.
 
-        Of AP it is E(AP) or E(AP@k) of each ranking, of nDCG its mean, averaged as the metric is; what is undefined,
-        missing or never retrieved counts as in ``compute()``. With ``ties="grouped"``, and counts per threshold, tied
-        items stay tied. With "expected" that makes no difference; for "optimistic" and "pessimistic" it is the level of
-        rankings without ties.
+        Of AP it is E(AP) or E(AP@k) of each ranking, of every other measure of queries its mean, averaged as the metric
+        is; what is undefined, missing or never retrieved counts as in ``compute()``. With ``ties="grouped"``, and
+        counts per threshold, tied items stay tied. With "expected" that makes no difference; for "optimistic" and
+        "pessimistic" it is the level of rankings without ties.
 
         Returns:
             Of the shape and dtype of ``compute()``; see :func:`torch_ap.inference.random_average_precision`.
 
         Raises:
-            ValueError: where it has no closed form: for interpolated AP, ``denominator="found"``, and measures of
-                queries other than AP and nDCG; for weights, and for an ``aggregation`` other than "mean".
+            ValueError: where it has no closed form: for interpolated AP, ``denominator="found"``, and AUROC with
+                ``top_k`` or ``max_fpr``; for weights, and for an ``aggregation`` other than "mean".
 
         Example:
             >>> import torch

@@ -45,7 +45,8 @@ def content_of(metric: QueryMetric, asked: Asked) -> Content:
         sections += _of_curves({name: x for name, x in both.items() if x.queries})
     with metric._all_ranks():
         table = _PerQuery(metric)
-        warnings = [*_cautions(metric, table), *cautions.inside(head.low, head.high, head.chance)]
+        by_chance = cautions.inside(head.low, head.high, head.chance) if metric.higher_is_better else []
+        warnings = [*_cautions(metric, table), *by_chance]
     return Content(
         title="",
         systems=asked.systems,

@@ -1,24 +1,20 @@
 """One call for whoever has judgements and a run."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Literal, TypeAlias, overload
 
-from torch_ap.curve.convention import DENOMINATORS
-from torch_ap.files import report
-from torch_ap.files.report import Asked
-from torch_ap.files.trec_names import CONVENTIONS, DEFAULT_MEASURES
-from torch_ap.files.trec_tables import Qrels
-from torch_ap.rules import checks
 from torch_ap.rules.messages import Plain, refuse, shown
-from torch_ap.rules.options import Denominator, MissingQueries, allowed
-from torch_ap.runs import remarks
-from torch_ap.runs.given import alike, as_in_files, qrels_of, run_of
-from torch_ap.runs.meanings import meaning
-from torch_ap.runs.measured import Measured, Rules, measure, measure_file
+from torch_ap.rules.options import Denominator, MissingQueries
+from torch_ap.runs import nested, remarks
+from torch_ap.runs.given import alike, as_in_files, run_of
+from torch_ap.runs.judgements import Judgements, judgements_of
+from torch_ap.runs.measured import Measured, measure, measure_file, measure_nested
+from torch_ap.runs.plan import Plan, plan_of
 from torch_ap.runs.results import Evaluation, RunComparison
+
+_USUAL = ("AP", "AP@10", "P@5", "P@10", "R@100", "Rprec", "RR")
 
 RunTies: TypeAlias = Literal["trec10", "trec9", "expected", "grouped", "optimistic", "pessimistic"]
 
@@ -62,7 +58,7 @@ def evaluate(
 def evaluate(
     qrels: Any,
     run: Any = None,
-    measures: Any = DEFAULT_MEASURES,
+    measures: Any = _USUAL,
     *,
     runs: Mapping[str, Any] | None = None,
     relevance_level: int = 1,
@@ -123,55 +119,43 @@ def evaluate(
         >>> torch_ap.evaluate(qrels, run, ["AP", "P@1"]).to_dict()
         {'AP': 0.5, 'P@1': 0.5}
     """
-    checks.one_of("ties", ties, CONVENTIONS)
-    checks.one_of("denominator", denominator, DENOMINATORS)
-    checks.one_of("missing_queries", missing_queries, allowed(MissingQueries))
-    checks.positive_int("relevance_level", relevance_level)
-    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    plan = plan_of(measures, relevance_level, ties, denominator, missing_queries, confidence_level)
     if (run is None) == (runs is None):
         raise ValueError(f"`run` or `runs` must be given, one of them, got {'neither' if run is None else 'both'}")
-    asked = _asked(measures, relevance_level)
     columns = {"query": query, "document": document, "grade": grade, "score": score}
-    judgements = qrels_of(qrels, columns)
+    judgements = judgements_of(qrels, columns)
     given = {"run": run} if runs is None else _named(runs)
-    for x in asked:
-        report.check(x.name, ties)
-    rules = Rules(ties, missing_queries == "neg", denominator)
-    measured = {name: _measured(judgements, one, name, columns, asked, rules) for name, one in given.items()}
-    missing = set[Any]().union(*(x.missing for x in measured.values()))
-    if missing and missing_queries == "error":
-        first = next(x for x in judgements.queries if x in missing)
-        rule = "must have documents for every judged query by `missing_queries='error'`"
-        refuse("run" if runs is None else "runs", rule, Plain(f"none for {len(missing)}, as {shown(first)}"))
-    kept = [x for x in judgements.queries if rules.complete or x not in missing]
-    if not kept:
-        raise ValueError("`runs` must have judged queries in common, got none")
-    meanings = {x.asked: meaning(x.name, ties, denominator) for x in asked}
-    notes = [*remarks.on_judgements(judgements, kept, asked), *remarks.on_conventions(asked, denominator)]
-    on_runs = {name: list(remarks.on_run(judgements, x, name, rules.complete)) for name, x in measured.items()}
+    measured = {name: _measured(judgements, one, name, columns, plan) for name, one in given.items()}
+    kept = _kept(judgements, measured, plan, "run" if runs is None else "runs")
+    notes = [*remarks.on_judgements(judgements, kept, plan.measures), *plan.notes]
+    if runs is not None:
+        notes = [*remarks.on_left_out(judgements, kept), *notes]
+    on_runs = {name: list(remarks.on_run(judgements, x, name, plan.rules.complete)) for name, x in measured.items()}
     found = {
         name: Evaluation(
             {asked: result.in_order(kept) for asked, result in one.results.items()},
-            meanings,
+            dict(plan.conventions),
             (*on_runs[name], *notes),
-            confidence_level,
+            plan.confidence_level,
         )
         for name, one in measured.items()
     }
     return found["run"] if runs is None else RunComparison(found, (*chain.from_iterable(on_runs.values()), *notes))
 
 
-def _asked(measures: Any, relevance_level: int) -> list[Asked]:
-    """The measures by name; one that is given once has the name that it was given."""
-    several = isinstance(measures, Iterable) and not isinstance(measures, str)
-    found: dict[str, Asked] = {}
-    for one in measures if several else [measures]:
-        name = str(one)
-        each = report.asked(name, relevance_level)
-        found |= {x.asked: x for x in each} if len(each) > 1 else {name: replace(each[0], asked=name)}
-    if not found:
-        refuse("measures", "must name at least one", measures)
-    return list(found.values())
+def _kept(qrels: Judgements, measured: Mapping[str, Measured], plan: Plan, argument: str) -> list[Any]:
+    """The judged queries that count."""
+    missing = set[Any]().union(*(x.missing for x in measured.values()))
+    if missing and plan.missing_queries == "error":
+        first = next(x for x in qrels.queries if x in missing)
+        rule = "must have documents for every judged query by `missing_queries='error'`"
+        refuse(argument, rule, Plain(f"none for {len(missing)}, as {shown(first)}"))
+    if not missing or plan.rules.complete:
+        return qrels.queries
+    kept = [x for x in qrels.queries if x not in missing]
+    if not kept:
+        raise ValueError("`runs` must have judged queries in common, got none")
+    return kept
 
 
 def _named(runs: Any) -> dict[str, Any]:
@@ -183,16 +167,16 @@ def _named(runs: Any) -> dict[str, Any]:
     return found
 
 
-def _measured(
-    qrels: Qrels, given: Any, name: str, columns: Mapping[str, str | None], measures: Sequence[Asked], rules: Rules
-) -> Measured:
+def _measured(qrels: Judgements, given: Any, name: str, columns: Mapping[str, str | None], plan: Plan) -> Measured:
+    (measures, rules), path, found = (plan.measures, plan.rules), f"`{name}`", None
     if isinstance(given, str | os.PathLike):
         path = os.fspath(given)
-        found = measure_file(as_in_files(qrels, path), path, measures, rules)
-    else:
-        path, run = f"`{name}`", run_of(given, columns, name)
-        qrels, run = alike(qrels, run)
-        found = measure(qrels, [run], measures, rules)
-    if why := found.why_none(qrels, path):
+        found = measure_file(as_in_files(qrels.table, path), path, measures, rules)
+    elif qrels.nested is not None and nested.is_run(given):
+        found = measure_nested(qrels.nested, given, measures, rules)
+    if found is None:
+        judgements, run = alike(qrels.table, run_of(given, columns, name))
+        found = measure(judgements, [run], measures, rules)
+    if why := found.why_none(len(qrels.queries), qrels.path, path):
         raise ValueError(why)
     return found

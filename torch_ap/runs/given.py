@@ -106,9 +106,10 @@ def _check_kinds(qrels: Qrels, path: Path | str, *firsts: Any) -> None:
         kinds = _kind(type(one)), _kind(type(other))
         if kinds[0] != kinds[1]:
             as_in = f" as {shown(other)}" if other != "" else ""
+            text = "`x.decode()`" if "bytes" in kinds else "`str(x)`"
             raise TypeError(
                 f"{qrels.path} and {path} must name {what} by one type, got {kinds[0]} as {shown(one)} and "
-                f"{kinds[1]}{as_in}; give both as text: `str(x)`, `table[column].astype(str)`"
+                f"{kinds[1]}{as_in}; give both as text: {text}, `table[column].astype(str)`"
             )
 
 

@@ -1,7 +1,8 @@
 """Measures of a run against judgements, some of its queries at a time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ from torch_ap.files.judged import Judged, judge
 from torch_ap.files.report import Asked, Result
 from torch_ap.files.trec import NotGroupedError, read_run, run_parts
 from torch_ap.files.trec_tables import Qrels, Run
+from torch_ap.runs import nested
+from torch_ap.runs.nested import Nested
 
 
 class Rules(NamedTuple):
@@ -53,14 +56,14 @@ class Measured:
     blind: bool
     scores_are_ranks: bool
 
-    def why_none(self, qrels: Qrels, path: Path | str) -> str:
-        """Why no query was judged: what is wrong with which of the two; "" where nothing is."""
-        if not qrels.queries:
-            return f"{qrels.path}: holds no judgements"
-        if len(self.missing) < len(qrels.queries):
+    def why_none(self, judged: int, qrels: Path | str, path: Path | str) -> str:
+        """Why none of as many judged queries has a value: what is wrong with which of the two; "" where nothing is."""
+        if not judged:
+            return f"{qrels}: holds no judgements"
+        if len(self.missing) < judged:
             return ""
         alone = "no query of the run has judgements in"
-        return f"{path}: {alone} {qrels.path}" if self.unjudged else f"{path}: holds no documents"
+        return f"{path}: {alone} {qrels}" if self.unjudged else f"{path}: holds no documents"
 
 
 def measure_file(
@@ -78,40 +81,68 @@ def measure_file(
 def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules: Rules) -> Measured:
     """A run in parts of whole queries, at least one part."""
     known, there, unjudged, ranks = set(qrels.queries), set[Any](), 0, list[bool]()
-    found, counts = list[dict[str, Result]](), torch.zeros(4, dtype=torch.int64)
+    found, counts = list[dict[str, Result]](), list[tuple[int, int, bool, bool]]()
     for part in parts:
-        first, results = _measured(qrels, part, measures, rules._replace(complete=False))
+        first, results = _measured(partial(_judged, qrels, part, rules.convention), measures, rules.denominator)
         found.append(results)
-        both = torch.tensor(len(first.documents.both[0]))
-        counts += torch.stack([first.curve.n.sum(), both, first.curve.m.sum(), first.curve.hits.sum()])
+        counts.append(first.documents.counts(first.relevance_level))
         there |= set(first.queries)
         unjudged += sum(query not in known for query in part.queries)
-        ranks.append(_are_ranks(part))
+        ranks.append(_are_ranks(part.scores[part.query == 0].tolist()))
+    documents, judged, relevant, hits = (sum(x) for x in zip(*counts, strict=True))
     missing = [query for query in qrels.queries if query not in there]
     if missing and rules.complete:
-        _, results = _measured(qrels, part.emptied, measures, rules)
-        found.append({name: one.in_order(missing) for name, one in results.items()})
+        none = partial(_judged, qrels, part.emptied, rules.convention, complete=True)
+        found.append(
+            {name: one.in_order(missing) for name, one in _measured(none, measures, rules.denominator)[1].items()}
+        )
     counted = [query for query in qrels.queries if rules.complete or query in there]
-    documents, both, relevant, hits = counts.tolist()
     return Measured(
-        results={x.asked: _joined([results[x.asked] for results in found]).in_order(counted) for x in measures},
-        tag=part.tag,
-        missing=missing,
-        unjudged=unjudged,
-        documents=documents,
-        judged=both,
-        blind=bool(documents and relevant and not hits),
+        {x.asked: _joined([results[x.asked] for results in found]).in_order(counted) for x in measures},
+        part.tag,
+        missing,
+        unjudged,
+        documents,
+        judged,
+        bool(relevant and not hits),
         scores_are_ranks=ranks[0],
     )
 
 
-def _measured(qrels: Qrels, run: Run, measures: Sequence[Asked], rules: Rules) -> tuple[Judged, dict[str, Result]]:
-    """The run as it is judged for the first measure, and the results."""
-    levels = dict.fromkeys(x.level for x in measures)
-    how: dict[str, Any] = {"convention": rules.convention, "complete": rules.complete}
-    judged = {level: judge(qrels, run, relevance_level=level, **how) for level in levels}
+def measure_nested(qrels: Nested, run: Nested, measures: Sequence[Asked], rules: Rules) -> Measured | None:
+    """A run that :func:`torch_ap.runs.nested.is_run` finds to be one, without tables; None where it takes them."""
+    documents = nested.documents_of(qrels, run, rules.convention, rules.complete)
+    if documents is None:
+        return None
+
+    def judge_at(level: int) -> Judged:
+        return Judged(documents.queries, rules.convention, level, documents)
+
+    first, results = _measured(judge_at, measures, rules.denominator)
+    listed, judged, relevant, hits = documents.counts(first.relevance_level)
+    return Measured(
+        results,
+        "",
+        [query for query in qrels if not run.get(query)],
+        sum(query not in qrels for query in run),
+        listed,
+        judged,
+        relevant and not hits,
+        scores_are_ranks=_are_ranks(list(next(iter(run.values())).values())),
+    )
+
+
+def _judged(qrels: Qrels, run: Run, convention: str, level: int, *, complete: bool = False) -> Judged:
+    return judge(qrels, run, relevance_level=level, convention=convention, complete=complete)
+
+
+def _measured(
+    judge_at: Callable[[int], Judged], measures: Sequence[Asked], denominator: str
+) -> tuple[Judged, dict[str, Result]]:
+    """The run as it is judged for the first measure, and the results; ``judge_at`` takes the lowest relevant grade."""
+    judged = {level: judge_at(level) for level in dict.fromkeys(x.level for x in measures)}
     results = {
-        level: report.evaluate(one, [x.name for x in measures if x.level == level], denominator=rules.denominator)
+        level: report.evaluate(one, [x.name for x in measures if x.level == level], denominator=denominator)
         for level, one in judged.items()
     }
     return judged[measures[0].level], {x.asked: results[x.level][x.name] for x in measures}
@@ -124,8 +155,7 @@ def _joined(parts: Sequence[Result]) -> Result:
     return parts[0].of([query for part in parts for query in part.queries], torch.cat([part.values for part in parts]))
 
 
-def _are_ranks(run: Run) -> bool:
-    """Whether the scores of the first query are 1, 2, 3, ..., or 0, 1, 2, ..., in the order of the file."""
-    scores = run.scores[run.query == 0]
-    rising = torch.arange(len(scores), dtype=scores.dtype)
-    return len(scores) > 2 and any(torch.equal(scores, rising + first) for first in (0, 1))
+def _are_ranks(scores: Sequence[float]) -> bool:
+    """Whether these are 1, 2, 3, ..., or 0, 1, 2, ..., in this order."""
+    first = int(scores[0]) if len(scores) > 2 and scores[0] in (0, 1) else -1
+    return first >= 0 and list(scores) == list(range(first, first + len(scores)))

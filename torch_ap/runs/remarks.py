@@ -3,19 +3,26 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
-
 from torch_ap.files.report import Asked
 from torch_ap.files.trec_names import COUNTS
 from torch_ap.files.trec_tables import Qrels
 from torch_ap.rules.messages import warn_caller
+from torch_ap.runs.judgements import Judgements
 from torch_ap.runs.measured import Measured
 
-_ONE = {"s": "s", "are": "is", "do": "does", "have": "has", "query": "query", "these": "this document"}
-_MORE = {"s": "", "are": "are", "do": "do", "have": "have", "query": "queries", "these": "these documents"}
+_ONE = {"s": "s", "are": "is", "do": "does", "have": "has", "query": "query", "these": "this document", "them": "it"}
+_MORE = {
+    "s": "",
+    "are": "are",
+    "do": "do",
+    "have": "have",
+    "query": "queries",
+    "these": "these documents",
+    "each": "each",
+}
 
 
-def on_run(qrels: Qrels, run: Measured, name: str, complete: bool) -> Iterator[str]:
+def on_run(qrels: Judgements, run: Measured, name: str, complete: bool) -> Iterator[str]:
     """Of a run; what is hardly meant is a warning, too."""
     said = []
     if run.missing:
@@ -41,19 +48,22 @@ def on_run(qrels: Qrels, run: Measured, name: str, complete: bool) -> Iterator[s
         yield f"{which} of `{name}` {_of(unjudged, '{have} no judgement, and {are} not relevant')}"
 
 
-def on_judgements(qrels: Qrels, counted: Sequence[Any], measures: Sequence[Asked]) -> Iterator[str]:
+def on_judgements(qrels: Judgements, counted: Sequence[Any], measures: Sequence[Asked]) -> Iterator[str]:
     """Of the judgements; ``counted`` are the queries that are not left out."""
-    kept = set(counted)
-    left_out = torch.tensor([x not in kept for x in qrels.queries])
     for level in dict.fromkeys(x.level for x in measures if x.name not in COUNTS):
-        relevant = left_out.clone()
-        relevant[qrels.query[qrels.relevance >= level]] = True
-        if without := int((~relevant).sum()):
-            which = f"{without:,} of {len(kept):,} judged queries"
+        if without := len(qrels.without(level).intersection(counted)):
+            which = f"{without:,} of {len(counted):,} judged queries"
             yield f"{which} {_of(without, '{have} no document of grade {level} or more, and count{s} 0', level)}"
-    if negative := int((qrels.relevance < 0).sum()):
-        grades = _of(negative, "{are} negative: {these} {are} not relevant")
-        yield f"{negative:,} of {len(qrels.relevance):,} grades {grades}"
+    negative, grades = qrels.negative()
+    if negative:
+        yield f"{negative:,} of {grades:,} grades {_of(negative, '{are} negative: {these} {are} not relevant')}"
+
+
+def on_left_out(qrels: Judgements, counted: Sequence[Any]) -> Iterator[str]:
+    """Of queries that no run is measured by, for one of them lacks documents; ``counted`` are the others."""
+    if left_out := len(qrels.queries) - len(counted):
+        what = _of(left_out, "{are} left out of all, for not every run has documents for {them}")
+        yield f"{left_out:,} of {len(qrels.queries):,} judged queries {what}"
 
 
 def on_conventions(measures: Sequence[Asked], denominator: str) -> Iterator[str]:

@@ -49,9 +49,13 @@ class _Printed:
         """The table as LaTeX, for the package booktabs."""
         return "\n".join(self._table().latex())
 
+    def _reasons(self) -> Sequence[str]:
+        """Why numbers in the table do not exist."""
+        return ()
+
     def __repr__(self) -> str:
         """The table as text, and the notes."""
-        return "\n".join([*self._table().lines(), *self.notes])
+        return "\n".join([*self._table().lines(), *self._reasons(), *self.notes])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,6 +189,9 @@ class RunComparison(_Printed):
             and self._pair(measure, name, other, "difference") > 0
             and (self._pair(measure, name, other, "adjusted_p_value") < 1 - self.confidence_level)
         )
+
+    def _reasons(self) -> Sequence[str]:
+        return [f"{name}: no p-value of some pair, {x.reason}" for name, x in self.comparisons.items() if x.reason]
 
     def _pair(self, measure: str, name: str, other: str, number: str) -> float:
         if name == other:

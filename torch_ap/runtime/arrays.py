@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+_FIRST = np.zeros(1, np.int64)
+
 quiet = np.errstate(all="ignore")  # a decorator: 0 / 0 is NaN in both libraries, but only NumPy warns
 
 
@@ -63,6 +65,11 @@ def some(flags: Any) -> bool:
 def every(flags: Tensor) -> bool:
     """Whether all flags are set; False on an accelerator, where looking would stall it."""
     return flags.is_cpu and bool(np.count_nonzero(flags.numpy()) == flags.shape[0])
+
+
+def whole_sum(values: Any) -> Any:
+    """(N,) values, one at least, to their sum, (1,)."""
+    return values.sum(-1, keepdim=True) if isinstance(values, Tensor) else np.add.reduceat(values, _FIRST)
 
 
 def joined(first: Any, second: Any) -> Any:

@@ -1,0 +1,78 @@
+"""Measures of one ranking without ties of which the places of its hits are known, without arrays: to the same bits.
+
+For a few rankings of a few hits each; arrays cost more than the work there is.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from torch_ap.ranking import segments
+from torch_ap.rules.options import TopK
+
+_UNDEFINED = float("nan")
+
+
+class FewHits(NamedTuple):
+    """One ranking.
+
+    Attributes:
+        places: how many items stand above each hit, ascending.
+        n: items ranked.
+        m: relevant items, ranked or not.
+        grades: those of the hits, by place.
+        ideal: those of all relevant items, the highest first.
+    """
+
+    places: Sequence[int]
+    n: int
+    m: int
+    grades: Sequence[float] = ()
+    ideal: Sequence[float] = ()
+
+    def rank(self, top_k: TopK) -> int | None:
+        """K, or None for all items."""
+        return self.m if isinstance(top_k, str) else top_k
+
+    def above(self, k: int | None) -> int:
+        """How many hits lie in the top k."""
+        return len(self.places) if k is None else bisect_left(self.places, k)
+
+
+def average_precision(hits: FewHits, top_k: TopK, denominator: str) -> float:
+    """AP, or AP@k; NaN where nothing is relevant."""
+    if not hits.m:
+        return _UNDEFINED
+    k = hits.rank(top_k)
+    inside = hits.above(k)
+    each = [(nth + 1) / (place + 1) if nth < inside else 0.0 for nth, place in enumerate(hits.places)]
+    if k is None:
+        return segments.sum_of(each) / hits.m
+    if denominator == "found":
+        return segments.sum_of(each) / inside if inside else 0.0
+    return segments.sum_of(each) / (hits.m if denominator == "relevant" else min(hits.m, k))
+
+
+def ratio(hits: FewHits, of: str, top_k: TopK) -> float:
+    """Precision or recall at k; NaN where nothing is relevant."""
+    if not hits.m:
+        return _UNDEFINED
+    k = hits.rank(top_k)
+    return hits.above(k) / (hits.m if of == "recall" else hits.n if k is None else k) if hits.n else 0.0
+
+
+def first_hit(hits: FewHits, what: str, top_k: TopK) -> float:
+    """The reciprocal rank of the first hit, or whether there is one, in the top k; NaN where nothing is relevant."""
+    if not hits.above(hits.rank(top_k)):
+        return 0.0 if hits.m else _UNDEFINED
+    return 1 / (hits.places[0] + 1) if what == "reciprocal_rank" else 1.0
+
+
+def normalized_gain(hits: FewHits, discount: Callable[[int], float], top_k: TopK) -> float:
+    """NDCG of gains that are the grades; NaN where nothing has one."""
+    if not hits.m:
+        return _UNDEFINED
+    k = hits.rank(top_k)
+    found = [grade * discount(place) for grade, place in zip(hits.grades[: hits.above(k)], hits.places, strict=False)]
+    ideal = [grade * discount(place) for place, grade in enumerate(hits.ideal[:k])]
+    return min(segments.sum_of(found) / segments.sum_of(ideal), 1.0)
