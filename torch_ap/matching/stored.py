@@ -18,7 +18,7 @@ from torch_ap.ranking import order, segments
 from torch_ap.rules.messages import refuse
 
 _SIGN = "detection_matched"
-_OF_MATCHES = ("match_criteria", "match_true_positive")
+_OF_MATCHES = ("detection_match_criteria", "detection_hit_criteria")
 
 
 def holds(columns: Columns) -> bool:
@@ -66,8 +66,8 @@ class StoredMatches:
             "detections_per_image": counts,
             "detection_inside": flags,
             _SIGN: flags[:, 0],
-            "match_criteria": words,
-            "match_true_positive": words,
+            "detection_match_criteria": words,
+            "detection_hit_criteria": words,
             "ground_truth_labels": counts,
             "ground_truths_per_image": counts,
             "ground_truth_valid": flags,
@@ -97,8 +97,8 @@ class StoredMatches:
             "detections_per_image": segments.count(ranked.group[rows] // size, images),
             "detection_inside": _flags(matches.inside[:, rows]),
             _SIGN: some.to(torch.uint8),
-            "match_criteria": criteria,
-            "match_true_positive": hits,
+            "detection_match_criteria": criteria,
+            "detection_hit_criteria": hits,
             "ground_truth_labels": true.clone() if self.micro else labels[matches.truth_group % size],
             "ground_truths_per_image": columns["ground_truths_per_image"],
             "ground_truth_valid": _flags(matches.valid),
@@ -135,9 +135,9 @@ class StoredMatches:
             refuse("detection_scores", "must hold no NaN", torch.nan)
         if not self._ordered(columns):
             raise ValueError("`detection_labels` and `detection_scores` must be in order, and no more than the limit")
-        beyond = columns["match_true_positive"] & ~columns["match_criteria"]
-        if bool(beyond.any()) or bool((columns["match_criteria"] < 0).any()):
-            raise ValueError("`match_true_positive` must be among `match_criteria`")
+        beyond = columns["detection_hit_criteria"] & ~columns["detection_match_criteria"]
+        if bool(beyond.any()) or bool((columns["detection_match_criteria"] < 0).any()):
+            raise ValueError("`detection_hit_criteria` must be among `detection_match_criteria`")
 
     def _ordered(self, columns: Columns) -> bool:
         """Whether detections are in order of image, class and score, and within the limit."""
@@ -180,8 +180,8 @@ def matches_of(columns: Columns, criteria: Criteria, classes: tuple[Tensor, Tens
     return Matches(
         ranked=Ranked(rows, detected[rows], scores[rows], group[rows], places(group)[rows], now),
         at=at,
-        matched=columns["match_criteria"][pairs].t(),
-        true_positive=columns["match_true_positive"][pairs].t(),
+        matched=columns["detection_match_criteria"][pairs].t(),
+        true_positive=columns["detection_hit_criteria"][pairs].t(),
         inside=columns["detection_inside"][rows].t().bool().contiguous(),
         truth_group=image_of(columns["ground_truths_per_image"]) * categories + true,
         valid=columns["ground_truth_valid"].t().bool(),
