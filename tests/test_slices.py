@@ -8,9 +8,10 @@ import scipy.stats
 import torch
 
 from tests.oracles_detection import random_scene, to_voc
+from tests.oracles_lvis import federated
 from tests.test_image_uncertainty import CASES, blurred, fed, scene
 from tests.tolerances import REORDERED
-from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.detection import LVISMeanAveragePrecision, MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.inference.difference import of_groups
 from torch_ap.inference.images.bootstrap import image_replicates
 from torch_ap.inference.resampling import Resampling
@@ -25,6 +26,10 @@ KINDS = {
     "few": (
         lambda: MeanAveragePrecision("xywh", max_detection_thresholds=[1, 3], class_metrics=True),
         lambda *x: x,
+    ),
+    "lvis": (
+        lambda: LVISMeanAveragePrecision("xywh", frequencies={0: "r", 1: "c", 2: "f"}, class_metrics=True),
+        lambda preds, target: (preds, [federated(np.random.default_rng(len(x["labels"])), x, 3) for x in target]),
     ),
     "voc": (lambda: VOCMeanAveragePrecision(iou_threshold=[0.5, 0.7], class_metrics=True), to_voc),
 }

@@ -87,6 +87,11 @@ def compare_lists(
     Raises:
         ValueError: as there.
 
+    Of two equally good detectors on 300 images with 40 classes, most of them rare, at nominal 5% "bootstrap-normal"
+    tells apart 3.7 to 6.4% of the classes of 5 ground truths and more, "bootstrap-percentile" 3.3 to 9.6%, and with
+    1,000 resamples has no p below 0.002, so that Holm's is no less than that times the number of classes. Any class has
+    an adjusted p of "bootstrap-normal" of 5% or less in 2.5% of data sets, within 2 (``benchmarks.coverage``).
+
     Source: as there; Holm (1979) for the adjusted p-values.
     """
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
