@@ -143,8 +143,13 @@ class DetectionMetric(SlicedImages, DiagnosedImages):
             columns = self._kept.of_images(columns, kept)
         return ranks, columns
 
+    @property
+    def _keeps_shapes(self) -> bool:
+        """Whether the images are kept, and not matches alone."""
+        return self._kept is self._inputs
+
     def _check_shapes_kept(self, what: str) -> None:
-        if self._kept is not self._inputs:
+        if not self._keeps_shapes:
             raise ValueError(f"`match='update'` keeps no shapes, which `{what}` needs; give `match='compute'`")
 
     def _check_iou_type(self, iou_type: str | None) -> None:
