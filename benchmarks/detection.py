@@ -19,7 +19,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from benchmarks import detection_cuts, detection_errors, detection_lvis, detection_peers, detection_shapes
+from benchmarks import (
+    detection_cuts,
+    detection_errors,
+    detection_lvis,
+    detection_peers,
+    detection_shapes,
+    detection_slices,
+)
 from benchmarks.detection_scenes import Scenes, dense, like_coco
 from benchmarks.timing import by_turns, head, machine, once, parser, peak, row
 from torch_ap.detection import MeanAveragePrecision
@@ -186,6 +193,7 @@ def main() -> None:
     detection_errors.table([50] if options.quick else [500, 5000], options.rounds, detection_peers.of_boxes)
     detection_lvis.table([50] if options.quick else [500, 5000], options.rounds)
     metrics([(what, scenes) for what, scenes, _ in (small[:1] if options.quick else sets[:3])])
+    detection_slices.tables(*((50, 10) if options.quick else (5000, 300)), options.rounds)
     memory(50 if options.quick else 5000)
     sync(20 if options.quick else 300)
 

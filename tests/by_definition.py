@@ -286,6 +286,7 @@ DEFINITIONS: dict[str, Definition] = {
     "coco": coco,
     "lvis": lvis,
     "coco_packed": coco,
+    "coco_matched": coco,
     "coco_extended": coco,
     "coco_micro": lambda drawn: coco(drawn, one_class=True),
     "coco_own_levels": coco_own_levels,

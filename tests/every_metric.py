@@ -427,6 +427,7 @@ METRICS: dict[str, Row] = {
     "coco_masks": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "segm"}),
     "coco_boundary": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "boundary"}),
     "coco_codes": Row(torch_ap.MeanAveragePrecision, coded_images, {"iou_type": "segm"}),
+    "coco_matched": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "match": "update", "class_metrics": True}),
     "coco_keypoints": Row(torch_ap.MeanAveragePrecision, poses, POSES),
     "coco_rotated": Row(torch_ap.MeanAveragePrecision, turned_boxes, ROTATED),
     "coco_quadrilaterals": Row(

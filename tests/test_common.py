@@ -143,7 +143,8 @@ def test_metric_is_its_function(row, drawn, expected):
     function = FUNCTION_OF.get(row.call)
     if function is None:
         pytest.skip("the function of queries gives one value per query")
-    same(expected, function(**drawn, **row.settings))
+    settings = {name: x for name, x in row.settings.items() if name != "match"}  # when a metric matches
+    same(expected, function(**drawn, **settings))
 
 
 @each_row
@@ -439,6 +440,8 @@ def test_born_without_memory(row, drawn, expected):
 def test_values_on_a_device_are_checked_at_compute(row, drawn):
     if row.settings.get("validate_args") is False or row.settings.get("nan_strategy", "error") != "error":
         pytest.skip("NaN is let in")
+    if row.settings.get("match") == "update":
+        pytest.skip("refused by `update`, which matches: see `test_stored_matches`")
     metric = row.new().to("cuda")
     there = mapped(drawn, lambda x: x.to("cuda"))
     metric.update(**there)

@@ -533,7 +533,7 @@ FUNCTION_OF = {
     torch_ap.VOCMeanAveragePrecision: functional.voc_curve,
 }
 # what says how the curve is summed up, or what an update may hold, and not which curve it is
-NO_MATTER = {"average", "empty_target_action", "class_metrics", "extended_summary", "aggregation"}
+NO_MATTER = {"average", "empty_target_action", "class_metrics", "extended_summary", "aggregation", "match"}
 OF_A_CELL = {"iou_threshold", "iou_thresholds", "max_detection_thresholds"}
 WITHOUT_FUNCTION = {"thresholds", "bins", "pilot", "tolerance"}  # counts, which lose what a function is given
 

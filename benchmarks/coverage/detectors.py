@@ -14,7 +14,9 @@ from benchmarks.coverage import report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.inference import bootstrap
+from torch_ap.inference.difference import GroupComparison
 from torch_ap.inference.images.bootstrap import METHODS, class_intervals_of, ends, image_replicates
+from torch_ap.inference.images.comparison import METHODS as COMPARED
 from torch_ap.inference.resampling import Resampling
 
 _SIZES = ((5, 50), (5, 200), (40, 300))
@@ -116,7 +118,7 @@ def of_classes(classes: int, images: int, *, repetitions: int, generator: torch.
         metric = Scenes(images, classes, generator).detected()
         table, sample = metric.per_class(), metric._sample(per_class=True)
         resampling = Resampling(_REPLICATES, generator)
-        values = image_replicates([sample.ranked], resampling, sample.interpolation, of_lists=True)[:, 0]
+        values = image_replicates([sample.ranked], resampling, sample.interpolation, lists=[slice(None)])[:, 0]
         for method in METHODS:
             interval = class_intervals_of(sample.ranked, values, sample.each_class(), method, _LEVEL)
             ends = zip(interval.low.tolist(), interval.high.tolist(), strict=True)
@@ -129,11 +131,34 @@ def of_classes(classes: int, images: int, *, repetitions: int, generator: torch.
     return found
 
 
+def pairs_of_classes(classes: int, images: int, *, repetitions: int, generator: torch.Generator) -> Tally:
+    """Whether two equally good detectors are told apart in a class, by the number of its ground truths; and in any."""
+    found = Tally()
+    for _ in range(repetitions):
+        scenes = Scenes(images, classes, generator)
+        first, second = scenes.detected(), scenes.detected()
+        table = first.per_class()
+        counts = dict(zip(map(str, table["class"].tolist()), table["ground_truths"].tolist(), strict=True))
+        for method in COMPARED:
+            gap = first.compare(second, per_class=True, method=method, n_resamples=_REPLICATES, generator=generator)
+            assert isinstance(gap, GroupComparison)
+            for name, p_value in zip(gap.names, gap.p_value.tolist(), strict=True):
+                if not math.isnan(p_value):
+                    size = max(x for x in _GROUND_TRUTHS if x <= counts[name])
+                    tally(found, (size, method), p_value <= 1 - _LEVEL)
+            tally(found, ("any", method), bool((gap.adjusted_p_value <= 1 - _LEVEL).any()))
+    return found
+
+
 def sections(options: Options) -> list[Section]:
     return [
         Section(tasks_of(pairs, _SIZES, options.resampled, 25), lambda found: _lines(found, options)),
         Section(
             tasks_of(of_classes, _SIZES[-1:], options.resampled, 10), lambda found: _lines_of_classes(found, options)
+        ),
+        Section(
+            tasks_of(pairs_of_classes, _SIZES[-1:], options.resampled, 10),
+            lambda found: _lines_of_pairs(found, options),
         ),
     ]
 
@@ -154,6 +179,24 @@ def _lines_of_classes(found: dict[tuple[Any, ...], Tally], options: Options) -> 
         share = shares[size, method]
         cells = (f"{share.trials:.0f}", f"{share.value:.3f}", f"{share.error:.4f}", report.width([share]))
         out.append(report.row(f"from {size}", method, *cells))
+    return out
+
+
+def _lines_of_pairs(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
+    ((classes, images),) = found
+    (shares,) = found.values()
+    out = [
+        f"\n## Two equally good detectors, each class compared: {options.resampled} repetitions\n",
+        f"Detectors on {images} images with {classes} classes. {_REPLICATES} replicates. Classes without a p-value, as "
+        'those in one image, are left out. "any, Holm": whether any class of a data set has an adjusted p of 5% or '
+        "less.\n",
+    ]
+    out += report.head("ground truths", "method", "comparisons", "rejects at 5%", "s.e.")
+    for size, method in itertools.product((*_GROUND_TRUTHS, "any"), COMPARED):
+        if (size, method) in shares:
+            share = shares[size, method]
+            what = "any, Holm" if size == "any" else f"from {size}"
+            out.append(report.row(what, method, f"{share.trials:.0f}", f"{share.value:.3f}", f"{share.error:.4f}"))
     return out
 
 

@@ -1,83 +1,67 @@
-"""``torch-ap coco``: COCO's numbers of a results file."""
+"""``torch-ap coco``: COCO's numbers of results files."""
 
 import argparse
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from torch_ap.cli import diagnosis, images, operating_points
+from torch_ap.cli import diagnosis, image_tables, images
 from torch_ap.cli.encodings import PLAIN, Encoding
-from torch_ap.cli.errors import with_errors
+from torch_ap.cli.image_tables import Form, Rows
+from torch_ap.cli.images import Columns, Found
 from torch_ap.cli.notes import note
-from torch_ap.cli.tables import Part, Report, Table
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files import lvis
 from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
-from torch_ap.functional.detection import validated
-from torch_ap.matching import coco
-from torch_ap.matching.coco import per_class
-from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_settings import settings_of
+from torch_ap.geometry import keypoints
+from torch_ap.matching.coco import names_of
+from torch_ap.metrics.coco_tables import CocoTables
+from torch_ap.metrics.images import DetectionMetric
 
 _ENCODING = Encoding(PLAIN["xywh"])
-_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
-COUNTED_AT = 0.5  # the IoU of true and false positives
+_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3s} ] = {:0.3f}"
+_SIGNS = {"Average Precision": "(AP)", "Average Recall": "(AR)"}
+_COUNTED_AT = 0.5  # the IoU of true and false positives
+_FEW = 3  # IoU thresholds that are told one by one
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
+    paths = images.paths_of(args, args.results)
     annotations = read_annotations(args.annotations, args.iou_type)
     if lvis.has_fields(annotations.entries):
         note(
             f"{args.annotations}: has LVIS's `neg_category_ids`, of which COCO's rules know nothing: detections of "
             "categories that nobody looked for in an image count as wrong; torch-ap lvis has LVIS's rules"
         )
-    data = _read(args, annotations, args.results)
-    settings = settings_of(
-        box_format="xywh",
-        iou_type=args.iou_type,
-        iou_thresholds=None,
-        rec_thresholds=None,
-        max_detection_thresholds=None,
-        average="macro",
-        area_ranges=None,
-        iou=None,
-        sigmas=args.sigmas,
-        area_as_given=True,
+    _check_sigmas(args, args.annotations, annotations.target)
+    slices = images.slices_of(args, annotations.images)
+    metrics = {path: _metric(_read(args, annotations, path), args) for path in paths.every}
+    images.write_page(args, paths, metrics, annotations.class_names)
+    found_of = partial(_found, args=args, class_names=annotations.class_names)
+    found = images.evaluated(args, paths, metrics, found_of, slices)
+    metric = next(iter(metrics.values()))
+    form = Form(
+        head=("", "IoU", "area", "maxDets"),
+        rows=lambda one: _rows(metric, one),
+        first=lambda one: [_LINE.format(*_with_sign(names), value) for names, value in _rows(metric, one)],
+        title="",
+        classes=class_title(metric),
+        digits=".3f",
     )
-    numbers = coco.match(settings, validated(settings.inputs, data.preds, data.target), args.iou_type)
-    table = per_class(numbers, data.class_names, COUNTED_AT, float("-inf")) if args.per_class else None
-    columns = table and {name: x.tolist() if isinstance(x, torch.Tensor) else x for name, x in table.items()}
-    interval, compared = _stated(args, annotations, data)
-    columns = columns and images.with_ends(columns, interval.pop("classes", {}))
-    summary = {name: value.item() for name, value in numbers.summary().items()}
-    said = images.stated(args, args.results, interval, compared)
-    classes: list[Part] = [class_table(columns, numbers)] if columns is not None else []
-    report = Report(
-        parts=lambda: [*_lines(numbers), *said, *classes],
-        records=lambda: [
-            ("measure", "class", "value"),
-            *((name, "all", value) for name, value in summary.items()),
-            *images.records(columns, interval, compared),
-        ],
-        document=lambda: (
-            summary
-            | images.plain(interval)
-            | ({"compared": {"baseline": args.compare} | images.plain(compared)} if compared else {})
-            | ({"per_class": columns} if columns is not None else {})
-        ),
-        markdown=lambda: [_summary(numbers), *said, *classes],
-    )
-    points = (numbers.matches, numbers.labels, data.class_names, settings.thresholds)
-    report = with_errors(report, args, lambda: _metric(data, args), data.class_names)
-    operating_points.with_points(report, args, *points).write(args.form)
+    report = image_tables.reported(args, paths, found, form)
+    images.with_further(report, args, metrics, annotations.class_names).write(args.form)
     return 0
 
 
 def _read(args: argparse.Namespace, annotations: CocoAnnotations, results: str) -> CocoData:
     """The content of the files."""
-    return noted(args, with_results(annotations, results), results)
+    data = noted(args, with_results(annotations, results), results)
+    _check_sigmas(args, results, data.preds)
+    return data
 
 
 def noted(args: argparse.Namespace, data: CocoData, results: str) -> CocoData:
@@ -99,68 +83,88 @@ def _detections(image: Mapping[str, Any]) -> int:
     return len(image["labels"])
 
 
-def _stated(
-    args: argparse.Namespace, annotations: CocoAnnotations, data: CocoData
-) -> tuple[images.Numbers, images.Numbers]:
-    """Interval and comparison, as far as they are asked for."""
-    if not args.interval and args.compare is None and args.report is None:
-        return {}, {}
-    metric = _metric(data, args)
-    interval = images.interval(metric, args) if args.interval else {}
-    baseline = None if args.compare is None else _metric(_read(args, annotations, args.compare), args)
-    images.write_page(args, args.results, metric, baseline, data.class_names)
-    return interval, {} if baseline is None else images.compared(metric, baseline, args)
+def _check_sigmas(args: argparse.Namespace, path: str, side: Any) -> None:
+    """There is a sigma for each keypoint."""
+    points = side.get("keypoints") if isinstance(side, Mapping) else None
+    wanted = len(keypoints.SIGMAS if args.sigmas is None else args.sigmas)
+    if points is not None and len(points) and points.shape[1] != wanted:
+        given = "COCO's 17, which are meant without --sigmas" if args.sigmas is None else str(wanted)
+        raise ValueError(f"{path}: has {points.shape[1]} keypoints an object, and needs as many --sigmas, got {given}")
 
 
 def _metric(data: CocoData, args: argparse.Namespace) -> MeanAveragePrecision:
-    metric = MeanAveragePrecision("xywh", args.iou_type, sigmas=args.sigmas, area_as_given=True)
+    """It has seen all images; the page and errors ask for shapes, all else for matches alone."""
+    metric = MeanAveragePrecision(
+        "xywh",
+        args.iou_type,
+        args.iou_thresholds,
+        max_detection_thresholds=args.max_detections,
+        area_ranges=args.areas,
+        sigmas=args.sigmas,
+        area_as_given=True,
+        match="compute" if args.report or args.errors else "update",
+    )
     metric.warn_on_many_detections = False
     metric.update(data.preds, data.target)
     return metric
 
 
-def _numbers(numbers: CocoNumbers) -> list[tuple[str, str, str, str, int, float]]:
-    """COCO's twelve, ten for keypoints: what it is, its sign, IoU, area, most detections, value."""
-    areas, limits = list(numbers.settings.areas), numbers.settings.limits
-    last, every = limits[-1], _thresholds(numbers)
-    precision, recall = ("Average Precision", "(AP)"), ("Average Recall", "(AR)")
+def _found(metric: DetectionMetric, *, args: argparse.Namespace, class_names: Mapping[int, str]) -> Found:
+    """COCO's numbers, and the table of classes where it is asked for."""
+    assert isinstance(metric, MeanAveragePrecision)
+    values = values_of(metric)
+    table = class_table(metric, class_names) if args.per_class else {}
+    return Found(values["map"], values, table.get("class", []), table)
+
+
+def values_of(metric: CocoTables) -> dict[str, float]:
+    """Its numbers by torchmetrics' names, without those of single classes."""
+    numbers = metric.compute().items()
+    return {name: x.item() for name, x in numbers if name != "classes" and not name.endswith("_per_class")}
+
+
+def class_table(metric: CocoTables, class_names: Mapping[int, str]) -> Columns:
+    """A row per class."""
+    table = {x: v.tolist() if isinstance(v, Tensor) else v for x, v in metric.per_class(_counted_at(metric)).items()}
+    return table | {"name": names_of(torch.tensor(table["class"], dtype=torch.int64), class_names)}
+
+
+def _rows(metric: MeanAveragePrecision, found: Found) -> Rows:
+    """COCO's twelve, ten for keypoints: what it is, IoU, area, most detections; and its value."""
+    areas, limits = list(metric._settings.areas), list(map(str, metric.max_detection_thresholds))
+    last, every, (first, *others) = limits[-1], _thresholds(metric), areas
+    precision, recall = _SIGNS
+    at = [x for x in (0.5, 0.75) if x in metric.iou_thresholds]
+    recall_at = [name for name in found.values if name.startswith("mar_iou_")]
     rows = [
-        (*precision, every, areas[0], last, numbers.mean_precision()),
-        (*precision, "0.50", areas[0], last, numbers.mean_precision(0, 0.5)),
-        (*precision, "0.75", areas[0], last, numbers.mean_precision(0, 0.75)),
-        *((*precision, every, name, last, numbers.mean_precision(a)) for a, name in enumerate(areas) if a),
-        *((*recall, every, areas[0], most, numbers.mean_recall(0, limit)) for limit, most in enumerate(limits)),
-        *((*recall, f"{x:.2f}", areas[0], last, numbers.mean_recall(threshold=x)) for x in numbers.settings.recall_at),
-        *((*recall, every, name, last, numbers.mean_recall(a)) for a, name in enumerate(areas) if a),
+        ((precision, every, first, last), "map"),
+        *(((precision, f"{x:.2f}", first, last), f"map_{100 * x:.0f}") for x in at),
+        *(((precision, every, name, last), f"map_{name}") for name in others),
+        *(((recall, every, first, most), f"mar_{most}") for most in limits),
+        *(((recall, f"0.{name[-2:]}", first, last), name) for name in recall_at),
+        *(((recall, every, name, last), f"mar_{name}") for name in others),
     ]
-    return [(*row[:-1], float(row[-1])) for row in rows]
+    return [(names, found.values[key]) for names, key in rows]
 
 
-def _thresholds(numbers: CocoNumbers) -> str:
-    found = numbers.settings.thresholds
-    return f"{found[0]:0.2f}:{found[-1]:0.2f}"
+def _with_sign(names: tuple[str, ...]) -> tuple[str, ...]:
+    return (names[0], _SIGNS[names[0]], *names[1:])
 
 
-def _lines(numbers: CocoNumbers) -> list[str]:
-    """COCO's lines in its own form."""
-    return [_LINE.format(*row) for row in _numbers(numbers)]
+def _thresholds(metric: CocoTables) -> str:
+    found = metric._settings.thresholds
+    return ",".join(f"{x:.2f}" for x in found) if len(found) < _FEW else f"{found[0]:0.2f}:{found[-1]:0.2f}"
 
 
-def _summary(numbers: CocoNumbers) -> Table:
-    rows = [(what, iou, area, str(most), f"{value:.3f}") for what, _, iou, area, most, value in _numbers(numbers)]
-    return Table([("", "IoU", "area", "maxDets", "value"), *rows], names=3)
+def _counted_at(metric: CocoTables) -> float:
+    """The IoU of true and false positives: 0.5, or the first where that is none of those asked for."""
+    known = metric._settings.thresholds
+    return _COUNTED_AT if _COUNTED_AT in known else known[0]
 
 
-def class_table(columns: Mapping[str, Any], numbers: CocoNumbers) -> Table:
-    """The table of classes: "-" where a class has no ground truths, pycocotools' -1, which JSON keeps."""
-    title = (
-        f"Each class: ap and ar over IoU {_thresholds(numbers)}, ap_50 and ap_75 at 0.50 and 0.75; "
-        f"tp and fp at {COUNTED_AT:0.2f}, of any score"
+def class_title(metric: CocoTables) -> str:
+    """Of the table of classes."""
+    return (
+        f"Each class: ap and ar over IoU {_thresholds(metric)}, ap_50 and ap_75 at 0.50 and 0.75; "
+        f"tp and fp at {_counted_at(metric):0.2f}, of any score"
     )
-    of = [x for x in columns if x not in ("class", "name")]
-    rows = [(name, *(_cell(columns[column][row]) for column in of)) for row, name in enumerate(columns["name"])]
-    return Table([("class", *of), *rows], title=title)
-
-
-def _cell(value: float) -> str:
-    return str(value) if isinstance(value, int) else "-" if not value >= 0 else f"{value:.3f}"

@@ -1,67 +1,258 @@
-"""What the detection commands have in common: what they say of their number, and their tables."""
+"""What the detection commands have in common: what they say of their numbers, of one list of detections or several."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from torch_ap.cli.notes import named
+from torch_ap.cli import operating_points
+from torch_ap.cli.errors import with_errors
+from torch_ap.cli.notes import end_of, named
 from torch_ap.cli.progress import of_resamples
-from torch_ap.cli.tables import number
-from torch_ap.matching.coco import ClassNames
+from torch_ap.cli.tables import Report
+from torch_ap.files import entries
+from torch_ap.inference.difference import Comparison, GroupComparison, of_groups
+from torch_ap.matching.coco import ClassNames, classes_of
 from torch_ap.metrics.image_sample import UncertainImages
+from torch_ap.metrics.images import DetectionMetric
 from torch_ap.reports import report
+from torch_ap.rules.messages import shown
+
+FIRST = ""  # of --compare: the first of the results is the baseline
+
+Numbers: TypeAlias = dict[str, Any]
+Columns: TypeAlias = dict[str, list[Any]]
 
 _COMPARED = ("difference", "low", "high", "standard_error", "p_value", "reason")
 
-Numbers = dict[str, Any]
+
+@dataclass
+class Found:
+    """What is said of one list of detections, as far as it was asked for.
+
+    Attributes:
+        mean: mean average precision.
+        values: numbers of the whole by name.
+        labels: of the classes.
+        classes: a row per class, by name of the column.
+        slices: a row per slice.
+        interval: ``map_low``, ``map_high`` and ``map_chance``; ``reason``, why there are none.
+        compared: what the mean is above the baseline's.
+    """
+
+    mean: float
+    values: Numbers
+    labels: list[int]
+    classes: Columns
+    slices: Columns = field(default_factory=dict)
+    interval: Numbers = field(default_factory=dict)
+    compared: Numbers = field(default_factory=dict)
 
 
-def interval(metric: UncertainImages, args: argparse.Namespace) -> Numbers:
-    """``map_low``, ``map_high`` and ``map_chance``; ``reason``, why there are none; ends of ``classes``."""
+@dataclass(frozen=True)
+class Paths:
+    """Lists of detections, and which of them the others are compared with.
+
+    Attributes:
+        names: of those whose numbers are given, by path.
+        baseline: a path, perhaps another than these; None where nothing is compared.
+    """
+
+    names: dict[str, str]
+    baseline: str | None
+
+    @property
+    def every(self) -> list[str]:
+        """Those whose numbers are given, and the baseline."""
+        return list(dict.fromkeys([*self.names, *([] if self.baseline is None else [self.baseline])]))
+
+    @property
+    def compared(self) -> list[str]:
+        """All but the baseline, or the only one."""
+        return [path for path in self.names if path != self.baseline or len(self.names) == 1]
+
+    @property
+    def baseline_name(self) -> str:
+        """What the baseline is called: as it was given, where the results are one."""
+        assert self.baseline is not None
+        return self.names[self.baseline] if len(self.names) > 1 else self.baseline
+
+
+def paths_of(args: argparse.Namespace, given: Sequence[str]) -> Paths:
+    """What ``--compare`` says of the lists of detections.
+
+    Raises:
+        ValueError: for one that is given twice, and for nothing to compare.
+    """
+    twice = next((path for place, path in enumerate(given) if path in given[:place]), None)
+    if twice is not None:
+        raise ValueError(f"{twice}: is given twice")
+    baseline, shown_too = args.compare, list(given)
+    if baseline == FIRST:
+        if len(given) < 2:
+            raise ValueError("--compare without BASELINE takes at least two lists of detections")
+        baseline = given[0]
+    elif baseline is not None and baseline not in given and len(given) > 1:
+        shown_too.insert(0, baseline)
+    if args.report is not None and (len(given) > 2 or (len(given) == 2 and baseline not in given)):
+        raise ValueError(f"--report is of one list of detections, or with --compare of two, got {len(given)}")
+    for option in ("errors", "operating_points"):
+        if getattr(args, option) and len(shown_too) > 1:
+            raise ValueError(f"--{option.replace('_', '-')} is of one list of detections, got {len(shown_too)}")
+    return Paths({path: end_of(path, set(shown_too) - {path}) for path in shown_too}, baseline)
+
+
+def slices_of(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list[int]] | None:
+    """The places of the images of each slice of ``--slices``.
+
+    Args:
+        args: of the command.
+        images: ids of the images, or names.
+
+    Raises:
+        ValueError: for a file that is no object of lists, or names images that are not there, naming file and slice.
+    """
+    if args.slices is None:
+        return None
+    found, place = entries.load(args.slices), {image: at for at, image in enumerate(images)}
+    if not isinstance(found, dict) or not found or not all(isinstance(x, list) for x in found.values()):
+        raise ValueError(f"{args.slices}: must be a JSON object of names to lists of images")
+    kind = type(images[0]) if images else int
+    for name, listed in found.items():
+        unknown = next((x for x in listed if type(x) is not kind or x not in place), None)
+        if unknown is not None:
+            raise ValueError(
+                f"{args.slices}: {shown(name)}: unknown image {shown(unknown)}, as {shown(images[:1])[1:-1]}"
+            )
+        if len(set(listed)) < len(listed):
+            raise ValueError(f"{args.slices}: {shown(name)}: an image is named twice")
+    return {name: [place[x] for x in listed] for name, listed in found.items()}
+
+
+def evaluated(
+    args: argparse.Namespace,
+    paths: Paths,
+    metrics: Mapping[str, DetectionMetric],
+    found_of: Callable[[DetectionMetric], Found],
+    slices: Mapping[str, list[int]] | None,
+) -> dict[str, Found]:
+    """What is said of each list of detections, by its name.
+
+    Args:
+        args: of the command.
+        paths: of the lists.
+        metrics: by path; the baseline's too.
+        found_of: what the command itself says of one.
+        slices: places of images.
+    """
+    out = {}
+    for path, name in paths.names.items():
+        metric = metrics[path]
+        out[name] = found = found_of(metric)
+        if slices is not None:
+            found.slices = {x: v if isinstance(v, list) else v.tolist() for x, v in metric.per_slice(slices).items()}
+        if args.interval:
+            _add_intervals(found, metric, args, slices)
+    if paths.baseline is not None:
+        _add_comparisons(out, args, paths, metrics, slices)
+    return out
+
+
+def _add_intervals(
+    found: Found, metric: UncertainImages, args: argparse.Namespace, slices: Mapping[str, Any] | None
+) -> None:
     how = {"n_resamples": args.n_resamples, "progress": of_resamples()}
-    found = metric.confidence_interval(args.confidence_level, **how)
+    mean = metric.confidence_interval(args.confidence_level, **how)
     chance = metric.chance_level(**how).item()
-    numbers: Numbers = {
-        "map_low": found.low.item(),
-        "map_high": found.high.item(),
+    found.interval = {
+        "map_low": mean.low.item(),
+        "map_high": mean.high.item(),
         "map_chance": chance,
-        "reason": found.reason,
+        "reason": mean.reason,
     }
     if args.per_class:
         each = metric.confidence_interval(args.confidence_level, per_class=True, **how)
-        numbers["classes"] = {"ap_low": each.low.tolist(), "ap_high": each.high.tolist()}
-    return numbers
+        found.classes = _behind(found.classes, "ap", {"ap_low": each.low.tolist(), "ap_high": each.high.tolist()})
+    if slices is not None:
+        each = metric.confidence_interval(args.confidence_level, slices=slices, **how)
+        ends = {"map_low": each.low.tolist(), "map_high": each.high.tolist()}
+        ends["map_chance"] = metric.chance_level(slices=slices, **how).tolist()
+        found.slices = _behind(found.slices, "map", ends)
 
 
-def with_ends(table: dict[str, Any], ends: Numbers) -> dict[str, Any]:
-    """A table of classes with the ends of their intervals behind the AP."""
-    place = list(table).index("ap") + 1
-    return dict([*list(table.items())[:place], *ends.items(), *list(table.items())[place:]])
+def _behind(table: Columns, name: str, further: Columns) -> Columns:
+    """A table with more columns behind one."""
+    place = list(table).index(name) + 1
+    return dict([*list(table.items())[:place], *further.items(), *list(table.items())[place:]])
 
 
-def compared(metric: UncertainImages, baseline: UncertainImages, args: argparse.Namespace) -> Numbers:
-    """This mean minus the baseline's."""
+def _add_comparisons(
+    out: Mapping[str, Found],
+    args: argparse.Namespace,
+    paths: Paths,
+    metrics: Mapping[str, DetectionMetric],
+    slices: Mapping[str, Any] | None,
+) -> None:
+    """Each minus the baseline, of the mean, each class and each slice."""
+    assert paths.baseline is not None
+    baseline = metrics[paths.baseline]
     how = {"confidence_level": args.confidence_level, "n_resamples": args.n_resamples, "progress": of_resamples()}
-    found = metric.compare(baseline, **how).to_dict()
-    return {name: found[name] for name in _COMPARED}
+    means: dict[str, Comparison] = {}
+    for path in paths.compared:
+        metric, name = metrics[path], paths.names[path]
+        found = out[name]
+        means[name] = metric.compare(baseline, **how)
+        if args.per_class:
+            names = list(map(str, found.labels))
+            found.classes |= _by_name(metric.compare(baseline, per_class=True, **how), names)
+        if slices is not None:
+            found.slices |= _by_name(metric.compare(baseline, slices=slices, **how), found.slices["slice"])
+    first = next(iter(means.values()))
+    together = of_groups(means, **{x: getattr(first, x) for x in ("confidence_level", "method", "design")})
+    for place, (name, mean) in enumerate(means.items()):
+        numbers = {x: value for x, value in mean.to_dict().items() if x in _COMPARED}
+        adjusted = {"adjusted_p_value": together.adjusted_p_value[place].item()} if len(paths.names) > 1 else {}
+        out[name].compared = {"baseline": paths.baseline_name} | {x: numbers[x] for x in _COMPARED} | adjusted
+
+
+def _by_name(found: Comparison, names: Sequence[str]) -> Columns:
+    """The columns of a comparison of each class or slice, NaN for those it leaves out."""
+    assert isinstance(found, GroupComparison)
+    place = {name: at for at, name in enumerate(found.names)}
+    columns = {"difference": found.difference, "difference_low": found.low, "difference_high": found.high}
+    columns |= {"p_value": found.p_value, "adjusted_p_value": found.adjusted_p_value}
+    return {x: [float(v[place[n]]) if n in place else float("nan") for n in names] for x, v in columns.items()}
+
+
+def with_further(
+    report: Report, args: argparse.Namespace, metrics: Mapping[str, DetectionMetric], names: ClassNames
+) -> Report:
+    """A report with the errors and operating points of the first metric, where they are asked for."""
+    metric = next(iter(metrics.values()))
+    report = with_errors(report, args, lambda: metric, names)
+    columns = metric._columns()
+    matches, labels = metric._matched(columns, None)[0], classes_of(columns)[0]
+    return operating_points.with_points(report, args, matches, labels, names, metric._settings.thresholds)
 
 
 def write_page(
-    args: argparse.Namespace, run: str, metric: UncertainImages, baseline: UncertainImages | None, names: ClassNames
+    args: argparse.Namespace, paths: Paths, metrics: Mapping[str, UncertainImages], names: ClassNames
 ) -> None:
     """The report, where it is asked for."""
-    if args.report is not None:
-        report(
-            metric,
-            args.report,
-            other=baseline,
-            system_names=system_names(run, args.compare),
-            class_names=names,
-            confidence_level=args.confidence_level,
-            n_resamples=args.n_resamples,
-            progress=of_resamples(),
-        )
+    if args.report is None:
+        return
+    run = paths.compared[0]
+    report(
+        metrics[run],
+        args.report,
+        other=None if paths.baseline is None else metrics[paths.baseline],
+        system_names=system_names(run, paths.baseline),
+        class_names=names,
+        confidence_level=args.confidence_level,
+        n_resamples=args.n_resamples,
+        progress=of_resamples(),
+    )
 
 
 def system_names(run: str, baseline: str | None) -> tuple[str, str]:
@@ -76,41 +267,3 @@ def refuse_empty(detections: int, path: str, allowed: bool) -> None:
     """No detections at all are an error, unless they are allowed: nothing was detected, or the wrong file was given."""
     if not detections and not allowed:
         raise ValueError(f"{path}: holds no detections (--allow-empty lets it pass)")
-
-
-def stated(args: argparse.Namespace, run: str, interval: Numbers, compared: Numbers) -> list[str]:
-    """Lines on each of the two that there is."""
-    level = f"{100 * args.confidence_level:.10g}%"
-    lines = []
-    if interval:
-        low, high, chance = (number(interval[name]) for name in ("map_low", "map_high", "map_chance"))
-        lines.append(f"{level} interval of the mean: {low} to {high}{_because(interval)}")
-        lines.append(f"Chance level of the mean: {chance} (the same boxes, their scores in random order)")
-    if compared:
-        difference, low, high = (number(compared[name], "+.4f") for name in ("difference", "low", "high"))
-        p_value = number(compared["p_value"], ".4g")
-        lines.append(
-            f"{run} - {args.compare}: difference of the mean {difference}, {level} interval {low} to {high}, "
-            f"p = {p_value}{_because(compared)}"
-        )
-    return lines
-
-
-def _because(found: Mapping[str, Any]) -> str:
-    """Why numbers are missing, or were found by another rule, behind them."""
-    return f" ({found['reason']})" if found["reason"] else ""
-
-
-def plain(found: Numbers) -> Numbers:
-    """For programs: a reason only where there is one."""
-    return {name: value for name, value in found.items() if value != ""}
-
-
-def records(table: Mapping[str, Any] | None, interval: Numbers, compared: Numbers) -> list[Sequence[Any]]:
-    """Rows of measure, class and value: those of each class, then what is said of the mean."""
-    rows: list[Sequence[Any]] = []
-    for measure, column in (table or {}).items():
-        if measure not in ("class", "name"):
-            rows += zip([measure] * len(column), (table or {})["name"], column, strict=True)
-    further = plain(interval) | {f"compared.{name}": value for name, value in plain(compared).items()}
-    return [*rows, *((name, "all", value) for name, value in further.items())]

@@ -16,8 +16,9 @@ from importlib import import_module
 from typing import NoReturn
 
 from torch_ap._version import __version__
+from torch_ap.cli.image_options import add_coco, add_lvis, add_voc
 from torch_ap.cli.notes import OUTPUT, emit, in_words, note
-from torch_ap.cli.options import HelpFormatter, add_coco, add_lvis, add_trec, add_voc, filled_in
+from torch_ap.cli.options import HelpFormatter, add_trec, filled_in
 from torch_ap.cli.table_options import add_report, add_score
 from torch_ap.rules.messages import LONGEST, shown
 

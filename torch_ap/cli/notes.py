@@ -7,8 +7,9 @@ stream lacks is written with escapes too.
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from torch_ap.rules.messages import printable
@@ -44,6 +45,15 @@ def emit_json(value: Any) -> None:
 def named(path: str) -> str:
     """What a file is called; "-" is standard input."""
     return _STANDARD_INPUT if path == "-" else path
+
+
+def end_of(path: str, others: Collection[str]) -> str:
+    """The last parts of a path, as many as no other path ends in."""
+    parts, rest = Path(path).parts, [Path(x).parts for x in others]
+    for count in range(1, len(parts)):
+        if not any(x[-count:] == parts[-count:] for x in rest):
+            return str(Path(*parts[-count:]))
+    return named(path)
 
 
 def in_words(message: str) -> str:

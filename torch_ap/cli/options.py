@@ -1,12 +1,11 @@
-"""What the sub-commands take; those of tables have a module of their own. Neither imports torch, so that help appears
-at once.
+"""What the sub-commands take; those of tables and of images have modules of their own. None imports torch, so that help
+appears at once.
 """
 
 import argparse
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from torch_ap.cli import operating_points
 from torch_ap.files.trec_names import CONVENTIONS, DEFAULT_MEASURES, KNOWN, QRELS_FORM, RUN_FORM
 from torch_ap.rules.messages import shown
 
@@ -24,15 +23,6 @@ _COMPARE = (
     "each run minus the first, the baseline, over the queries that both have: mean difference, its t interval, cut off "
     "where no two values differ by more, and p-values of the paired t test and of Fisher's randomization test. "
     "For gm_map the ratio of geometric means and its interval, by the same of the logs of AP (0.00001 at least)"
-)
-_FORMATS = (
-    "yolo: text files, one per image, of the lines `class cx cy w h` and, detected, `class cx cy w h confidence`, with "
-    "boxes in fractions of the image's size; classes are ids. dota: its text files of quadrilaterals, labelTxt and "
-    "Task1. activitynet: its JSON files of segments of time. voc (default): all other forms of boxes"
-)
-_IMAGES = (
-    "with --format yolo: the folder of the images (PNG, JPEG), whose sizes are read, or a text file of the lines "
-    "`image width height`; default: the folder GROUND_TRUTHS with `images` for `labels` in its path"
 )
 
 
@@ -86,150 +76,8 @@ def add_trec(subparsers: Subparsers) -> None:
         "interval",
         "report",
     )
-    _add_allow_empty(parser, "a run without documents")
+    add_allow_empty(parser, "a run without documents")
     parser.set_defaults(command="trec")
-
-
-def add_coco(subparsers: Subparsers) -> None:
-    """``torch-ap coco``."""
-    parser = subparsers.add_parser(
-        "coco",
-        help="COCO mean average precision of a results file",
-        description="COCO's numbers of a results file.",
-        formatter_class=HelpFormatter,
-        epilog="Examples:\n"
-        "  torch-ap coco instances_val2017.json results.json\n"
-        "  torch-ap coco instances_val2017.json results.json --per-class --markdown\n"
-        "  torch-ap coco instances_val2017.json new.json --compare old.json --n-resamples 2000\n"
-        "  torch-ap coco instances_val2017.json masks.json --iou-type segm --interval --json\n"
-        "  torch-ap coco person_keypoints_val2017.json keypoints.json --iou-type keypoints",
-    )
-    parser.add_argument("annotations", help="JSON of images, annotations and categories")
-    parser.add_argument("results", help="JSON list of detections")
-    parser.add_argument(
-        "--iou-type",
-        choices=("bbox", "segm", "boundary", "keypoints"),
-        default="bbox",
-        help="boxes (default), masks, masks by their boundaries, or keypoints",
-    )
-    parser.add_argument(
-        "--sigmas", type=numbers, metavar="S,S,...", help="of each keypoint, as 0.026,0.025; default COCO's 17"
-    )
-    _add_of_results(parser)
-    parser.set_defaults(command="coco")
-
-
-def add_lvis(subparsers: Subparsers) -> None:
-    """``torch-ap lvis``."""
-    parser = subparsers.add_parser(
-        "lvis",
-        help="LVIS mean average precision of a results file",
-        description="LVIS's numbers of a results file: only what was looked for in an image counts there.",
-        formatter_class=HelpFormatter,
-        epilog="Examples:\n"
-        "  torch-ap lvis lvis_v1_val.json results.json\n"
-        "  torch-ap lvis lvis_v1_val.json masks.json --iou-type segm --json\n"
-        "  torch-ap lvis lvis_v1_val.json results.json --fixed\n"
-        "  torch-ap lvis lvis_v1_val.json new.json --compare old.json --per-class --csv",
-    )
-    parser.add_argument("annotations", help="JSON of images, annotations and categories, with LVIS's fields")
-    parser.add_argument("results", help="JSON list of detections")
-    said = "boxes (default), masks, or masks by their boundaries"
-    parser.add_argument("--iou-type", choices=("bbox", "segm", "boundary"), default="bbox", help=said)
-    said = "AP-Fixed: the 10,000 best detections of each category count, in place of the 300 best of each image"
-    parser.add_argument("--fixed", action="store_true", help=said)
-    _add_of_results(parser)
-    parser.set_defaults(command="lvis")
-
-
-def add_voc(subparsers: Subparsers) -> None:
-    """``torch-ap voc``."""
-    parser = subparsers.add_parser(
-        "voc",
-        help="PASCAL VOC mean average precision of folders of boxes",
-        description="PASCAL VOC's average precision of folders of ground truths and detections.",
-        formatter_class=HelpFormatter,
-        epilog="Examples:\n"
-        "  torch-ap voc VOC2012/Annotations detections\n"
-        "  torch-ap voc annotations detections --interpolation 11-point --per-class\n"
-        "  torch-ap voc labels/val runs/detect/labels --format yolo --images images/val --names data.yaml\n"
-        "  torch-ap voc labelTxt Task1 --format dota\n"
-        "  torch-ap voc annotations new --compare old --interval --json",
-    )
-    said = "folder of XML annotations, or of text files, one per image; ActivityNet: a JSON file"
-    parser.add_argument("ground_truths", metavar="GROUND_TRUTHS", help=said)
-    said = "folder of text files, one per image, or one per class (devkit, DOTA); ActivityNet: a JSON file"
-    parser.add_argument("detections", metavar="DETECTIONS", help=said)
-    parser.add_argument("--format", choices=("voc", "yolo", "dota", "activitynet"), default="voc", help=_FORMATS)
-    said = "of the text files (default xyxy); XML has corners"
-    parser.add_argument("--box-format", choices=("xyxy", "xywh", "cxcywh"), help=said)
-    parser.add_argument("--images", metavar="PATH", help=_IMAGES)
-    parser.add_argument(
-        "--names",
-        metavar="FILE",
-        help="with --format yolo: names of the classes, YAML with `names`, or text, one per line",
-    )
-    said = "with --format activitynet: which of the videos count (default validation)"
-    parser.add_argument("--subset", metavar="NAME", help=said)
-    said = "also the ground truths, detections, true and false positives of each class"
-    parser.add_argument("--per-class", action="store_true", help=said)
-    said = "least IoU of a true positive; default 0.5, ActivityNet's 0.5, 0.55, ..., 0.95"
-    parser.add_argument("--iou-threshold", type=float, help=said)
-    choices = ("all-points", "11-point", "11-point-arange")
-    said = (
-        "of the precision over recall: all-points (default, VOC since 2010), 11-point (2007), or 11-point-arange, "
-        "those of Python programs (default with --format dota)"
-    )
-    parser.add_argument("--interpolation", choices=choices, help=said)
-    parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
-    parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold, as with --format dota")
-    _add_errors(parser)
-    _add_interval(parser)
-    parser.add_argument(
-        "--compare",
-        metavar="BASELINE",
-        help="another folder of detections: what the mean of DETECTIONS is above its mean, with interval and p-value",
-    )
-    add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
-    operating_points.add_options(parser)
-    add_forms(parser)
-    _add_allow_empty(parser, "a folder without detections")
-    parser.set_defaults(command="voc")
-
-
-def _add_errors(parser: argparse.ArgumentParser) -> None:
-    said = "what is wrong, by kind (TIDE), and how much AP each kind costs; with --per-class in each class, too"
-    parser.add_argument("--errors", action="store_true", help=said)
-
-
-def _add_of_results(parser: argparse.ArgumentParser) -> None:
-    """What is said of a list of detections beside its numbers."""
-    parser.add_argument(
-        "--per-class",
-        action="store_true",
-        help='also a table by category, "-" where one has no ground truths (in JSON -1, as in pycocotools)',
-    )
-    _add_errors(parser)
-    _add_interval(parser)
-    parser.add_argument(
-        "--compare",
-        metavar="BASELINE",
-        help="another list of detections: what the mean of RESULTS is above its mean, with interval and p-value",
-    )
-    add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
-    operating_points.add_options(parser)
-    add_forms(parser)
-    _add_allow_empty(parser, "a list of results without detections")
-
-
-def _add_interval(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--interval",
-        action="store_true",
-        help="the mean's interval over resampled images (with --per-class that of each class, too), and its chance "
-        "level: the mean over all orders of the scores of each class, the boxes and their matches as they are",
-    )
-    add_report_path(parser)
 
 
 def add_report_path(parser: argparse.ArgumentParser, of: str = "all of this") -> None:
@@ -284,7 +132,7 @@ def filled_in(args: argparse.Namespace) -> argparse.Namespace:
         of = (*args.of, *args.also.get(name, ()))
         if getattr(args, name) is None:
             setattr(args, name, default)
-        elif not any(getattr(args, other) for other in of):
+        elif all(getattr(args, other) in (None, False) for other in of):
             raise ValueError(f"--{name.replace('_', '-')} has no meaning without {_listed(of, 'or')}")
     return args
 
@@ -316,5 +164,6 @@ def whole(text: str) -> int:
     return value
 
 
-def _add_allow_empty(parser: argparse.ArgumentParser, what: str) -> None:
+def add_allow_empty(parser: argparse.ArgumentParser, what: str) -> None:
+    """What finds nothing is an error without it."""
     parser.add_argument("--allow-empty", action="store_true", help=f"{what} is not an error")

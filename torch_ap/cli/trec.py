@@ -1,14 +1,13 @@
 """``torch-ap trec``: measures of TREC runs against judgements."""
 
 import argparse
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch_ap.cli import compare_runs
 from torch_ap.cli.compare_runs import Comparisons, Settings
 from torch_ap.cli.judged_metrics import ENDS, interval_of, metric_of
-from torch_ap.cli.notes import named, note
+from torch_ap.cli.notes import end_of, note
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.files import report
@@ -138,19 +137,10 @@ def _columns(runs: Sequence[tuple[str, str]]) -> list[str]:
     tags, taken = [tag for tag, _ in runs], []
     paths = {path for _, path in runs}
     for tag, path in runs:
-        name = printable(_end_of(path, paths - {path}))
+        name = printable(end_of(path, paths - {path}))
         names = [*([tag] if tags.count(tag) == 1 else []), name, *(f"{name} ({n})" for n in range(2, len(runs) + 2))]
         taken.append(next(x for x in names if x and x not in taken))
     return taken
-
-
-def _end_of(path: str, others: Collection[str]) -> str:
-    """The last parts of a path, as many as no other path ends in."""
-    parts, rest = Path(path).parts, [Path(x).parts for x in others]
-    for count in range(1, len(parts)):
-        if not any(x[-count:] == parts[-count:] for x in rest):
-            return str(Path(*parts[-count:]))
-    return named(path)
 
 
 def _differ(results: Results) -> bool:

@@ -2,18 +2,19 @@
 
 import argparse
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from torch_ap.cli import diagnosis, images, operating_points
+from torch_ap.cli import diagnosis, image_tables, images
 from torch_ap.cli.encodings import CORNERS, PLAIN, Encoding
-from torch_ap.cli.errors import with_errors
+from torch_ap.cli.image_tables import Form, Rows
+from torch_ap.cli.images import Found
 from torch_ap.cli.notes import note
-from torch_ap.cli.tables import Report, Table, number
+from torch_ap.cli.tables import Table, number
 from torch_ap.detection import VOCMeanAveragePrecision
 from torch_ap.files.activitynet import read_activitynet
 from torch_ap.files.box_rows import VocData
@@ -21,9 +22,7 @@ from torch_ap.files.dota import read_dota
 from torch_ap.files.voc import read_voc
 from torch_ap.files.yolo import DETECTED as YOLO_FORM
 from torch_ap.files.yolo import read_yolo
-from torch_ap.functional.detection import validated
-from torch_ap.matching.matched import Matches
-from torch_ap.matching.voc import VocSettings, voc_settings_of
+from torch_ap.metrics.images import DetectionMetric
 from torch_ap.ranking import segments
 
 _YOLO = Encoding(PLAIN["cxcywh"], unit="fractions", score="last")
@@ -47,69 +46,38 @@ _OPTIONS = {  # of one format or some alone
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
-    data = _read(args, args.detections)
-    settings, labels, matches = _matched(args, data)
-    each = _per_class(settings, labels, matches, data)
-    mean = float(torch.tensor(each["ap"], dtype=torch.float64).nanmean())
-    interval, compared = _stated(args, data)
-    each = images.with_ends(each, interval.pop("classes", {}))
-    said = images.stated(args, args.detections, interval, compared)
-    values = dict(zip(each["name"], each["ap"], strict=True))
-    table = {"name": each["name"], "ap": each["ap"]} if not args.per_class else each
-    report = Report(
-        parts=lambda: [_rows(each, mean, args), *said],
-        records=lambda: [
-            ("measure", "class", "value"),
-            ("map", "all", mean),
-            *images.records(table, interval, compared),
-        ],
-        # a class without ground truths that count is null
-        document=lambda: (
-            {"map": mean}
-            | images.plain(interval)
-            | ({"compared": {"baseline": args.compare} | images.plain(compared)} if compared else {})
-            | {"per_class": each if args.per_class else values}
-        ),
+    paths = images.paths_of(args, args.detections)
+    read = {path: _read(args, path) for path in paths.every}
+    names = sorted({name for data in read.values() for name in data.class_names}) if len(read) > 1 else None
+    read = {path: data if names is None else _renamed(data, names) for path, data in read.items()}
+    data = next(iter(read.values()))
+    slices = images.slices_of(args, data.images)
+    metrics = {path: _metric(args, one) for path, one in read.items()}
+    images.write_page(args, paths, metrics, data.class_names)
+    found_of = partial(_found, args=args, class_names=data.class_names)
+    found = images.evaluated(args, paths, metrics, found_of, slices)
+    form = Form(
+        head=("class",),
+        rows=_rows,
+        first=lambda one: [_table(one, form)],
+        title=_title(args),
+        classes=None,
+        digits=".4f",
     )
-    points = (matches, labels, data.class_names, settings.thresholds)
-    report = with_errors(report, args, lambda: _metric(args, data), dict(enumerate(data.class_names)))
-    operating_points.with_points(report, args, *points).write(args.form)
+    report = image_tables.reported(args, paths, found, form)
+    images.with_further(report, args, metrics, dict(enumerate(data.class_names))).write(args.form)
     return 0
 
 
-def _matched(args: argparse.Namespace, data: VocData) -> tuple[VocSettings, Tensor, Matches]:
-    """The settings, the labels that occur, and every detection matched."""
-    settings = voc_settings_of(**_rules(args))
-    return settings, *settings.match(validated(settings.inputs, data.preds, data.target))
-
-
-def _per_class(settings: VocSettings, labels: Tensor, matches: Matches, data: VocData) -> dict[str, list[Any]]:
-    """A row per class, as a dictionary of columns; ``ap`` is NaN where no ground truth counts."""
-    tp, fp = matches.counts_at(0, 0, float("-inf"))
-    columns = {
-        "ap": settings.average_precision(matches.curve(0)).mean(0),
-        "ground_truths": matches.relevant[0],
-        "detections": segments.count(matches.ranked.category, matches.categories),
-        "tp": tp,
-        "fp": fp,
-    }
-    names = [data.class_names[label] for label in labels.tolist()]
-    return {"name": names} | {name: column[: len(labels)].tolist() for name, column in columns.items()}
-
-
-def _stated(args: argparse.Namespace, data: VocData) -> tuple[images.Numbers, images.Numbers]:
-    """Interval and comparison, as far as they are asked for."""
-    if not args.interval and args.compare is None and args.report is None:
-        return {}, {}
-    metric = _metric(args, data)
-    interval = images.interval(metric, args) if args.interval else {}
-    baseline = None if args.compare is None else _metric(args, _read(args, args.compare))
-    images.write_page(args, args.detections, metric, baseline, data.class_names)
-    return interval, {} if baseline is None else images.compared(metric, baseline, args)
+def _renamed(data: VocData, names: list[str]) -> VocData:
+    """The same with labels by the names of several folders, whose classes may differ."""
+    label = torch.tensor([names.index(name) for name in data.class_names], dtype=torch.int64)
+    preds, target = ({**side, "labels": label[side["labels"]]} for side in (data.preds, data.target))
+    return replace(data, preds=preds, target=target, class_names=names)
 
 
 def _metric(args: argparse.Namespace, data: VocData) -> VOCMeanAveragePrecision:
-    metric = VOCMeanAveragePrecision(**_rules(args))
+    metric = VOCMeanAveragePrecision(**_rules(args), class_metrics=True)
     metric.update(data.preds, data.target)
     return metric
 
@@ -123,6 +91,31 @@ def _rules(args: argparse.Namespace) -> dict[str, Any]:
     return usual | said | {"inclusive_pixels": not args.exclusive_pixels}
 
 
+def _found(metric: DetectionMetric, *, args: argparse.Namespace, class_names: list[str]) -> Found:
+    """The mean and a row per class; ``ap`` is NaN where no ground truth counts."""
+    assert isinstance(metric, VOCMeanAveragePrecision)
+    numbers = metric.compute()
+    labels, each = numbers["classes"].reshape(-1).tolist(), numbers["map_per_class"].reshape(-1).tolist()
+    table = {"name": [class_names[label] for label in labels], "ap": each}
+    if args.per_class:
+        matches = metric._matched(metric._columns(), None)[0]
+        tp, fp = matches.counts_at(0, 0, float("-inf"))
+        counts = {
+            "ground_truths": matches.relevant[0],
+            "detections": segments.count(matches.ranked.category, matches.categories),
+            "tp": tp,
+            "fp": fp,
+        }
+        table |= {name: column[: len(labels)].tolist() for name, column in counts.items()}
+    mean = numbers["map"].item()
+    return Found(mean, {"map": mean}, labels, table)
+
+
+def _rows(found: Found) -> Rows:
+    each = zip(found.classes["name"], found.classes["ap"], strict=True)
+    return [*(((name,), ap) for name, ap in each), (("mean",), found.mean)]
+
+
 def _title(args: argparse.Namespace) -> str:
     rules = _rules(args)
     thresholds = rules["iou_threshold"]
@@ -133,18 +126,11 @@ def _title(args: argparse.Namespace) -> str:
     return f"AP at IoU {rule} {place}, interpolation {rules['interpolation']}{counts}"
 
 
-def _rows(each: dict[str, list[Any]], mean: float, args: argparse.Namespace) -> Table:
+def _table(found: Found, form: Form) -> Table:
     """The classes and the mean; "-" where a class has no ground truths that count."""
-    further = [name for name in each if name not in ("name", "ap")] if args.per_class else []
-    rows = [
-        (name, number(ap), *(_cell(each[column][place]) for column in further))
-        for place, (name, ap) in enumerate(zip(each["name"], each["ap"], strict=True))
-    ]
-    return Table([("class", "ap", *further), *rows, ("mean", number(mean), *("" for _ in further))], title=_title(args))
-
-
-def _cell(value: float) -> str:
-    return str(value) if isinstance(value, int) else number(value)
+    columns = {name: column for name, column in found.classes.items() if name != "name"}
+    table = form.table("class", found.classes["name"], columns, form.title)
+    return replace(table, rows=[*table.rows, ("mean", number(found.mean), *("" for _ in [*columns][1:]))])
 
 
 def _read(args: argparse.Namespace, detections: str) -> VocData:

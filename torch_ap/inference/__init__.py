@@ -14,7 +14,7 @@ from torch_ap.inference.bounds import AveragePrecisionBounds
 from torch_ap.inference.chance import ChanceTest, chance_level, chance_test
 from torch_ap.inference.comparison import compare_rankings
 from torch_ap.inference.decisions import DecisionComparison, compare_decisions
-from torch_ap.inference.difference import Comparison
+from torch_ap.inference.difference import Comparison, GroupComparison
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.intervals import average_precision_interval
 from torch_ap.inference.multiple_comparisons import PairwiseComparison, compare_systems
@@ -32,6 +32,7 @@ __all__ = [
     "ChanceTest",
     "Comparison",
     "DecisionComparison",
+    "GroupComparison",
     "Interval",
     "OperatingPoint",
     "PairwiseComparison",

@@ -1,7 +1,9 @@
 """Two systems and their difference, as a record, and what its standard error says of it."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,6 +12,8 @@ from torch_ap.inference.interval import of_difference
 from torch_ap.inference.result import Result, number
 from torch_ap.inference.rounding import SAME_VALUE
 from torch_ap.inference.student import normal_quantile, student_quantile, student_tail
+
+_NAMED = 3  # classes or slices of one reason; of more their number
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,6 +46,57 @@ class Comparison(Result):
     method: str
     design: str = ""
     reason: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupComparison(Comparison):
+    """Two systems in several respects, classes or slices of the images: the fields of Comparison, one entry each.
+
+    Attributes:
+        adjusted_p_value: by Holm (1979), which holds the error of all of them together; those without a p have no part.
+        names: of the classes or slices.
+    """
+
+    adjusted_p_value: Tensor = field(kw_only=True)
+    names: list[str] = field(kw_only=True)
+
+
+def of_groups(found: Mapping[str, Comparison], **settings: Any) -> GroupComparison:
+    """Comparisons by name as one record.
+
+    Args:
+        found: of one shape each.
+        settings: ``confidence_level``, ``method`` and ``design``, which they share.
+    """
+    none = torch.empty(0, dtype=torch.float64)
+    every = {name: [getattr(one, name) for one in found.values()] for name in Comparison._tensors()}
+    columns: dict[str, Any] = {name: torch.stack(values) if values else none for name, values in every.items()}
+    known = ~columns["p_value"].isnan()
+    adjusted = torch.full_like(columns["p_value"], math.nan)
+    adjusted[known] = holm(columns["p_value"][known])
+    reason = reasons({name: one.reason for name, one in found.items()})
+    return GroupComparison(**columns, **settings, reason=reason, adjusted_p_value=adjusted, names=list(found))
+
+
+def reasons(given: Mapping[str, str]) -> str:
+    """The reasons of several results by name, each once."""
+    names: dict[str, list[str]] = {}
+    for name, text in given.items():
+        names.setdefault(text, []).append(name)
+    told = {
+        text: ", ".join(some) if len(some) <= _NAMED else f"{len(some)} of {len(given)}" for text, some in names.items()
+    }
+    return "; ".join(f"{who}: {text}" for text, who in told.items() if text)
+
+
+def holm(p_values: Tensor) -> Tensor:
+    """Holm's step-down adjustment of (P,) p-values; NaN from the first that is NaN on."""
+    order = p_values.argsort()
+    left = torch.arange(len(p_values), 0, -1, device=p_values.device)
+    raised = (p_values[order] * left).cummax(0).values.clamp(max=1)
+    out = torch.empty_like(p_values)
+    out[order] = raised
+    return out
 
 
 def described(

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.inference.difference import holm
 from torch_ap.inference.queries import Pairs, p_value, pairs_of
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.result import Result
@@ -123,16 +124,6 @@ def _reason(pairs: list[Pairs], p_values: Tensor) -> str:
     if len(pairs[0].gap) == 1:
         return "one query, whose difference has no spread: no p by t"
     return "a pair's differences are all equal, which says nothing of their spread: no p by t"
-
-
-def holm(p_values: Tensor) -> Tensor:
-    """Holm's step-down adjustment of (P,) p-values; NaN from the first that is NaN on."""
-    order = p_values.argsort()
-    left = torch.arange(len(p_values), 0, -1)
-    raised = (p_values[order] * left).cummax(0).values.clamp(max=1)
-    out = torch.empty_like(p_values)
-    out[order] = raised
-    return out
 
 
 def _tukey(values: Tensor, least: Tensor, resampling: Resampling) -> Tensor:

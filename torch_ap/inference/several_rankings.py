@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference.comparison import Method, compare_rankings
-from torch_ap.inference.multiple_comparisons import Correction, PairwiseComparison, holm, square
+from torch_ap.inference.difference import holm
+from torch_ap.inference.multiple_comparisons import Correction, PairwiseComparison, square
 from torch_ap.inference.rank_swap import average_precision_untied, random_ranks
 from torch_ap.inference.resampling import Resampling, generators, rows
 from torch_ap.inference.rounding import SAME_VALUE

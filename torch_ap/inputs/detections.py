@@ -92,6 +92,14 @@ class DetectionInputs:
         """The columns of shapes that "detection" or "ground_truth" has, by key."""
         return {column.key: column for column in self.rows if column.rules(side) is not None}
 
+    def empty(self) -> Columns:
+        """The columns of no images."""
+        return self.validate([], [])[0]
+
+    def of_images(self, columns: Columns, kept: Tensor) -> Columns:
+        """As :func:`of_images`."""
+        return of_images(columns, kept)
+
     def validate(self, preds: Images, target: Images) -> tuple[Columns, Tensor | None]:
         """Check images and make columns of them; the tensors given are neither kept nor written to.
 

@@ -88,7 +88,7 @@ def rank(
     category = category[rows]
     group = (image[rows] * categories).add_(category)
     by_group = order.stable_argsort(group, images * categories)
-    place = torch.empty_like(by_group).scatter_(0, by_group, _places(group[by_group]))
+    place = torch.empty_like(by_group).scatter_(0, by_group, places(group[by_group]))
     if most is not None and len(place) and bool(place.max() >= most):
         kept = (place < most).nonzero().squeeze(1)
         renumbered = (place < most).cumsum(0) - 1
@@ -189,7 +189,7 @@ def descending(scores: Tensor) -> Tensor:
     return torch.iinfo(keys.dtype).max - keys.to(torch.int64)
 
 
-def _places(groups: Tensor) -> Tensor:
+def places(groups: Tensor) -> Tensor:
     """(N,) how many equal values precede each of the sorted values."""
     start = segments.run_starts(groups)
     length = start.diff(append=start.new_tensor([len(groups)]))

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.geometry.run_lengths import is_whole
 from torch_ap.inputs.detections import Columns, Kind, distinct_labels, image_of, int32_if_held
-from torch_ap.matching import assignment, candidate_pairs
+from torch_ap.matching import assignment, candidate_pairs, stored
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import Classes, CocoSettings, Objects
@@ -41,7 +41,7 @@ def match(
 
     Args:
         settings: thresholds, area ranges and limits.
-        columns: all images.
+        columns: all images, or what :mod:`torch_ap.matching.stored` has of their matches.
         iou_type: one of the settings' ``iou_types``.
         micro: whether all labels are one category.
         shares: where these are the images of one process of several.
@@ -49,6 +49,8 @@ def match(
     classes = classes_of(columns, shares)
 
     def found() -> Matches:
+        if settings.stored is not None and stored.holds(columns):
+            return stored.matches_of(columns, settings.criteria(classes[0].device), classes, micro=micro)
         objects = settings.objects(columns, iou_type, classes)
         ranked, candidates, categories = _prepare(settings, columns, classes, micro, objects.rows)
         crowd = objects.crowd[candidates.truths]
@@ -180,11 +182,12 @@ class Report:
                 found |= {name: numbers.every(name) for name in ("precision", "recall", "scores")}
             if self.class_metrics and micro:
                 numbers = found_in(columns, iou_type, shares=shares)
-            found |= self._of_classes(numbers, dtype)
+            found |= self.of_classes(numbers, dtype)
             out |= {prefix + name: value for name, value in found.items()}
         return zero_dimensional(out | {"classes": int32_if_held(numbers.labels)})
 
-    def _of_classes(self, numbers: CocoNumbers, dtype: torch.dtype) -> dict[str, Tensor]:
+    def of_classes(self, numbers: CocoNumbers, dtype: torch.dtype) -> dict[str, Tensor]:
+        """AP and AR of each class, -1 where they are not given out."""
         labels = numbers.labels
         last = f"mar_{numbers.settings.limits[-1]}"
         if not self.class_metrics:

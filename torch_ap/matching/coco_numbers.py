@@ -29,6 +29,10 @@ class CocoNumbers:
         self._curves: dict[tuple[int, int], HitCurve] = {}
         self._arrays: dict[tuple[str, int, int], Tensor] = {}
 
+    def of_images(self, kept: Tensor) -> "CocoNumbers":
+        """The numbers of some of the images alone: (B,) bool. Nothing is matched again."""
+        return CocoNumbers(self.settings, self.matches.of_images(kept), self.labels)
+
     @property
     def shape(self) -> tuple[int, int]:
         """Thresholds and categories: T, K."""

@@ -13,6 +13,7 @@ from torch_ap.inputs.detections import Columns, DetectionInputs, Kind
 from torch_ap.matching import assignment
 from torch_ap.matching.geometries import AreaRanges, OwnIoU, geometry_of
 from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
+from torch_ap.matching.stored import StoredMatches
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 
@@ -32,6 +33,7 @@ class CocoSettings(ShapeSettings):
         areas: names and bounds of the A area ranges, the one of the overall numbers first.
         average: "macro" or "micro".
         area_as_given: whether ``area`` is required and taken as it is, an area of 0 or less too.
+        match: "compute", or "update" where a metric matches each batch as it comes.
     """
 
     thresholds: tuple[float, ...]
@@ -40,6 +42,21 @@ class CocoSettings(ShapeSettings):
     areas: AreaRanges
     average: str = "macro"
     area_as_given: bool = False
+    match: str = "compute"
+
+    @cached_property
+    def stored(self) -> StoredMatches | None:
+        """The form in which a metric keeps matches, where it does."""
+        if self.match == "compute":
+            return None
+        return StoredMatches(
+            self.thresholds,
+            tuple(self.areas.values()),
+            self.limits[-1],
+            self.average == "micro",
+            f"{self.box_format}|{self.iou_types if self.own_similarity is None else 'function'}|{self.sigmas}|"
+            f"{self.area_as_given}|{self.own_iou is None}",
+        )
 
     data_set: ClassVar[str] = "COCO"
     by_levels: ClassVar[bool] = True  # whether means are over all levels at once, in COCO's order, to the last bit
@@ -137,9 +154,13 @@ def settings_of(
     validate_args: bool = True,
     area_as_given: bool = False,
     sigmas: Sequence[float] | None = None,
+    match: str = "compute",
 ) -> CocoSettings:
     """Settings as given, checked, as a record."""
     checks.one_of("average", average, ("macro", "micro"))
+    checks.one_of("match", match, ("compute", "update"))
+    if match == "update" and isinstance(iou_type, tuple) and len(iou_type) > 1:
+        raise ValueError(f"`iou_type` must be one kind with `match='update'`, got {iou_type!r}; take a metric of each")
     checks.boolean("area_as_given", area_as_given)
     settings = shape_settings_of(
         iou_type=iou_type,
@@ -164,6 +185,7 @@ def settings_of(
         areas=areas,
         average=average,
         area_as_given=area_as_given,
+        match=match,
     )
 
 

@@ -67,7 +67,8 @@ class Matches:
         valid: (A, G) bool, whether each ground truth is not ignored.
         categories: K.
         criteria: thresholds and area ranges.
-        partners: the ground truths of the matched pairs; None where the pairs are those of several processes.
+        partners: the ground truths of the matched pairs; None where the pairs are those of several processes,
+            of some of the images, or stored.
         relevant_of_all: (A, K) int64, ``relevant`` where ground truths are those of some images, detections of all.
     """
 
@@ -90,6 +91,43 @@ class Matches:
             return self.relevant_of_all
         category = self.truth_group % self.categories
         return torch.stack([segments.count(category[flags], self.categories) for flags in self.valid])
+
+    @cached_property
+    def images(self) -> tuple[Tensor, Tensor]:
+        """(N,) and (G,) int64, the image of each detection and of each ground truth."""
+        return self.ranked.group // self.categories, self.truth_group // self.categories
+
+    def of_images(self, kept: Tensor) -> "Matches":
+        """The same of some of the images alone, as if there were no others; without ``ranked.by_group``.
+
+        Args:
+            kept: (B,) bool.
+        """
+        image, truth_image = self.images
+        flags = kept.index_select(0, image)
+        rows, pairs = flags.nonzero().squeeze(1), flags.index_select(0, self.at).nonzero().squeeze(1)
+        truths = kept.index_select(0, truth_image).nonzero().squeeze(1)
+        ranked, truth_group = self.ranked, self.truth_group.index_select(0, truths)
+        group = ranked.group.index_select(0, rows)
+        earlier = (~kept).cumsum(0).mul_(self.categories)  # groups of images before each that are left out
+        return replace(
+            self,
+            ranked=Ranked(
+                rows=ranked.rows.index_select(0, rows),
+                category=ranked.category.index_select(0, rows),
+                score=ranked.score.index_select(0, rows),
+                group=group - earlier.index_select(0, image.index_select(0, rows)),
+                place=ranked.place.index_select(0, rows),
+                by_group=rows[:0],
+            ),
+            at=torch.searchsorted(rows, self.at.index_select(0, pairs)),
+            matched=self.matched.index_select(1, pairs),
+            true_positive=self.true_positive.index_select(1, pairs),
+            inside=self.inside.index_select(1, rows),
+            truth_group=truth_group - earlier.index_select(0, truth_image.index_select(0, truths)),
+            valid=self.valid.index_select(1, truths),
+            partners=None,
+        )
 
     def until(self, most: int) -> "Matches":
         """The same of only the first ``most`` detections of each group, as if there were no others."""

@@ -139,13 +139,18 @@ class VocSettings(ShapeSettings):
         labels, matches = (matched or self.match)(columns, shares)
         each = self.average_precision(matches.curve(0))
         each = each if shares is None else shares.whole(each)
+        out = self.values(each, len(labels), several=several, class_metrics=class_metrics)
+        found = {name: value.to(dtype) for name, value in out.items()} | {"classes": int32_if_held(labels)}
+        return zero_dimensional(found)
+
+    def values(self, each: Tensor, classes: int, *, several: bool, class_metrics: bool) -> dict[str, Tensor]:
+        """The results by name: means of (T, K) average precisions, of ``classes`` that occur."""
         out = {"map": each.nanmean()}
         if several:
             out["map_per_threshold"] = each.nanmean(1)
         if class_metrics:
-            out["map_per_class"] = each.mean(0)[: len(labels)]
-        found = {name: value.to(dtype) for name, value in out.items()} | {"classes": int32_if_held(labels)}
-        return zero_dimensional(found)
+            out["map_per_class"] = each.mean(0)[:classes]
+        return out
 
 
 def voc_settings_of(

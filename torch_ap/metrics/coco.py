@@ -11,6 +11,7 @@ from torch_ap.matching.coco_settings import CocoSettings, default_settings, sett
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.metrics import representation
 from torch_ap.metrics.coco_files import CocoFiles
+from torch_ap.metrics.coco_matches import matched_batch, refuse_beside_matches
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
@@ -40,6 +41,8 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
         average: "macro" or "micro".
         backend: accepted, so that calls need no change, and ignored: neither backend is used.
         area_ranges, class_names, iou, box_width, sigmas, area_as_given: as for the function.
+        match: "compute" keeps the images; "update" matches each batch as it comes and keeps scores and matches only,
+            for the same numbers: docs/detection.md says what it then cannot give.
         validate_args: whether the values of batches are checked.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
@@ -88,6 +91,7 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
         box_width: int = 4,
         sigmas: list[float] | None = None,
         area_as_given: bool = False,
+        match: Literal["compute", "update"] = "compute",
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -104,11 +108,14 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
             sigmas=sigmas,
             area_as_given=area_as_given,
             validate_args=validate_args,
+            match=match,
         )
         checks.boolean("class_metrics", class_metrics)
         checks.boolean("extended_summary", extended_summary)
         checks.one_of("backend", backend, ("pycocotools", "faster_coco_eval"))
-        super().__init__(settings.inputs, **kwargs)
+        if match == "update":
+            refuse_beside_matches(extended_summary, class_metrics and average == "micro")
+        super().__init__(settings.inputs, settings.stored, **kwargs)
         self.box_format, self.iou_type, self.average = box_format, settings.iou_types, average
         self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
         self.max_detection_thresholds = list(settings.limits)
@@ -142,6 +149,8 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
                 "`max_detection_thresholds`, or set `warn_on_many_detections = False`",
                 UserWarning,
             )
+        if self._settings.stored is not None:
+            columns, broken = matched_batch(self._settings, self._settings.stored, columns, broken), None
         self._add(columns, broken, sample_ids)
 
     def compute(self) -> dict[str, Any]:
@@ -167,6 +176,7 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
             "box_width": settings.box_width,
             "sigmas": None if settings.sigmas == usual.sigmas else list(settings.sigmas),
             "area_as_given": settings.area_as_given,
+            "match": settings.match,
             "validate_args": settings.check_values,
         }
         defaults = representation.defaults_of(type(self))

@@ -52,8 +52,9 @@ class CocoFiles(DetectionMetric):
             name: path of the files without ``_preds.json`` and ``_target.json``.
 
         Raises:
-            ValueError: for other shapes than boxes and masks, and for an ``iou`` of your own.
+            ValueError: for other shapes than boxes and masks, for an ``iou`` of your own, and with ``match="update"``.
         """
+        self._check_shapes_kept("tm_to_coco")
         if self._settings.own_iou is not None or not {"bbox", "segm", "boundary"}.issuperset(self.iou_type):
             raise ValueError(
                 "`iou_type` must be 'bbox', 'segm' or 'boundary' for COCO's files, without a function `iou`"

@@ -14,6 +14,7 @@ from torch_ap.matching.coco import ClassNames, Report, check_names, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings
 from torch_ap.matching.matched import Matches, Shares
+from torch_ap.metrics.image_slices import ValuesIn
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.rules import checks
 
@@ -126,7 +127,23 @@ class CocoTables(DetectionMetric):
 
     def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
         self._check_iou_type(iou_type)
+        if self._settings.stored is not None and self._settings.stored.micro and not micro:
+            raise ValueError("`match='update'` with `average='micro'` knows no classes; give `match='compute'`")
         return self._matched_here(columns, iou_type or self._settings.iou_types[0], micro=micro)
+
+    def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
+        micro, by_class = self._settings.average == "micro", self._report.class_metrics
+        numbers = self._numbers(columns, iou_type, micro=micro)
+        each = self._numbers(columns, iou_type) if micro and by_class else numbers
+
+        def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
+            here = numbers.of_images(kept)
+            found = here.summary()
+            if by_class:
+                found |= self._report.of_classes(each.of_images(kept) if micro else here, torch.float64)
+            return here.matches, found
+
+        return values
 
     def _matched_here(
         self, columns: Columns, kind: Kind, *, micro: bool = False, shares: Shares | None = None

@@ -176,6 +176,7 @@ class Cuts(UncertainMetric):
                     [1, 0, 0],
                     [0, 0, 0]])
         """
+        self._check_shapes_kept("confusion_matrix")
         found = self._found(iou_threshold, iou_type, class_names)
         least = score_thresholds(score_threshold, len(found.labels), found.matches.ranked.score)
         kind = iou_type or self._settings.iou_types[0]
@@ -206,6 +207,10 @@ class Cuts(UncertainMetric):
     def _class_names(self) -> ClassNames:
         """The names that the metric was given."""
         return None
+
+    def _check_shapes_kept(self, what: str) -> None:
+        """Refuse what needs the shapes of images, where they are let go of."""
+        raise NotImplementedError
 
     def _once(self, make: Callable[[], Any], *what: Any) -> Any:
         raise NotImplementedError

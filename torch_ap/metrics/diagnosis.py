@@ -99,6 +99,7 @@ class DiagnosedImages(UncertainImages, Cuts):
             >>> errors.average_precision, errors.classification, errors.missed
             (tensor(0.5000, dtype=torch.float64), tensor(0.5000, dtype=torch.float64), tensor(0., dtype=torch.float64))
         """
+        self._check_shapes_kept("errors")
         place = self._place(iou_threshold)
         thresholds = self._thresholds(place, background_threshold)
         check_names(class_names)
@@ -136,6 +137,7 @@ class DiagnosedImages(UncertainImages, Cuts):
             >>> table["kind"], table["ground_truth"]
             (tensor([0, 1]), tensor([0, 1]))
         """
+        self._check_shapes_kept("detections_table")
         place = self._place(iou_threshold)
         thresholds = self._thresholds(place, background_threshold)
         columns, ids, matches, _ = self._all_matched(iou_type)
@@ -232,6 +234,7 @@ class DiagnosedImages(UncertainImages, Cuts):
             >>> found.lrp, found.per_class["score_threshold"]
             (tensor(0.1882, dtype=torch.float64), tensor([0.9000], dtype=torch.float64))
         """
+        self._check_shapes_kept("lrp")
         place = self._place(iou_threshold)
         threshold = self._settings.thresholds[place]
         if threshold == 1:

@@ -3,7 +3,9 @@
 Detections are matched once a call; nothing is matched again for a resample.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -11,7 +13,7 @@ from torch import Generator, Tensor
 from torch_ap.inference.difference import Comparison
 from torch_ap.inference.images.bootstrap import class_intervals, image_interval
 from torch_ap.inference.images.chance import chance_of_images
-from torch_ap.inference.images.comparison import compare_images
+from torch_ap.inference.images.comparison import compare_images, compare_lists
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
@@ -28,17 +30,19 @@ class ImageSample(Sample):
         columns: the images.
         ranked: the rankings that matching makes of their detections.
         interpolation: of AP.
-        classes: how many classes occur, where an interval is of each; None where it is of their mean.
+        labels: (K,) of the classes, where an interval is of each; None where it is of their mean.
+        class_names: of these, to compare each.
     """
 
     columns: Columns
     ranked: ResampledRankings
     interpolation: InterpolationRule
-    classes: int | None = None
+    labels: Tensor | None = None
+    class_names: Sequence[str] = ()
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Of ``map``, or of the AP of each class: over all IoU thresholds, the first area and the last limit."""
-        if self.classes is not None:
+        if self.labels is not None:
             found = class_intervals(
                 self.ranked,
                 confidence_level=confidence_level,
@@ -47,7 +51,7 @@ class ImageSample(Sample):
                 resampling=resampling,
             )
             names = ("estimate", "low", "high", "standard_error")
-            return replace(found, **{name: getattr(found, name)[: self.classes] for name in names})
+            return replace(found, **{name: getattr(found, name)[: len(self.labels)] for name in names})
         return image_interval(
             self.ranked,
             confidence_level=confidence_level,
@@ -57,9 +61,10 @@ class ImageSample(Sample):
         )
 
     def each_class(self) -> Tensor:
-        """(K,) the AP of each class, where ``classes`` is their number; NaN without ground truths."""
+        """(K,) the AP of each class, where there are ``labels``; NaN without ground truths."""
+        assert self.labels is not None
         every = torch.ones(1, self.ranked.images, dtype=torch.int64, device=self.ranked.image.device)
-        return self.ranked.average_precision_of_lists(every, self.interpolation)[0, : self.classes]
+        return self.ranked.average_precision_of_lists(every, self.interpolation)[0, : len(self.labels)]
 
     def chance_level(self, resampling: Resampling) -> Tensor:
         """The mean of ``map`` over orders of the scores."""
@@ -75,14 +80,28 @@ class ImageSample(Sample):
                 raise ValueError(
                     f"`other` must have been updated with the same ground truths in the same order; `{name}` differs"
                 )
-        return compare_images(
-            self.ranked,
-            other.ranked,
-            confidence_level=confidence_level,
-            method=method or "bootstrap-percentile",
-            interpolation=self.interpolation,
-            resampling=resampling,
-        )
+        how: dict[str, Any] = {
+            "confidence_level": confidence_level,
+            "interpolation": self.interpolation,
+            "resampling": resampling,
+        }
+        if self.labels is None:
+            return compare_images(self.ranked, other.ranked, method=method or "bootstrap-percentile", **how)
+        places = self._places(), other._places()
+        lists = {name: (places[0][label], places[1][label]) for label, name in self._classes_to_find()}
+        return compare_lists(self.ranked, other.ranked, lists, method=method or "bootstrap-normal", **how)
+
+    def _places(self) -> dict[int, int]:
+        """The place of each label."""
+        assert self.labels is not None
+        return {label: place for place, label in enumerate(self.labels.tolist())}
+
+    def _classes_to_find(self) -> list[tuple[int, str]]:
+        """Label and name of those that have something to find, as both of two detectors know them."""
+        assert self.labels is not None
+        some = set(self.ranked.relevant_list.tolist())
+        named = zip(self.labels.tolist(), self.class_names, strict=True)
+        return [pair for place, pair in enumerate(named) if place in some]
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
@@ -102,6 +121,7 @@ class UncertainImages(UncertainMetric):
         *,
         iou_type: str | None = None,
         per_class: bool = False,
+        slices: Mapping[str, Any] | None = None,
         n_resamples: int = 1000,
         generator: Generator | None = None,
         batch: int | None = None,
@@ -124,6 +144,8 @@ class UncertainImages(UncertainMetric):
             per_class: whether it is of the AP of each class over all IoU thresholds, (K,) in the order of ``classes``,
                 by default by "bootstrap-logit", with the coverage of
                 :func:`torch_ap.inference.images.bootstrap.class_intervals`.
+            slices: as for :meth:`per_slice`: it is of ``map`` in each of them, (S,) in their order, its images
+                resampled among themselves. Not with ``per_class``.
 
         Example:
             >>> import torch
@@ -138,8 +160,8 @@ class UncertainImages(UncertainMetric):
             True
         """
         resampling = Resampling(n_resamples, generator, batch, progress)
-        checks.boolean("per_class", per_class)
-        return self._interval(confidence_level, method, resampling, iou_type=iou_type, per_class=per_class)
+        which = self._which(iou_type, per_class, slices)
+        return self._interval(confidence_level, method, resampling, **which)
 
     def compare(
         self,
@@ -148,6 +170,8 @@ class UncertainImages(UncertainMetric):
         confidence_level: float = 0.95,
         method: str | None = None,
         iou_type: str | None = None,
+        per_class: bool = False,
+        slices: Mapping[str, Any] | None = None,
         n_resamples: int = 1000,
         generator: Generator | None = None,
         batch: int | None = None,
@@ -161,6 +185,13 @@ class UncertainImages(UncertainMetric):
         Args:
             other, confidence_level, method, n_resamples, generator, batch, progress: as there.
             iou_type: which one, where there are several; default the first.
+            per_class: whether the AP of each class that has ground truths is compared, over all IoU thresholds, by
+                default by "bootstrap-normal" with Student's t.
+            slices: as for :meth:`per_slice`: whether ``map`` is compared in each of them. Not with ``per_class``.
+
+        Returns:
+            As there; with ``per_class`` or ``slices`` a :class:`torch_ap.inference.GroupComparison` of (K,) or (S,)
+            tensors, with ``names`` and with p-values that allow for their number.
 
         Example:
             >>> import torch
@@ -176,12 +207,14 @@ class UncertainImages(UncertainMetric):
             (0.438, True)
         """
         resampling = Resampling(n_resamples, generator, batch, progress)
-        return self._comparison(other, confidence_level, method, resampling, iou_type=iou_type)
+        which = self._which(iou_type, per_class, slices)
+        return self._comparison(other, confidence_level, method, resampling, **which)
 
     def chance_level(
         self,
         *,
         iou_type: str | None = None,
+        slices: Mapping[str, Any] | None = None,
         n_resamples: int = 1000,
         generator: Generator | None = None,
         batch: int | None = None,
@@ -196,10 +229,11 @@ class UncertainImages(UncertainMetric):
 
         Args:
             iou_type: which one, where there are several; default the first.
+            slices: as for :meth:`per_slice`: it is of ``map`` in each of them.
             n_resamples, generator, batch, progress: of the random orders, as for :meth:`confidence_interval`.
 
         Returns:
-            0-d, in the dtype of ``compute()``; NaN where there is no ground truth.
+            0-d, or (S,), in the dtype of ``compute()``; NaN where there is no ground truth.
 
         Raises:
             TypeError, ValueError: for an argument that breaks one of these rules.
@@ -215,4 +249,11 @@ class UncertainImages(UncertainMetric):
             >>> round(float(metric.compute()["map"]), 2), round(float(metric.chance_level()), 2)
             (0.5, 0.36)
         """
-        return self._chance(Resampling(n_resamples, generator, batch, progress), iou_type=iou_type)
+        return self._chance(Resampling(n_resamples, generator, batch, progress), iou_type=iou_type, slices=slices)
+
+    def _which(self, iou_type: str | None, per_class: bool, slices: Any) -> dict[str, Any]:
+        """What the methods of detection take beside those of all, checked."""
+        checks.boolean("per_class", per_class)
+        if per_class and slices is not None:
+            raise ValueError("`per_class` must be False with `slices`: one of them can be given")
+        return {"iou_type": iou_type, "per_class": per_class, "slices": slices}

@@ -12,10 +12,13 @@ from torch_ap.exchange.detections import ClassShares
 from torch_ap.exchange.ranks import Ranks
 from torch_ap.inference.images.resampled_rankings import ranked_images
 from torch_ap.inputs import samples
-from torch_ap.inputs.detections import Columns, DetectionInputs, of_images
-from torch_ap.matching.coco import classes_of
+from torch_ap.inputs.detections import Columns, DetectionInputs
+from torch_ap.matching.coco import classes_of, different_names_of
+from torch_ap.matching.matched import Matches
+from torch_ap.matching.stored import StoredMatches
 from torch_ap.metrics.diagnosis import DiagnosedImages
 from torch_ap.metrics.image_sample import ImageSample
+from torch_ap.metrics.image_slices import SlicedImages, SlicedSample
 from torch_ap.metrics.states import Form
 from torch_ap.rules import checks, detections, tensors, values
 from torch_ap.runtime import cached, memory
@@ -30,26 +33,31 @@ def _key(*of: Hashable) -> object:
     return object()
 
 
-class DetectionMetric(DiagnosedImages):
+class DetectionMetric(SlicedImages, DiagnosedImages):
     """Abstract: images as flat columns, one state per column, however many images there are.
 
     Each column is the rows of all images end to end (boxes, scores, labels, ...) or one number per image (rows per
     image), so that a sync over ranks is one collective per column.
+
+    Args:
+        inputs: how images come in.
+        stored: the form of what is kept, where that is matches; else the images are.
+        kwargs: of the base.
     """
 
     sample_ids: list[Tensor]
 
     value_rules = detections.VALUE_RULES
-    settings_of_update = "box format, geometry, `validate_args`"
+    settings_of_update = "box format, geometry, `validate_args`, `match`, what `match='update'` depends on"
     peer_states = ("groundtruth_box", "groundtruth_labels")
 
     _argument_names: ClassVar[Mapping[str, str]]  # of the settings that have others than the arguments
     _settings: Any  # of the numbers, a record
 
-    def __init__(self, inputs: DetectionInputs, **kwargs: Any) -> None:
-        super().__init__(repr(inputs), **kwargs)
-        self._inputs = inputs
-        for name in inputs.states:
+    def __init__(self, inputs: DetectionInputs, stored: StoredMatches | None = None, **kwargs: Any) -> None:
+        super().__init__(repr(inputs) if stored is None else f"{inputs}|{stored}", **kwargs)
+        self._inputs, self._kept = inputs, inputs if stored is None else stored
+        for name in self._kept.states:
             self.add_state(name, [], dist_reduce_fx="cat")
         self.add_state(samples.STATE, [], dist_reduce_fx="cat")
 
@@ -57,12 +65,12 @@ class DetectionMetric(DiagnosedImages):
         """Keep validated images."""
         counts = columns["detections_per_image"]
         ids = samples.checked(sample_ids, counts.shape, counts.device, "image")
-        self._hold([*(columns[name] for name in self._inputs.states), ids])
+        self._hold([*(columns[name] for name in self._kept.states), ids])
         self._note(broken)
 
     def _forms(self) -> dict[str, Form]:
-        forms, of_shapes = {}, {f"_{column.key}" for column in self._inputs.rows}
-        for name, empty in self._inputs.validate([], [])[0].items():
+        forms, of_shapes = {}, {f"_{column.key}" for column in self._kept.rows}
+        for name, empty in self._kept.empty().items():
             dtypes = tensors.SCORES if name.endswith("scores") else [empty.dtype]
             if name.endswith(tuple(of_shapes)):
                 dtypes = [dtype for dtype in tensors.SCORES if dtype.is_floating_point]
@@ -73,12 +81,12 @@ class DetectionMetric(DiagnosedImages):
         return f"`{samples.STATE}`" if samples.STATE in here ^ there else None
 
     def _check_held(self, state: dict[str, Any]) -> None:
-        empty = self._inputs.validate([], [])[0]
-        columns = {name: x if isinstance(x := state[name], Tensor) else empty[name] for name in self._inputs.states}
+        empty = self._kept.empty()
+        columns = {name: x if isinstance(x := state[name], Tensor) else empty[name] for name in self._kept.states}
         ids = state[samples.STATE]
         if isinstance(ids, Tensor) and len(ids) != len(columns["detections_per_image"]):
             raise ValueError(f"`{samples.STATE}` must be one per image, got {len(ids)}")
-        values.raise_first(self.value_rules, self._inputs.look_at(columns))
+        values.raise_first(self.value_rules, self._kept.look_at(columns))
 
     def _columns(self) -> Columns:
         """All images so far."""
@@ -86,7 +94,7 @@ class DetectionMetric(DiagnosedImages):
         if self._exchanged is not None:
             columns: Columns = self._exchanged[1]
             return columns
-        held = {name: getattr(self, name) for name in self._inputs.states}
+        held = {name: getattr(self, name) for name in self._kept.states}
         if not held["detection_scores"]:
             return self._no_images()
         columns = {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
@@ -95,7 +103,7 @@ class DetectionMetric(DiagnosedImages):
         kept = samples.first_copies(
             memory.joined(ids) if isinstance(ids, list) else ids, columns["ground_truths_per_image"]
         )
-        return columns if kept is None else of_images(columns, kept)
+        return columns if kept is None else self._kept.of_images(columns, kept)
 
     def _once(self, make: Callable[[], Made], *what: Hashable) -> Made:
         """What is made of the images and settings; the same again until the state is another.
@@ -114,7 +122,7 @@ class DetectionMetric(DiagnosedImages):
         return ids if kept is None else ids[kept]
 
     def _no_images(self) -> Columns:
-        return {name: column.to(self.device) for name, column in self._inputs.validate([], [])[0].items()}
+        return {name: column.to(self.device) for name, column in self._kept.empty().items()}
 
     @property
     def _can_exchange(self) -> bool:
@@ -129,21 +137,40 @@ class DetectionMetric(DiagnosedImages):
         """This rank's images, which stay; without copies."""
         if not held:
             return ranks, self._no_images()
-        columns = {name: held[name] for name in self._inputs.states}
+        columns = {name: held[name] for name in self._kept.states}
         if samples.STATE in held:
             kept = copies.first_copies(ranks, held[samples.STATE], columns["ground_truths_per_image"])
-            columns = of_images(columns, kept)
+            columns = self._kept.of_images(columns, kept)
         return ranks, columns
+
+    @property
+    def _keeps_shapes(self) -> bool:
+        """Whether the images are kept, and not matches alone."""
+        return self._kept is self._inputs
+
+    def _check_shapes_kept(self, what: str) -> None:
+        if not self._keeps_shapes:
+            raise ValueError(f"`match='update'` keeps no shapes, which `{what}` needs; give `match='compute'`")
 
     def _check_iou_type(self, iou_type: str | None) -> None:
         checks.one_of("iou_type", iou_type, (None, *self._settings.iou_types))
 
-    def _sample(self, iou_type: str | None = None, per_class: bool = False) -> ImageSample:  # type: ignore[override]
+    def _sample(self, iou_type: str | None = None, per_class: bool = False, slices: Any = None) -> Any:  # type: ignore[override]
+        """Images as an :class:`ImageSample`; with ``slices`` as a :class:`SlicedSample`."""
         columns = self._columns()
+        members = None if slices is None else self._members(slices, columns)
         matches, interpolation = self._matched(columns, iou_type, per_class)
-        ranked = ranked_images(matches, len(columns["detections_per_image"]))
         dtype = self._dtype_of_result(columns["detection_scores"].dtype)
-        return ImageSample(dtype, columns, ranked, interpolation, len(classes_of(columns)[0]) if per_class else None)
+        labels = classes_of(columns)[0] if per_class else None
+        names = [] if labels is None else different_names_of(labels, self._class_names)
+
+        def sample(of: Matches, images: int) -> ImageSample:
+            return ImageSample(dtype, columns, ranked_images(of, images), interpolation, labels, names)
+
+        if members is None:
+            return sample(matches, len(columns["detections_per_image"]))
+        each = {name: sample(matches.of_images(kept), int(kept.sum())) for name, kept in members.items()}
+        return SlicedSample(dtype, each, members)
 
     def _settings_of_value(self) -> Mapping[str, Any]:
         found = {field.name: getattr(self._settings, field.name) for field in fields(self._settings)}

@@ -13,6 +13,7 @@ from torch_ap.matching.coco import ClassNames, check_names
 from torch_ap.matching.matched import Matches, Shares
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
+from torch_ap.metrics.image_slices import ValuesIn
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.rules import checks
 from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
@@ -37,7 +38,7 @@ class VocRules(DetectionMetric):
         return self._settings.report(
             columns,
             self._dtype_of_result(columns["detection_scores"].dtype),
-            several=not isinstance(self.iou_threshold, int | float),
+            several=self._several,
             class_metrics=self.class_metrics,
             shares=self._shares,
             matched=self._matched_here,
@@ -58,6 +59,22 @@ class VocRules(DetectionMetric):
             return self._settings.match(columns, shares)
 
         return self._once(made) if shares is None else made()
+
+    @property
+    def _several(self) -> bool:
+        return not isinstance(self.iou_threshold, int | float)
+
+    def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
+        self._check_iou_type(iou_type)
+        labels, matches = self._settings.match(columns)
+
+        def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
+            here = matches.of_images(kept)
+            each = self._settings.average_precision(here.curve(0))
+            how = {"several": self._several, "class_metrics": self.class_metrics}
+            return here, self._settings.values(each, len(labels), **how)
+
+        return values
 
     def curve(self, iou_threshold: float | None = None, class_names: ClassNames = None) -> list[Curve]:
         """The curve of each class at one IoU threshold: what each score retrieves, and the AP there.

@@ -42,7 +42,7 @@ def content_of(metric: DetectionMetric, asked: Asked) -> Content:
     if found:
         bars_of = "Average precision of classes over all IoU thresholds"
         sections += curves.of_classes(metric, found, "classes", asked, bars_of, f" at IoU {iou:g}")
-        if min(metric._settings.thresholds) > 0:
+        if min(metric._settings.thresholds) > 0 and metric._keeps_shapes:
             given = (metric,) if asked.other is None else (metric, asked.other)
             sections.append(of_errors(dict(zip(asked.systems, given, strict=False))))
         sections.append(_of_each(metric, both, iou, asked))

@@ -25,7 +25,7 @@ def image_replicates(
     resampling: Resampling,
     interpolation: InterpolationRule = None,
     *,
-    of_lists: bool = False,
+    lists: Sequence[Tensor | slice] | None = None,
 ) -> Tensor:
     """The mean AP over the rankings that have something to find, of each system in B resamples of the images.
 
@@ -33,7 +33,7 @@ def image_replicates(
         systems: X of the same images, which all see the same resamples.
         resampling: how many, from which generator, in how much memory.
         interpolation: as for :meth:`ResampledRankings.average_precision`.
-        of_lists: whether it is the mean over the rankings of each list instead.
+        lists: those whose own means are wanted instead, K of each system.
 
     Returns:
         (B, X) float64, or (B, X, K); NaN for a resample in which nothing is relevant.
@@ -41,9 +41,10 @@ def image_replicates(
     device, images = systems[0].image.device, systems[0].images
 
     def means(weights: Tensor) -> Tensor:
-        if of_lists:
-            return torch.stack([ranked.average_precision_of_lists(weights, interpolation) for ranked in systems], 1)
-        return torch.stack([ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems], 1)
+        if lists is None:
+            return torch.stack([ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems], 1)
+        each = [ranked.average_precision_of_lists(weights, interpolation) for ranked in systems]
+        return torch.stack([values[:, kept] for values, kept in zip(each, lists, strict=True)], 1)
 
     if device.type == "cpu":
         equal, size = np.ones(images, np.int64), sum(size_of(ranked, interpolation) for ranked in systems)
@@ -186,7 +187,7 @@ def class_intervals(
     checks.one_of("method", method, METHODS)
     every = torch.ones(1, ranked.images, dtype=torch.int64, device=ranked.image.device)
     estimate = ranked.average_precision_of_lists(every, interpolation)[0]
-    values = image_replicates([ranked], how, interpolation, of_lists=True)[:, 0]
+    values = image_replicates([ranked], how, interpolation, lists=[slice(None)])[:, 0]
     return class_intervals_of(ranked, values, estimate, method, confidence_level)
 
 
@@ -194,9 +195,7 @@ def class_intervals_of(
     ranked: ResampledRankings, values: Tensor, estimate: Tensor, method: str, confidence_level: float
 ) -> Interval:
     """The intervals of (K,) estimates from their (B, K) replicates."""
-    size = ranked.images
-    holds = torch.unique(ranked.relevant_list * size + ranked.relevant_image) // max(size, 1)
-    images = segments.as_float64(segments.count(holds, len(estimate)))
+    images = segments.as_float64(images_of_lists(ranked))
     quantile = student_quantile(confidence_level, images - 1)
     out = torch.full((3, len(estimate)), torch.nan, dtype=estimate.dtype, device=estimate.device)
     for place in (images > 1).nonzero().flatten().tolist():
@@ -206,6 +205,13 @@ def class_intervals_of(
             out[:, place] = torch.stack([*found, error])
     low, high, error = out
     return Interval(estimate, low, high, error, confidence_level, method, "iid", _reasons(estimate, images, error, low))
+
+
+def images_of_lists(ranked: ResampledRankings) -> Tensor:
+    """(K,) int64, in how many images there is something to find of each list."""
+    size = ranked.images
+    holds: Tensor = torch.unique(ranked.relevant_list * size + ranked.relevant_image) // max(size, 1)
+    return segments.count(holds, len(ranked.offsets) - 1)
 
 
 def _reasons(estimate: Tensor, images: Tensor, error: Tensor, low: Tensor) -> str:

@@ -1,6 +1,7 @@
 """Two systems over the same images, whose items differ: two detectors on the same images."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -8,8 +9,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference import bootstrap
-from torch_ap.inference.difference import Comparison, described
-from torch_ap.inference.images.bootstrap import image_replicates
+from torch_ap.inference.difference import Comparison, GroupComparison, described, of_groups
+from torch_ap.inference.images.bootstrap import image_replicates, images_of_lists
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import number
@@ -57,15 +58,81 @@ def compare_images(
     systems = (first, second)
     every = torch.ones(1, first.images, dtype=torch.int64, device=first.image.device)
     a, b = (float(ranked.average_precision(every, interpolation).nanmean()) for ranked in systems)
+    replicates = None if math.isnan(a) or first.images < 2 else image_replicates(systems, how, interpolation)
+    return _described((a, b), replicates, confidence_level, method)
+
+
+def compare_lists(
+    first: ResampledRankings,
+    second: ResampledRankings,
+    lists: Mapping[str, tuple[int, int]],
+    *,
+    confidence_level: float = 0.95,
+    method: str = "bootstrap-normal",
+    interpolation: InterpolationRule = None,
+    resampling: Resampling | None = None,
+) -> GroupComparison:
+    """The difference of the mean AP over the rankings of each list, such as the AP of each class.
+
+    Args:
+        first, second, confidence_level, interpolation, resampling: as for :func:`compare_images`, whose resamples these
+            are.
+        lists: by name, the place of each list among those of the first system, and of the second.
+        method: one of its methods. "bootstrap-normal" takes Student's t with as many degrees of freedom as images hold
+            something of the list, less one.
+
+    Returns:
+        :class:`torch_ap.inference.GroupComparison` of (K,) tensors.
+
+    Raises:
+        ValueError: as there.
+
+    Of two equally good detectors on 300 images with 40 classes, most of them rare, at nominal 5% "bootstrap-normal"
+    tells apart 3.7 to 6.4% of the classes of 5 ground truths and more, "bootstrap-percentile" 3.3 to 9.6%, and with
+    1,000 resamples has no p below 0.002, so that Holm's is no less than that times the number of classes. Any class has
+    an adjusted p of "bootstrap-normal" of 5% or less in 2.5% of data sets, within 2 (``benchmarks.coverage``).
+
+    Source: as there; Holm (1979) for the adjusted p-values.
+    """
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    how = resampling or Resampling()
+    checks.one_of("method", method, METHODS)
+    systems = (first, second)
+    device = first.image.device
+    every = torch.ones(1, first.images, dtype=torch.int64, device=device)
+    places = [torch.tensor([pair[x] for pair in lists.values()], dtype=torch.int64, device=device) for x in (0, 1)]
+    a, b = (
+        ranked.average_precision_of_lists(every, interpolation)[0, kept].tolist()
+        for ranked, kept in zip(systems, places, strict=True)
+    )
+    images = images_of_lists(first)[places[0]].tolist()
+    replicates = image_replicates(systems, how, interpolation, lists=places) if max(images, default=0) > 1 else None
+    found = {}
+    for k, name in enumerate(lists):
+        drawn = None if replicates is None or images[k] < 2 else replicates[:, :, k]
+        found[name] = _described((a[k], b[k]), drawn, confidence_level, method, df=images[k] - 1)
+    settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": "iid"}
+    return of_groups(found, **settings).to(device)
+
+
+def _described(
+    values: tuple[float, float],
+    replicates: Tensor | None,
+    confidence_level: float,
+    method: str,
+    df: float = math.inf,
+) -> Comparison:
+    """Two values and their (B, 2) replicates, None where these say nothing."""
+    a, b = values
     b = a if abs(a - b) < SAME_VALUE else b
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": "iid"}
-    if math.isnan(a) or first.images < 2:
+    if replicates is None:
         reason = "nothing is relevant" if math.isnan(a) else "one image, which has no spread"
         return described(a, b, 0.0 if a == b else math.nan, reason=reason, **settings)
-    gaps = _gaps(image_replicates(systems, how, interpolation))
+    gaps = _gaps(replicates)
     error = float(bootstrap.standard_error(gaps))
     reason = "fewer than two resamples have anything to find" if math.isnan(error) else ""
-    found = described(a, b, error, reason=reason, **settings)
+    found = described(a, b, error, reason=reason, df=df, **settings)
     if method == "bootstrap-normal" or not error > 0:
         return found
     low, high = bootstrap.percentile(gaps, confidence_level)

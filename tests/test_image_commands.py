@@ -1,0 +1,230 @@
+"""``torch-ap coco`` and ``torch-ap voc`` of several lists of detections, of slices, and with settings of one's own."""
+
+import json
+import random
+
+import pytest
+
+from tests.tolerances import REORDERED
+from torch_ap.cli import main
+from torch_ap.cli.image_options import areas
+from torch_ap.detection import MeanAveragePrecision
+from torch_ap.files.coco import read_coco
+
+SYSTEMS = {"a": 5, "b": 9, "c": 3}  # how far boxes are off
+FEW = ["--n-resamples", "30"]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Annotations and results of three detectors; paths are relative."""
+    draw, found = random.Random(3), {name: [] for name in SYSTEMS}
+    images = [{"id": 100 + one, "width": 600, "height": 600} for one in range(16)]
+    categories = [{"id": one, "name": name} for one, name in ((1, "cat"), (2, "dog"), (9, "yak"))]
+    truths = []
+    for image in images:
+        for _ in range(4):
+            box = [draw.uniform(0, 500), draw.uniform(0, 500), draw.uniform(20, 90), draw.uniform(20, 90)]
+            one = {"image_id": image["id"], "category_id": draw.choice([1, 1, 2])}
+            truths.append({**one, "bbox": box, "area": box[2] * box[3]})
+            for name, off in SYSTEMS.items():
+                moved = [max(1, x + draw.gauss(0, off)) for x in box]
+                found[name].append({**one, "bbox": moved, "score": draw.random()})
+    write = {"truth": {"images": images, "categories": categories, "annotations": truths}, **found}
+    for name, content in write.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    (tmp_path / "slices.json").write_text(json.dumps({"day": list(range(100, 110)), "night": [112, 110], "none": []}))
+    monkeypatch.chdir(tmp_path)
+    return write
+
+
+@pytest.fixture
+def said(capsys):
+    """What the command writes."""
+
+    def run(*words, status=0):
+        try:
+            found = main.main([*words])
+        except SystemExit as stopped:
+            found = stopped.code
+        assert found == status
+        out, err = capsys.readouterr()
+        return json.loads(out) if "--json" in words else err if status else out
+
+    return run
+
+
+@pytest.mark.usefixtures("files")
+def test_several_results_have_the_numbers_of_each(said):
+    names = [f"{name}.json" for name in SYSTEMS]
+    more = ["--per-class", "--interval", "--slices", "slices.json", *FEW]
+    together = said("coco", "truth.json", *names, *more, "--json")
+    assert list(together) == names
+    for name in names:
+        assert together[name] == said("coco", "truth.json", name, *more, "--json")
+    head, *rows = [line.split(",") for line in said("coco", "truth.json", *names, *more, "--csv").splitlines()]
+    assert head == ["measure", "class", *names]
+    cells = {(measure, of): values for measure, of, *values in rows}
+    assert [float(x) for x in cells["map", "all"]] == [together[name]["map"] for name in names]
+    assert [float(x) for x in cells["ap", "cat"]] == [together[name]["per_class"]["ap"][0] for name in names]
+    assert [float(x) for x in cells["slice.map", "day"]] == [together[name]["per_slice"]["map"][0] for name in names]
+    text = said("coco", "truth.json", *names, *more).splitlines()
+    first = text[1].split()
+    assert first[-1].endswith("*")
+    assert [float(x.rstrip("*")) for x in first[-3:]] == [round(together[name]["map"], 3) for name in names]
+    assert "**" in said("coco", "truth.json", *names, "--markdown")
+
+
+@pytest.mark.usefixtures("files")
+def test_comparisons_are_those_of_pairs_with_holm(said):
+    names = [f"{name}.json" for name in SYSTEMS]
+    more = ["--per-class", "--slices", "slices.json", *FEW, "--json"]
+    for given, baseline in ((["--compare"], "a.json"), (["--compare", "c.json"], "c.json")):
+        together = said("coco", "truth.json", *names, *more, *given)
+        assert "compared" not in together[baseline]
+        others = [name for name in names if name != baseline]
+        for name in others:
+            alone = said("coco", "truth.json", name, *more, "--compare", baseline)
+            adjusted = together[name]["compared"].pop("adjusted_p_value")
+            assert together[name] == alone
+            assert adjusted >= alone["compared"]["p_value"]
+        p_values = sorted(together[name]["compared"]["p_value"] for name in others)
+        assert p_values[0] <= 2 * p_values[0] <= 1
+    apart = said("coco", "truth.json", "a.json", "b.json", *FEW, "--json", "--compare", "c.json")
+    assert list(apart) == ["c.json", "a.json", "b.json"]
+    classes = together["a.json"]["per_class"]
+    assert classes["name"] == ["cat", "dog"]
+    for ap, other, difference in zip(
+        classes["ap"], together["c.json"]["per_class"]["ap"], classes["difference"], strict=True
+    ):
+        assert difference == pytest.approx(ap - other, abs=REORDERED)
+    assert together["a.json"]["per_slice"]["p_value"][2] is None
+    text = said("coco", "truth.json", *names, "--compare", "--per-class", *FEW)
+    assert "Minus a.json; Holm's p" in text
+    assert "c.json - a.json: ap of each class" in text
+
+
+def test_a_slice_is_a_file_of_its_images(files, said):
+    table = said("coco", "truth.json", "a.json", "--slices", "slices.json", "--interval", *FEW, "--json")["per_slice"]
+    assert (table["slice"], table["images"], table["map"][2]) == (["day", "night", "none"], [10, 2, 0], -1)
+    for row, kept in enumerate((range(100, 110), (110, 112))):
+        truth = {
+            **files["truth"],
+            "images": [x for x in files["truth"]["images"] if x["id"] in kept],
+            "annotations": [x for x in files["truth"]["annotations"] if x["image_id"] in kept],
+        }
+        with open("part.json", "w") as file:  # noqa: PTH123
+            json.dump(truth, file)
+        with open("found.json", "w") as file:  # noqa: PTH123
+            json.dump([x for x in files["a"] if x["image_id"] in kept], file)
+        alone = said("coco", "part.json", "found.json", "--interval", *FEW, "--json")
+        for name in ("map", "map_50", "mar_1", "map_medium", "map_low", "map_high", "map_chance"):
+            assert table[name][row] == pytest.approx(alone[name], abs=REORDERED), name
+
+
+@pytest.mark.usefixtures("files")
+def test_settings_are_those_of_the_class(said):
+    ranges = "tiny:0:900,rest:900:1e10"
+    more = ["--max-detections", "2,1", "--iou-thresholds", "0.4,0.6", "--areas", ranges]
+    found = said("coco", "truth.json", "a.json", *more, "--json")
+    data = read_coco("truth.json", "a.json")
+    metric = MeanAveragePrecision(
+        "xywh",
+        iou_thresholds=[0.4, 0.6],
+        max_detection_thresholds=[1, 2],
+        area_ranges={"tiny": (0, 900), "rest": (900, 1e10)},
+        area_as_given=True,
+    )
+    metric.warn_on_many_detections = False
+    metric.update(data.preds, data.target)
+    wanted = {name: x.item() for name, x in metric.compute().items() if x.ndim == 0 and "class" not in name}
+    assert found == wanted
+    lines = said("coco", "truth.json", "a.json", *more, "--per-class")
+    assert " Average Precision  (AP) @[ IoU=0.40,0.60 | area=   all | maxDets=  2 ] = " in lines
+    assert "maxDets=100" not in lines
+    assert "IoU=0.50 " not in lines
+    assert "tp and fp at 0.40" in lines
+    assert areas("x:1:2,y:3:1e4") == {"x": (1, 2), "y": (3, 1e4)}
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a.json", "b.json", "a.json"], "a.json: is given twice"),
+        (["a.json", "--compare"], "--compare without BASELINE takes at least two"),
+        (["a.json", "b.json", "c.json", "--report", "x.html"], "--report is of one list of detections"),
+        (["a.json", "b.json", "--report", "x.html"], "--report is of one list of detections"),
+        (["a.json", "--max-detections", "1,0"], "--max-detections: must be ints of at least 1"),
+        (["a.json", "--iou-thresholds", "0.5,1.5"], "--iou-thresholds: must be numbers in [0, 1]"),
+        (["a.json", "--areas", "x:5:1"], "--areas: must be NAME:LOW:HIGH"),
+        (["a.json", "--areas", "x:1:2,x:3:4"], "another name each"),
+        (["a.json", "--areas", "x"], "got 'x'"),
+        (["a.json", "--slices", "a.json"], "a.json: must be a JSON object of names to lists of images"),
+        (["a.json", "--slices", "wrong.json"], "wrong.json: 'day': unknown image '100', as 100"),
+        (["a.json", "--slices", "twice.json"], "twice.json: 'day': an image is named twice"),
+        (["a.json", "--slices", "nosuch.json"], "nosuch.json: No such file"),
+    ],
+)
+def test_what_is_wrong_is_told(words, message, said, tmp_path):
+    (tmp_path / "wrong.json").write_text('{"day": ["100"]}')
+    (tmp_path / "twice.json").write_text('{"day": [100, 100]}')
+    assert message in said("coco", "truth.json", *words, status=2)
+
+
+def test_skeletons_want_their_sigmas(tmp_path, monkeypatch, said):
+    monkeypatch.chdir(tmp_path)
+    one = {"image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 9], "keypoints": [1, 2, 2, 3, 4, 2, 5, 1, 1], "area": 50}
+    truth = {"images": [{"id": 1}], "categories": [{"id": 1, "name": "x"}], "annotations": [one]}
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    (tmp_path / "found.json").write_text(json.dumps([{**one, "score": 0.5}]))
+    (tmp_path / "long.json").write_text(json.dumps([{**one, "keypoints": one["keypoints"][:6], "score": 0.5}]))
+    kind = ["--iou-type", "keypoints"]
+    message = said("coco", "truth.json", "found.json", *kind, status=2)
+    assert message == (
+        "torch-ap: truth.json: has 3 keypoints an object, and needs as many --sigmas, got COCO's 17, which are meant "
+        "without --sigmas\n"
+    )
+    assert "truth.json: has 3 keypoints" in said("coco", "truth.json", "found.json", *kind, "--sigmas", "1,1", status=2)
+    sigmas = ["--sigmas", "0.1,0.1,0.2"]
+    assert "long.json: has 2 keypoints" in said("coco", "truth.json", "long.json", *kind, *sigmas, status=2)
+    assert said("coco", "truth.json", "found.json", *kind, *sigmas, "--json")["map"] == pytest.approx(1)
+
+
+def test_several_folders_of_detections(tmp_path, monkeypatch, said):
+    monkeypatch.chdir(tmp_path)
+    draw = random.Random(2)
+    for folder in ("truth", "one", "two"):
+        (tmp_path / folder).mkdir()
+    for image in range(8):
+        boxes = [(draw.choice(["cat", "dog"]), draw.randrange(300), draw.randrange(300)) for _ in range(3)]
+        lines = [f"{name} {x} {y} {x + 40} {y + 50}" for name, x, y in boxes]
+        (tmp_path / "truth" / f"{image}.txt").write_text("\n".join(lines))
+        for folder, off in (("one", 3), ("two", 25)):
+            found = [
+                f"{name} {draw.random():.3f} {x + draw.randrange(off)} {y} {x + 40} {y + 50}" for name, x, y in boxes
+            ]
+            # a class that one folder alone has, and that comes first by name
+            extra = [f"ant {draw.random():.3f} 0 0 9 9"] if folder == "two" else []
+            (tmp_path / folder / f"{image}.txt").write_text("\n".join(found + extra))
+    (tmp_path / "slices.json").write_text(json.dumps({"low": ["0", "1", "2", "3"], "high": ["6", "7"]}))
+    more = ["--per-class", "--slices", "slices.json"]
+    together = said("voc", "truth", "one", "two", "--compare", *more, *FEW, "--json")
+    assert list(together) == ["one", "two"]
+    for name in together:
+        alone = said("voc", "truth", name, *more, "--json")
+        assert together[name]["map"] == alone["map"]
+        assert together[name]["per_slice"]["map"] == alone["per_slice"]["map"]
+    two = together["two"]
+    assert two["per_class"]["name"] == ["ant", "cat", "dog"]
+    assert two["compared"]["difference"] == pytest.approx(two["map"] - together["one"]["map"], abs=REORDERED)
+    assert two["per_class"]["difference"][0] is None
+    for place in (1, 2):
+        gap = two["per_class"]["ap"][place] - together["one"]["per_class"]["ap"][place - 1]
+        assert two["per_class"]["difference"][place] == pytest.approx(gap, abs=REORDERED)
+    lines = [line.split() for line in said("voc", "truth", "one", "two", *more).splitlines()]
+    assert lines[1:3] == [["class", "one", "two"], ["cat", *lines[2][1:]]]
+    assert ["ant", "-", "-"] in lines
+    unknown = tmp_path / "unknown.json"
+    unknown.write_text('{"x": [0]}')
+    assert "unknown image 0, as '0'" in said("voc", "truth", "one", "--slices", "unknown.json", status=2)

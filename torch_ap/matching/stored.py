@@ -1,0 +1,191 @@
+"""Matches as columns of a metric's state: a batch is matched when it comes, and its shapes are let go of.
+
+Rows of detections are in order of image, then class (or none, where all are one), then score, as COCO takes them; each
+column is concatenable. What is a number per detection of a sparse kind, the criteria of its match, has a row only where
+``detection_matched`` says so.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from torch_ap.inputs.detections import Columns, RowColumn, image_of
+from torch_ap.matching.assignment import Criteria
+from torch_ap.matching.candidate_pairs import Ranked, descending, places
+from torch_ap.matching.matched import Matches
+from torch_ap.ranking import order, segments
+from torch_ap.rules.messages import refuse
+
+_SIGN = "detection_matched"
+_OF_MATCHES = ("detection_match_criteria", "detection_hit_criteria")
+
+
+def holds(columns: Columns) -> bool:
+    """Whether columns are those of matches, not of shapes."""
+    return _SIGN in columns
+
+
+@dataclass(frozen=True)
+class StoredMatches:
+    """The form of the columns.
+
+    Attributes:
+        thresholds: T IoU thresholds.
+        areas: A area ranges.
+        limit: how many detections of an image and class count.
+        micro: whether all classes are one.
+        shapes: what else matches depend on, as text.
+    """
+
+    thresholds: tuple[float, ...]
+    areas: tuple[tuple[float, float], ...]
+    limit: int
+    micro: bool
+    shapes: str
+
+    rows: tuple[RowColumn, ...] = ()
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of all columns, in a fixed order."""
+        return tuple(self.empty())
+
+    @property
+    def words(self) -> int:
+        """W, how many int64 hold a bit for each threshold and area range."""
+        return Criteria(torch.tensor(self.thresholds, dtype=torch.float64), len(self.areas)).words
+
+    def empty(self) -> Columns:
+        """The columns of no images."""
+        counts, flags = torch.empty(0, dtype=torch.int64), torch.empty(0, len(self.areas), dtype=torch.uint8)
+        words = torch.empty(0, self.words, dtype=torch.int64)
+        return {
+            "detection_labels": counts,
+            "detection_scores": torch.empty(0),
+            "detections_per_image": counts,
+            "detection_inside": flags,
+            _SIGN: flags[:, 0],
+            "detection_match_criteria": words,
+            "detection_hit_criteria": words,
+            "ground_truth_labels": counts,
+            "ground_truths_per_image": counts,
+            "ground_truth_valid": flags,
+        }
+
+    def made(self, columns: Columns, labels: Tensor, matches: Matches) -> Columns:
+        """Columns of a batch that is matched.
+
+        Args:
+            columns: of its shapes.
+            labels: (K,) of the categories.
+            matches: of these.
+        """
+        ranked, rows = matches.ranked, matches.ranked.by_group
+        size, images = matches.categories, len(columns["detections_per_image"])
+        words = torch.zeros((2, self.words, len(rows)), dtype=torch.int64, device=rows.device)
+        # a criterion matches a detection once, so that adding up is joining
+        for into, found in zip(words, (matches.matched, matches.true_positive), strict=True):
+            into.index_add_(1, matches.at, found)
+        words = words[:, :, rows]
+        some = (words[0] != 0).any(0)
+        criteria, hits = (x[:, some].t().contiguous() for x in words)
+        true = columns["ground_truth_labels"]
+        return {
+            "detection_labels": columns["detection_labels"][ranked.rows[rows]],
+            "detection_scores": ranked.score[rows],
+            "detections_per_image": segments.count(ranked.group[rows] // size, images),
+            "detection_inside": _flags(matches.inside[:, rows]),
+            _SIGN: some.to(torch.uint8),
+            "detection_match_criteria": criteria,
+            "detection_hit_criteria": hits,
+            "ground_truth_labels": true.clone() if self.micro else labels[matches.truth_group % size],
+            "ground_truths_per_image": columns["ground_truths_per_image"],
+            "ground_truth_valid": _flags(matches.valid),
+        }
+
+    def of_images(self, columns: Columns, kept: Tensor) -> Columns:
+        """The columns of some of the images: those where ``kept``, (B,) bool, is true."""
+        rows = kept.repeat_interleave(columns["detections_per_image"])
+        truths = kept.repeat_interleave(columns["ground_truths_per_image"])
+        chosen = {"detections_per": kept, "ground_truths_per": kept, "detection": rows, "ground_truth": truths}
+        matches = rows[columns[_SIGN].bool()]
+        return {name: x[matches if name in _OF_MATCHES else chosen[_prefix(name)]] for name, x in columns.items()}
+
+    def look_at(self, columns: Columns) -> None:
+        """Refuse columns that no matching makes.
+
+        Raises:
+            ValueError: naming the column.
+        """
+        sizes = {side: len(columns[f"{side}_labels"]) for side in ("detection", "ground_truth")}
+        matches = int(columns[_SIGN].sum(dtype=torch.int64))
+        for name, column in columns.items():
+            wanted = matches if name in _OF_MATCHES else sizes.get(_prefix(name), len(column))
+            if len(column) != wanted:
+                refuse(name, f"must have {wanted} rows, as the labels or matches", len(column))
+        counts = [columns[f"{side}s_per_image"] for side in ("detection", "ground_truth")]
+        for side, count in zip(("detection", "ground_truth"), counts, strict=True):
+            if len(count) != len(counts[0]) or bool((count < 0).any()) or int(count.sum()) != sizes[side]:
+                refuse(f"{side}s_per_image", f"must be one per image and add up to {sizes[side]}", count.tolist())
+        for name in ("detection_inside", _SIGN, "ground_truth_valid"):
+            if bool((columns[name] > 1).any()):
+                refuse(name, "must be 0 or 1", int(columns[name].max()))
+        if bool(columns["detection_scores"].isnan().any()):
+            refuse("detection_scores", "must hold no NaN", torch.nan)
+        if not self._ordered(columns):
+            raise ValueError("`detection_labels` and `detection_scores` must be in order, and no more than the limit")
+        beyond = columns["detection_hit_criteria"] & ~columns["detection_match_criteria"]
+        if bool(beyond.any()) or bool((columns["detection_match_criteria"] < 0).any()):
+            raise ValueError("`detection_hit_criteria` must be among `detection_match_criteria`")
+
+    def _ordered(self, columns: Columns) -> bool:
+        """Whether detections are in order of image, class and score, and within the limit."""
+        labels, scores = columns["detection_labels"], columns["detection_scores"]
+        if not len(labels):
+            return True
+        later, step = image_of(columns["detections_per_image"]).diff() > 0, labels.diff() * (not self.micro)
+        new = later | (step != 0)
+        ordered = (later | (step >= 0)) & (new | (scores[1:] <= scores[:-1]))
+        group = torch.nn.functional.pad(new.cumsum(0), (1, 0))
+        return bool(ordered.all()) and bool((places(group) < self.limit).all())
+
+
+def _flags(found: Tensor) -> Tensor:
+    """(A, N) bool as a column."""
+    return found.t().to(torch.uint8).contiguous()
+
+
+def _prefix(name: str) -> str:
+    return name.rpartition("_")[0]
+
+
+def matches_of(columns: Columns, criteria: Criteria, classes: tuple[Tensor, Tensor, Tensor], *, micro: bool) -> Matches:
+    """The matches of all images.
+
+    Args:
+        columns: of matches.
+        criteria: of these.
+        classes: (K,) the labels; and for each detection and ground truth its place among them.
+        micro: whether all labels are one category.
+    """
+    labels, *sides = classes
+    detected, true = (torch.zeros_like(side) for side in sides) if micro else sides
+    categories = 1 if micro else max(1, len(labels))
+    group = (image_of(columns["detections_per_image"]) * categories).add_(detected)
+    scores = columns["detection_scores"]
+    rows = order.stable_argsort((detected << 32).add_(descending(scores)), categories << 32)
+    now = torch.empty_like(rows).scatter_(0, rows, torch.arange(len(rows), device=rows.device))
+    at, pairs = now[columns[_SIGN].bool()].sort()
+    return Matches(
+        ranked=Ranked(rows, detected[rows], scores[rows], group[rows], places(group)[rows], now),
+        at=at,
+        matched=columns["detection_match_criteria"][pairs].t(),
+        true_positive=columns["detection_hit_criteria"][pairs].t(),
+        inside=columns["detection_inside"][rows].t().bool().contiguous(),
+        truth_group=image_of(columns["ground_truths_per_image"]) * categories + true,
+        valid=columns["ground_truth_valid"].t().bool(),
+        categories=categories,
+        criteria=criteria,
+        partners=None,
+    )
