@@ -89,6 +89,7 @@ def _table(args: argparse.Namespace, each: dict[str, Any], together: dict[str, A
     points = [{name: x[k] for name, x in columns.items()} for k in range(len(each["name"]))]
     rows = [("all", _row(together)), *((one["name"], _row(one)) for one in points)]
     title = f"Operating points of {chosen}, at IoU {iou_threshold:g}: keep scores of at least the threshold"
+    title += f" ({each['reason']})" if each["reason"] else ""
     return Table([("class", *head), *((name, *row) for name, row in rows)], title=title)
 
 
