@@ -30,7 +30,7 @@ def open_images_mean_average_precision(
 ) -> dict[str, Tensor]:
     r"""Open Images' mean average precision of a detector.
 
-    Objects are matched as in :func:`voc_mean_average_precision`, without the extra pixel: a detection, best first, has
+    Objects are matched as in :func:`torch_ap.functional.voc_mean_average_precision`, without the extra pixel: a detection, best first, has
     the ground truth of its class and image of the highest IoU, and finds it if that reaches the threshold and no other
     did. A detection that found none so may lie in a box around a group, if the share of its area that does reaches the
     threshold; the first such detection finds the group, and the others do not count. Nor do detections without width or
@@ -61,7 +61,7 @@ def open_images_mean_average_precision(
         dtype: of the numbers. Default: float64 for float64 scores, else float32.
 
     Returns:
-        As :func:`voc_mean_average_precision`.
+        As :func:`torch_ap.functional.voc_mean_average_precision`.
 
     Raises:
         ValueError: for an argument that breaks one of these rules; the message names image and key.
