@@ -10,6 +10,7 @@ either everywhere has no place in the code.
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -17,10 +18,12 @@ import torch
 from torch import Tensor
 
 import torch_ap.inference
+from benchmarks.detection import ours
+from benchmarks.detection_scenes import dense
 from benchmarks.timing import by_turns, in_ms, machine, parser, peak
 from torch_ap import functional
 from torch_ap.curve import average_precision, first_hit, harmonic
-from torch_ap.geometry import masks
+from torch_ap.geometry import masks, run_lengths
 from torch_ap.inference import influence, item_influence, resampling
 from torch_ap.inputs import classification, query_rankings
 from torch_ap.matching import candidate_pairs
@@ -182,7 +185,9 @@ def rows(scale: int) -> list[Row]:
         Row(query_rankings, "_MOST_GAPS", ALWAYS, "shuffled", queries(even(1000, 100), 0.02, shuffle=True)),
         Row(memory, "_LARGE", NEVER, "a copy of 40 MB", copies(10**7 // scale)),
         Row(candidate_pairs, "_PAIRS_A_CHUNK", {"cpu": NEVER}, "300 crowded images", detections(300 // scale)),
-        Row(masks, "_EDGES_A_CHUNK", NEVER, "20 images of 100 masks", ragged_masks(20 // min(scale, 10))),
+        Row(candidate_pairs, "_CROWDED", NEVER, "20 images of 200 objects", partial(ours, dense(20 // min(scale, 10)))),
+        Row(masks, "_EDGES_A_CHUNK", {"cpu": NEVER}, "20 images of 100 masks", ragged_masks(20 // min(scale, 10))),
+        Row(run_lengths, "_NUMBERS_A_BLOCK", NEVER, "100 images of 100 masks", ragged_masks(100 // min(scale, 10))),
         Row(resampling, "_DRAWS_PER_GROUP", NEVER, "bootstrap, 20 hits", interval(20_000, 0.001, "bootstrap-bca")),
         Row(resampling, "_NUMBERS_AT_ONCE", NEVER, "bootstrap, 2,000 hits", interval(n // 10, 0.02, "bootstrap-bca")),
         Row(influence, "_BLOCK", NEVER, "influence, half of 1,000,000 hits", interval(n, 0.5, "influence")),
