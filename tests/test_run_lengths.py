@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
-from torch_ap.geometry import run_lengths
+from torch_ap.geometry import run_counts, run_lengths
 
 
 def text_of(numbers):
@@ -180,7 +180,7 @@ def test_decoded_masks_are_their_codes_and_are_not_decoded_again(monkeypatch):
     with pytest.raises(TypeError):
         coco_mean_average_precision(plain, plain, iou_type="segm")
     monkeypatch.undo()
-    monkeypatch.setattr(run_lengths, "_from_text", None)
+    monkeypatch.setattr(run_counts, "from_text", None)
     assert coco_mean_average_precision(ready, ready, iou_type="segm")["map"] == expected["map"]
 
 
@@ -192,7 +192,7 @@ def test_spoilt_texts_are_read_as_defined_or_named():
         text, at = list(good), r.integers(len(good))
         text[at : at + r.integers(2)] = [chr(x) for x in r.integers(48, 112, r.integers(3))]
         texts = [good, "".join(text), good]
-        runs = run_lengths._runs_of_text(texts[1].encode())
+        runs = run_counts.runs_of_text(texts[1].encode())
         if isinstance(runs, str) or min(runs, default=0) < 0 or sum(runs) != 20:
             refused += 1
             with pytest.raises(ValueError, match=r"^image 0 mask 1: 'counts' must "):

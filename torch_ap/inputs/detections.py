@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.geometry import masks
+from torch_ap.geometry import mask_columns
 from torch_ap.inputs.image_sides import SIDES, Side, pair_ious
 from torch_ap.inputs.image_sides import packed as packed_side
 from torch_ap.ranking import segments
@@ -121,7 +121,7 @@ class DetectionInputs:
                 f"{len(columns['detections_per_image'])} and {len(columns['ground_truths_per_image'])}"
             )
         if self.masks:
-            columns |= masks.columns_of_images(sides[0].images, sides[1].images, packed)
+            columns |= mask_columns.columns_of_images(sides[0].images, sides[1].images, packed)
         if self.pairs:
             columns["pair_ious"] = pair_ious(sides[0], sides[1], self.similarity)
         columns |= self._of_images(sides[1].images, packed, columns["ground_truth_labels"].device)
@@ -157,7 +157,7 @@ class DetectionInputs:
             counts = columns[f"{prefix}s_per_image"]
             rules.counts(side, counts.cpu(), rows[prefix])
             if self.masks:
-                masks.check_edges(columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"], prefix)
+                mask_columns.check_edges(columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"], prefix)
         pairs = int((images * columns["ground_truths_per_image"]).sum())
         given = len(columns["pair_ious"]) if self.pairs else pairs
         if given != pairs:
