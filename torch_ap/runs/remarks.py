@@ -5,7 +5,6 @@ from typing import Any
 
 from torch_ap.files.report import Asked
 from torch_ap.files.trec_names import COUNTS
-from torch_ap.files.trec_tables import Qrels
 from torch_ap.rules.messages import warn_caller
 from torch_ap.runs.judgements import Judgements
 from torch_ap.runs.measured import Measured
