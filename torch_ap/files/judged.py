@@ -25,7 +25,7 @@ class Documents(Protocol):
     """The documents of a run that were retrieved for judged queries, and all judgements."""
 
     def counts(self, level: int) -> tuple[int, int, bool, bool]:
-        """Of queries with documents: how many these are, and were judged; whether one has this grade, and one of them was found."""
+        """Of queries with documents: how many these are, and were judged; if one has this grade, also among these."""
         ...
 
     def few(self, level: int) -> list[FewHits] | None:
