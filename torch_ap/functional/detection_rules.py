@@ -30,11 +30,11 @@ def open_images_mean_average_precision(
 ) -> dict[str, Tensor]:
     r"""Open Images' mean average precision of a detector.
 
-    Objects are matched as in :func:`torch_ap.functional.voc_mean_average_precision`, without the extra pixel: a detection, best first, has
-    the ground truth of its class and image of the highest IoU, and finds it if that reaches the threshold and no other
-    did. A detection that found none so may lie in a box around a group, if the share of its area that does reaches the
-    threshold; the first such detection finds the group, and the others do not count. Nor do detections without width or
-    height. AP is the area under the interpolated curve,
+    Objects are matched as in :func:`torch_ap.functional.voc_mean_average_precision`, without the extra pixel: a
+    detection, best first, has the ground truth of its class and image of the highest IoU, and finds it if that reaches
+    the threshold and no other did. A detection that found none so may lie in a box around a group, if the share of its
+    area that does reaches the threshold; the first such detection finds the group, and the others do not count. Nor do
+    detections without width or height. AP is the area under the interpolated curve,
 
     .. math::
         AP = \sum_i (r_i - r_{i-1}) \max_{j \ge i} p_j

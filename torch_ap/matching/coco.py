@@ -71,11 +71,7 @@ def all_pairs(
 
 
 def _prepare(
-    settings: CocoSettings,
-    columns: Columns,
-    classes: Classes,
-    micro: bool,
-    rows: tuple[Tensor, Tensor] | None = None,
+    settings: CocoSettings, columns: Columns, classes: Classes, micro: bool, rows: tuple[Tensor, Tensor] | None = None
 ) -> tuple[candidate_pairs.Ranked, Candidates, int]:
     """Ranked detections, those that share a group with ground truths, number of categories.
 
