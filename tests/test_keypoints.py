@@ -176,7 +176,7 @@ def test_command_prints_the_lines_of_pycocotools(files, capsys):
     assert [found[name] for name in NAMES] == theirs.stats.tolist()
     few = ",".join(["0.1"] * 16)
     assert main([*command, "--sigmas", few]) == 2
-    assert "must have shape (N, 16, 3)" in capsys.readouterr().err
+    assert "truth: has 17 keypoints an object, and needs as many --sigmas, got 16" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
