@@ -34,14 +34,14 @@ def lvis_mean_average_precision(
 ) -> dict[str, Any]:
     r"""LVIS's mean average precision and recall of a detector, where no image was searched for every category.
 
-    It is :func:`coco_mean_average_precision` of fewer detections. Of each image the 300 best count, over all
-    categories. Of these, one counts if its category is that of a ground truth of the image, or is among
+    It is :func:`torch_ap.functional.coco_mean_average_precision` of fewer detections. Of each image the 300 best count,
+    over all categories. Of these, one counts if its category is that of a ground truth of the image, or is among
     ``neg_category_ids``: elsewhere it is not known whether it is right. An unmatched one whose category is among
     ``not_exhaustive_category_ids`` is no false positive. There are no crowds. What has no area does not take part.
 
     Args:
-        preds: images as in :func:`coco_mean_average_precision`, list or packed: ``boxes`` or ``masks``, ``scores``,
-            ``labels``.
+        preds: images as in :func:`torch_ap.functional.coco_mean_average_precision`, list or packed: ``boxes`` or
+            ``masks``, ``scores``, ``labels``.
         target: likewise: ``boxes`` or ``masks``, ``labels``; for each image ``neg_category_ids`` and
             ``not_exhaustive_category_ids``, 1-D integers (packed: those of all images end to end, with
             ``neg_category_ids_counts`` and ``not_exhaustive_category_ids_counts`` (B,)); if wanted ``area`` (G,), where

@@ -91,7 +91,7 @@ class Cuts(UncertainMetric):
         Raises:
             TypeError, ValueError: for an argument that breaks one of these rules.
 
-        Equals ``operating_point()`` of each of :meth:`curve`, but for the intervals.
+        Equals ``operating_point()`` of each of ``curve()``, but for the intervals.
 
         Example:
             >>> import torch

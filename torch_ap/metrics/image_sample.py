@@ -144,7 +144,7 @@ class UncertainImages(UncertainMetric):
             per_class: whether it is of the AP of each class over all IoU thresholds, (K,) in the order of ``classes``,
                 by default by "bootstrap-logit", with the coverage of
                 :func:`torch_ap.inference.images.bootstrap.class_intervals`.
-            slices: as for :meth:`per_slice`: it is of ``map`` in each of them, (S,) in their order, its images
+            slices: as for ``per_slice``: it is of ``map`` in each of them, (S,) in their order, its images
                 resampled among themselves. Not with ``per_class``.
 
         Example:
@@ -187,7 +187,7 @@ class UncertainImages(UncertainMetric):
             iou_type: which one, where there are several; default the first.
             per_class: whether the AP of each class that has ground truths is compared, over all IoU thresholds, by
                 default by "bootstrap-normal" with Student's t.
-            slices: as for :meth:`per_slice`: whether ``map`` is compared in each of them. Not with ``per_class``.
+            slices: as for ``per_slice``: whether ``map`` is compared in each of them. Not with ``per_class``.
 
         Returns:
             As there; with ``per_class`` or ``slices`` a :class:`torch_ap.inference.GroupComparison` of (K,) or (S,)
@@ -229,7 +229,7 @@ class UncertainImages(UncertainMetric):
 
         Args:
             iou_type: which one, where there are several; default the first.
-            slices: as for :meth:`per_slice`: it is of ``map`` in each of them.
+            slices: as for ``per_slice``: it is of ``map`` in each of them.
             n_resamples, generator, batch, progress: of the random orders, as for :meth:`confidence_interval`.
 
         Returns:
