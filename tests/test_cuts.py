@@ -14,7 +14,7 @@ from tests.every_metric import METRICS
 from tests.modes import quiet
 from tests.oracles_detection import joined, random_scene, to_voc
 from tests.parts import count, cut
-from tests.tolerances import REORDERED
+from tests.tolerances import REORDERED, SOLVED
 from torch_ap.analysis.confusion import one_to_one
 from torch_ap.detection import ConfusionMatrix, MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.matching import assignment
@@ -81,7 +81,7 @@ def test_intervals_are_those_of_a_loop_over_images(wanted):
     for place, name in enumerate(RATIOS):
         for end, which in (("_low", 0), ("_high", 1)):
             ours = getattr(found, name + end)[:ALL_IN_ONE_PASS].tolist()
-            assert ours == pytest.approx([row[place][which] for row in slow], abs=1e-9, nan_ok=True)
+            assert ours == pytest.approx([row[place][which] for row in slow], abs=SOLVED, nan_ok=True)
         known = ~torch.isnan(getattr(found, f"{name}_low"))
         low, value, high = (getattr(found, name + end)[known] for end in ("_low", "", "_high"))
         assert known.any()

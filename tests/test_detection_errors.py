@@ -129,8 +129,8 @@ def comparable(preds, target):
 def same_as_tidecv(metric, run):
     costs, ap, counts = tidecv_costs(run)
     found = metric.errors()
-    assert found.average_precision == pytest.approx(ap, abs=1e-12)
-    assert {kind: float(getattr(found, kind)) for kind in costs} == pytest.approx(costs, abs=1e-12)
+    assert found.average_precision == pytest.approx(ap, abs=REORDERED)
+    assert {kind: float(getattr(found, kind)) for kind in costs} == pytest.approx(costs, abs=REORDERED)
     assert {kind: int(found.counts[kind]) for kind in counts} == counts
     table = found.per_class
     for error in run.error_dict:
@@ -138,7 +138,7 @@ def same_as_tidecv(metric, run):
         kind = KINDS[["Cls", "Loc", "Both", "Dupe", "Bkg", "Miss"].index(error.short_name)]
         for label, cost, ap in zip(*(table[name].tolist() for name in ("class", kind, "ap")), strict=True):
             if cost == cost and fixed.objs[label].num_gt_positives:
-                assert ap + cost == pytest.approx(fixed.objs[label].get_ap() / 100, abs=1e-12)
+                assert ap + cost == pytest.approx(fixed.objs[label].get_ap() / 100, abs=REORDERED)
 
 
 LEVELS_OF_TIDECV = [x / 100 for x in range(101)]  # some differ by one bit from COCO's

@@ -11,6 +11,7 @@ import torch
 
 import torch_ap
 from tests.oracles_lvis import NAMES, as_files, frequencies_of, lvis_eval, random_federated
+from tests.tolerances import REORDERED
 from torch_ap.files.lvis import read_lvis
 from torch_ap.functional import lvis_mean_average_precision
 from torch_ap.matching import lvis
@@ -41,11 +42,11 @@ def equal(found, evaluation, most, prefix=""):
     wanted = evaluation.results
     for name, theirs in NAMES.items():
         assert float(found[prefix + name]) == pytest.approx(
-            wanted.get(theirs, wanted.get(f"{theirs}@{most}")), abs=1e-12
+            wanted.get(theirs, wanted.get(f"{theirs}@{most}")), abs=REORDERED
         )
     kept = [evaluation.params.cat_ids.index(label) for label in found["classes"].tolist()]
     limit = next(name for name in found if name.startswith(f"{prefix}mar_") and name.endswith("_per_class"))
-    assert float(found[limit.removesuffix("_per_class")]) == pytest.approx(wanted[f"AR@{most}"], abs=1e-12)
+    assert float(found[limit.removesuffix("_per_class")]) == pytest.approx(wanted[f"AR@{most}"], abs=REORDERED)
     each = evaluation.eval["precision"][:, :, kept, 0].mean((0, 1)), evaluation.eval["recall"][:, kept, 0].mean(0)
     for name, values in zip((f"{prefix}map_per_class", limit), each, strict=True):
         torch.testing.assert_close(found[name], torch.from_numpy(values), **TIGHT)
