@@ -148,6 +148,11 @@ class DetectionMetric(SlicedImages, DiagnosedImages):
         """Whether the images are kept, and not matches alone."""
         return self._kept is self._inputs
 
+    @property
+    def _tells_errors(self) -> bool:
+        """Whether ``errors()`` has what it is made of, overlaps."""
+        return self._keeps_shapes
+
     def _check_shapes_kept(self, what: str) -> None:
         if not self._keeps_shapes:
             raise ValueError(f"`match='update'` keeps no shapes, which `{what}` needs; give `match='compute'`")

@@ -89,6 +89,10 @@ class NuScenesMeanAveragePrecision(VocRules):
         del iou_threshold, iou_type, class_names
         raise ValueError(_NO_OVERLAPS)
 
+    @property
+    def _tells_errors(self) -> bool:
+        return False
+
     def _thresholds(self, place: int, background: float | None) -> tuple[float, float]:
         del place, background
         raise ValueError(_NO_OVERLAPS)

@@ -10,7 +10,7 @@ from torch_ap import plot
 from torch_ap.functional import Curve
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.metrics.images import DetectionMetric
-from torch_ap.metrics.voc import VOCMeanAveragePrecision
+from torch_ap.metrics.voc import VOCMeanAveragePrecision, VocRules
 from torch_ap.reports import cautions, curves
 from torch_ap.reports.content import NAN, Cell, Content, Picture, Section, Table, bounded
 from torch_ap.reports.of_errors import of_errors
@@ -42,7 +42,7 @@ def content_of(metric: DetectionMetric, asked: Asked) -> Content:
     if found:
         bars_of = "Average precision of classes over all IoU thresholds"
         sections += curves.of_classes(metric, found, "classes", asked, bars_of, f" at IoU {iou:g}")
-        if min(metric._settings.thresholds) > 0 and metric._keeps_shapes:
+        if min(metric._settings.thresholds) > 0 and metric._tells_errors:
             given = (metric,) if asked.other is None else (metric, asked.other)
             sections.append(of_errors(dict(zip(asked.systems, given, strict=False))))
         sections.append(_of_each(metric, both, iou, asked))
@@ -80,7 +80,8 @@ def _convention(metric: DetectionMetric) -> str:
             f"PASCAL VOC's mean average precision: the mean over classes of AP ({metric.interpolation} interpolation) "
             f"of detections that match a ground truth with an IoU {rule} {at}. {_ONE_BY_ONE}"
         )
-    assert isinstance(metric, CocoTables)
+    if not isinstance(metric, CocoTables):
+        return f"The mean over classes and thresholds of the AP of {type(metric).__name__}. {_ONE_BY_ONE}"
     settings = metric._settings
     thresholds, levels = settings.thresholds, len(settings.levels)
     over = f"{len(thresholds)} IoU thresholds from {thresholds[0]:g} to {thresholds[-1]:g}"
@@ -102,10 +103,9 @@ def _numbers(metric: Any) -> dict[str, float]:
 
 def _curves(metric: Any, names: Any) -> tuple[list[Curve], float]:
     """Of each class, at the loosest usual IoU threshold."""
-    if isinstance(metric, VOCMeanAveragePrecision):
-        iou = metric.iou_threshold if isinstance(metric.iou_threshold, int | float) else metric.iou_threshold[0]
-        return metric.curve(class_names=names), float(iou)
-    thresholds = metric.iou_thresholds
+    thresholds = metric._settings.thresholds
+    if isinstance(metric, VocRules):
+        return metric.curve(class_names=names), thresholds[0]
     iou = min(thresholds, key=lambda x: abs(x - _LOOSE))
     return metric.curve(iou_threshold=iou, class_names=names), iou
 
