@@ -257,7 +257,22 @@ def test_two_ranks(ranks):
     ranks(check_ranks)
 
 
-@pytest.mark.parametrize("name", [x for x in METRICS if METRICS[x].kind == "images"])
+WITH_SHAPES = [x for x, row in METRICS.items() if row.kind == "images" and row.settings.get("match") != "update"]
+
+
+def test_matches_that_are_kept_say_where_to_cut_and_nothing_of_shapes():
+    kept, images = (MeanAveragePrecision("xywh", match=x).set_dtype(torch.float64) for x in ("update", "compute"))
+    preds, target = scenes(60)
+    for found in (kept, images):
+        found.update(preds[:100], target[:100])
+        found.update(preds[100:], target[100:])
+    assert kept.operating_points() == images.operating_points()
+    assert kept.operating_points(per_class=False) == images.operating_points(per_class=False)
+    with pytest.raises(ValueError, match="`match='update'` keeps no shapes, which `confusion_matrix` needs"):
+        kept.confusion_matrix()
+
+
+@pytest.mark.parametrize("name", WITH_SHAPES)
 def test_every_kind_of_shape(name):
     """In the confusion matrix of each, objects are those of the operating points, in any batches."""
     row = METRICS[name]
