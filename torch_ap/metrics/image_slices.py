@@ -112,7 +112,7 @@ class SlicedImages(UncertainImages):
             ...     metric.update([found], [{"boxes": box, "labels": label}], torch.tensor([100 + image]))
             >>> table = metric.per_slice({"day": [100, 101], "night": [102, 103]})
             >>> table["slice"], table["map_50"].tolist()
-            (['day', 'night'], [1.0, 0.5049504950495049])
+            (['day', 'night'], [1.0, 0.2524752475247525])
         """
         with self._all_ranks():
             columns = self._columns()
