@@ -270,12 +270,12 @@ def per_class(
         "ap_50": numbers.of_categories_at(0.5),
         "ap_75": numbers.of_categories_at(0.75),
         "ar": ar,
-        "ground_truths": numbers.matches.relevant[0],
+        "ground_truths": numbers.matches.relevant[0].clone(),
         "detections": segments.count(ranked.category, numbers.matches.categories),
         "tp": tp,
         "fp": fp,
     }
-    known = {"class": numbers.labels, "name": names_of(numbers.labels, class_names)}
+    known = {"class": numbers.labels.clone(), "name": names_of(numbers.labels, class_names)}
     return known | {name: column[: len(numbers.labels)] for name, column in columns.items()}
 
 

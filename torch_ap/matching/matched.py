@@ -191,7 +191,7 @@ class Matches:
             torch.ones_like(hit[counted]),
             torch.searchsorted(self.ranked.category[counted], edges),
             score=self.ranked.score[counted],
-            m=self.relevant[area],
+            m=self.relevant[area].clone(),
             keep_all_groups=True,
         )
 

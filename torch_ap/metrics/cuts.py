@@ -198,7 +198,7 @@ class Cuts(UncertainMetric):
             matches = self._matched(columns, iou_type, per_class=True)[0]
             labels = self._once(lambda: classes_of(columns)[0], "labels")
         names = different_names_of(labels, self._class_names if class_names is None else class_names)
-        return _Found(columns, matches, place, labels, names)
+        return _Found(columns, matches, place, labels.clone(), names)
 
     # -- what the metric has
 

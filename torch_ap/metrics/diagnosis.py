@@ -152,8 +152,8 @@ class DiagnosedImages(UncertainImages, Cuts):
         return {
             "image": ids[images],
             "detection": torch.arange(len(images), device=images.device) - first[0],
-            "class": columns["detection_labels"],
-            "score": columns["detection_scores"],
+            "class": columns["detection_labels"].clone(),
+            "score": columns["detection_scores"].clone(),
             "kind": of_rows(found.outcome, IGNORED),
             "ground_truth": torch.where(truth >= 0, truth - first[1], -1),
             "iou": of_rows(found.iou, torch.nan),
@@ -197,7 +197,7 @@ class DiagnosedImages(UncertainImages, Cuts):
         place = self._place(iou_threshold)
         score = checks.number("score_threshold", score_threshold)
         _, ids, matches, interpolation = self._all_matched(iou_type)
-        return {"image": ids, **per_image(matches, interpolation, len(ids), place, score)}
+        return {"image": ids.clone(), **per_image(matches, interpolation, len(ids), place, score)}
 
     def lrp(
         self, iou_threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
