@@ -403,6 +403,31 @@ def test_scores_of_any_dtype(dtype):
     assert found.confusion_matrix(score_threshold=2).matrix.tolist() == [[2, 0, 0], [0, 0, 2], [0, 0, 0]]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_given_threshold_is_not_rounded_to_the_scores(dtype):
+    """Nor is it another number in the record, nor the memory of the caller."""
+    box, labels = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
+    score = torch.tensor([0.65625]).to(dtype)  # exact in each; the next number of bfloat16 is 0.66015625
+    found = MeanAveragePrecision()
+    found.update([{"boxes": box, "scores": score, "labels": labels}], [{"boxes": box, "labels": labels}])
+    for given, tp in ((0.65725 if dtype == torch.bfloat16 else 0.6563, 0), (0.65625, 1), (0.6562, 1)):
+        of_each = torch.tensor([given], dtype=torch.float64)
+        for threshold in (given, of_each):
+            points = found.operating_points(score_threshold=threshold)
+            matrix = found.confusion_matrix(score_threshold=threshold)
+            assert (points.tp.item(), matrix.matrix[0, 0].item()) == (tp, tp)
+            for held in (points.threshold, matrix.score_threshold):
+                assert held.dtype == (dtype if dtype == torch.float64 else torch.float32)
+                assert held.item() == of_each.to(held.dtype).item()
+                held.fill_(77)
+        assert of_each.item() == given
+        assert found.per_image(score_threshold=given)["tp"].item() == tp
+        assert found.per_class(score_threshold=given)["tp"].item() == tp
+    together = metric().operating_points(score_threshold=0.3)
+    together.threshold[0] = 77
+    assert together.threshold[1] != 77
+
+
 def test_without_images_there_is_nothing():
     for kind in (MeanAveragePrecision, VOCMeanAveragePrecision):
         points, together, matrix = looked_at(kind())

@@ -30,7 +30,8 @@ class ConfusionMatrix(Result):
         labels: (K,) int64, the labels that occur, ascending.
         names: K + 1, of the labels, and "background".
         iou_threshold: the least IoU of a match.
-        score_threshold: the least score of a detection that is looked at, 0-d, or (K,) of each class.
+        score_threshold: the least score of a detection that is looked at, 0-d, or (K,) of each class, in the dtype of
+            the scores, at least float32.
     """
 
     matrix: Tensor
@@ -38,6 +39,8 @@ class ConfusionMatrix(Result):
     names: list[str]
     iou_threshold: float
     score_threshold: Tensor
+
+    _as_given = ("score_threshold",)
 
     def normalized(self, over: Normalize = "true") -> Tensor:
         """(K + 1, K + 1) float64 shares; NaN where there is nothing to share.
@@ -71,7 +74,7 @@ def confused(
         iou_type: one of the settings' kinds.
         matches: of these images in each class: what counts, and the pairs of one class.
         place: which IoU threshold.
-        score_threshold: 0-d, or (K,) of each class, in the dtype of the scores.
+        score_threshold: 0-d, or (K,) of each class, in the dtype of ``segments.comparable``.
         classes: K; without labels there is a category all the same.
     """
     found, missed, wrong = _of_one_class(matches, place, score_threshold)
@@ -121,7 +124,9 @@ def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tupl
     """
     ranked, partners = matches.ranked, matches.partners
     assert partners is not None
-    kept = ranked.score >= (score_threshold if score_threshold.ndim == 0 else score_threshold[ranked.category])
+    kept = segments.comparable(ranked.score) >= (
+        score_threshold if score_threshold.ndim == 0 else score_threshold[ranked.category]
+    )
     pair = matches.criteria.of_one(matches.true_positive, 0, place) & kept[matches.at]
     left = matches.valid[0].index_fill(0, partners.truth[pair], False)
     wrong = matches.flags(0, place)[1] & kept

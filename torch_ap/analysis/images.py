@@ -27,7 +27,7 @@ def per_image(
         "missed" at one IoU threshold.
     """
     ranked, size = matches.ranked, matches.categories
-    wanted = ranked.score >= score_threshold
+    wanted = segments.comparable(ranked.score) >= score_threshold
     tp, fp = (segments.count(ranked.group[wanted & each] // size, images) for each in matches.flags(0, place))
     m = segments.count(matches.truth_group[matches.valid[0]] // size, images)
     f1 = segments.as_float64(2 * tp) / segments.as_float64(tp + fp + m)

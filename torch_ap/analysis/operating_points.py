@@ -30,8 +30,8 @@ class OperatingPoints(Result):
     """What the detections that score at least a threshold give: (K,) each, or 0-d of one threshold for all classes.
 
     Attributes:
-        threshold: the score, in the dtype of the scores: those with ``scores >= threshold`` are kept; NaN where no
-            threshold does what is wanted, and nothing is.
+        threshold: the score, in the dtype of the scores, or, where it was given, at least float32: those with
+            ``scores >= threshold`` are kept; NaN where no threshold does what is wanted, and nothing is.
         precision: tp / (tp + fp).
         precision_low: lower end of its interval; NaN where none exists.
         precision_high: upper end.
@@ -113,13 +113,13 @@ class _Items(NamedTuple):
 
 
 def score_thresholds(given: Any, classes: int, scores: Tensor) -> Tensor:
-    """A threshold of scores, 0-d, or one of each class, (K,), in the dtype of the scores; float64 of integer ones."""
+    """A threshold of scores, 0-d, or one of each class, (K,), in the dtype of ``segments.comparable``; own memory."""
     if not isinstance(given, Tensor) or given.ndim != 1:
         given = checks.number("score_threshold", given)
     elif len(given) != classes:
         refuse("score_threshold", f"must be a number, or one for each of the {classes} classes", tuple(given.shape))
-    dtype = scores.dtype if scores.is_floating_point() else segments.as_float64(scores[:0]).dtype
-    return torch.as_tensor(given, dtype=dtype).to(scores.device)
+    dtype = segments.comparable(scores[:0]).dtype
+    return torch.as_tensor(given, dtype=dtype).to(scores.device, copy=True)
 
 
 def operating_points(
@@ -148,7 +148,9 @@ def operating_points(
     items = _items_of(matches, place, per_class)
     m = segments.count(items.truth_ranking, items.rankings)
     above = segments.from_zero(items.counted.to(torch.int32))
-    threshold = _best(items, above, m, choice) if isinstance(choice, Wanted) else choice.expand(len(m))
+    threshold = (
+        _best(items, above, m, choice) if isinstance(choice, Wanted) else choice.repeat(1 if choice.ndim else len(m))
+    )
     numbers = {"threshold": threshold, **_at(items, m, threshold, beta, confidence_level)}
     numbers["n"] = above[items.edges].diff().to(torch.int64)
     if isinstance(choice, Wanted):
@@ -229,7 +231,9 @@ def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor]:
 
 def _at(items: _Items, m: Tensor, threshold: Tensor, beta: float, confidence_level: float) -> dict[str, Tensor]:
     """What (S,) thresholds give: counts, and the ratios with their ends."""
-    reached = items.score >= (threshold.index_select(0, items.ranking) if len(m) > 1 else threshold)
+    reached = segments.comparable(items.score) >= (
+        threshold.index_select(0, items.ranking) if len(m) > 1 else threshold
+    )
     kept, hits = (reached & items.counted).nonzero().squeeze(1), items.hits[reached[items.hits]]
     tp = items.number_of(hits)
     counts = {"tp": tp, "fp": items.number_of(kept) - tp, "fn": m - tp}

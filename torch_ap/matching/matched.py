@@ -204,7 +204,7 @@ class Matches:
 
     def counts_at(self, area: int, threshold: int, score: float) -> tuple[Tensor, Tensor]:
         """(K,) true and (K,) false positives of at least a score, at one threshold in one area range."""
-        kept, (hit, miss) = self.ranked.score >= score, self.flags(area, threshold)
+        kept, (hit, miss) = segments.comparable(self.ranked.score) >= score, self.flags(area, threshold)
         tp, fp = (segments.count(self.ranked.category[kept & each], self.categories) for each in (hit, miss))
         return tp, fp
 

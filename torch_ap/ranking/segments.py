@@ -27,6 +27,16 @@ def as_float64(values: Values, *, copy: bool = False) -> Values:
     return values.to(torch.float32 if values.device.type == "mps" else torch.float64, copy=copy)
 
 
+def comparable(scores: Tensor) -> Tensor:
+    """Scores as they are compared with thresholds that are given, whose dtype these take.
+
+    Half precisions are float32, in which a threshold such as 0.7 is not rounded to a lower score, and integers float64.
+    """
+    if not scores.is_floating_point():
+        return as_float64(scores)
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
 def as_int64(values: Values) -> Values:
     """Whole numbers as int64."""
     return values.to(torch.int64) if isinstance(values, Tensor) else values.astype(np.int64, copy=False)
