@@ -104,3 +104,19 @@ def test_checkpoints_from_before_there_were_ids_load():
     loaded = torch_ap.BinaryAveragePrecision()
     loaded.load_state_dict(saved)
     assert loaded.compute() == metric.compute()
+
+
+def test_of_copies_of_images_the_numbers_of_ground_truths_are_compared_alone():
+    box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
+    metric = torch_ap.MeanAveragePrecision()
+
+    def update(truths):
+        found = {"boxes": box, "scores": torch.tensor([0.9]), "labels": label}
+        metric.update([found], [truths], torch.tensor([4]))
+
+    update({"boxes": box, "labels": label})
+    update({"boxes": box + 200, "labels": label + 1})
+    assert metric.compute()["map"] == 1
+    update({"boxes": box[:0], "labels": label[:0]})
+    with pytest.raises(ValueError, match="4 has come with two different numbers of ground truths"):
+        metric.compute()

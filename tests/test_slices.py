@@ -249,3 +249,22 @@ def check_two_ranks(rank):
 
 def test_all_ranks_count(ranks):
     ranks(check_two_ranks)
+
+
+def test_with_fixed_limits_and_micro_averages_images_are_not_as_if_they_were_alone():
+    """As the documents say: LVIS's limit is one on all images; the AP of an image is the mean over its classes."""
+    box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
+
+    truth = {"boxes": box, "labels": label, "neg_category_ids": label[:0], "not_exhaustive_category_ids": label[:0]}
+    found = LVISMeanAveragePrecision(fixed=True, max_detections=1)
+    for score in (0.9, 0.8):
+        found.update([{"boxes": box, "scores": torch.tensor([score]), "labels": label}], [truth])
+    assert found.per_slice({"second": [1]})["map"].tolist() == [0]
+    torch.testing.assert_close(found.per_image()["ap"], torch.tensor([1.0, 0.0], dtype=torch.float64))
+    two = {"boxes": torch.cat([box, box + 200]), "labels": torch.tensor([0, 1])}
+    each = {name: MeanAveragePrecision(average=name) for name in ("macro", "micro")}
+    for one in each.values():
+        one.update([{**two, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([0, 0])}], [two])
+    macro, micro = (one.per_image()["ap"] for one in each.values())
+    assert torch.equal(macro, micro)
+    assert (round(float(micro[0]), 9), float(each["micro"].compute()["map"])) == (0.5, 1)

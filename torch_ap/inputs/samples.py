@@ -1,7 +1,8 @@
 """Samples that came more than once: padded by a sampler, which repeats items so that all ranks have as many.
 
 Of several copies the first counts, in the order of ranks, then of updates; the others are as if they had never come,
-with whatever scores they have. That they are copies is checked as far as it is cheap: their targets must be the same.
+with whatever scores they have. That they are copies is checked as far as it is cheap: their targets must be the same,
+and of images only the numbers of ground truths are compared.
 """
 
 from typing import Any
@@ -35,12 +36,13 @@ def checked(value: Any, shape: torch.Size, device: torch.device, of: str) -> Ten
     return memory.copied(value.detach().flatten()).to(torch.int64)
 
 
-def first_copies(ids: Tensor, facts: Tensor) -> Tensor | None:
+def first_copies(ids: Tensor, facts: Tensor, unlike_in: str = "targets") -> Tensor | None:
     """Which samples are the first of their id: (N,) bool; None for all.
 
     Args:
         ids: (N,) int64.
         facts: (N, ...) what copies of one sample must have in common.
+        unlike_in: what these are, for the message.
 
     Raises:
         ValueError: where an id stands for two different samples.
@@ -55,7 +57,7 @@ def first_copies(ids: Tensor, facts: Tensor) -> Tensor | None:
     unlike = (facts[order] != facts[first]).flatten(1).any(1) if facts.ndim > 1 else facts[order] != facts[first]
     if bool(unlike.any()):
         shown = int(ordered[unlike][0])
-        raise ValueError(f"`{STATE}` must tell samples apart: {shown} has come with two different targets")
+        raise ValueError(f"`{STATE}` must tell samples apart: {shown} has come with two different {unlike_in}")
     kept = torch.zeros_like(new)
     kept[order[new]] = True
     return kept

@@ -133,7 +133,8 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
             target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
             sample_ids: (B,) integers, one per image; in every update or in none. An id counts once, over all updates
                 and ranks, so that a sampler may pad: of several copies the first counts, in the order of ranks, then of
-                updates, whatever was detected in the others; they must have as many ground truths.
+                updates, whatever was detected in the others; they must have as many ground truths, which is all
+                that is compared: another image of the same id and number is left out without a word.
 
         Dense masks are turned into run lengths here, which on an accelerator waits for the device; all else does not.
 

@@ -176,8 +176,9 @@ class DiagnosedImages(UncertainImages, Cuts):
         Returns:
             (B,) columns in the order of the images: ``image``, its ``sample_ids`` or its place among all; ``ap``,
             float64, what ``map`` is of this image alone, over all IoU thresholds and each class that it has, NaN where
-            it has no ground truths; ``f1``, float64, 2 tp / (2 tp + fp + missed), NaN for an empty image in which
-            nothing is detected; ``tp``, ``fp`` and ``missed``, int64.
+            it has no ground truths: classes are apart with ``average="micro"`` too, and with LVIS's ``fixed`` the
+            detections are those that count among all images; ``f1``, float64, 2 tp / (2 tp + fp + missed), NaN for an
+            empty image in which nothing is detected; ``tp``, ``fp`` and ``missed``, int64.
 
         Raises:
             ValueError: for a threshold that the metric does not have.

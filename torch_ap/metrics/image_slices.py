@@ -86,7 +86,8 @@ class SlicedImages(UncertainImages):
     def per_slice(self, slices: Mapping[str, Any], iou_type: str | None = None) -> dict[str, Any]:
         """A table with one row per slice of the images: by day and by night, by city, by camera.
 
-        A slice has the numbers of a metric that has seen its images alone; no detection is matched again. A class that
+        A slice has the numbers of a metric that has seen its images alone; no detection is matched again. With LVIS's
+        ``fixed`` the detections of a class that count are the best ones of all images, not of the slice. A class that
         has ground truths only elsewhere is undefined in it, and has no part in its means.
 
         Args:

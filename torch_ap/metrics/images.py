@@ -24,6 +24,7 @@ from torch_ap.rules import checks, detections, tensors, values
 from torch_ap.runtime import cached, memory
 
 Made = TypeVar("Made")
+_COMPARED = "numbers of ground truths"  # of copies of an image
 
 
 @cached.settings_cache
@@ -101,7 +102,7 @@ class DetectionMetric(SlicedImages, DiagnosedImages):
         if not len(ids := self.sample_ids):
             return columns
         kept = samples.first_copies(
-            memory.joined(ids) if isinstance(ids, list) else ids, columns["ground_truths_per_image"]
+            memory.joined(ids) if isinstance(ids, list) else ids, columns["ground_truths_per_image"], _COMPARED
         )
         return columns if kept is None else self._kept.of_images(columns, kept)
 
@@ -139,7 +140,7 @@ class DetectionMetric(SlicedImages, DiagnosedImages):
             return ranks, self._no_images()
         columns = {name: held[name] for name in self._kept.states}
         if samples.STATE in held:
-            kept = copies.first_copies(ranks, held[samples.STATE], columns["ground_truths_per_image"])
+            kept = copies.first_copies(ranks, held[samples.STATE], columns["ground_truths_per_image"], _COMPARED)
             columns = self._kept.of_images(columns, kept)
         return ranks, columns
 
