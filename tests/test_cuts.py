@@ -1,6 +1,7 @@
 """Where to cut a detector: operating points and confusion matrix, against loops over thresholds, images and pairs."""
 
 import functools
+import inspect
 import itertools
 import math
 from collections import Counter
@@ -434,3 +435,35 @@ def test_without_images_there_is_nothing():
         assert points.threshold.shape == (0,)
         assert math.isnan(together.threshold)
         assert (matrix.matrix.tolist(), matrix.names) == ([[0]], ["background"])
+
+
+def default_of(iou_thresholds):
+    """What each method that takes one IoU threshold says without it, and of which threshold that is."""
+    preds, target = scenes(20)
+    metrics = [MeanAveragePrecision("xywh", iou_thresholds=iou_thresholds)]
+    metrics.append(VOCMeanAveragePrecision(iou_threshold=iou_thresholds, inclusive_pixels=False))
+    for found, given in zip(metrics, ((preds, target), to_voc(preds, target)), strict=True):
+        found.update(*given)
+        kind = type(found)
+        methods = [x for x, f in inspect.getmembers(kind) if "iou_threshold" in getattr(f, "__annotations__", ())]
+        for name in methods:
+            if name.startswith("_"):
+                continue
+            default, *each = (
+                repr(getattr(found, name)(*at)) if name == "curve" else repr(plainly(getattr(found, name)(*at)))
+                for at in ((), *([x] for x in iou_thresholds))
+            )
+            yield kind.__name__, name, [x for x, said in zip(iou_thresholds, each, strict=True) if said == default]
+
+
+def plainly(found):
+    return found if isinstance(found, dict) else found.to_dict()
+
+
+@pytest.mark.parametrize(("known", "wanted"), [([0.7, 0.3, 0.5], 0.5), ([0.75], 0.75), ([0.9, 0.6], 0.6)], ids=str)
+def test_methods_of_one_threshold_have_the_same_default(known, wanted):
+    found = list(default_of(known))
+    assert {"operating_points", "confusion_matrix", "curve", "per_class", "errors", "per_image"} <= {
+        x for _, x, _ in found
+    }
+    assert [(*x, at) for *x, at in found if at != [wanted]] == []

@@ -18,13 +18,13 @@ from torch_ap.files import lvis
 from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
 from torch_ap.geometry import keypoints
 from torch_ap.matching.coco import names_of
+from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.metrics.images import DetectionMetric
 
 _ENCODING = Encoding(PLAIN["xywh"])
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3s} ] = {:0.3f}"
 _SIGNS = {"Average Precision": "(AP)", "Average Recall": "(AR)"}
-_COUNTED_AT = 0.5  # the IoU of true and false positives
 _FEW = 3  # IoU thresholds that are told one by one
 
 
@@ -157,9 +157,9 @@ def _thresholds(metric: CocoTables) -> str:
 
 
 def _counted_at(metric: CocoTables) -> float:
-    """The IoU of true and false positives: 0.5, or the first where that is none of those asked for."""
+    """The IoU of true and false positives: 0.5, or the lowest where that is none of those asked for."""
     known = metric._settings.thresholds
-    return _COUNTED_AT if _COUNTED_AT in known else known[0]
+    return known[place_of_threshold(None, known)]
 
 
 def class_title(metric: CocoTables) -> str:

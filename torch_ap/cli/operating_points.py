@@ -43,10 +43,12 @@ def with_points(
     class_names: "ClassNames",
     thresholds: Sequence[float],
 ) -> Report:
-    """A report with the operating points at the IoU threshold .5, or the first one, where they are asked for."""
+    """A report with the operating points at the IoU threshold .5, or the lowest, where they are asked for."""
     if not args.operating_points:
         return report
-    place = [*thresholds].index(0.5) if 0.5 in thresholds else 0
+    from torch_ap.matching.shape_settings import place_of_threshold
+
+    place = place_of_threshold(None, thresholds)
     each, together = _points(args, matches, place, labels, class_names)
     table = _table(args, each, together, thresholds[place])
     numbers = {"iou_threshold": thresholds[place], "all": together, "per_class": each}

@@ -18,7 +18,6 @@ from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import Classes, CocoSettings, Objects
 from torch_ap.matching.matched import Matches, Partners, Shares
 from torch_ap.ranking import segments
-from torch_ap.rules.checks import place_among
 from torch_ap.rules.messages import shown
 
 ClassNames: TypeAlias = Mapping[int, str] | Sequence[str] | None
@@ -250,18 +249,15 @@ def different_names_of(labels: Tensor, class_names: ClassNames) -> list[str]:
     return names
 
 
-def per_class(
-    numbers: CocoNumbers, class_names: ClassNames, iou_threshold: float, score_threshold: float
-) -> dict[str, Any]:
+def per_class(numbers: CocoNumbers, class_names: ClassNames, place: int, score_threshold: float) -> dict[str, Any]:
     """A table with one row per class, as a dictionary of columns.
 
     Args:
         numbers: of macro averaging.
         class_names: names of the labels.
-        iou_threshold: one of the IoU thresholds, for ``tp`` and ``fp``.
+        place: which IoU threshold, for ``tp`` and ``fp``.
         score_threshold: the lowest score that counts for ``tp`` and ``fp``.
     """
-    place = place_among("iou_threshold", iou_threshold, numbers.settings.thresholds)
     ap, ar = numbers.of_categories()
     tp, fp = numbers.matches.counts_at(0, place, score_threshold)
     ranked = numbers.matches.ranked

@@ -16,6 +16,7 @@ from torch_ap.rules.messages import refuse, shown
 from torch_ap.rules.options import AnyBoxFormat, IoUType, allowed
 
 _LEAST_SIGMA = 1e-9  # squares of much smaller ones are 0
+_USUAL = 0.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,6 +64,13 @@ class ShapeSettings(ShapeOptions):
             crowd: (G,) bool, which of ``truths`` are crowds.
         """
         return self.geometry(iou_type).similarity(self, columns, rows, truths, crowd)
+
+
+def place_of_threshold(threshold: float | None, known: Sequence[float], name: str = "iou_threshold") -> int:
+    """Where an IoU threshold stands among those of a metric; None is 0.5, or the lowest where that is none of them."""
+    if threshold is None:
+        threshold = _USUAL if any(checks.same_setting(x, _USUAL) for x in known) else min(known)
+    return checks.place_among(name, threshold, known)
 
 
 def shape_settings_of(

@@ -26,12 +26,13 @@ class CocoTables(DetectionMetric):
     _report: Report
 
     def per_class(
-        self, iou_threshold: float = 0.5, score_threshold: float = float("-inf"), iou_type: str | None = None
+        self, iou_threshold: float | None = None, score_threshold: float = float("-inf"), iou_type: str | None = None
     ) -> dict[str, Any]:
         """A table with one row per class.
 
         Args:
-            iou_threshold: one of the IoU thresholds, at which ``tp`` and ``fp`` are counted.
+            iou_threshold: one of the IoU thresholds, at which ``tp`` and ``fp`` are counted; default 0.5, or the lowest
+                without it.
             score_threshold: the lowest score that counts there.
             iou_type: which one, where there are several; default the first.
 
@@ -42,10 +43,10 @@ class CocoTables(DetectionMetric):
         Raises:
             ValueError: for a threshold that the metric does not have.
         """
+        place = self._place(iou_threshold)
         with self._all_ranks():
-            return per_class(
-                self._numbers(self._columns(), iou_type), self._report.class_names, iou_threshold, score_threshold
-            )
+            numbers = self._numbers(self._columns(), iou_type)
+        return per_class(numbers, self._report.class_names, place, score_threshold)
 
     def per_threshold(self, iou_type: str | None = None) -> dict[str, Tensor]:
         """A table with one row per IoU threshold: AP in each area range, at the last detection limit.
@@ -69,7 +70,7 @@ class CocoTables(DetectionMetric):
 
     def curve(
         self,
-        iou_threshold: float = 0.5,
+        iou_threshold: float | None = None,
         area: str = "all",
         max_detections: int | None = None,
         iou_type: str | None = None,
@@ -78,7 +79,7 @@ class CocoTables(DetectionMetric):
         """The curve of each class at one IoU threshold: what each score retrieves, and the AP there.
 
         Args:
-            iou_threshold: one of the IoU thresholds.
+            iou_threshold: one of the IoU thresholds; default 0.5, or the lowest without it.
             area: name of an area range.
             max_detections: one of the detection limits; default the last.
             iou_type: which one, where there are several; default the first.
@@ -108,7 +109,7 @@ class CocoTables(DetectionMetric):
         limit = len(settings.limits) - 1
         if max_detections is not None:
             limit = checks.place_among("max_detections", max_detections, settings.limits)
-        place = checks.place_among("iou_threshold", iou_threshold, settings.thresholds)
+        place = self._place(iou_threshold)
         check_names(class_names)
         with self._all_ranks():
             numbers = self._numbers(self._columns(), iou_type)

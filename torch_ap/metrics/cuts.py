@@ -11,6 +11,7 @@ from torch_ap.inference.operating_point import Wanted
 from torch_ap.inputs.detections import Columns
 from torch_ap.matching.coco import ClassNames, check_names, classes_of, different_names_of
 from torch_ap.matching.matched import Matches
+from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.uncertainty import UncertainMetric
 from torch_ap.rules import checks
 
@@ -30,7 +31,7 @@ class Cuts(UncertainMetric):
 
     def operating_points(
         self,
-        iou_threshold: float = 0.5,
+        iou_threshold: float | None = None,
         beta: float = 1.0,
         *,
         precision: float | None = None,
@@ -72,7 +73,7 @@ class Cuts(UncertainMetric):
         choice gains: F1 at its best by 0.094 with 10 to 19 ground truths and by 0.017 with 100 or more.
 
         Args:
-            iou_threshold: one of the IoU thresholds.
+            iou_threshold: one of the IoU thresholds; default 0.5, or the lowest without it.
             beta: of F, above 0 and with a finite square; recall counts beta times as much as precision.
             precision: the least precision, in [0, 1]: of the thresholds that have it, that of the highest recall.
             recall: the least recall, in [0, 1]: of the thresholds that have it, that of the highest precision.
@@ -130,7 +131,7 @@ class Cuts(UncertainMetric):
 
     def confusion_matrix(
         self,
-        iou_threshold: float = 0.5,
+        iou_threshold: float | None = None,
         score_threshold: float | Tensor = 0.25,
         *,
         iou_type: str | None = None,
@@ -149,6 +150,7 @@ class Cuts(UncertainMetric):
 
         Args:
             iou_threshold: one of the IoU thresholds, which the IoU of a match reaches; with ``strict`` it exceeds it.
+                Default 0.5, or the lowest without it.
             score_threshold: the least score of a detection, or (K,) of each class in the order of ``classes``, such as
                 ``operating_points().threshold``; of a class whose threshold is NaN there is none.
             iou_type: which one, where there are several; default the first.
@@ -189,9 +191,9 @@ class Cuts(UncertainMetric):
             score_threshold=least,
         )
 
-    def _found(self, iou_threshold: float, iou_type: str | None, class_names: ClassNames) -> _Found:
+    def _found(self, iou_threshold: float | None, iou_type: str | None, class_names: ClassNames) -> _Found:
         """The matches of the images of all ranks, in each class, and the place of an IoU threshold."""
-        place = checks.place_among("iou_threshold", iou_threshold, self._settings.thresholds)
+        place = self._place(iou_threshold)
         check_names(class_names)
         with self._all_ranks():
             columns = self._columns()
@@ -199,6 +201,9 @@ class Cuts(UncertainMetric):
             labels = self._once(lambda: classes_of(columns)[0], "labels")
         names = different_names_of(labels, self._class_names if class_names is None else class_names)
         return _Found(columns, matches, place, labels.clone(), names)
+
+    def _place(self, iou_threshold: float | None) -> int:
+        return place_of_threshold(iou_threshold, self._settings.thresholds)
 
     # -- what the metric has
 

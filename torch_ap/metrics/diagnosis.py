@@ -67,7 +67,8 @@ class DiagnosedImages(UncertainImages, Cuts):
         about ground truths that are found are left out too.
 
         Args:
-            iou_threshold: one of the IoU thresholds; default the lowest. Classes are apart, whatever ``average`` is.
+            iou_threshold: one of the IoU thresholds; default 0.5, or the lowest without it. Classes are apart, whatever
+                ``average`` is.
             background_threshold: above 0, at most ``iou_threshold``; default 0.1, or that where it is lower.
             iou_type: which one, where there are several; default the first.
             class_names: names of the labels, a dict, or a list that begins with the name of label 0; default those of
@@ -169,7 +170,7 @@ class DiagnosedImages(UncertainImages, Cuts):
 
         Args:
             iou_threshold: one of the IoU thresholds, at which ``f1``, ``tp``, ``fp`` and ``missed`` are counted;
-                default the lowest.
+                default 0.5, or the lowest without it.
             score_threshold: the lowest score that counts there.
             iou_type: which one, where there are several; default the first.
 
@@ -206,8 +207,8 @@ class DiagnosedImages(UncertainImages, Cuts):
         """Localisation-recall-precision error at the best score threshold of each class, with its parts (oLRP).
 
         Args:
-            iou_threshold: one of the IoU thresholds, below 1; default the lowest. Classes are apart, whatever
-                ``average`` is.
+            iou_threshold: one of the IoU thresholds, below 1; default 0.5, or the lowest without it. Classes are apart,
+                whatever ``average`` is.
             iou_type: which one, where there are several; default the first.
             class_names: as for :meth:`errors`.
 
@@ -243,13 +244,6 @@ class DiagnosedImages(UncertainImages, Cuts):
         check_names(class_names)
         columns, _, matches, _ = self._all_matched(iou_type)
         return optimal_lrp(matches, place, threshold, *self._classes(columns, class_names))
-
-    def _place(self, iou_threshold: float | None) -> int:
-        """Of one of the IoU thresholds among all, or of the lowest."""
-        known = self._settings.thresholds
-        if iou_threshold is None:
-            return int(known.index(min(known)))
-        return checks.place_among("iou_threshold", iou_threshold, known)
 
     def _thresholds(self, place: int, background: float | None) -> tuple[float, float]:
         """The threshold of background, and the IoU threshold."""

@@ -10,6 +10,7 @@ from torch_ap.functional.curve_record import Curve
 from torch_ap.inputs.detections import Images
 from torch_ap.matching.coco import ClassNames
 from torch_ap.matching.nuscenes import DISTANCES, nuscenes_settings_of
+from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics import representation
 from torch_ap.metrics.voc import VocRules
 from torch_ap.rules import checks
@@ -71,12 +72,11 @@ class NuScenesMeanAveragePrecision(VocRules):
         """The curve of each class at one distance; see :meth:`torch_ap.VOCMeanAveragePrecision.curve`.
 
         Args:
-            distance_threshold: one of the distances; default the first.
+            distance_threshold: one of the distances; default 0.5, or the lowest without it.
             class_names: names of the labels, a dict, or a list that begins with the name of label 0.
         """
-        if distance_threshold is not None:
-            checks.place_among("distance_threshold", distance_threshold, self._settings.thresholds)
-        return super().curve(distance_threshold, class_names)
+        place = place_of_threshold(distance_threshold, self._settings.thresholds, "distance_threshold")
+        return super().curve(self._settings.thresholds[place], class_names)
 
     def lrp(
         self, iou_threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None

@@ -80,7 +80,7 @@ class VocRules(DetectionMetric):
         """The curve of each class at one IoU threshold: what each score retrieves, and the AP there.
 
         Args:
-            iou_threshold: one of the IoU thresholds; default the first.
+            iou_threshold: one of the IoU thresholds; default 0.5, or the lowest without it.
             class_names: names of the labels, a dict, or a list that begins with the name of label 0.
 
         Returns:
@@ -90,13 +90,11 @@ class VocRules(DetectionMetric):
         Raises:
             ValueError: for a threshold that the metric does not have, and for names that do not fit.
         """
-        settings, place = self._settings, 0
-        if iou_threshold is not None:
-            place = checks.place_among("iou_threshold", iou_threshold, settings.thresholds)
+        place = self._place(iou_threshold)
         check_names(class_names)
         with self._all_ranks():
             found = self._matched_here(self._columns())
-        return curves_of_voc(settings, found, place, class_names)
+        return curves_of_voc(self._settings, found, place, class_names)
 
 
 class VOCMeanAveragePrecision(VocRules):

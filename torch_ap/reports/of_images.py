@@ -8,9 +8,10 @@ import torch
 
 from torch_ap import plot
 from torch_ap.functional import Curve
+from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.metrics.images import DetectionMetric
-from torch_ap.metrics.voc import VOCMeanAveragePrecision, VocRules
+from torch_ap.metrics.voc import VOCMeanAveragePrecision
 from torch_ap.reports import cautions, curves
 from torch_ap.reports.content import NAN, Cell, Content, Picture, Section, Table, bounded
 from torch_ap.reports.of_errors import of_errors
@@ -22,7 +23,6 @@ _ONE_BY_ONE = (
     "Detections are taken one by one, by score. The chance level is that of shuffled scores, with all boxes where they "
     "are."
 )
-_LOOSE = 0.5  # the IoU of curves and operating points, where it is one of COCO's
 
 
 def content_of(metric: DetectionMetric, asked: Asked) -> Content:
@@ -102,12 +102,9 @@ def _numbers(metric: Any) -> dict[str, float]:
 
 
 def _curves(metric: Any, names: Any) -> tuple[list[Curve], float]:
-    """Of each class, at the loosest usual IoU threshold."""
+    """Of each class, at an IoU threshold of 0.5, or the lowest."""
     thresholds = metric._settings.thresholds
-    if isinstance(metric, VocRules):
-        return metric.curve(class_names=names), thresholds[0]
-    iou = min(thresholds, key=lambda x: abs(x - _LOOSE))
-    return metric.curve(iou_threshold=iou, class_names=names), iou
+    return metric.curve(class_names=names), thresholds[place_of_threshold(None, thresholds)]
 
 
 def _of_thresholds(metric: CocoTables, numbers: Mapping[str, float], asked: Asked) -> Section:

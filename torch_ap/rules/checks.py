@@ -33,14 +33,19 @@ def one_of(name: str, value: Any, allowed: Sequence[Any], *, or_else: str = "") 
         refuse(name, f"must be one of {choices}", value)
 
 
+def same_setting(one: float, other: float) -> bool:
+    """Whether two numbers are one setting, as 0.9 and COCO's 0.8999999999999999 are."""
+    return math.isclose(one, other, abs_tol=_SAME_SETTING)
+
+
 def place_among(name: str, value: Any, allowed: Sequence[float]) -> int:
-    """Where a number stands among those allowed, as 0.9 does for COCO's 0.8999999999999999.
+    """Where a number stands among those allowed.
 
     Raises:
         ValueError: where it is none of them.
     """
     known = _is_number(value)
-    places = [place for place, one in enumerate(allowed) if known and math.isclose(one, value, abs_tol=_SAME_SETTING)]
+    places = [place for place, one in enumerate(allowed) if known and same_setting(one, value)]
     if not places:
         refuse(name, f"must be one of {', '.join(f'{x:g}' for x in allowed)}", value)
     return places[0]
