@@ -308,14 +308,19 @@ def test_what_is_beyond_the_limit_does_not_count():
 
 
 def lrp_by_definition(oracle, label, tau):
-    """(LRP, localization, FP, FN, threshold) of one class, as the authors' code has them."""
+    """(LRP, localization, FP, FN, threshold) of one class, of detections of at least each score that has any."""
     m = sum(x["class"] == label and x["valid"] for x in oracle.truths)
     rows = sorted((x for x in oracle.detections if x["class"] == label), key=lambda x: (-x["score"], x["order"]))
     best, tp, fp, off = (), 0, 0, 0.0
-    for x in rows:
+    for x, after in zip(rows, [*rows[1:], {"score": None}], strict=False):
         hit = x["kind"] == "true positive"
         tp, fp, off = tp + hit, fp + (not hit and x["kind"] != "ignored"), off + (1 - x["iou"] if hit else 0)
-        if m and (not best or (off / (1 - tau) + fp + m - tp) / (fp + m) < best[0]):
+        if (
+            tp
+            and m
+            and x["score"] != after["score"]
+            and (not best or (off / (1 - tau) + fp + m - tp) / (fp + m) < best[0])
+        ):
             parts = (off / tp if tp else np.nan, fp / (tp + fp) if tp + fp else np.nan, 1 - tp / m)
             best = ((off / (1 - tau) + fp + m - tp) / (fp + m), *parts, x["score"])
     return best if tp and m else (1, np.nan, np.nan, 1, np.nan) if m else (np.nan,) * 5
@@ -331,6 +336,35 @@ def test_lrp_is_its_definition(name):
         np.testing.assert_allclose(found.per_class[column], values, atol=REORDERED, err_msg=column)
         if column != "score_threshold":
             assert getattr(found, column) == pytest.approx(float(found.per_class[column].nanmean()), abs=REORDERED)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lrp_of_equal_scores_is_that_of_its_threshold_in_any_order(seed):
+    preds, target = random_scene(seed, images=4, classes=2)
+    preds = [x | {"scores": (x["scores"] * 3).round() / 3} for x in preds]
+    metric = updated(MeanAveragePrecision("xywh"), preds, target)
+    found = metric.lrp().per_class
+    at = metric.operating_points(score_threshold=found["score_threshold"].nan_to_num(torch.inf))
+    some = found["localization"].isfinite()
+    torch.testing.assert_close(found["false_positives"][some], (1 - at.precision)[some])
+    torch.testing.assert_close(found["false_negatives"][some], (1 - at.recall)[some])
+    order = torch.arange(len(preds)).flip(0).tolist()
+    other = updated(MeanAveragePrecision("xywh"), [preds[x] for x in order], [target[x] for x in order]).lrp().per_class
+    assert torch.equal(other["score_threshold"].nan_to_num(), found["score_threshold"].nan_to_num())
+    torch.testing.assert_close(other["lrp"], found["lrp"], equal_nan=True)
+
+
+@pytest.mark.parametrize("tau", [0.5, 0.6])
+def test_lrp_of_1_throughout_is_taken_where_something_is_found(tau):
+    boxes = torch.tensor([[100.0, 100, 110, 110], [0, 0, 10, 10 * tau]])
+    metric = MeanAveragePrecision(iou_thresholds=[tau])
+    found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.5]), "labels": torch.tensor([0, 0])}
+    metric.update([found], [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "labels": torch.tensor([0])}])
+    lrp = metric.lrp()
+    assert float(lrp.lrp) == pytest.approx(1)
+    assert float(lrp.localization) == pytest.approx(1 - tau)
+    assert lrp.per_class["score_threshold"].tolist() == [0.5]
+    assert (float(lrp.false_positives), float(lrp.false_negatives)) == (0.5, 0)
 
 
 def test_lrp_equals_vernier():

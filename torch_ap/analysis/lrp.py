@@ -24,7 +24,8 @@ class OptimalLRP(Result):
     Made by the method ``lrp()`` of the detection metrics.
 
     Attributes:
-        lrp: 0-d, the mean over classes with ground truths of the least LRP of any score threshold.
+        lrp: 0-d, the mean over classes with ground truths of the least LRP of any score threshold; detections of one
+            score are kept or left together.
         localization: 0-d, the mean of the mean 1 - IoU of the true positives there, over classes that have some.
         false_positives: 0-d, likewise of the share of false positives in the detections, 1 - precision.
         false_negatives: 0-d, the mean over classes with ground truths of the share not found, 1 - recall.
@@ -45,7 +46,8 @@ class OptimalLRP(Result):
 def optimal_lrp(matches: Matches, place: int, iou_threshold: float, labels: Tensor, names: Sequence[str]) -> OptimalLRP:
     """The record of the matches at one IoU threshold, in the first area range.
 
-    Every place in the ranking of a class is a threshold, as in the authors' code, between detections of one score too.
+    Detections of one score are kept or left together, as a threshold can do no other; of equal LRPs that of the highest
+    score is taken, but one with true positives before all without.
 
     Args:
         matches: of all images.
@@ -60,9 +62,9 @@ def optimal_lrp(matches: Matches, place: int, iou_threshold: float, labels: Tens
     m = segments.as_float64(matches.relevant[0])
     fn = m[category] - tp
     lrp = (off / (1 - iou_threshold) + fp + fn) / (tp + fp + fn)
-    best = _lowest(lrp, edges)
-    known, some = (matches.relevant[0] > 0), _at(tp, edges[1:] - 1, edges) > 0
     score = segments.as_float64(matches.ranked.score)
+    best = _lowest(torch.where(_last_of_score(score, edges) & (tp > 0), lrp, torch.inf), edges)
+    known, some = (matches.relevant[0] > 0), _at(tp, best, edges) > 0
     columns = {
         "lrp": _at(lrp, best, edges),
         "localization": _at(off / tp, best, edges),
@@ -89,6 +91,13 @@ def _running(matches: Matches, place: int, edges: Tensor) -> tuple[Tensor, Tenso
     off[matches.at[pairs]] = 1 - matches.partners.iou[pairs]
     tp, fp, off = (segments.cumulative(x, edges) for x in (true.to(torch.int64), false.to(torch.int64), off))
     return tp, fp, off
+
+
+def _last_of_score(score: Tensor, edges: Tensor) -> Tensor:
+    """(N,) bool, whether no later detection of its class has the score of each: where a threshold can cut."""
+    last = torch.ones_like(score, dtype=torch.bool)
+    torch.ne(score[1:], score[:-1], out=last[:-1])
+    return last.index_fill_(0, edges[edges > 0] - 1, True)
 
 
 def _lowest(values: Tensor, edges: Tensor) -> Tensor:

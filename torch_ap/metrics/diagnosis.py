@@ -219,8 +219,9 @@ class DiagnosedImages(UncertainImages, Cuts):
         Raises:
             ValueError: for a threshold that the metric does not have, or of 1, and for names that do not fit.
 
-        Equals ``olrp``, ``olrp_loc``, ``olrp_fp``, ``olrp_fn`` and ``lrp_opt_thr`` of the authors' ``cocoeval``, whose
-        -1 for classes without ground truths is NaN here.
+        Equals ``olrp``, ``olrp_loc``, ``olrp_fp``, ``olrp_fn`` and ``lrp_opt_thr`` of the authors' ``cocoeval`` where
+        no scores are tied: that cuts between equal scores too, as no threshold does, and by the order of input. Its -1
+        for classes without ground truths is NaN here.
 
         Source: Oksuz, Cam, Kalkan & Akbas (2021), One Metric to Measure Them All: Localisation Recall Precision (LRP)
         for Evaluating Visual Detection Tasks.
