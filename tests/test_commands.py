@@ -666,3 +666,11 @@ def test_a_folder_that_is_not_there(given, voc, capsys):
     folder = voc()
     assert main.main(["voc", *(str(folder / name) for name in given)]) == 2
     assert capsys.readouterr().err == f"torch-ap: {folder / 'nosuch'}: no such folder\n"
+
+
+def test_no_counts_are_printed_where_no_threshold_is_found():
+    from torch_ap.cli.operating_points import _COLUMNS, _row
+
+    ends = {f"{name}_{end}": None for name in ("precision", "recall") for end in ("low", "high")}
+    cells = _row(dict.fromkeys(_COLUMNS) | ends | {"tp": 0, "fp": 0, "fn": 3})
+    assert cells == ["-"] * 11

@@ -363,6 +363,12 @@ REFUSED = {
     "score_threshold": ({"score_threshold": "high"}, "`score_threshold` must be a number .* got 'high'"),
     "a NaN": ({"score_threshold": math.nan}, "`score_threshold` must be a number other than NaN"),
     "a bool": ({"score_threshold": True}, "`score_threshold` must be a number .* got True"),
+    "bools": ({"score_threshold": torch.tensor(True)}, "`score_threshold` must be a number .* got tensor"),
+    "bools of classes": ({"score_threshold": torch.ones(60, dtype=torch.bool)}, "`score_threshold` must be a number"),
+    "complex": ({"score_threshold": torch.ones((), dtype=torch.complex64)}, "`score_threshold` must be a number"),
+    "words": ({"score_threshold": ["high"]}, r"or tensor of one for each of the \d+ classes, got \['high'\]"),
+    "too few": ({"score_threshold": [0.5]}, r"or tensor of one for each of the \d+ classes, got \[0.5\]"),
+    "a class without": ({"score_threshold": {99: 0.5}}, "of each class, and has none of label 0, got {99: 0.5}"),
     "another number": ({"score_threshold": torch.ones(7)}, r"one for each of the \d+ classes, got \(7,\)"),
 }
 REFUSED_BY_POINTS = {
@@ -467,3 +473,28 @@ def test_methods_of_one_threshold_have_the_same_default(known, wanted):
         x for _, x, _ in found
     }
     assert [(*x, at) for *x, at in found if at != [wanted]] == []
+
+
+def test_thresholds_of_other_images_are_those_of_their_labels():
+    preds, target = scenes(60)
+    other = MeanAveragePrecision("xywh").set_dtype(torch.float64)
+    sides = ([{k: v[x["labels"] != 0] for k, v in x.items()} for x in side] for side in (preds, target))
+    other.update(*sides)
+    points = metric(60).operating_points()
+    by_label = dict(zip(points.labels.tolist(), points.threshold.tolist(), strict=True))
+    known = other.operating_points(score_threshold=points)
+    assert known.labels.tolist() == points.labels.tolist()[1:]
+    assert torch.equal(known.threshold.nan_to_num(-1), points.threshold[1:].nan_to_num(-1))
+    for given in (by_label, known.threshold, known.threshold.tolist(), known):
+        again = other.operating_points(score_threshold=given)
+        assert torch.equal(again.tp, points.tp[1:])
+        assert repr(again) == repr(known)
+        matrix = other.confusion_matrix(score_threshold=given).matrix
+        assert torch.equal(matrix.diagonal()[:-1], points.tp[1:])
+    with pytest.raises(ValueError, match="must have a threshold of each class, and has none of label 0"):
+        metric(60).operating_points(score_threshold=known)
+    one = metric(60).operating_points(per_class=False)
+    assert repr(metric(60).operating_points(score_threshold=one, per_class=False).tp) == repr(one.tp)
+    for given in (points, by_label):
+        with pytest.raises(ValueError, match="OperatingPoints of one threshold, where `per_class=False`, got"):
+            metric(60).operating_points(score_threshold=given, per_class=False)

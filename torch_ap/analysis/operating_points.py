@@ -18,8 +18,6 @@ from torch_ap.inference.result import Result
 from torch_ap.inference.student import student_quantile
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import order, segments
-from torch_ap.rules import checks
-from torch_ap.rules.messages import refuse
 
 _METHOD = "delta-wilson"
 _RATIOS = ("precision", "recall", "f_beta")
@@ -31,7 +29,8 @@ class OperatingPoints(Result):
 
     Attributes:
         threshold: the score, in the dtype of the scores, or, where it was given, at least float32: those with
-            ``scores >= threshold`` are kept; NaN where no threshold does what is wanted, and nothing is.
+            ``scores >= threshold`` are kept; NaN where no threshold does what is wanted, and nothing is: tp and fp are
+            0 there.
         precision: tp / (tp + fp).
         precision_low: lower end of its interval; NaN where none exists.
         precision_high: upper end.
@@ -112,16 +111,6 @@ class _Items(NamedTuple):
         return segments.count(self.ranking[places], self.rankings)
 
 
-def score_thresholds(given: Any, classes: int, scores: Tensor) -> Tensor:
-    """A threshold of scores, 0-d, or one of each class, (K,), in the dtype of ``segments.comparable``; own memory."""
-    if not isinstance(given, Tensor) or given.ndim != 1:
-        given = checks.number("score_threshold", given)
-    elif len(given) != classes:
-        refuse("score_threshold", f"must be a number, or one for each of the {classes} classes", tuple(given.shape))
-    dtype = segments.comparable(scores[:0]).dtype
-    return torch.as_tensor(given, dtype=dtype).to(scores.device, copy=True)
-
-
 def operating_points(
     matches: Matches,
     place: int,
@@ -138,7 +127,7 @@ def operating_points(
     Args:
         matches: of COCO's or VOC's rule, in the first area range.
         place: which IoU threshold.
-        choice: what thresholds are chosen for, or as of :func:`score_thresholds`.
+        choice: what thresholds are chosen for; or those that are given, as of ``score_thresholds``.
         labels: (K,) of the categories.
         names: theirs.
         beta: of F.

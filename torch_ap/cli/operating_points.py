@@ -99,7 +99,8 @@ def _row(point: dict[str, Any]) -> list[str]:
     cells = []
     for name in _COLUMNS:
         value = point[name]
-        cells.append(str(value) if isinstance(value, int) else number(value))
+        nowhere = point["threshold"] is None
+        cells.append("-" if nowhere else str(value) if isinstance(value, int) else number(value))
         if name in ("precision", "recall"):
             cells += [number(point[f"{name}_{end}"]) for end in ("low", "high")]
     return cells

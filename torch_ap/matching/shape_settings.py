@@ -16,7 +16,7 @@ from torch_ap.rules.messages import refuse, shown
 from torch_ap.rules.options import AnyBoxFormat, IoUType, allowed
 
 _LEAST_SIGMA = 1e-9  # squares of much smaller ones are 0
-_USUAL = 0.5
+_USUAL, _ROUNDED = 0.5, 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,7 +69,7 @@ class ShapeSettings(ShapeOptions):
 def place_of_threshold(threshold: float | None, known: Sequence[float], name: str = "iou_threshold") -> int:
     """Where an IoU threshold stands among those of a metric; None is 0.5, or the lowest where that is none of them."""
     if threshold is None:
-        threshold = _USUAL if any(checks.same_setting(x, _USUAL) for x in known) else min(known)
+        threshold = min(known, key=lambda x: (abs(x - _USUAL) > _ROUNDED, x))
     return checks.place_among(name, threshold, known)
 
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from torch_ap.analysis.confusion import BACKGROUND, ConfusionMatrix, confused
-from torch_ap.analysis.operating_points import OperatingPoints, operating_points, score_thresholds
+from torch_ap.analysis.operating_points import OperatingPoints, operating_points
+from torch_ap.analysis.score_thresholds import Given, score_thresholds
 from torch_ap.inference.operating_point import Wanted
 from torch_ap.inputs.detections import Columns
 from torch_ap.matching.coco import ClassNames, check_names, classes_of, different_names_of
@@ -36,7 +37,7 @@ class Cuts(UncertainMetric):
         *,
         precision: float | None = None,
         recall: float | None = None,
-        score_threshold: float | Tensor | None = None,
+        score_threshold: Given | None = None,
         per_class: bool = True,
         iou_type: str | None = None,
         class_names: ClassNames = None,
@@ -77,8 +78,9 @@ class Cuts(UncertainMetric):
             beta: of F, above 0 and with a finite square; recall counts beta times as much as precision.
             precision: the least precision, in [0, 1]: of the thresholds that have it, that of the highest recall.
             recall: the least recall, in [0, 1]: of the thresholds that have it, that of the highest precision.
-            score_threshold: a threshold that is given, or (K,) of each class in the order of ``classes``: those that
-                were chosen on other images, say.
+            score_threshold: a threshold that is given, or one of each class: operating points of other images, whose
+                labels say which is whose; a dict of label to threshold; or (K,) in the order of ``classes``. Every
+                class needs one; those that do not occur here are left out.
             per_class: whether each class has a threshold of its own; else there is one for the detections of all
                 classes together, each matched in its class, whose counts are added up.
             iou_type: which one, where there are several; default the first.
@@ -92,7 +94,8 @@ class Cuts(UncertainMetric):
         Raises:
             TypeError, ValueError: for an argument that breaks one of these rules.
 
-        Equals ``operating_point()`` of each of ``curve()``, but for the intervals.
+        Equals ``operating_point()`` of each of ``curve()``, but for the intervals, and where no threshold does what is
+        wanted: tp, fp and fn are NaN there, and here, of no detections, 0, 0 and all ground truths.
 
         Example:
             >>> import torch
@@ -114,10 +117,9 @@ class Cuts(UncertainMetric):
                 "`score_threshold` is a threshold that is given; beside it neither precision nor recall is"
             )
         found = self._found(iou_threshold, iou_type, class_names)
-        size = len(found.labels) if per_class else 1
         choice: Wanted | Tensor = wanted
         if score_threshold is not None:
-            choice = score_thresholds(score_threshold, size, found.matches.ranked.score)
+            choice = score_thresholds(score_threshold, found.labels if per_class else None, found.matches.ranked.score)
         return operating_points(
             found.matches,
             found.place,
@@ -132,7 +134,7 @@ class Cuts(UncertainMetric):
     def confusion_matrix(
         self,
         iou_threshold: float | None = None,
-        score_threshold: float | Tensor = 0.25,
+        score_threshold: Given = 0.25,
         *,
         iou_type: str | None = None,
         class_names: ClassNames = None,
@@ -151,8 +153,8 @@ class Cuts(UncertainMetric):
         Args:
             iou_threshold: one of the IoU thresholds, which the IoU of a match reaches; with ``strict`` it exceeds it.
                 Default 0.5, or the lowest without it.
-            score_threshold: the least score of a detection, or (K,) of each class in the order of ``classes``, such as
-                ``operating_points().threshold``; of a class whose threshold is NaN there is none.
+            score_threshold: the least score of a detection, or one of each class, as for :meth:`operating_points`: what
+                that returns, for instance; of a class whose threshold is NaN there is no detection.
             iou_type: which one, where there are several; default the first.
             class_names: names of the labels, as for the class, whose own are the default.
 
@@ -181,7 +183,7 @@ class Cuts(UncertainMetric):
         """
         self._check_shapes_kept("confusion_matrix")
         found = self._found(iou_threshold, iou_type, class_names)
-        least = score_thresholds(score_threshold, len(found.labels), found.matches.ranked.score)
+        least = score_thresholds(score_threshold, found.labels, found.matches.ranked.score)
         kind = iou_type or self._settings.iou_types[0]
         return ConfusionMatrix(
             matrix=confused(self._settings, found.columns, kind, found.matches, found.place, least, len(found.labels)),

@@ -33,19 +33,14 @@ def one_of(name: str, value: Any, allowed: Sequence[Any], *, or_else: str = "") 
         refuse(name, f"must be one of {choices}", value)
 
 
-def same_setting(one: float, other: float) -> bool:
-    """Whether two numbers are one setting, as 0.9 and COCO's 0.8999999999999999 are."""
-    return math.isclose(one, other, abs_tol=_SAME_SETTING)
-
-
 def place_among(name: str, value: Any, allowed: Sequence[float]) -> int:
-    """Where a number stands among those allowed.
+    """Where a number stands among those allowed, as 0.9 does for COCO's 0.8999999999999999.
 
     Raises:
         ValueError: where it is none of them.
     """
-    known = _is_number(value)
-    places = [place for place, one in enumerate(allowed) if known and same_setting(one, value)]
+    known = is_number(value)
+    places = [place for place, one in enumerate(allowed) if known and math.isclose(one, value, abs_tol=_SAME_SETTING)]
     if not places:
         refuse(name, f"must be one of {', '.join(f'{x:g}' for x in allowed)}", value)
     return places[0]
@@ -92,13 +87,13 @@ def text(name: str, value: Any, *, optional: bool = False) -> None:
 
 def not_negative(name: str, value: Any) -> None:
     """``value`` is a finite number of at least 0."""
-    if not _is_number(value) or not 0 <= value < math.inf:
+    if not is_number(value) or not 0 <= value < math.inf:
         refuse(name, "must be a finite number of at least 0", value)
 
 
 def positive(name: str, value: Any) -> None:
     """``value`` is a finite number above 0."""
-    if not _is_number(value) or not 0 < value < math.inf:
+    if not is_number(value) or not 0 < value < math.inf:
         refuse(name, "must be a finite number above 0", value)
 
 
@@ -111,40 +106,40 @@ def beta(name: str, value: Any, *, zero: bool = False) -> None:
 
 def fraction(name: str, value: Any) -> None:
     """``value`` is a number in [0, 1]."""
-    if not _is_number(value) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         refuse(name, "must be a number in [0, 1]", value)
 
 
 def positive_fraction(name: str, value: Any) -> None:
     """``value`` is a number in (0, 1]."""
-    if not _is_number(value) or not 0 < value <= 1:
+    if not is_number(value) or not 0 < value <= 1:
         refuse(name, "must be a number above 0 and at most 1", value)
 
 
 def open_fraction(name: str, value: Any) -> float:
     """``value`` as a float, which must lie between 0 and 1, as a confidence level."""
-    if not _is_number(value) or not 0 < float(value) < 1:
+    if not is_number(value) or not 0 < float(value) < 1:
         refuse(name, "must be a number between 0 and 1, ends excluded", value)
     return float(value)
 
 
 def finite(name: str, value: Any) -> None:
     """``value`` is a finite number, or None."""
-    if value is not None and (not _is_number(value) or not abs(value) <= sys.float_info.max):
+    if value is not None and (not is_number(value) or not abs(value) <= sys.float_info.max):
         refuse(name, "must be a finite number", value)
 
 
-def number(name: str, value: Any) -> float:
+def number(name: str, value: Any, rule: str = "must be a number other than NaN") -> float:
     """A number other than NaN, or a tensor of one, as a float; infinities are numbers."""
-    one = _is_number(value) or (isinstance(value, Tensor) and value.numel() == 1)
+    one = is_number(value) or (isinstance(value, Tensor) and value.numel() == 1 and is_real(value.dtype))
     if not one or value != value:
-        refuse(name, "must be a number other than NaN", value)
+        refuse(name, rule, value)
     return float(value)
 
 
 def numbers_in(name: str, value: Any, *, low: float, high: float) -> None:
     """A list (or tuple) of at least one number in [low, high]."""
-    if not (isinstance(value, list | tuple) and value and all(_is_number(x) and low <= x <= high for x in value)):
+    if not (isinstance(value, list | tuple) and value and all(is_number(x) and low <= x <= high for x in value)):
         refuse(name, f"must be None or a list of numbers in [{low:g}, {high:g}]", value)
 
 
@@ -169,7 +164,7 @@ def ranges(name: str, value: Any) -> None:
     if not isinstance(value, Mapping) or not value:
         refuse(name, "must be None or a dict of names to (low, high)", value)
     for key, bounds in value.items():
-        pair = isinstance(bounds, list | tuple) and len(bounds) == 2 and all(map(_is_number, bounds))
+        pair = isinstance(bounds, list | tuple) and len(bounds) == 2 and all(map(is_number, bounds))
         if not isinstance(key, str) or not pair or not bounds[0] <= bounds[1]:
             refuse(name, "must map names to (low, high) with low <= high", {key: bounds})
 
@@ -185,7 +180,7 @@ def thresholds(value: Any) -> None:
     if isinstance(value, int):
         positive_int("thresholds", value, least=2)
     elif isinstance(value, list):
-        if not value or not all(_is_number(x) and x == x for x in value):
+        if not value or not all(is_number(x) and x == x for x in value):
             refuse("thresholds", "as a list must hold numbers, one at least and no NaN", value)
     elif isinstance(value, Tensor):
         if value.ndim != 1 or not _known_numbers(value):
@@ -203,7 +198,7 @@ def bins(value: Any) -> Any:
         if value > _MOST_BINS:
             refuse("bins", f"must be at most {_MOST_BINS:,}, which float32 counts", value)
     elif isinstance(value, list):
-        if not value or not all(_is_number(x) and abs(x) <= sys.float_info.max for x in value):
+        if not value or not all(is_number(x) and abs(x) <= sys.float_info.max for x in value):
             refuse("bins", "as a list must hold finite numbers, one at least", value)
     elif isinstance(value, Tensor):
         finite = value.ndim == 1 and _known_numbers(value) and bool(torch.isfinite(value).all())
@@ -219,7 +214,7 @@ def threshold(value: Any) -> None:
     if isinstance(value, Tensor):
         if value.ndim > 1 or not _known_numbers(value):
             refuse("threshold", "as a tensor must be 0-D or 1-D, not empty and free of NaN", value)
-    elif not _is_number(value) or value != value:
+    elif not is_number(value) or value != value:
         refuse("threshold", "must be a number other than NaN, or a tensor of them", value)
 
 
@@ -290,7 +285,13 @@ def _index(value: Any, *, tensors: bool = False) -> int | None:
         return None
 
 
-def _is_number(value: Any) -> bool:
+def is_real(dtype: torch.dtype) -> bool:
+    """Whether values are numbers that can be compared."""
+    return dtype != torch.bool and not dtype.is_complex
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is one, which a bool is not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
