@@ -29,6 +29,7 @@ DETECTION_KINDS = (
 """What a detection can be, in the order of the codes of ``detections_table()``."""
 
 HIT, CLASSIFICATION, LOCALIZATION, BOTH, DUPLICATE, BACKGROUND, IGNORED = range(len(DETECTION_KINDS))
+_MOST = 1 + 1e-6  # IoU, but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +148,14 @@ def _image_pairs(settings: ShapeSettings, columns: Columns, iou_type: Kind, foun
     rows, truths = ranked.rows[candidates.ranked], truths[candidates.truths]
     pair_iou = settings.similarity(columns, iou_type, rows, truths, torch.zeros_like(truths, dtype=torch.bool))
     pairs = candidate_pairs.overlapping(candidates, pair_iou, least)
+    check_shares(pairs.iou)
     return Pairs(candidates.ranked[pairs.detection], truths[pairs.truth], pairs.iou)
+
+
+def check_shares(iou: Tensor) -> None:
+    """Refuse similarities above 1, but for rounding, which no share of an overlap is."""
+    if len(iou) and float(iou.max()) > _MOST:
+        raise ValueError(f"errors and LRP need similarities of at most 1, as IoU is, got {float(iou.max()):g}")
 
 
 def _taken(pairs: Pairs, kept: Tensor) -> Pairs:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.detection import DETECTION_KINDS
-from torch_ap.matching.coco import ClassNames
+from torch_ap.matching.coco import ClassNames, names_of
 from torch_ap.metrics.images import DetectionMetric
 
 _KINDS = (*DETECTION_KINDS[1:6], "missed", "false_positives", "false_negatives")
@@ -19,7 +19,9 @@ def with_errors(
     """A report with the errors, where they are asked for, and those of each class where these are."""
     if not args.errors:
         return report
-    found = _Errors(metric().errors(class_names=names).to_dict(), per_class=args.per_class)
+    told = metric().errors(class_names={})  # two categories of a file may have one name
+    told.per_class["name"] = names_of(told.per_class["class"], names)
+    found = _Errors(told.to_dict(), per_class=args.per_class)
     markdown = report.markdown
     return replace(
         report,

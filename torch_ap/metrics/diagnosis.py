@@ -9,7 +9,7 @@ from torch_ap.analysis.lrp import OptimalLRP, optimal_lrp
 from torch_ap.analysis.outcomes import IGNORED, Outcomes, outcomes_of
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, image_of
-from torch_ap.matching.coco import ClassNames, check_names, classes_of, names_of
+from torch_ap.matching.coco import ClassNames, check_names, classes_of, different_names_of
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics.cuts import Cuts
 from torch_ap.metrics.image_sample import UncertainImages
@@ -71,14 +71,15 @@ class DiagnosedImages(UncertainImages, Cuts):
                 ``average`` is.
             background_threshold: above 0, at most ``iou_threshold``; default 0.1, or that where it is lower.
             iou_type: which one, where there are several; default the first.
-            class_names: names of the labels, a dict, or a list that begins with the name of label 0; default those of
-                the metric.
+            class_names: different names of the labels, a dict, or a list that begins with the name of label 0; default
+                those of the metric, where it takes names, else the labels.
 
         Returns:
             :class:`torch_ap.detection.DetectionErrors`, with a table of all classes.
 
         Raises:
-            ValueError: for a threshold that the metric does not have, and for names that do not fit.
+            ValueError: for a threshold that the metric does not have, for names that do not fit, and for similarities
+                above 1.
 
         Equals ``tidecv`` 1.0.1, whose costs (dAP) are in percent, where no scores are tied, no detection lies in a
         crowd, and every class that is detected has ground truths. It differs where ``tidecv`` departs from the paper:
@@ -122,7 +123,8 @@ class DiagnosedImages(UncertainImages, Cuts):
             ``torch_ap.detection.DETECTION_KINDS``: 0 for a true positive, 1 to 5 for an error of classification,
             localization, both, a duplicate, background, and 6 where it does not count: matched to a crowd, or beyond
             the detection limit; ``ground_truth``, the row in its image of the ground truth that is matched, or that the
-            error is about, -1 for none; ``iou`` with it, float64, NaN for none.
+            error is about, -1 for none; ``iou`` with it, float64, NaN for none; with a crowd or an Open Images group it
+            is the share of the detection's area.
 
         Raises:
             ValueError: for a threshold that the metric does not have.
@@ -217,7 +219,8 @@ class DiagnosedImages(UncertainImages, Cuts):
             threshold of each among them.
 
         Raises:
-            ValueError: for a threshold that the metric does not have, or of 1, and for names that do not fit.
+            ValueError: for a threshold that the metric does not have, or of 1, for names that do not fit, and for
+                similarities above 1.
 
         Equals ``olrp``, ``olrp_loc``, ``olrp_fp``, ``olrp_fn`` and ``lrp_opt_thr`` of the authors' ``cocoeval`` where
         no scores are tied: that cuts between equal scores too, as no threshold does, and by the order of input. Its -1
@@ -272,4 +275,4 @@ class DiagnosedImages(UncertainImages, Cuts):
     def _classes(self, columns: Columns, class_names: ClassNames) -> tuple[Tensor, list[str]]:
         """The labels that occur, and their names."""
         labels = classes_of(columns)[0]
-        return labels, names_of(labels, self._class_names if class_names is None else class_names)
+        return labels, different_names_of(labels, self._class_names if class_names is None else class_names)
