@@ -224,7 +224,8 @@ def open_images(size, generator):
     for place, truth in enumerate(target):
         truth["group_of"] = truth.pop("iscrowd")
         if place % 2:
-            truth["negative_labels"] = torch.tensor([place % 3])
+            there = truth["labels"].tolist()
+            truth["negative_labels"] = torch.tensor([x for x in (place % 3,) if x not in there], dtype=torch.int64)
     return {"preds": preds, "target": target}
 
 

@@ -30,7 +30,9 @@ def scenes(count, seed=0):
         if r.random() < 0.5:
             truth["positive_labels"] = torch.from_numpy(r.integers(0, 3, 1))
         if r.random() < 0.5:
-            truth["negative_labels"] = torch.from_numpy(r.choice([0, 1, 2, 10, 11, 12], 1))
+            there = {*truth["labels"].tolist(), *truth.get("positive_labels", torch.tensor([])).tolist()}
+            there |= {one for label in there for one in ABOVE.get(label, [])}
+            truth["negative_labels"] = torch.tensor([x for x in r.choice([0, 1, 2, 10, 11, 12], 2) if x not in there])
     return preds, target
 
 
@@ -156,6 +158,9 @@ def test_masks_in_groups():
         ({"hierarchy": {1: "2"}}, "`hierarchy` must give each label a parent or a list of parents, got '2'"),
         ({"hierarchy": {1: [2.0]}}, r"`hierarchy` must hold labels, which are integers, got 2\.0"),
         ({"hierarchy": {"cat": 1}}, "`hierarchy` must hold labels, which are integers, got 'cat'"),
+        ({"hierarchy": {1: 2**70}}, r"`hierarchy` must hold labels, which int64 holds, got 118"),
+        ({"hierarchy": {-(2**70): [1]}}, "`hierarchy` must hold labels, which int64 holds, got -118"),
+        ({"hierarchy": {1: [np.ones(2), "a"]}}, "`hierarchy` must hold labels, which are integers"),
         ({"hierarchy": [1]}, "`hierarchy` must be a dict of labels to their parents, got list"),
         ({"group_of": "count twice"}, "`group_of` must be one of 'count', 'ignore'"),
         ({"iou_type": "rotated"}, "`iou_type` must be one of 'bbox', 'segm'"),
@@ -172,7 +177,7 @@ def test_bad_settings_of_open_images(settings, message):
     ("change", "message"),
     [
         ({"group_of": torch.tensor([2])}, r"`target\[0\]\['group_of'\]` must hold 0 and 1, got 2"),
-        ({"group_of": torch.tensor([0, 1])}, r"`target\[0\]\['group_of'\]` must have one entry for each of 3"),
+        ({"group_of": torch.tensor([0, 1])}, r"`target\[0\]\['group_of'\]` must have one entry for each of 1 scores"),
         ({"negative_labels": torch.tensor([0.5])}, r"`target\[0\]\['negative_labels'\]` must be a 1-D integer tensor"),
         ({"positive_labels": [1]}, r"`target\[0\]\['positive_labels'\]` must be a 1-D integer tensor, got \[1\]"),
         ({"labels": torch.tensor([0.5])}, r"`target\[0\]\['labels'\]` must be an integer tensor"),
@@ -186,8 +191,84 @@ def test_bad_images_of_open_images(change, message):
     with pytest.raises(ValueError, match=message):
         metric.update([{"boxes": box, "labels": label, "scores": torch.ones(1)}], [truth])
     assert not metric.detection_scores
-    with pytest.raises(ValueError, match="must be a list of dicts"):
+    with pytest.raises(ValueError, match=r"must be a list of dicts.* no packed form, got a dict"):
         metric.update({"boxes": box, "labels": label, "scores": torch.ones(1), "counts": torch.tensor([1])}, [truth])
+
+
+@pytest.mark.parametrize("hierarchy", [None, {0: 10}])
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize(
+    ("side", "key"),
+    [
+        *(("preds", key) for key in ("boxes", "scores", "labels")),
+        *(("target", key) for key in ("boxes", "labels", "group_of", "difficult")),
+    ],
+)
+@pytest.mark.parametrize("change", [-1, 1])
+def test_columns_of_unequal_length_are_never_paired(side, key, change, listed, hierarchy):
+    """Whatever rows are left out or repeated afterwards."""
+    box, two = torch.tensor([[0.0, 0, 9, 9]]), torch.tensor([0, 0])
+    images = {
+        "preds": {"boxes": box.repeat(2, 1), "labels": torch.tensor([5, 0]), "scores": torch.tensor([0.9, 0.8])},
+        "target": {"boxes": box.repeat(2, 1), "labels": two, "group_of": two, "difficult": two},
+    }
+    if listed:
+        images["target"]["negative_labels"] = torch.tensor([7])
+    value = images[side][key]
+    images[side][key] = value[:-1] if change < 0 else torch.cat([value, value[-1:]])
+    metric = OpenImagesMeanAveragePrecision(hierarchy=hierarchy, expand_preds=True)
+    with pytest.raises(ValueError, match=rf"`{side}\[0\]\['.*'\]` must have one entry for each of \d scores or labels"):
+        metric.update([images["preds"]], [images["target"]])
+
+
+@pytest.mark.parametrize(
+    ("labels", "lists", "wrong"),
+    [
+        ([1], {"negative_labels": [2, 1]}, 1),
+        ([2], {"negative_labels": [3], "positive_labels": [3]}, 3),
+        ([0], {"negative_labels": [12]}, 12),  # of which a 0 is one
+        ([5], {"negative_labels": [11], "positive_labels": [1]}, 11),
+    ],
+)
+def test_what_is_there_is_not_said_to_be_absent(labels, lists, wrong):
+    box = torch.tensor([[0.0, 0, 9, 9]])
+    truth = {"boxes": box, "labels": torch.tensor(labels)} | {key: torch.tensor(x) for key, x in lists.items()}
+    found = {"boxes": box, "labels": torch.tensor(labels), "scores": torch.ones(1)}
+    settings = {"hierarchy": PARENTS, "expand_preds": True}
+    with pytest.raises(ValueError, match=rf"`target\[0\]\['negative_labels'\]` must hold no class .*, got {wrong}$"):
+        open_images_mean_average_precision([found], [truth], **settings)
+    assert open_images_mean_average_precision([found], [truth], **settings, validate_args=False)["map"] == 1
+
+
+def test_a_negative_class_of_many_bits_is_none_of_few():
+    box = torch.tensor([[0.0, 0, 9, 9]])
+    truth = {"boxes": box, "labels": torch.tensor([1], dtype=torch.uint8), "negative_labels": torch.tensor([257])}
+    found = {"boxes": box, "labels": torch.tensor([257]), "scores": torch.ones(1)}
+    metric = OpenImagesMeanAveragePrecision()
+    metric.update([found], [truth])
+    assert len(metric.detections_table()["class"]) == 1
+
+
+def test_rows_of_tables_are_those_of_the_input():
+    box = torch.tensor([[0.0, 0, 9, 9]])
+    truth = {"boxes": box, "labels": torch.tensor([1]), "negative_labels": torch.tensor([2])}
+    found = {"boxes": box.repeat(4, 1), "labels": torch.tensor([5, 1, 5, 2]), "scores": torch.ones(4)}
+    metric = OpenImagesMeanAveragePrecision()
+    metric.update([found, found], [truth, truth])
+    table = metric.detections_table()
+    assert table["detection"].tolist() == [1, 3, 1, 3]
+    assert table["class"].tolist() == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["errors", "detections_table", "confusion_matrix"])
+def test_a_class_is_not_confused_with_its_ancestors(name):
+    box = torch.tensor([[0.0, 0, 9, 9]])
+    found = {"boxes": box.repeat(2, 1), "labels": torch.tensor([0, 0]), "scores": torch.tensor([0.9, 0.8])}
+    metric = OpenImagesMeanAveragePrecision(hierarchy=PARENTS, expand_preds=True)
+    metric.update([found], [{"boxes": box, "labels": torch.tensor([0])}])
+    with pytest.raises(ValueError, match=f"`{name}` must be asked of a metric without `hierarchy`"):
+        getattr(metric, name)()
+    assert metric.lrp().lrp >= 0
 
 
 def points(count, seed=0, classes=3):

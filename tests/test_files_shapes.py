@@ -74,6 +74,15 @@ def test_dota_folders_give_the_number_of_their_boxes(dota, capsys):
     assert (status, said["map"]) == (0, pytest.approx(float(whole["map"])))
 
 
+@pytest.mark.usefixtures("dota")
+def test_dota_ground_truths_must_hold_an_object(tmp_path, capsys):
+    for path in (tmp_path / "labelTxt").iterdir():
+        path.write_text("")
+    status, said = told([tmp_path / "labelTxt", tmp_path / "Task1", "--format", "dota"], capsys)
+    assert status == 2
+    assert "labelTxt: the ground truths hold no object" in str(said)
+
+
 SQUARE = "0 0 9 0 9 9 0 9"
 
 
@@ -89,6 +98,7 @@ SQUARE = "0 0 9 0 9 9 0 9"
         ("Task1/Task1_plane.txt", f"P0000 nan {SQUARE}", "score must hold finite numbers"),
         ("Task1/Task1_plan.txt", f"P0000 0.5 {SQUARE}", "no ground truth is of class 'plan'; did you mean 'plane'?"),
         ("Task1/P0001.txt", f"{SQUARE} plane 0", "are the folders swapped?"),
+        ("Task1/plane.txt", f"P0000 0.5 {SQUARE}", "class 'plane' must have one file, but has "),
     ],
 )
 @pytest.mark.usefixtures("dota")

@@ -171,7 +171,6 @@ def image(found, true, negative=(), not_exhaustive=(), **more):
         (image([1, 2], [1]), [1, 0], [0, 0]),  # nobody looked for 2
         (image([1, 2], [1], [2]), [1, 1], [0, 1]),
         (image([1, 1], [1], (), [1]), [2], [0]),  # there may be more of 1
-        (image([1, 2], [1], [2], [2]), [1, 1], [0, 0]),
         (image([2, 1], [2], ignore=torch.tensor([1])), [0, 1], [0, 0]),
         (image([1], [1], area=torch.tensor([math.inf])), [0], [0]),
     ],
@@ -182,6 +181,15 @@ def test_what_counts(given, detections, false_positives):
     table = metric.per_class()
     assert table["detections"].tolist() == detections
     assert table["fp"].tolist() == false_positives
+
+
+def test_what_is_in_both_lists_is_refused_or_forgiven():
+    given = image([1, 2], [1], [2], [2])
+    with pytest.raises(ValueError, match=r"must hold no category that not_exhaustive_category_ids has, got 2"):
+        torch_ap.LVISMeanAveragePrecision().update(*given)
+    metric = torch_ap.LVISMeanAveragePrecision(validate_args=False)  # as lvis has it
+    metric.update(*given)
+    assert metric.per_class()["fp"].tolist() == [0, 0]
 
 
 def test_few_and_many_possible_pairs_of_image_and_category(monkeypatch):
@@ -221,6 +229,12 @@ def test_frequencies_are_shown_by_their_number():
 # -- bad input
 
 
+@pytest.mark.parametrize("given", [{2**70: "f"}, {1: np.array(["f", "c"])}, {1: "x"}, {"1": "f"}, {True: "f"}])
+def test_what_are_no_frequencies_is_refused(given):
+    with pytest.raises(ValueError, match="`frequencies` must be None or a dict of ids of categories to"):
+        torch_ap.LVISMeanAveragePrecision(frequencies=given)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -232,6 +246,10 @@ def test_frequencies_are_shown_by_their_number():
         (
             {"neg_category_ids": torch.tensor([2, 1])},
             r"`target\[1\]\['neg_category_ids'\]` must hold no category that a ground truth of the image has, got 1",
+        ),
+        (
+            {"not_exhaustive_category_ids": torch.tensor([2])},
+            r"`target\[1\]\['neg_category_ids'\]` must hold no category that not_exhaustive_category_ids has, got 2",
         ),
         (
             {"not_exhaustive_category_ids": torch.tensor([9])},

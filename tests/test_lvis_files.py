@@ -106,6 +106,7 @@ def setting(key, value):
         ("categories", without("frequency"), "categories[0]: must have the key 'frequency'"),
         ("categories", setting("frequency", "rare"), "categories[0]: 'frequency' must be 'r', 'c' or 'f', got 'rare'"),
         ("annotations", without("area"), "annotations[0]: must have the key 'area'"),
+        ("annotations", setting("area", -5), "annotations[0]: 'area' must be at least 0, got -5"),
         ("annotations", setting("category_id", 77), "annotations[0]: unknown category_id 77"),
         ("annotations", setting("ignore", 2), "annotations[0]: 'ignore' must be 0 or 1, got 2"),
     ],
@@ -133,6 +134,26 @@ def test_a_category_is_not_both_negative_and_annotated(files, capsys, tmp_path):
         f"images[{place}]: 'neg_category_ids' must hold no category that an annotation of the image has, got "
         f"{first['category_id']}"
     ) in capsys.readouterr().err
+
+
+def test_a_category_is_in_one_list_of_an_image(files, capsys, tmp_path):
+    truth = copy.deepcopy(files[3])
+    place, image = next((i, image) for i, image in enumerate(truth["images"]) if image["neg_category_ids"])
+    image["not_exhaustive_category_ids"] = image["neg_category_ids"][:1]
+    path = tmp_path / "broken.json"
+    path.write_text(json.dumps(truth))
+    assert main(["lvis", str(path), files[1]]) == 2
+    said = f"images[{place}]: 'neg_category_ids' must hold no category that 'not_exhaustive_category_ids' has"
+    assert said in capsys.readouterr().err
+
+
+def test_crowds_are_noted(files, capsys, tmp_path):
+    truth = copy.deepcopy(files[3])
+    truth["annotations"][1]["iscrowd"] = 1
+    path = tmp_path / "crowds.json"
+    path.write_text(json.dumps(truth))
+    assert "`iscrowd` is 1 of 1 annotations; LVIS's rules look at `ignore`" in printed(capsys, str(path), files[1]).err
+    assert "iscrowd" not in printed(capsys, *files[:2]).err
 
 
 def test_masks(tmp_path, capsys):

@@ -7,6 +7,7 @@ from functools import partial
 from torch_ap.cli import coco, image_tables, images
 from torch_ap.cli.image_tables import Form
 from torch_ap.cli.images import Found
+from torch_ap.cli.notes import note
 from torch_ap.detection import LVISMeanAveragePrecision
 from torch_ap.files.lvis import LvisAnnotations, LvisData, read_annotations, with_results
 from torch_ap.metrics.images import DetectionMetric
@@ -34,6 +35,11 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
     paths = images.paths_of(args, args.results)
     annotations = read_annotations(args.annotations, args.iou_type)
+    if annotations.crowds:
+        note(
+            f"{args.annotations}: `iscrowd` is 1 of {annotations.crowds} annotations; LVIS's rules look at `ignore` "
+            "alone, so that these count as single objects"
+        )
     class_names = annotations.coco.class_names
     slices = images.slices_of(args, annotations.coco.images)
     metrics = {path: _metric(_read(args, annotations, path), args) for path in paths.every}

@@ -31,8 +31,9 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
         ``boxes`` (N, 8), corners in pixels, ``box_format`` "xyxyxyxy" with ``iou_type="rotated"``.
 
     Raises:
-        ValueError: for a folder without files, a line that cannot be read, an unknown image or class, and corners that
-            all lie in [0, 1], which are no pixels; the message names file and line.
+        ValueError: for a folder without files, a line that cannot be read, an unknown image or class, a class with two
+            files, detections where no ground truth has an object, and corners that all lie in [0, 1], which are no
+            pixels; the message names file and line.
 
     Example:
         >>> import pathlib, tempfile
@@ -55,7 +56,11 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
     truths = [row for path in files for row in _objects(path)]
     names, images = sorted({row.name for row in truths}), [path.stem for path in files]
     known = set(images)
-    found = [row for path in text_files(detections, allow_empty) for row in _detections(path, known, names)]
+    lists = text_files(detections, allow_empty)
+    _check_one_each(lists)
+    found = [row for path in lists for row in _detections(path, known, names)]
+    if found and not truths:
+        raise ValueError(f"{ground_truths}: the ground truths hold no object")
     for rows, folder in ((truths, ground_truths), (found, detections)):
         if rows and all(min(row.box) >= 0 and max(row.box) <= 1 for row in rows):
             raise ValueError(f"{folder}: all corners lie in [0, 1]; they must be in pixels of the image")
@@ -78,6 +83,16 @@ def _objects(path: Path) -> list[Row]:
         box = box_rows.box(words[:_CORNERS], where, "corners")
         rows.append(Row(path.stem, " ".join(words[_CORNERS:-1]), box, float(hard > 0)))
     return rows
+
+
+def _check_one_each(files: list[Path]) -> None:
+    """Refuse two files of one class."""
+    seen: dict[str, Path] = {}
+    for path in files:
+        name = path.stem.removeprefix(_TASK)
+        if name in seen:
+            raise ValueError(f"{path}: class {shown(name)} must have one file, but has {seen[name]} too")
+        seen[name] = path
 
 
 def _detections(path: Path, images: Collection[str], classes: Collection[str]) -> list[Row]:

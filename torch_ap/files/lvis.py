@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torch_ap.files import coco, entries
 from torch_ap.files.coco import CocoAnnotations, CocoData, Parts
-from torch_ap.inputs.federated import KEYS, NEGATIVE
+from torch_ap.inputs.federated import KEYS, NEGATIVE, NOT_EXHAUSTIVE
 from torch_ap.matching.lvis import Frequency
 from torch_ap.rules import checks
 from torch_ap.rules.messages import shown
@@ -38,11 +38,13 @@ class LvisAnnotations:
         coco: what COCO's reader finds, and ``ignore`` in place of ``iscrowd``.
         lists: of each key the ids of each image.
         frequencies: of each category id.
+        crowds: how many annotations have ``iscrowd`` 1, which LVIS's rules do not look at.
     """
 
     coco: CocoAnnotations
     lists: dict[str, list[list[int]]]
     frequencies: dict[int, Frequency]
+    crowds: int = 0
 
 
 def read_lvis(annotations: str | Path, results: str | Path, iou_type: str = "bbox") -> LvisData:
@@ -60,7 +62,8 @@ def read_lvis(annotations: str | Path, results: str | Path, iou_type: str = "bbo
 
     Raises:
         ValueError: as there; and where one of these fields is missing, holds an unknown category, or holds as negative
-            one that has an annotation in the image. The message names file and entry.
+            one that has an annotation in the image or is in its other list, or for a negative area.
+            The message names file and entry.
         ModuleNotFoundError: for polygons without pycocotools.
 
     Example:
@@ -89,8 +92,9 @@ def read_annotations(path: str | Path, iou_type: str = "bbox") -> LvisAnnotation
     lists = {key: parts.images.each(key, _ids) for key in KEYS}
     _check(parts, lists)
     frequencies = dict(zip(parts.class_names, parts.categories.each("frequency", _frequency), strict=True))
-    parts.truths.numbers("area", entries.finite)
-    return LvisAnnotations(coco.annotations_of(parts, iou_type, "ignore"), lists, frequencies)
+    _check_areas(parts.truths)
+    crowds = sum(entry.get("iscrowd") == 1 for entry in parts.truths.entries)
+    return LvisAnnotations(coco.annotations_of(parts, iou_type, "ignore"), lists, frequencies, crowds)
 
 
 def with_results(data: LvisAnnotations, results: str | Path) -> LvisData:
@@ -130,6 +134,15 @@ def _frequency(value: Any) -> Frequency:
     return frequency
 
 
+def _check_areas(truths: entries.Entries) -> None:
+    """Raise for annotations without an area, and for negative ones."""
+    negative = truths.numbers("area", entries.finite) < 0
+    if bool(negative.any()):
+        row = int(negative.nonzero()[0])
+        got = shown(truths.entries[row]["area"])
+        raise ValueError(f"{truths.where}[{truths.places[row]}]: 'area' must be at least 0, got {got}")
+
+
 def _check(parts: Parts, lists: dict[str, list[list[int]]]) -> None:
     """Raise for ids of no category, and for negative ones of categories that an annotation of the image has."""
     images = parts.images
@@ -137,10 +150,12 @@ def _check(parts: Parts, lists: dict[str, list[list[int]]]) -> None:
     for entry in parts.truths.entries:
         positive[entry["image_id"]].add(entry["category_id"])
     for key, every in lists.items():
-        for place, image, ids in zip(images.places, parts.ids, every, strict=True):
+        for place, image, ids, other in zip(images.places, parts.ids, every, lists[NOT_EXHAUSTIVE], strict=True):
             where = f"{images.where}[{place}]: '{key}'"
             for one in ids:
                 if one not in parts.class_names:
                     raise ValueError(f"{where} must hold ids of categories, got {one}")
                 if key == NEGATIVE and one in positive[image]:
                     raise ValueError(f"{where} must hold no category that an annotation of the image has, got {one}")
+                if key == NEGATIVE and one in other:
+                    raise ValueError(f"{where} must hold no category that '{NOT_EXHAUSTIVE}' has, got {one}")

@@ -45,7 +45,8 @@ def open_images_mean_average_precision(
         target: likewise ``boxes`` (G, 4), ``labels`` (G,); if wanted ``group_of`` (G,) 0 or 1, boxes around groups of
             objects, and ``difficult`` (G,), which need not be found. ``positive_labels`` and ``negative_labels``, 1-D
             integers, are classes that somebody verified to be in the image, and not to be there: in an image that has
-            one of the two, only detections of these classes and of the ground truths' count.
+            one of the two, only detections of these classes and of the ground truths' count. What is there is not in
+            ``negative_labels``, nor is an ancestor of it.
         box_format: "xyxy", "xywh" or "cxcywh". A negative size in ``target`` is an error, except with
             ``validate_args=False``.
         iou_threshold: a number in [0, 1], or several.

@@ -44,7 +44,8 @@ def lvis_mean_average_precision(
             ``masks``, ``scores``, ``labels``.
         target: likewise: ``boxes`` or ``masks``, ``labels``; for each image ``neg_category_ids`` and
             ``not_exhaustive_category_ids``, 1-D integers (packed: those of all images end to end, with
-            ``neg_category_ids_counts`` and ``not_exhaustive_category_ids_counts`` (B,)); if wanted ``area`` (G,), where
+            ``neg_category_ids_counts`` and ``not_exhaustive_category_ids_counts`` (B,)), a category in one of them at
+            most, and no ground truth of one in the first; if wanted ``area`` (G,), where
             0 or less means that of the shape, and ``ignore`` (G,) 0 or 1: those need not be found, and what finds them
             does not count.
         box_format: "xyxy", "xywh" or "cxcywh".

@@ -156,6 +156,11 @@ def is_whole(value: Any) -> bool:
     return type(value) is int or (isinstance(value, int | np.integer) and not isinstance(value, bool))
 
 
+def is_int64(value: Any) -> bool:
+    """Whether a value is an integer that int64 holds, as labels are."""
+    return is_whole(value) and -(1 << 63) <= value < 1 << 63
+
+
 def _edges(counts: list[Any], pixels: Array, named: Callable[[int], str]) -> tuple[Array, Array]:
     """(E,) int64 edges of all codes end to end, and (N,) edges per code."""
     if not _TEXT.issuperset(map(type, counts)):

@@ -62,7 +62,7 @@ class DetectionInputs:
         pairs: whether they have a number for each pair of a detection and a ground truth.
         similarity: what gives these of the two dicts of an image; None where they are given as "ious".
         of_truths: further columns of ground truths: "iscrowd", "area", "difficult", "ignore"; zeros where not given.
-        of_detections: further columns of detections: "area".
+        of_detections: further columns of detections: "area", or "row", which they have in the image as given.
         check_values: whether values are checked. Form always is.
         areas_required: whether every image must have its "area", where that is a column.
     """

@@ -47,7 +47,7 @@ class FederatedInputs(DetectionInputs):
 
     def _broken(self, columns: Columns) -> Tensor | None:
         found = [value_rules.check_counts(columns[f"{key}_per_image"], len(columns[key])) for key in KEYS]
-        found += [super()._broken(columns), _contradictions(columns), *self._unknown(columns)]
+        found += [super()._broken(columns), *_contradictions(columns), *self._unknown(columns)]
         flags = [flag for flag in found if flag is not None]
         return torch.stack(flags).any(0) if flags else None
 
@@ -97,16 +97,22 @@ def _lists(target: Sequence[Mapping[str, Any]], key: str, packed: bool, device: 
     return ids, memory.sent(counts, device)
 
 
-def _contradictions(columns: Columns) -> Tensor | None:
-    """The rule that what is negative for an image has no ground truth in it."""
-    ids, labels = columns[NEGATIVE], columns["ground_truth_labels"]
-    counts = columns[f"{NEGATIVE}_per_image"]
-    every = torch.cat([ids, labels])
-    place = torch.searchsorted(every.sort().values, every)  # equal for equal ids, and small
-    image = torch.cat([_image_of(counts, len(ids)), _image_of(columns["ground_truths_per_image"], len(labels))])
-    key = place * (len(counts) + 1) + image
-    wrong = among(key[: len(ids)], key[len(ids) :])
-    return value_rules.check_ids("negatives", ("target", NEGATIVE), ids, wrong, counts)
+def _contradictions(columns: Columns) -> Sequence[Tensor | None]:
+    """The rules that what is negative for an image has no ground truth in it, and is not in its other list."""
+    ids, counts = columns[NEGATIVE], columns[f"{NEGATIVE}_per_image"]
+    found = []
+    others = {
+        "negatives": ("ground_truth_labels", "ground_truths_per_image"),
+        "one list": (NOT_EXHAUSTIVE, f"{NOT_EXHAUSTIVE}_per_image"),
+    }
+    for rule, (name, per_image) in others.items():
+        every = torch.cat([ids, columns[name]])
+        place = torch.searchsorted(every.sort().values, every)  # equal for equal ids, and small
+        image = torch.cat([_image_of(counts, len(ids)), _image_of(columns[per_image], len(columns[name]))])
+        key = place * (len(counts) + 1) + image
+        wrong = among(key[: len(ids)], key[len(ids) :])
+        found.append(value_rules.check_ids(rule, ("target", NEGATIVE), ids, wrong, counts))
+    return found
 
 
 def _image_of(counts: Tensor, rows: int) -> Tensor:

@@ -7,13 +7,16 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.geometry.run_lengths import is_whole
+from torch_ap.geometry.run_lengths import is_int64, is_whole
+from torch_ap.inputs.detections import DetectionInputs
+from torch_ap.inputs.image_sides import SIDES
 from torch_ap.ranking import segments
 from torch_ap.rules import images as rules
 from torch_ap.rules.messages import Plain, refuse, shown
 
 POSITIVE, NEGATIVE = "positive_labels", "negative_labels"
 _OF_IMAGE = (POSITIVE, NEGATIVE)
+ROW = "row"  # of a detection in its image as given, since some are left out and others come more than once
 
 Parents: TypeAlias = Mapping[int, int | Sequence[int]]
 
@@ -31,10 +34,7 @@ class Hierarchy:
     def __init__(self, parents: Parents) -> None:
         if not isinstance(parents, Mapping):
             refuse("hierarchy", "must be a dict of labels to their parents", Plain(type(parents).__name__))
-        self.parents: dict[int, Sequence[int]] = {child: _listed(of) for child, of in parents.items()}
-        for label in (*self.parents, *(one for of in self.parents.values() for one in of)):
-            if not is_whole(label):
-                refuse("hierarchy", "must hold labels, which are integers", label)
+        self.parents: dict[int, Sequence[int]] = {_label(child): _listed(of) for child, of in parents.items()}
         self.ancestors = {label: self._above(label) for label in self.parents}
 
     def _above(self, label: int) -> list[int]:
@@ -78,48 +78,94 @@ class Hierarchy:
                 out[key] = _taken(value, rows)
         return out | {"labels": above}
 
-    def verified(self, found: Mapping[str, Any], truth: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    def verified(
+        self, found: Mapping[str, Any], truth: Mapping[str, Any], where: str, check_values: bool
+    ) -> Mapping[str, Any]:
         """The detections of an image whose class is known to be there, or not to be; all where nothing is said.
 
         Args:
             found, truth: of the image, expanded.
             where: what messages call the ground truths.
+            check_values: whether a class that is there must not be said to be absent.
         """
         labels: Any = found.get("labels")
         true: Any = truth.get("labels")
         if not any(key in truth for key in _OF_IMAGE) or not _fits(labels) or not _fits(true):
             return found
-        known = [true]
-        for key, table in ((POSITIVE, self._up), (NEGATIVE, self._down)):
-            if key in truth:
-                given = truth[key]
-                if not _fits(given):
-                    refuse(f"{where}['{key}']", "must be a 1-D integer tensor", given)
-                known.append(_with(table, given.to(true.dtype))[1].to(true.device))
-        kept = torch.isin(labels, torch.cat(known).to(labels.device))
+        given = {key: truth[key] for key in _OF_IMAGE if key in truth}
+        for key, value in given.items():
+            if not _fits(value):
+                refuse(f"{where}['{key}']", "must be a 1-D integer tensor", value)
+        nothing = true.new_empty(0, dtype=torch.int64)
+        positive, negative = (given.get(key, nothing).to(true.device, torch.int64) for key in _OF_IMAGE)
+        there = torch.cat([true.to(torch.int64), _with(self._up, positive)[1]])
+        if check_values and bool((wrong := torch.isin(negative, there)).any()):
+            rule = f"must hold no class that the image has, by its ground truths or '{POSITIVE}'"
+            refuse(f"{where}['{NEGATIVE}']", rule, int(negative[wrong][0]))
+        known = torch.cat([there, _with(self._down, negative)[1]])
+        kept = torch.isin(labels.to(torch.int64), known.to(labels.device))
         rows, count = kept.nonzero().squeeze(1), len(labels)
         return {key: _taken(value, rows) if _rowed(value, count) else value for key, value in found.items()}
 
 
 def prepared(
-    preds: Any, target: Any, hierarchy: Hierarchy, expand_preds: bool
+    preds: Any, target: Any, hierarchy: Hierarchy, expand_preds: bool, inputs: DetectionInputs
 ) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
     """Images as Open Images' rules count them: expanded, and without detections that nobody verified."""
+    for name, side in (("preds", preds), ("target", target)):
+        if isinstance(side, Mapping):
+            rule = "must be a list of dicts, one per image: Open Images' rules take no packed form"
+            refuse(name, rule, Plain("a dict"))
     rules.lists(preds, target)
+    _check_lengths("preds", preds, inputs)
+    _check_lengths("target", target, inputs)
+    preds = [_numbered(image) for image in preds]
     target = [hierarchy.expanded(image) for image in target]
     if expand_preds:
         preds = [hierarchy.expanded(image) for image in preds]
-    both = zip(preds, target, strict=True)
-    return [hierarchy.verified(p, t, f"target[{place}]") for place, (p, t) in enumerate(both)], target
+    found = []
+    for place, (p, t) in enumerate(zip(preds, target, strict=True)):
+        found.append(hierarchy.verified(p, t, f"target[{place}]", inputs.check_values))
+    return found, target
+
+
+def _check_lengths(name: str, images: Sequence[Mapping[str, Any]], inputs: DetectionInputs) -> None:
+    """Refuse columns that are not as long as the labels of their image, before rows are taken of them."""
+    prefix = SIDES[name]
+    further = ("scores",) if name == "preds" else inputs.of_truths
+    keys = (*inputs.rows_of(prefix), *further, *(["masks"] if inputs.masks else []))
+    for place, image in enumerate(images):
+        labels: Any = image.get("labels")
+        for key in keys if _fits(labels) else ():
+            value: Any = image.get(key)
+            rowed = value.ndim > 0 if isinstance(value, Tensor) else isinstance(value, list | tuple)
+            if rowed and len(value) != len(labels):
+                rule = f"must have one entry for each of {len(labels)} scores or labels"
+                refuse(f"{name}[{place}]['{key}']", rule, len(value))
+
+
+def _numbered(image: Mapping[str, Any]) -> Mapping[str, Any]:
+    labels: Any = image.get("labels")
+    if not _fits(labels):
+        return image
+    return {**image, ROW: torch.arange(len(labels), dtype=torch.float64, device=labels.device)}
+
+
+def _label(value: Any) -> int:
+    if not is_whole(value):
+        refuse("hierarchy", "must hold labels, which are integers", value)
+    if not is_int64(value):
+        refuse("hierarchy", "must hold labels, which int64 holds", value)
+    return int(value)
 
 
 def _listed(value: Any) -> list[int]:
     """The parents of a label."""
     if is_whole(value):
-        return [value]
+        return [_label(value)]
     if not isinstance(value, list | tuple | set | frozenset):
         refuse("hierarchy", "must give each label a parent or a list of parents", value)
-    return sorted(value)
+    return sorted(map(_label, value))
 
 
 def _fits(labels: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from torch_ap.geometry.run_lengths import is_whole
+from torch_ap.geometry.run_lengths import is_int64
 from torch_ap.inputs.detections import Columns, Kind, image_of
 from torch_ap.inputs.federated import NEGATIVE, NOT_EXHAUSTIVE, FederatedInputs, among
 from torch_ap.matching import candidate_pairs
@@ -170,6 +170,6 @@ def _check_frequencies(given: Any) -> None:
     if not isinstance(given, Mapping):
         refuse("frequencies", rule, given)
     letters = get_args(Frequency)
-    wrong = [(key, value) for key, value in given.items() if value not in letters or not is_whole(key)]
-    if wrong:
-        raise ValueError(f"`frequencies` {rule}, got {shown(dict(wrong[:1]))}")
+    for key, value in given.items():
+        if not isinstance(value, str) or value not in letters or not is_int64(key):
+            raise ValueError(f"`frequencies` {rule}, got {shown({key: value})}")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from torch_ap.geometry import boxes
 from torch_ap.inputs.detections import Columns, DetectionInputs, Images
-from torch_ap.inputs.hierarchy import Hierarchy, Parents, prepared
+from torch_ap.inputs.hierarchy import ROW, Hierarchy, Parents, prepared
 from torch_ap.matching import assignment, candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs, Ranked
 from torch_ap.matching.matched import Matches, Partners
@@ -41,7 +41,7 @@ class OpenImagesSettings(VocSettings):
 
     def prepared(self, preds: Images, target: Images) -> tuple[Images, Images]:
         """Images as the rules count them, before they become columns."""
-        return prepared(preds, target, self._tree, self.expand_preds)
+        return prepared(preds, target, self._tree, self.expand_preds, self.inputs)
 
     @cached_property
     def _tree(self) -> Hierarchy:
@@ -57,7 +57,13 @@ class OpenImagesSettings(VocSettings):
         """How images come in."""
         geometry = self.geometries[0]
         truths = ("difficult", "group_of")
-        return DetectionInputs(rows=self.rows, masks=geometry.masks, of_truths=truths, check_values=self.check_values)
+        return DetectionInputs(
+            rows=self.rows,
+            masks=geometry.masks,
+            of_truths=truths,
+            of_detections=(ROW,),
+            check_values=self.check_values,
+        )
 
     def _matches(self, ranked: Ranked, candidates: Candidates, columns: Columns, categories: int) -> Matches:
         rows, truths = ranked.rows[candidates.ranked], candidates.truths

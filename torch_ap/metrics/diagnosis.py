@@ -147,6 +147,8 @@ class DiagnosedImages(UncertainImages, Cuts):
         found = self._outcomes(columns, iou_type, matches, place, thresholds)
         images, rows = image_of(columns["detections_per_image"]), matches.ranked.rows
         first = [segments.from_counts(columns[f"{side}s_per_image"])[images] for side in ("detection", "ground_truth")]
+        if (given := columns.get("detection_row")) is not None:  # in images of which some rows were left out
+            first[0] = torch.arange(len(images), device=images.device) - given.long()
 
         def of_rows(values: Tensor, nothing: float) -> Tensor:
             return torch.full_like(images, nothing, dtype=values.dtype).scatter_(0, rows, values)

@@ -28,6 +28,9 @@ class OpenImagesMeanAveragePrecision(VocRules):
         validate_args: whether the values of batches are checked.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
+    With a ``hierarchy`` there is no ``errors``, ``detections_table`` and ``confusion_matrix``: the ancestors of a class
+    are no other classes that it could be confused with.
+
     Example:
         >>> import torch
         >>> from torch_ap.detection import OpenImagesMeanAveragePrecision
@@ -82,6 +85,18 @@ class OpenImagesMeanAveragePrecision(VocRules):
         """
         preds, target = self._settings.prepared(preds, target)
         self._add(*self._inputs.validate(preds, target), sample_ids)
+
+    @property
+    def _tells_errors(self) -> bool:
+        return not self._settings.hierarchy
+
+    def _check_shapes_kept(self, what: str) -> None:
+        if self._settings.hierarchy and what != "lrp":
+            raise ValueError(
+                f"`{what}` must be asked of a metric without `hierarchy`, where a class and its ancestors are the same "
+                "objects, and no confusion"
+            )
+        super()._check_shapes_kept(what)
 
     def _settings_text(self) -> str:
         given = {"validate_args": self._settings.check_values}

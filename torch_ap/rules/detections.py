@@ -115,11 +115,14 @@ RULES: dict[str, ImageRule] = {
     "negatives": ImageRule(
         "neg_category_ids", "must hold no category that a ground truth of the image has", lambda x: x
     ),
+    "one list": ImageRule(
+        "neg_category_ids", "must hold no category that not_exhaustive_category_ids has", lambda x: x
+    ),
     "categories": ImageRule("labels` and `..._category_ids", "must be categories that `frequencies` has", lambda x: x),
 }
 VALUE_RULES = tuple(rule.text for rule in RULES.values())
 _FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
-RULE_OF = {"scores": "scores", "area": "area"} | dict.fromkeys(_FLAGS, "flags")
+RULE_OF = {"scores": "scores", "area": "area", "row": "area"} | dict.fromkeys(_FLAGS, "flags")
 _PLACES = {name: place for place, name in enumerate(RULES)}
 
 
