@@ -42,7 +42,6 @@ def federated(r, truth, classes, least=0):
     every = range(least, least + classes)
     negative = [x for x in every if x not in shown and r.random() < 0.6]
     negative += negative[:1] if r.random() < 0.1 else []  # a list may have one twice
-    more = [x for x in every if r.random() < 0.25 and x not in negative]
     area = truth["area"].clone()
     area[torch.from_numpy(r.random(len(area)) < 0.05)] = 0
     return {
@@ -51,7 +50,9 @@ def federated(r, truth, classes, least=0):
         "area": area,
         "ignore": truth["iscrowd"],
         "neg_category_ids": torch.tensor(negative, dtype=torch.int64),
-        "not_exhaustive_category_ids": torch.tensor(more, dtype=torch.int64),
+        "not_exhaustive_category_ids": torch.tensor(
+            [x for x in every if x not in negative and r.random() < 0.25], dtype=torch.int64
+        ),
     }
 
 

@@ -5,6 +5,7 @@ import inspect
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -279,6 +280,8 @@ def test_every_kind_of_shape(name):
     row = METRICS[name]
     drawn = row.draw(120, torch.Generator().manual_seed(1))
     third = count(drawn) // 3
+    if "hierarchy" in row.settings:  # where a class is not confused with its ancestors
+        row = replace(row, settings={k: v for k, v in row.settings.items() if k != "hierarchy"})
     one, several = row.new(), row.new()
     quiet(one.update, **drawn)
     for part in cut(drawn, [third, 0, count(drawn) - third]):

@@ -23,7 +23,7 @@ METHODS = {
     "lrp": (),
 }
 OF_SHAPES = {name: lambda metric: metric._tells_errors for name in ("detections_table", "errors", "lrp")}
-OF_SHAPES["confusion_matrix"] = lambda metric: metric._keeps_shapes
+OF_SHAPES["confusion_matrix"] = lambda metric: metric._keeps_shapes and not getattr(metric, "hierarchy", None)
 
 
 def tensors(found):
@@ -74,4 +74,4 @@ def test_writing_into_what_is_returned_changes_nothing(name):
             for one, other in zip(new, old, strict=True):
                 torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True, msg=method)
         called.add(method)
-    assert len(called) >= 6
+    assert len(called) >= 5
