@@ -32,7 +32,7 @@ LOWERED = {
 def lowered(request):
     before = settings()
     LOWERED[request.param]()
-    yield request.param
+    yield request.param, before
     torch.set_float32_matmul_precision("highest")
     if BY_BACKEND:
         for place, precision in zip(places(), before, strict=True):
@@ -40,13 +40,13 @@ def lowered(request):
 
 
 def test_settings_are_as_they_were(lowered):
-    before = settings()
+    (name, unlowered), before = lowered, settings()
     with full_precision(CPU), full_precision(CPU):
         assert {*settings()} <= {*FULL, "none"}
     assert settings() == before
-    if lowered == "everything":  # what is inherited has not been set for good
-        torch.backends.fp32_precision = "none"
-        assert settings() == ["none"] * 4
+    if name == "everything":  # what is inherited has not been set for good
+        torch.backends.fp32_precision = unlowered[0]
+        assert settings() == unlowered
 
 
 @pytest.mark.usefixtures("lowered")

@@ -84,7 +84,7 @@ class Cuts(UncertainMetric):
             per_class: whether each class has a threshold of its own; else there is one for the detections of all
                 classes together, each matched in its class, whose counts are added up.
             iou_type: which one, where there are several; default the first.
-            class_names: different names of the labels, as for :meth:`errors`.
+            class_names: different names of the labels, as for ``errors``.
             confidence_level: nominal coverage of each interval, in (0, 1).
 
         Returns:
@@ -156,7 +156,7 @@ class Cuts(UncertainMetric):
             score_threshold: the least score of a detection, or one of each class, as for :meth:`operating_points`: what
                 that returns, for instance; of a class whose threshold is NaN there is no detection.
             iou_type: which one, where there are several; default the first.
-            class_names: different names of the labels, as for :meth:`errors`.
+            class_names: different names of the labels, as for ``errors``.
 
         Returns:
             :class:`torch_ap.detection.ConfusionMatrix`, true classes down, detected ones across.
