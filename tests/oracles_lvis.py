@@ -86,6 +86,8 @@ def lvis_eval(truth, found, kind="bbox", most=300):
     data.logger, data.dataset = logging.getLogger("lvis"), truth
     data._create_index()
     found = [dict(one) for one in found]  # it writes to them
+    # its reader needs a first one: that of an unknown category is not evaluated
+    found = found or [{"image_id": 0, "category_id": -1, "score": 0.0, "bbox": [0.0, 0.0, 1.0, 1.0]}]
     with numpy_has_float(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         evaluation = lvis.LVISEval(data, lvis.LVISResults(data, found, max_dets=most), kind)

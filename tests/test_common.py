@@ -9,6 +9,7 @@ import warnings
 import pytest
 import torch
 from torchmetrics import SumMetric
+from torchmetrics.utilities.data import _squeeze_if_scalar
 
 from tests import oracles
 from tests.by_definition import DEFINITIONS, FUNCTION_OF, WITHOUT_DEFINITION
@@ -144,7 +145,7 @@ def test_metric_is_its_function(row, drawn, expected):
     if function is None:
         pytest.skip("the function of queries gives one value per query")
     settings = {name: x for name, x in row.settings.items() if name != "match"}  # when a metric matches
-    same(expected, function(**drawn, **settings))
+    same(expected, _squeeze_if_scalar(function(**drawn, **settings)))  # as `compute` does
 
 
 @each_row

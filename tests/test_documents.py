@@ -4,6 +4,7 @@ import inspect
 import pathlib
 import re
 import shlex
+from importlib.metadata import version
 
 import pytest
 from matplotlib import pyplot
@@ -48,6 +49,11 @@ def printed(block):
     return [match[1] for match in found if match]
 
 
+def _rounded(text):
+    """Lines whose numbers of all digits have ten: the last few of a quantile differ between versions of SciPy."""
+    return [re.sub(r"\b\d\.\d{12,}\b", lambda match: f"{float(match[0]):.10g}", line) for line in text.splitlines()]
+
+
 SLOW = ("lightning", "switching")  # other packages, one of which compiles its functions
 
 
@@ -56,6 +62,8 @@ SLOW = ("lightning", "switching")  # other packages, one of which compiles its f
 )
 def test_pages_print_what_they_say_and_draw_what_they_show(page, capsys, tmp_path, monkeypatch):
     """The blocks of a page run in order, each with the names of those before it; those for a terminal as commands."""
+    if page.stem == "switching" and version("torchmetrics") < "1.9":
+        pytest.skip("the page shows what torchmetrics 1.9 gives: older ones define AP of one query in another way")
     monkeypatch.chdir(tmp_path)
     names = {}
     for kind, block, picture in blocks(page):
@@ -66,7 +74,7 @@ def test_pages_print_what_they_say_and_draw_what_they_show(page, capsys, tmp_pat
             command, *lines = block.splitlines()
             main.main(shlex.split(command.removeprefix("$ torch-ap ")))
             said = capsys.readouterr()
-            assert (said.err + said.out).splitlines() == lines
+            assert _rounded(said.err + said.out) == _rounded("\n".join(lines))
         assert len(pyplot.get_fignums()) == (picture is not None)
         pyplot.close("all")
 

@@ -53,12 +53,12 @@ def test_what_is_drawn_can_be_measured(row):
     metric = row.new()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        for batch in row.batches(3):
+        for batch in row.batches(6):
             metric.update(**batch)
         found = metric.compute()
     values = list(numbers(found["map"] if isinstance(found, dict) and "map" in found else found))
     assert any(0 < x <= 1 for x in values)
-    assert metric.update_count == 3
+    assert metric.update_count == 6
 
 
 @pytest.mark.parametrize("table", [FUNCTIONS, INFERENCE])

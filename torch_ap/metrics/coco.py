@@ -37,7 +37,8 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
             "intervals" or a function of the two dicts of an image.
         iou_thresholds, rec_thresholds, max_detection_thresholds: COCO's where None.
         class_metrics: whether AP and AR of each class are given too; it costs nothing.
-        extended_summary: whether COCO's arrays and all IoUs are given too.
+        extended_summary: whether COCO's arrays and all IoUs are given too, those of one number as 0-d tensors, which
+            torchmetrics makes of them.
         average: "macro" or "micro".
         backend: accepted, so that calls need no change, and ignored: neither backend is used.
         area_ranges, class_names, iou, box_width, sigmas, area_as_given: as for the function.
