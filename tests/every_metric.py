@@ -444,9 +444,13 @@ METRICS: dict[str, Row] = {
     "lvis_fixed": Row(
         torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "fixed": True, "max_detections": 8}
     ),
+    "lvis_matched": Row(
+        torch_ap.LVISMeanAveragePrecision, federated_images, {**FEDERATED, "match": "update", "class_metrics": True}
+    ),
     "lvis_masks": Row(torch_ap.LVISMeanAveragePrecision, masked_federated, {"iou_type": "segm"}),
     "voc": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"class_metrics": True}),
     "voc_packed": Row(torch_ap.VOCMeanAveragePrecision, packed_voc_images),
+    "voc_matched": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"match": "update", "class_metrics": True}),
     "voc_masks": Row(torch_ap.VOCMeanAveragePrecision, masked_images_of_voc, {"iou_type": "segm"}),
     "voc_rotated": Row(
         torch_ap.VOCMeanAveragePrecision, voc_turned_boxes, {**ROTATED, "interpolation": "11-point-arange"}

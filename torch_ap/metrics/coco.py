@@ -11,7 +11,6 @@ from torch_ap.matching.coco_settings import CocoSettings, default_settings, sett
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.metrics import representation
 from torch_ap.metrics.coco_files import CocoFiles
-from torch_ap.metrics.coco_matches import matched_batch, refuse_beside_matches
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
@@ -114,7 +113,7 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
         checks.boolean("extended_summary", extended_summary)
         checks.one_of("backend", backend, ("pycocotools", "faster_coco_eval"))
         if match == "update":
-            refuse_beside_matches(extended_summary, class_metrics and average == "micro")
+            _check_beside_matches(extended_summary, class_metrics and average == "micro")
         super().__init__(settings.inputs, settings.stored, **kwargs)
         self.box_format, self.iou_type, self.average = box_format, settings.iou_types, average
         self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
@@ -150,8 +149,6 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
                 "`max_detection_thresholds`, or set `warn_on_many_detections = False`",
                 UserWarning,
             )
-        if self._settings.stored is not None:
-            columns, broken = matched_batch(self._settings, self._settings.stored, columns, broken), None
         self._add(columns, broken, sample_ids)
 
     def compute(self) -> dict[str, Any]:
@@ -186,3 +183,11 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
         return representation.settings_text(
             defaults, lambda name: given[name] if name in given else getattr(self, name), shown
         )
+
+
+def _check_beside_matches(extended_summary: bool, classes_of_micro: bool) -> None:
+    """Refuse settings whose results need more than matches."""
+    if extended_summary:
+        raise ValueError("`match='update'` keeps no shapes, which `extended_summary` needs; give `match='compute'`")
+    if classes_of_micro:
+        raise ValueError("`match='update'` with `average='micro'` knows no classes: `class_metrics` must be False")

@@ -146,6 +146,11 @@ class CocoTables(DetectionMetric):
 
         return values
 
+    def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
+        settings = self._settings
+        numbers = coco.match(settings, columns, settings.iou_types[0], micro=settings.average == "micro")
+        return numbers.labels, numbers.matches
+
     def _matched_here(
         self, columns: Columns, kind: Kind, *, micro: bool = False, shares: Shares | None = None
     ) -> CocoNumbers:

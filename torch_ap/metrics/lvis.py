@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -29,6 +29,7 @@ class LVISMeanAveragePrecision(CocoTables):
         frequencies: "r", "c" or "f" of each category, for the AP of the rare, the common and the frequent ones.
         class_metrics: whether AP and AR of each class are given too; it costs nothing.
         area_ranges, class_names, area_as_given: as for the function.
+        match: "compute", or "update", as for :class:`torch_ap.MeanAveragePrecision`; not with ``fixed``.
         validate_args: whether the values of batches are checked.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md; with ``fixed`` both gather), and those of
             ``torchmetrics.Metric``.
@@ -74,6 +75,7 @@ class LVISMeanAveragePrecision(CocoTables):
         area_ranges: AreaRanges | None = None,
         class_names: ClassNames = None,
         area_as_given: bool = False,
+        match: Literal["compute", "update"] = "compute",
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -88,9 +90,10 @@ class LVISMeanAveragePrecision(CocoTables):
             area_ranges=area_ranges,
             area_as_given=area_as_given,
             validate_args=validate_args,
+            match=match,
         )
         checks.boolean("class_metrics", class_metrics)
-        super().__init__(settings.inputs, **kwargs)
+        super().__init__(settings.inputs, settings.stored, **kwargs)
         self.box_format, self.iou_type = box_format, settings.iou_types
         self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
         self.max_detections, self.fixed, self.class_metrics = settings.limits[0], fixed, class_metrics
@@ -136,6 +139,7 @@ class LVISMeanAveragePrecision(CocoTables):
             "frequencies": settings.frequencies,
             "class_names": self._report.class_names,
             "area_as_given": settings.area_as_given,
+            "match": settings.match,
             "validate_args": settings.check_values,
         }
         return representation.settings_text(
