@@ -657,6 +657,7 @@ FUNCTIONS: dict[str, Row] = {
     "open_images": Row(functional.open_images_mean_average_precision, open_images, TREE),
     "nuscenes": Row(functional.nuscenes_mean_average_precision, centres),
     "coco_curve": Row(functional.coco_curve, images, {"box_format": "xywh"}),
+    "lvis_curve": Row(functional.lvis_curve, federated_images, {"box_format": "xywh"}),
     "voc_curve": Row(functional.voc_curve, voc_images),
     "box_iou": Row(functional.box_iou, two_sets_of_boxes),
     "rotated_box_iou": Row(functional.rotated_box_iou, two_sets_of_rotated_boxes),

@@ -89,7 +89,7 @@ class ShapeSettings(ShapeOptions):
 
 
 def place_of_threshold(threshold: float | None, known: Sequence[float], name: str = "iou_threshold") -> int:
-    """Where an IoU threshold stands among those of a metric; None is 0.5, or the lowest where that is none of them."""
+    """Where a threshold stands among those of a metric; None is 0.5, or the lowest where that is none of them."""
     if threshold is None:
         threshold = min(known, key=lambda x: (abs(x - _USUAL) > _ROUNDED, x))
     return checks.place_among(name, threshold, known)

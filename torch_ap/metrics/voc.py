@@ -27,7 +27,6 @@ class VocRules(DetectionMetric):
     )
     plot_legend_name: str = "Class"
 
-    iou_threshold: Any
     class_metrics: bool
     if TYPE_CHECKING:  # torch.jit asks of every class what its annotations are
         _settings: VocSettings
@@ -65,7 +64,7 @@ class VocRules(DetectionMetric):
 
     @property
     def _several(self) -> bool:
-        return not isinstance(self.iou_threshold, int | float)
+        return not isinstance(getattr(self, self._threshold_name), int | float)
 
     def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
         self._check_iou_type(iou_type)
