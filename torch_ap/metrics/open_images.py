@@ -93,8 +93,8 @@ class OpenImagesMeanAveragePrecision(VocRules):
     def _check_shapes_kept(self, what: str) -> None:
         if self._settings.hierarchy and what != "lrp":
             raise ValueError(
-                f"`{what}` must be asked of a second metric without `hierarchy`, of the same images: with it an object is "
-                "of several classes at once, and what is found as one of them was not taken for another"
+                f"`{what}` must be asked of a second metric without `hierarchy`, of the same images: with it an object "
+                "is of several classes at once, and what is found as one of them was not taken for another"
             )
         super()._check_shapes_kept(what)
 
