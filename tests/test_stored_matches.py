@@ -74,7 +74,7 @@ def fed(kind, sizes=(3, 0, 1, 8), seed=0):
     return metrics
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_number_is_that_of_images_matched_at_once(kind, seed):
     wanted, found = fed(kind, seed=seed)
