@@ -8,10 +8,8 @@ from torch import Tensor
 
 from torch_ap.inputs.detections import Images
 from torch_ap.matching.coco import ClassNames, Report
-from torch_ap.matching.coco_settings import default_settings
 from torch_ap.matching.geometries import AreaRanges
 from torch_ap.matching.lvis import Frequency, LvisSettings, lvis_settings_of, usual_limit
-from torch_ap.metrics import representation
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.rules import checks
 from torch_ap.rules.options import AnyBoxFormat, IoUType
@@ -110,12 +108,6 @@ class LVISMeanAveragePrecision(CocoTables):
         """
         self._add(*self._inputs.validate(preds, target), sample_ids)
 
-    def compute(self) -> dict[str, Any]:
-        """All numbers of the images so far."""
-        columns = self._columns()
-        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
-        return self._report(self._settings, columns, dtype, self._shares, self._matched_here)
-
     @property
     def _can_exchange(self) -> bool:
         return not self.fixed  # whose limits are those of all images
@@ -129,21 +121,5 @@ class LVISMeanAveragePrecision(CocoTables):
         return {**super()._settings_of_value(), "max_detections": self._limit}
 
     def _settings_text(self) -> str:
-        settings, usual = self._settings, default_settings("bbox")
-        given: dict[str, Any] = {
-            "iou_thresholds": None if settings.thresholds == usual.thresholds else self.iou_thresholds,
-            "rec_thresholds": None if settings.levels == usual.levels else self.rec_thresholds,
-            "max_detections": self._limit,
-            "area_ranges": None if settings.areas == usual.areas else settings.areas,
-            "iou_type": self.iou_type[0] if len(self.iou_type) == 1 else self.iou_type,
-            "frequencies": settings.frequencies,
-            "class_names": self._report.class_names,
-            "area_as_given": settings.area_as_given,
-            "match": settings.match,
-            "validate_args": settings.check_values,
-        }
-        return representation.settings_text(
-            representation.defaults_of(type(self)),
-            lambda name: given[name] if name in given else getattr(self, name),
-            ("box_format", "iou_type"),
-        )
+        frequencies = self._settings.frequencies
+        return self._text_of(("box_format", "iou_type"), max_detections=self._limit, frequencies=frequencies)
