@@ -10,7 +10,7 @@ from torch_ap.geometry import keypoints
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.inputs.detections import Columns, Kind, OwnSimilarity, RowColumn
 from torch_ap.matching.geometries import GEOMETRIES, Geometry, OwnIoU, geometry_of
-from torch_ap.matching.shape_options import ShapeOptions
+from torch_ap.matching.shape_options import Compared, ShapeOptions
 from torch_ap.matching.stored import StoredMatches
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
@@ -85,7 +85,7 @@ class ShapeSettings(ShapeOptions):
             truths: (G,) int64.
             crowd: (G,) bool, which of ``truths`` are crowds.
         """
-        return self.geometry(iou_type).similarity(self, columns, rows, truths, crowd)
+        return self.geometry(iou_type).similarity(Compared(self, columns, rows, truths, crowd))
 
 
 def place_of_threshold(threshold: float | None, known: Sequence[float], name: str = "iou_threshold") -> int:
