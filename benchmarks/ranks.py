@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from math import log2
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -116,12 +116,17 @@ class Kind(NamedTuple):
     items: int = 1  # scores for one of these
 
 
+def images(match: Literal["compute", "update"]) -> Kind:
+    """Images that are matched when they come, or when all are there."""
+    metric = partial(torch_ap.MeanAveragePrecision, "xywh", match=match)
+    return Kind(metric, images_of, lambda found: float(found["map"]), items=1000)
+
+
 KINDS = {
     "scores": Kind(torch_ap.BinaryAveragePrecision, scores_of),
     "documents of queries": Kind(torch_ap.RetrievalMAP, documents_of),
-    "images": Kind(
-        partial(torch_ap.MeanAveragePrecision, "xywh"), images_of, lambda found: float(found["map"]), items=1000
-    ),
+    "images": images("compute"),
+    "images matched as they come": images("update"),
 }
 
 

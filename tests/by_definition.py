@@ -285,6 +285,7 @@ DEFINITIONS: dict[str, Definition] = {
     "query_ndcg_ignored": ndcg(),
     "coco": coco,
     "lvis": lvis,
+    "lvis_matched": lvis,
     "coco_packed": coco,
     "coco_matched": coco,
     "coco_extended": coco,
@@ -292,6 +293,7 @@ DEFINITIONS: dict[str, Definition] = {
     "coco_own_levels": coco_own_levels,
     "voc": voc(),
     "voc_packed": voc(),
+    "voc_matched": voc(),
     "voc_11_point": voc((0.5, 0.75), eleven=True, strict=True),
 }  # fmt: skip
 

@@ -444,9 +444,13 @@ METRICS: dict[str, Row] = {
     "lvis_fixed": Row(
         torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "fixed": True, "max_detections": 8}
     ),
+    "lvis_matched": Row(
+        torch_ap.LVISMeanAveragePrecision, federated_images, {**FEDERATED, "match": "update", "class_metrics": True}
+    ),
     "lvis_masks": Row(torch_ap.LVISMeanAveragePrecision, masked_federated, {"iou_type": "segm"}),
     "voc": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"class_metrics": True}),
     "voc_packed": Row(torch_ap.VOCMeanAveragePrecision, packed_voc_images),
+    "voc_matched": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"match": "update", "class_metrics": True}),
     "voc_masks": Row(torch_ap.VOCMeanAveragePrecision, masked_images_of_voc, {"iou_type": "segm"}),
     "voc_rotated": Row(
         torch_ap.VOCMeanAveragePrecision, voc_turned_boxes, {**ROTATED, "interpolation": "11-point-arange"}
@@ -653,6 +657,7 @@ FUNCTIONS: dict[str, Row] = {
     "open_images": Row(functional.open_images_mean_average_precision, open_images, TREE),
     "nuscenes": Row(functional.nuscenes_mean_average_precision, centres),
     "coco_curve": Row(functional.coco_curve, images, {"box_format": "xywh"}),
+    "lvis_curve": Row(functional.lvis_curve, federated_images, {"box_format": "xywh"}),
     "voc_curve": Row(functional.voc_curve, voc_images),
     "box_iou": Row(functional.box_iou, two_sets_of_boxes),
     "rotated_box_iou": Row(functional.rotated_box_iou, two_sets_of_rotated_boxes),

@@ -15,7 +15,7 @@ UPDATES_WAIT = {  # in `update`, as is documented
     *("coco_masks", "coco_boundary", "lvis_masks", "voc_masks"),  # dense masks become run lengths
     *("open_images", "open_images_ignored"),  # rows of ancestors, and those that somebody looked for
     "binary_weighted_learnt",  # once per `pilot` items
-    "coco_matched",  # each batch is matched
+    *("coco_matched", "lvis_matched", "voc_matched"),  # each batch is matched
 }
 
 RESAMPLED = {"average_precision_interval_classes", "precision_band"}  # a device has random numbers of its own

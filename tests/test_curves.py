@@ -530,11 +530,13 @@ FUNCTION_OF = {
     torch_ap.MultilabelAveragePrecision: functional.multilabel_curve,
     torch_ap.RetrievalMAP: functional.retrieval_curve,
     torch_ap.MeanAveragePrecision: functional.coco_curve,
+    torch_ap.LVISMeanAveragePrecision: functional.lvis_curve,
     torch_ap.VOCMeanAveragePrecision: functional.voc_curve,
 }
 # what says how the curve is summed up, or what an update may hold, and not which curve it is
 NO_MATTER = {"average", "empty_target_action", "class_metrics", "extended_summary", "aggregation", "match"}
-OF_A_CELL = {"iou_threshold", "iou_thresholds", "max_detection_thresholds"}
+NO_MATTER |= {"frequencies"}
+OF_A_CELL = {"iou_threshold", "iou_thresholds", "max_detection_thresholds", "max_detections"}
 WITHOUT_FUNCTION = {"thresholds", "bins", "pilot", "tolerance"}  # counts, which lose what a function is given
 
 
@@ -542,7 +544,7 @@ def cells_of(metric):
     """Where a metric has a curve, as arguments of its method."""
     if isinstance(metric, torch_ap.VOCMeanAveragePrecision):
         return [{"iou_threshold": x} for x in metric._settings.thresholds]
-    if not isinstance(metric, torch_ap.MeanAveragePrecision):
+    if not isinstance(metric, torch_ap.MeanAveragePrecision | torch_ap.LVISMeanAveragePrecision):
         return [{}]
     settings = metric._settings
     some = settings.thresholds[:: max(1, len(settings.thresholds) - 1)]
@@ -569,8 +571,9 @@ def test_functions_give_the_curves_of_metrics(which):
 
 def test_a_detectors_function_refuses_what_its_metric_refuses():
     box = {"boxes": torch.tensor([[0.0, 0, 10, 10]]), "labels": torch.tensor([4])}
+    box |= dict.fromkeys(("neg_category_ids", "not_exhaustive_category_ids"), torch.empty(0, dtype=torch.int64))
     given = [{**box, "scores": torch.ones(1)}], [box]
-    for function in (functional.coco_curve, functional.voc_curve):
+    for function in (functional.coco_curve, functional.lvis_curve, functional.voc_curve):
         assert [x.name for x in function(*given, class_names={4: "cat"})] == ["cat"]
         assert function([], []) == []
         for name, value in (("iou_threshold", 2), ("box_format", "xxyy"), ("class_names", [1])):
@@ -581,8 +584,9 @@ def test_a_detectors_function_refuses_what_its_metric_refuses():
         with pytest.raises(ValueError, match=r"`preds\[0\]\['scores'\]`.*NaN"):
             function([{**box, "scores": torch.tensor([torch.nan])}], [box])
     for name, value in (("area", "tiny"), ("iou_type", ("bbox", "segm")), ("iou_type", "rbox"), ("max_detections", 0)):
-        with pytest.raises(ValueError, match=f"`{name}` must be"):
-            functional.coco_curve(*given, **{name: value})
+        for function in (functional.coco_curve, functional.lvis_curve):
+            with pytest.raises(ValueError, match=f"`{name}` must be"):
+                function(*given, **{name: value})
 
 
 @pytest.mark.parametrize("weighted", [False, True])

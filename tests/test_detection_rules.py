@@ -266,7 +266,7 @@ def test_a_class_is_not_confused_with_its_ancestors(name):
     found = {"boxes": box.repeat(2, 1), "labels": torch.tensor([0, 0]), "scores": torch.tensor([0.9, 0.8])}
     metric = OpenImagesMeanAveragePrecision(hierarchy=PARENTS, expand_preds=True)
     metric.update([found], [{"boxes": box, "labels": torch.tensor([0])}])
-    with pytest.raises(ValueError, match=f"`{name}` must be asked of a metric without `hierarchy`"):
+    with pytest.raises(ValueError, match=f"`{name}` must be asked of a second metric without `hierarchy`"):
         getattr(metric, name)()
     assert metric.lrp().lrp >= 0
 
@@ -369,11 +369,18 @@ def test_classes_that_nuscenes_metric_confuses():
     metric.update([found], [truth])
     for distance, matrix in ((0.5, [[1, 0, 0], [1, 1, 0], [0, 0, 0]]), (4.0, [[1, 0, 0], [1, 1, 0], [0, 0, 0]])):
         assert metric.confusion_matrix(distance).matrix.tolist() == matrix
-    assert metric.operating_points(2.0).recall.tolist() == [1, 0.5]
-    assert metric.per_image(4.0)["missed"].tolist() == [1]
-    for made_of_overlaps in (metric.errors, metric.detections_table, metric.lrp):
-        with pytest.raises(ValueError, match="`errors`, `detections_table` and `lrp` are made of overlaps"):
-            made_of_overlaps()
+    assert metric.operating_points(distance_threshold=2.0).recall.tolist() == [1, 0.5]
+    assert metric.per_image(distance_threshold=4.0)["missed"].tolist() == [1]
+    found = metric.confusion_matrix(distance_threshold=2.0)
+    assert (found.distance_threshold, found.iou_threshold) == (2, None)
+    assert "distance_threshold=2" in repr(found)
+    assert "iou" not in repr(found)
+    for name in ("errors", "detections_table", "lrp"):
+        with pytest.raises(ValueError, match=f"`{name}` must be asked of a metric of overlaps; this one has distances"):
+            getattr(metric, name)()
+    for name in ("curve", "operating_points", "confusion_matrix", "per_image"):
+        with pytest.raises(ValueError, match=r"`distance_threshold` must be one of 0\.5, .* got 3"):
+            getattr(metric, name)(3.0)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import torch_ap
 from tests.oracles_lvis import NAMES, as_files, frequencies_of, lvis_eval, random_federated
 from tests.tolerances import REORDERED
 from torch_ap.files.lvis import read_lvis
-from torch_ap.functional import lvis_mean_average_precision
+from torch_ap.functional import lvis_curve, lvis_mean_average_precision
 from torch_ap.matching import lvis
 
 NOTHING = torch.empty(0, dtype=torch.int64)
@@ -63,7 +63,12 @@ def test_the_best_of_an_image_count_whatever_their_categories(most):
     preds, target = many(300, 4, first=5000)
     frequencies = frequencies_of(12)
     found = ours(preds, target, frequencies, max_detections=most)
-    equal(found, lvis_eval(*as_files(preds, target, frequencies), most=most), most)
+    evaluation = lvis_eval(*as_files(preds, target, frequencies), most=most)
+    equal(found, evaluation, most)
+    curves = lvis_curve(preds, target, "xywh", max_detections=most, area_as_given=True)
+    theirs = torch.from_numpy(evaluation.eval["precision"][0, ..., 0])
+    for curve in curves:
+        torch.testing.assert_close(curve.interpolated("101-point").precision, theirs[:, int(curve.name)], **TIGHT)
     unlike = ours(preds, target, frequencies)
     assert float(found["map"]) != float(unlike["map"])
 

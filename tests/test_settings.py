@@ -182,6 +182,7 @@ LVIS = {
     "fixed": ({"fixed": True}, federated_images),
     "frequencies": ({"frequencies": dict.fromkeys(range(3), "f")}, federated_images),
     "area_as_given": ({"area_as_given": True}, changed(federated_images, with_areas)),
+    "match": ({"match": "update"}, federated_images),
     "validate_args": ({"validate_args": False}, changed(federated_images, turned)),
 }
 VOC = {
@@ -193,6 +194,7 @@ VOC = {
     "class_metrics": ({"class_metrics": True}, voc_images),
     "iou_type": ({"iou_type": "segm"}, voc_images),
     "sigmas": ({"iou_type": "keypoints", "sigmas": [0.1] * 5}, voc_poses),
+    "match": ({"match": "update"}, voc_images),
     "validate_args": ({"validate_args": False}, changed(voc_images, turned)),
 }
 OPEN_IMAGES = {
@@ -267,7 +269,8 @@ CHANGES = {
     "NuScenesMeanAveragePrecision": NUSCENES,
 }
 IGNORED = {("MeanAveragePrecision", "backend"), ("EmbeddingMAP", "max_memory")}
-SAME_VALUES = {("MeanAveragePrecision", "match")}  # of another state: see `test_stored_matches`
+# of another state: see `test_stored_matches`
+SAME_VALUES = {(f"{of}MeanAveragePrecision", "match") for of in ("", "LVIS", "VOC")}
 OF_ALL_QUERIES = ("relevance_level", "missing_queries")
 ROWS = [(name, keyword) for name, table in CHANGES.items() for keyword in table]
 

@@ -4,21 +4,27 @@ import pytest
 import torch
 
 from tests.every_metric import (
+    FEDERATED,
     METRICS,
     POSES,
     ROTATED,
     coded_images,
+    federated_images,
     images_of_own_iou,
     inner_product,
     intervals,
+    masked_federated,
     of_images,
     poses,
     turned_boxes,
+    voc_images,
+    voc_turned_boxes,
     with_areas,
 )
 from tests.oracles_detection import random_scene
-from torch_ap import MeanAveragePrecision, merge
+from torch_ap import LVISMeanAveragePrecision, MeanAveragePrecision, VOCMeanAveragePrecision, merge
 
+MATCH = ("compute", "update")
 LIMITS = {"max_detection_thresholds": [1, 3], "area_ranges": {"small": (0, 1000), "rest": (1000, 1e10)}}
 MANY = {
     "iou_thresholds": [x / 100 for x in range(20, 95, 3)],
@@ -35,21 +41,32 @@ KINDS = {
     "function": (with_areas(intervals), {"iou_type": of_images}),
     "precomputed": (images_of_own_iou, {"iou_type": "precomputed"}),
     "own iou": (METRICS["coco"].draw, {"box_format": "xywh", "iou": inner_product}),
+    "voc": (voc_images, {}),
+    "voc, strict": (voc_images, {"iou_threshold": [x / 100 for x in range(95, 20, -1)], "strict": True}),
+    "voc, rotated": (voc_turned_boxes, {**ROTATED, "interpolation": "11-point-arange"}),
+    "lvis": (federated_images, FEDERATED),
+    "lvis, few": (federated_images, {"box_format": "xywh", "max_detections": 2}),
+    "lvis, masks": (masked_federated, {"iou_type": "segm"}),
 }
+CLASS = {"voc": VOCMeanAveragePrecision, "lvis": LVISMeanAveragePrecision}
 
 
-def pair(settings):
+def pair(settings, kind="coco"):
     made = {"class_metrics": True, **settings}
-    metrics = [MeanAveragePrecision(**made, match=match) for match in ("compute", "update")]
+    metrics = [CLASS.get(kind[:4].rstrip(","), MeanAveragePrecision)(**made, match=match) for match in MATCH]
     for metric in metrics:
         metric.warn_on_many_detections = False
     return metrics
 
 
+def same(one, other):
+    return one.dtype == other.dtype and torch.equal(one.nan_to_num(-9), other.nan_to_num(-9))
+
+
 def fed(kind, sizes=(3, 0, 1, 8), seed=0):
     draw, settings = KINDS[kind]
     drawn = draw(8 * sum(sizes), torch.Generator().manual_seed(seed))
-    metrics, start = pair(settings), 0
+    metrics, start = pair(settings, kind), 0
     for size in sizes:
         for metric in metrics:
             metric.update(*(drawn[side][start : start + size] for side in ("preds", "target")))
@@ -57,27 +74,28 @@ def fed(kind, sizes=(3, 0, 1, 8), seed=0):
     return metrics
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_number_is_that_of_images_matched_at_once(kind, seed):
     wanted, found = fed(kind, seed=seed)
     one, two = wanted.compute(), found.compute()
     assert list(one) == list(two)
-    assert all(torch.equal(value, two[name]) for name, value in one.items())
+    assert all(same(value, two[name]) for name, value in one.items())
     how = {"n_resamples": 10}
     assert wanted.confidence_interval(**how) == found.confidence_interval(**how)
     assert wanted.chance_level(**how) == found.chance_level(**how)
     slices = {"x": [0, 3, 5, 11], "y": []}
     sliced = [metric.per_slice(slices) for metric in (wanted, found)]
-    assert all(torch.equal(x, sliced[1][name]) for name, x in sliced[0].items() if name != "slice")
+    assert all(same(x, sliced[1][name]) for name, x in sliced[0].items() if name != "slice")
     if kind != "micro":
         assert wanted.curve() == found.curve()
-        tables = [metric.per_class() for metric in (wanted, found)]
-        assert all(torch.equal(x, tables[1][name]) for name, x in tables[0].items() if name != "name")
+        assert wanted.operating_points() == found.operating_points()
         assert wanted.confidence_interval(per_class=True, **how) == found.confidence_interval(per_class=True, **how)
         assert wanted.compare(wanted, per_class=True, **how) == found.compare(found, per_class=True, **how)
-    places = [metric.per_threshold() for metric in (wanted, found)]
-    assert all(torch.equal(x, places[1][name]) for name, x in places[0].items())
+    for table in ("per_threshold", "per_class", "per_image"):
+        if hasattr(wanted, table) and (table == "per_threshold" or kind != "micro"):
+            tables = [getattr(metric, table)() for metric in (wanted, found)]
+            assert all(same(x, tables[1][name]) for name, x in tables[0].items() if name != "name")
 
 
 def test_what_is_kept_is_small_and_of_no_shapes():
@@ -146,6 +164,44 @@ def test_what_needs_more_than_matches_is_refused(tmp_path):
     assert "match" not in repr(images)
 
 
+def test_classes_of_which_nothing_takes_part_are_classes_all_the_same():
+    """In LVIS: nobody looked for a 7, nor for a 9, which only a copy of an image shows, and an 8 has no area."""
+    box, ids = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0, 1])
+    lists = dict.fromkeys(("neg_category_ids", "not_exhaustive_category_ids"), ids[:0])
+    truth = {"boxes": torch.cat([box, box[:, :2].repeat(1, 2)]), "labels": torch.tensor([3, 8]), **lists}
+    found = {"boxes": box.repeat(2, 1), "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 7])}
+    metrics = pair({}, "lvis")
+    for metric in metrics:
+        metric.update([found, found], [truth, truth], ids)
+        copy = {**found, "labels": torch.tensor([9, 9])}
+        metric.update([copy], [truth], ids[1:])
+    assert "ground_truth_boxes" not in metrics[1].metric_state
+    values = [metric.compute() for metric in metrics]
+    assert all(same(x, values[1][name]) for name, x in values[0].items())
+    assert values[1]["classes"].tolist() == [3, 7, 8]
+
+
+@pytest.mark.parametrize("kind", ["voc", "lvis"])
+def test_metrics_by_other_rules_keep_matches_that_merge_where_they_may(kind):
+    images, matches = fed(kind)
+    for call in ("errors", "detections_table", "lrp", "confusion_matrix"):
+        with pytest.raises(ValueError, match=f"keeps no shapes, which `{call}` needs"):
+            getattr(matches, call)()
+    assert "match='update'" in repr(matches)
+    again = matches.from_bytes(matches.to_bytes())
+    assert same(merge([again, matches.emptied()]).compute()["map"], images.compute()["map"])
+    settings = KINDS[kind][1]
+    others = {"voc": {"strict": True}, "lvis": {"max_detections": 7}}[kind]
+    for other in ({"match": "compute"}, {"match": "update", **others}):
+        with pytest.raises(ValueError, match="`incoming_state`"):
+            type(images)(**{**settings, **other}).merge_state(matches)
+
+
+def test_a_limit_on_all_images_is_known_when_all_are_there():
+    with pytest.raises(ValueError, match=r"`match` must be 'compute' with `fixed=True`.*, got 'update'"):
+        LVISMeanAveragePrecision(fixed=True, match="update")
+
+
 def change(name, value):
     def changed(state):
         return {**state, name: [value(torch.cat(state[name]))]}
@@ -182,6 +238,9 @@ def test_states_that_no_matching_makes_are_refused(broken, message):
     _, metric = fed("boxes", (40,))
     with pytest.raises(ValueError, match=f"`incoming_state` .*{message}"):
         pair({"box_format": "xywh"})[1].merge_state(broken(metric.metric_state))
+    _, federated = fed("lvis", (40,))
+    with pytest.raises(ValueError, match="`detection_other_labels_per_image` must be one per image"):
+        federated.emptied().merge_state(change("detection_other_labels", lambda x: x[1:])(federated.metric_state))
     _, few = fed("limits", (40,))
     alike = few.metric_state["detection_labels"][0]
     assert len(alike) < len(metric.metric_state["detection_labels"][0])

@@ -29,16 +29,18 @@ class ConfusionMatrix(Result):
         matrix: (K + 1, K + 1) int64.
         labels: (K,) int64, the labels that occur, ascending.
         names: K + 1, of the labels, and "background".
-        iou_threshold: the least IoU of a match.
+        iou_threshold: the least IoU of a match; None of centres.
         score_threshold: the least score of a detection that is looked at, 0-d, or (K,) of each class, in the dtype of
             the scores, at least float32.
+        distance_threshold: the distance below which centres match; None of all else.
     """
 
     matrix: Tensor
     labels: Tensor
     names: list[str]
-    iou_threshold: float
+    iou_threshold: float | None
     score_threshold: Tensor
+    distance_threshold: float | None = None
 
     _as_given = ("score_threshold",)
 

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from torch_ap.curve.counts import Counts
 from torch_ap.inference.interval import wilson
-from torch_ap.inference.operating_point import Wanted
-from torch_ap.inference.result import Result
+from torch_ap.inference.operating_point import CutNumbers, Wanted
 from torch_ap.inference.student import student_quantile
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import order, segments
@@ -24,7 +23,7 @@ _RATIOS = ("precision", "recall", "f_beta")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OperatingPoints(Result):
+class OperatingPoints(CutNumbers):
     """What the detections that score at least a threshold give: (K,) each, or 0-d of one threshold for all classes.
 
     Attributes:
@@ -52,28 +51,12 @@ class OperatingPoints(Result):
         reason: why numbers are NaN; "" otherwise.
     """
 
-    threshold: Tensor
-    precision: Tensor
-    precision_low: Tensor
-    precision_high: Tensor
-    recall: Tensor
-    recall_low: Tensor
-    recall_high: Tensor
-    f_beta: Tensor
-    f_beta_low: Tensor
-    f_beta_high: Tensor
-    tp: Tensor
-    fp: Tensor
-    fn: Tensor
-    n: Tensor
     labels: Tensor
     names: list[str]
     beta: float
     confidence_level: float
     method: str
     reason: str = ""
-
-    _as_given = ("threshold",)
 
 
 class _Items(NamedTuple):

@@ -41,7 +41,7 @@ from torch_ap.functional.interpolated import (
     interpolated_precision,
     precision_at_recall,
 )
-from torch_ap.functional.lvis import lvis_mean_average_precision
+from torch_ap.functional.lvis import lvis_curve, lvis_mean_average_precision
 from torch_ap.functional.matching import VOCMatch, box_iou, match_coco, match_voc
 from torch_ap.functional.precision_recall import (
     PrecisionRecallCurve,
@@ -100,6 +100,7 @@ __all__ = [
     "interpolated_precision",
     "interval_iou",
     "keypoint_similarity",
+    "lvis_curve",
     "lvis_mean_average_precision",
     "match_coco",
     "match_voc",

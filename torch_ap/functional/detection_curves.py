@@ -147,7 +147,7 @@ def voc_curve(
         validate_args=validate_args,
     )
     check_names(class_names)
-    found = settings.match(validated(settings.inputs, preds, target))
+    found = settings.matching(validated(settings.inputs, preds, target))
     return curves_of_voc(settings, found, threshold=0, class_names=class_names)
 
 

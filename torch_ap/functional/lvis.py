@@ -1,4 +1,4 @@
-"""Mean average precision of object detectors on federated ground truth, LVIS's."""
+"""Mean average precision of object detectors on federated ground truth, LVIS's, and its curves."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +6,16 @@ from typing import Any
 import torch
 
 from torch_ap.evaluation.average_precision import result_dtype
+from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection import validated
+from torch_ap.functional.detection_curves import curves_of_coco
 from torch_ap.inputs.detections import Images
-from torch_ap.matching.coco import ClassNames, Report
+from torch_ap.matching import coco
+from torch_ap.matching.coco import ClassNames, Report, check_names
 from torch_ap.matching.geometries import AreaRanges
 from torch_ap.matching.lvis import Frequency, lvis_settings_of
+from torch_ap.rules import checks
+from torch_ap.rules.messages import refuse
 from torch_ap.rules.options import AnyBoxFormat, IoUType
 
 
@@ -111,3 +116,72 @@ def lvis_mean_average_precision(
     columns = validated(settings.inputs, preds, target)
     report = Report(class_metrics, class_names=class_names)
     return report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
+
+
+def lvis_curve(
+    preds: Images,
+    target: Images,
+    box_format: AnyBoxFormat = "xyxy",
+    iou_type: IoUType = "bbox",
+    iou_threshold: float = 0.5,
+    rec_thresholds: list[float] | None = None,
+    max_detections: int | None = None,
+    *,
+    fixed: bool = False,
+    area: str = "all",
+    area_ranges: AreaRanges | None = None,
+    class_names: ClassNames = None,
+    area_as_given: bool = False,
+    validate_args: bool = True,
+) -> list[Curve]:
+    """The curve of each class of a detector at one IoU threshold, as LVIS matches and counts its detections.
+
+    Args:
+        preds, target: images as for :func:`lvis_mean_average_precision`, lists or packed.
+        box_format, iou_type, rec_thresholds, max_detections, fixed: as there; one ``iou_type``.
+        iou_threshold: a number in [0, 1].
+        area: name of an area range, "all" or one of ``area_ranges``.
+        area_ranges, class_names, area_as_given, validate_args: as there.
+
+    Returns:
+        (K,) :class:`torch_ap.functional.Curve`, in the order of the labels that occur, with the label or its name as
+        ``name``. Items are detections that count, taken one by one, and positives the ground truths, of which ``m``
+        counts those never found too. AP is LVIS's at this threshold, NaN without ground truths.
+
+    Raises:
+        TypeError, ValueError: for an argument that breaks one of these rules; the message names image and key.
+
+    Equals what ``torch_ap.LVISMeanAveragePrecision.curve`` gives; its ``interpolated("101-point")`` the ``precision``
+    of ``LVISEval``'s ``eval`` to 1e-12.
+
+    Source: Gupta, Dollár & Girshick (2019), LVIS: A Dataset for Large Vocabulary Instance Segmentation.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import lvis_curve
+        >>> box, nothing = torch.tensor([[10.0, 10, 50, 50]]), torch.empty(0, dtype=torch.int64)
+        >>> found = {"boxes": box.repeat(2, 1), "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 7])}
+        >>> lists = {"neg_category_ids": nothing, "not_exhaustive_category_ids": nothing}
+        >>> curves = lvis_curve([found], [{"boxes": box, "labels": torch.tensor([3]), **lists}])
+        >>> [(one.name, one.thresholds.tolist()) for one in curves]  # of 7 it is not known
+        [('3', [0.8999999761581421]), ('7', [])]
+    """
+    checks.fraction("iou_threshold", iou_threshold)
+    settings = lvis_settings_of(
+        box_format=box_format,
+        iou_type=iou_type,
+        iou_thresholds=[iou_threshold],
+        rec_thresholds=rec_thresholds,
+        max_detections=max_detections,
+        fixed=fixed,
+        frequencies=None,
+        area_ranges=area_ranges,
+        area_as_given=area_as_given,
+        validate_args=validate_args,
+    )
+    if len(settings.iou_types) > 1:
+        refuse("iou_type", "must be one kind, as a curve is of one", iou_type)
+    checks.one_of("area", area, list(settings.areas))
+    check_names(class_names)
+    numbers = coco.match(settings, validated(settings.inputs, preds, target), settings.iou_types[0])
+    return curves_of_coco(numbers, area, 0, threshold=0, class_names=class_names)

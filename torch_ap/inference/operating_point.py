@@ -23,7 +23,29 @@ _EXACT = 2.0**10  # times beta^2 is whole: products with counts are exact
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OperatingPoint(Result):
+class CutNumbers(Result):
+    """Abstract: what thresholds of the score give; :class:`OperatingPoint` says what each is."""
+
+    threshold: Tensor
+    precision: Tensor
+    precision_low: Tensor
+    precision_high: Tensor
+    recall: Tensor
+    recall_low: Tensor
+    recall_high: Tensor
+    f_beta: Tensor
+    f_beta_low: Tensor
+    f_beta_high: Tensor
+    tp: Tensor
+    fp: Tensor
+    fn: Tensor
+    n: Tensor
+
+    _as_given = ("threshold",)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OperatingPoint(CutNumbers):
     """What calling everything positive that scores at least a threshold gives, 0-d each.
 
     For a threshold chosen on the same items the intervals cover at 95%, least / median / greatest over four
@@ -67,26 +89,10 @@ class OperatingPoint(Result):
         reason: why numbers are NaN, or resamples were left out; "" otherwise.
     """
 
-    threshold: Tensor
-    precision: Tensor
-    precision_low: Tensor
-    precision_high: Tensor
-    recall: Tensor
-    recall_low: Tensor
-    recall_high: Tensor
-    f_beta: Tensor
-    f_beta_low: Tensor
-    f_beta_high: Tensor
-    tp: Tensor
-    fp: Tensor
-    fn: Tensor
-    n: Tensor
     beta: float
     confidence_level: float
     method: str
     reason: str = ""
-
-    _as_given = ("threshold",)
 
 
 @dataclass(frozen=True)

@@ -69,9 +69,9 @@ class Result:
     __hash__ = None  # type: ignore[assignment] # as of other holders of tensors
 
     def __repr__(self) -> str:
-        """Numbers to four digits; empty texts are left out."""
+        """Numbers to four digits; empty texts and None are left out."""
         fields_ = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}  # type: ignore[arg-type]
-        shown = {name: value for name, value in fields_.items() if isinstance(value, Tensor) or value != ""}
+        shown = {name: value for name, value in fields_.items() if isinstance(value, Tensor) or value not in ("", None)}
         name = type(self).__name__
         line = f"{name}({', '.join(f'{x}={_text(value)}' for x, value in shown.items())})"
         if len(line) <= _WIDTH:

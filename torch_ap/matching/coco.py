@@ -26,11 +26,12 @@ ClassNames: TypeAlias = Mapping[int, str] | Sequence[str] | None
 def classes_of(columns: Columns, shares: Shares | None = None) -> Classes:
     """(K,) the labels that occur, ascending; and for each detection and ground truth its place among them."""
     one, two = columns["detection_labels"], columns["ground_truth_labels"]
-    distinct, place = distinct_labels(torch.cat([one, two]))
+    others = [columns[stored.OTHERS]] if stored.OTHERS in columns else []
+    distinct, place = distinct_labels(torch.cat([one, two, *others]))
     if shares is not None:
         here, distinct = distinct, shares.labels(distinct)
         place = torch.searchsorted(distinct, here)[place]
-    return distinct, place[: len(one)], place[len(one) :]
+    return distinct, place[: len(one)], place[len(one) : len(one) + len(two)]
 
 
 def match(

@@ -33,7 +33,6 @@ class CocoSettings(ShapeSettings):
         areas: names and bounds of the A area ranges, the one of the overall numbers first.
         average: "macro" or "micro".
         area_as_given: whether ``area`` is required and taken as it is, an area of 0 or less too.
-        match: "compute", or "update" where a metric matches each batch as it comes.
     """
 
     thresholds: tuple[float, ...]
@@ -42,20 +41,14 @@ class CocoSettings(ShapeSettings):
     areas: AreaRanges
     average: str = "macro"
     area_as_given: bool = False
-    match: str = "compute"
 
-    @cached_property
-    def stored(self) -> StoredMatches | None:
-        """The form in which a metric keeps matches, where it does."""
-        if self.match == "compute":
-            return None
+    def _form(self) -> StoredMatches:
         return StoredMatches(
             self.thresholds,
             tuple(self.areas.values()),
             self.limits[-1],
-            self.average == "micro",
-            f"{self.box_format}|{self.iou_types if self.own_similarity is None else 'function'}|{self.sigmas}|"
-            f"{self.area_as_given}|{self.own_iou is None}",
+            f"{self._shapes_text}|{self.area_as_given}",
+            micro=self.average == "micro",
         )
 
     data_set: ClassVar[str] = "COCO"
@@ -158,9 +151,6 @@ def settings_of(
 ) -> CocoSettings:
     """Settings as given, checked, as a record."""
     checks.one_of("average", average, ("macro", "micro"))
-    checks.one_of("match", match, ("compute", "update"))
-    if match == "update" and isinstance(iou_type, tuple) and len(iou_type) > 1:
-        raise ValueError(f"`iou_type` must be one kind with `match='update'`, got {iou_type!r}; take a metric of each")
     checks.boolean("area_as_given", area_as_given)
     settings = shape_settings_of(
         iou_type=iou_type,
@@ -169,6 +159,7 @@ def settings_of(
         box_width=box_width,
         sigmas=sigmas,
         validate_args=validate_args,
+        match=match,
     )
     usual = next((one for one in settings.geometries if one.area is None), settings.geometries[0])
     limits = usual.limits if max_detection_thresholds is None else max_detection_thresholds
@@ -185,7 +176,6 @@ def settings_of(
         areas=areas,
         average=average,
         area_as_given=area_as_given,
-        match=match,
     )
 
 

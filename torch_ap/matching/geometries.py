@@ -14,7 +14,7 @@ from torch_ap.geometry.boundaries import MaskColumns
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.inputs.detections import Columns, Kind, RowColumn, image_of
 from torch_ap.matching import other_shapes
-from torch_ap.matching.shape_options import ShapeOptions
+from torch_ap.matching.shape_options import Compared, ShapeOptions
 from torch_ap.ranking import segments
 from torch_ap.rules.messages import Plain, refuse
 
@@ -32,10 +32,10 @@ ANY_AREA: AreaRanges = {"all": (-float("inf"), float("inf"))}  # areas of unknow
 
 @dataclass(frozen=True)
 class Geometry:
-    """One kind of shape; its functions are given the settings and all columns of the images.
+    """One kind of shape; its other functions are given the settings and all columns of the images.
 
     Attributes:
-        similarity: as the settings' ``similarity``.
+        similarity: of the pairs of what is compared.
         area: as the settings' ``area``; None where ``area`` is what images say.
         ignored: as the settings' ``ignored``, of all columns.
         file_areas: whether detections bring their areas where areas are taken as COCO's files give them.
@@ -49,7 +49,7 @@ class Geometry:
         alone: whether it goes with no other kind.
     """
 
-    similarity: Callable[[ShapeOptions, Columns, Tensor, Tensor, Tensor], PairIoU]
+    similarity: Callable[[Compared], PairIoU]
     area: Callable[[ShapeOptions, Columns, str], Tensor] | None = None
     rows: Callable[[ShapeOptions], tuple[RowColumn, ...]] = lambda _: ()
     ignored: Callable[[Columns], Tensor] | None = None
@@ -71,11 +71,11 @@ def _box_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:
     return boxes.area(boxes.to_xywh(columns[f"{side}_boxes"], settings.box_format))
 
 
-def _box_similarity(settings: ShapeOptions, columns: Columns, rows: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
-    detected, true = columns["detection_boxes"].index_select(0, rows), columns["ground_truth_boxes"][truths]
-    form, pixel = settings.box_format, settings.pixel
+def _box_similarity(of: Compared) -> PairIoU:
+    detected, true = of.sides("boxes")
+    form, pixel = of.options.box_format, of.options.pixel
     if pixel is None:
-        return boxes.coco_pairs(boxes.to_xywh(detected, form), boxes.to_xywh(true, form), crowd)
+        return boxes.coco_pairs(boxes.to_xywh(detected, form), boxes.to_xywh(true, form), of.crowd)
     return boxes.voc_pairs(boxes.to_xyxy(detected, form), boxes.to_xyxy(true, form), pixel)
 
 
@@ -83,16 +83,9 @@ def _mask_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:  
     return segments.as_float64(masks.area(columns[f"{side}_mask_edges"], columns[f"{side}_edges_per_mask"]))
 
 
-def _mask_similarity(
-    settings: ShapeOptions,  # noqa: ARG001
-    columns: Columns,
-    rows: Tensor,
-    truths: Tensor,
-    crowd: Tensor,
-) -> PairIoU:
-    of_rows = crowd.new_zeros(len(columns["ground_truth_labels"])).scatter_(0, truths, crowd)
-    one, two = _sides_of_masks(columns)
-    return boxes.of_rows(masks.coco_pairs(masks.Masks(*one), masks.Masks(*two), of_rows), rows, truths)
+def _mask_similarity(of: Compared) -> PairIoU:
+    one, two = _sides_of_masks(of.columns)
+    return boxes.of_rows(masks.coco_pairs(masks.Masks(*one), masks.Masks(*two), of.crowd_of_rows), of.rows, of.truths)
 
 
 def _sides_of_masks(columns: Columns) -> tuple[MaskColumns, MaskColumns]:
@@ -108,25 +101,13 @@ def _sides_of_masks(columns: Columns) -> tuple[MaskColumns, MaskColumns]:
     return one, two
 
 
-def _boundary_similarity(
-    settings: ShapeOptions,  # noqa: ARG001
-    columns: Columns,
-    rows: Tensor,
-    truths: Tensor,
-    crowd: Tensor,
-) -> PairIoU:
-    of_rows = crowd.new_zeros(len(columns["ground_truth_labels"])).scatter_(0, truths, crowd)
-    return boxes.of_rows(boundaries.coco_pairs(*_sides_of_masks(columns), of_rows), rows, truths)
+def _boundary_similarity(of: Compared) -> PairIoU:
+    return boxes.of_rows(boundaries.coco_pairs(*_sides_of_masks(of.columns), of.crowd_of_rows), of.rows, of.truths)
 
 
-def _given_similarity(
-    settings: ShapeOptions,  # noqa: ARG001
-    columns: Columns,
-    rows: Tensor,
-    truths: Tensor,
-    crowd: Tensor,  # noqa: ARG001
-) -> PairIoU:
+def _given_similarity(of: Compared) -> PairIoU:
     """From the matrices given, one per image."""
+    columns, rows, truths = of.columns, of.rows, of.truths
     counts = [columns[f"{side}s_per_image"] for side in ("detection", "ground_truth")]
     image = image_of(counts[0])[rows]
     start = [segments.from_counts(x) for x in (*counts, counts[0] * counts[1])]
@@ -142,14 +123,14 @@ def _own_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
     return (RowColumn("boxes", (settings.box_width,), ("boxes",), ("boxes",)),)
 
 
-def _own_similarity(settings: ShapeOptions, columns: Columns, rows: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
+def _own_similarity(of: Compared) -> PairIoU:
     """From a function of pairs of boxes."""
-    own = settings.own_iou
+    own = of.options.own_iou
     assert own is not None
-    one, two = columns["detection_boxes"][rows], columns["ground_truth_boxes"][truths]
+    one, two = of.sides("boxes")
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-        value = own(one[d], two[g], crowd[g])
+        value = own(one[d], two[g], of.crowd[g])
         if not isinstance(value, Tensor) or value.shape != d.shape:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             refuse("iou", f"must return a tensor of shape ({len(d)},) for {len(d)} pairs", Plain(got))

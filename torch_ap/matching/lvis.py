@@ -6,7 +6,7 @@ those of each category in the whole data set.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -18,6 +18,7 @@ from torch_ap.inputs.detections import Columns, Kind, image_of
 from torch_ap.inputs.federated import NEGATIVE, NOT_EXHAUSTIVE, FederatedInputs, among
 from torch_ap.matching import candidate_pairs
 from torch_ap.matching.coco_settings import Classes, CocoSettings, Objects, settings_of
+from torch_ap.matching.stored import StoredMatches
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 from torch_ap.rules.messages import refuse, shown
@@ -39,6 +40,9 @@ class LvisSettings(CocoSettings):
 
     fixed: bool = False
     frequencies: Mapping[int, Frequency] | None = None
+
+    def _form(self) -> StoredMatches:
+        return replace(super()._form(), leaves_out=True)
 
     data_set: ClassVar[str] = "LVIS"
     by_levels: ClassVar[bool] = False
@@ -152,6 +156,8 @@ def lvis_settings_of(
 ) -> LvisSettings:
     """Settings as given, checked; ``coco`` are those of :func:`settings_of`."""
     checks.boolean("fixed", fixed)
+    if fixed and coco.get("match") == "update":
+        refuse("match", "must be 'compute' with `fixed=True`, whose limits are those of all images", "update")
     most = checks.positive_int("max_detections", max_detections, optional=True)
     limits = [usual_limit(fixed) if most is None else most]
     settings = settings_of(iou_type=iou_type, max_detection_thresholds=limits, average="macro", iou=None, **coco)

@@ -70,13 +70,12 @@ class OpenImagesSettings(VocSettings):
         group, hard = (columns[f"ground_truth_{key}"].bool()[truths] for key in ("group_of", "difficult"))
         pair_iou = self.similarity(columns, self.iou_types[0], rows, truths, group)
         pairs = candidate_pairs.overlapping(candidates, pair_iou, max(min(self.thresholds), LEAST))
-        thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
-        alone = self._alone(_those(pairs, ~group[pairs.truth]), thresholds, hard)
-        in_group = self._in_groups(_those(pairs, group[pairs.truth]), thresholds, alone, len(rows))
+        criteria = self.criteria(rows.device)
+        alone = self._alone(_those(pairs, ~group[pairs.truth]), criteria.thresholds, hard)
+        in_group = self._in_groups(_those(pairs, group[pairs.truth]), criteria.thresholds, alone, len(rows))
         both = [torch.cat([one, two], -1) for one, two in zip(alone, in_group, strict=True)]
         order = torch.argsort(candidates.ranked[both[0]], stable=True)
         at, truth, iou, found, right = (column[..., order] for column in both)
-        criteria = assignment.Criteria(thresholds, 1)
         counted = torch.where(group, self.group_of == "count", ~hard)
         return Matches(
             ranked=ranked,

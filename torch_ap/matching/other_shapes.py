@@ -5,7 +5,7 @@ from torch import Tensor
 from torch_ap.geometry import boxes, intervals, keypoints, rotated
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.inputs.detections import Columns, RowColumn
-from torch_ap.matching.shape_options import ShapeOptions
+from torch_ap.matching.shape_options import Compared, ShapeOptions
 from torch_ap.ranking import segments
 from torch_ap.rules.detections import seem_radians
 
@@ -24,22 +24,17 @@ def keypoint_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor
     return keypoints.area(columns[f"{side}_keypoints"])
 
 
-def keypoint_similarity(
-    settings: ShapeOptions,
-    columns: Columns,
-    rows: Tensor,
-    truths: Tensor,
-    crowd: Tensor,  # noqa: ARG001
-) -> PairIoU:
+def keypoint_similarity(of: Compared) -> PairIoU:
     """OKS."""
+    columns = of.columns
     similarity = keypoints.coco_pairs(
         columns["detection_keypoints"],
         columns["ground_truth_keypoints"],
         segments.as_float64(columns["ground_truth_area"]),
-        boxes.to_xywh(columns["ground_truth_boxes"], settings.box_format),
-        settings.sigmas,
+        boxes.to_xywh(columns["ground_truth_boxes"], of.options.box_format),
+        of.options.sigmas,
     )
-    return boxes.of_rows(similarity, rows, truths)
+    return boxes.of_rows(similarity, of.rows, of.truths)
 
 
 def rotated_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
@@ -55,12 +50,9 @@ def rotated_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:
     return rotated.area(columns[f"{side}_boxes"], settings.box_format)
 
 
-def rotated_similarity(
-    settings: ShapeOptions, columns: Columns, rows: Tensor, truths: Tensor, crowd: Tensor
-) -> PairIoU:
+def rotated_similarity(of: Compared) -> PairIoU:
     """IoU."""
-    detected, true = columns["detection_boxes"][rows], columns["ground_truth_boxes"][truths]
-    return rotated.coco_pairs(detected, true, settings.box_format, crowd)
+    return rotated.coco_pairs(*of.sides("boxes"), of.options.box_format, of.crowd)
 
 
 def interval_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:  # noqa: ARG001
@@ -73,16 +65,10 @@ def interval_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor
     return intervals.length(segments.as_float64(columns[f"{side}_intervals"]))
 
 
-def interval_similarity(
-    settings: ShapeOptions,  # noqa: ARG001
-    columns: Columns,
-    rows: Tensor,
-    truths: Tensor,
-    crowd: Tensor,
-) -> PairIoU:
+def interval_similarity(of: Compared) -> PairIoU:
     """IoU."""
-    detected, true = columns["detection_intervals"][rows], columns["ground_truth_intervals"][truths]
-    return intervals.coco_pairs(segments.as_float64(detected), segments.as_float64(true), crowd)
+    detected, true = (segments.as_float64(side) for side in of.sides("intervals"))
+    return intervals.coco_pairs(detected, true, of.crowd)
 
 
 def center_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:  # noqa: ARG001
@@ -90,18 +76,9 @@ def center_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:  # noqa: ARG00
     return (RowColumn("centers", (2,), ("centers",), ("centers",)),)
 
 
-def center_similarity(
-    settings: ShapeOptions,  # noqa: ARG001
-    columns: Columns,
-    rows: Tensor,
-    truths: Tensor,
-    crowd: Tensor,  # noqa: ARG001
-) -> PairIoU:
+def center_similarity(of: Compared) -> PairIoU:
     """Minus the distance."""
-    one, two = (
-        segments.as_float64(columns[f"{side}_centers"][at])
-        for side, at in (("detection", rows), ("ground_truth", truths))
-    )
+    one, two = (segments.as_float64(side) for side in of.sides("centers"))
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         return reaching(d, g, -(one[d] - two[g]).square().sum(1).sqrt(), least)

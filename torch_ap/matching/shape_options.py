@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor
 
 from torch_ap.geometry import keypoints
-from torch_ap.inputs.detections import Kind
+from torch_ap.inputs.detections import Columns, Kind
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,3 +39,32 @@ class ShapeOptions:
     def strict(self) -> bool:
         """Whether an IoU must exceed a threshold rather than reach it."""
         return False
+
+
+class Compared(NamedTuple):
+    """What the similarity of a kind of shape is made of.
+
+    Attributes:
+        options: of the shapes.
+        columns: all images.
+        rows: (D,) int64 of the detections that are compared.
+        truths: (G,) int64 of the ground truths.
+        crowd: (G,) bool, which of ``truths`` are crowds.
+    """
+
+    options: ShapeOptions
+    columns: Columns
+    rows: Tensor
+    truths: Tensor
+    crowd: Tensor
+
+    def sides(self, key: str) -> tuple[Tensor, Tensor]:
+        """The column of this key, of the detections and of the ground truths."""
+        detected, true = (self.columns[f"{side}_{key}"] for side in ("detection", "ground_truth"))
+        return detected.index_select(0, self.rows), true.index_select(0, self.truths)
+
+    @property
+    def crowd_of_rows(self) -> Tensor:
+        """Which of all ground truths are crowds, by row."""
+        every = self.crowd.new_zeros(len(self.columns["ground_truth_labels"]))
+        return every.scatter_(0, self.truths, self.crowd)

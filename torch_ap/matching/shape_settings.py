@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
@@ -9,7 +10,8 @@ from torch_ap.geometry import keypoints
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.inputs.detections import Columns, Kind, OwnSimilarity, RowColumn
 from torch_ap.matching.geometries import GEOMETRIES, Geometry, OwnIoU, geometry_of
-from torch_ap.matching.shape_options import ShapeOptions
+from torch_ap.matching.shape_options import Compared, ShapeOptions
+from torch_ap.matching.stored import StoredMatches
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 from torch_ap.rules.messages import refuse, shown
@@ -21,7 +23,27 @@ _USUAL, _ROUNDED = 0.5, 1e-9
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShapeSettings(ShapeOptions):
-    """The kinds of shapes of a metric, and what is asked of them."""
+    """The kinds of shapes of a metric, and what is asked of them.
+
+    Attributes:
+        match: "compute", or "update" where a metric matches each batch as it comes.
+    """
+
+    match: str = "compute"
+
+    @cached_property
+    def stored(self) -> StoredMatches | None:
+        """The form in which a metric keeps matches, where it does."""
+        return None if self.match == "compute" else self._form()
+
+    def _form(self) -> StoredMatches:
+        raise NotImplementedError
+
+    @property
+    def _shapes_text(self) -> str:
+        """What matches depend on beside thresholds and areas."""
+        kinds = self.iou_types if self.own_similarity is None else "function"
+        return f"{self.box_format}|{kinds}|{self.sigmas}|{self.own_iou is None}"
 
     @property
     def own_similarity(self) -> OwnSimilarity | None:
@@ -63,11 +85,11 @@ class ShapeSettings(ShapeOptions):
             truths: (G,) int64.
             crowd: (G,) bool, which of ``truths`` are crowds.
         """
-        return self.geometry(iou_type).similarity(self, columns, rows, truths, crowd)
+        return self.geometry(iou_type).similarity(Compared(self, columns, rows, truths, crowd))
 
 
 def place_of_threshold(threshold: float | None, known: Sequence[float], name: str = "iou_threshold") -> int:
-    """Where an IoU threshold stands among those of a metric; None is 0.5, or the lowest where that is none of them."""
+    """Where a threshold stands among those of a metric; None is 0.5, or the lowest where that is none of them."""
     if threshold is None:
         threshold = min(known, key=lambda x: (abs(x - _USUAL) > _ROUNDED, x))
     return checks.place_among(name, threshold, known)
@@ -81,8 +103,10 @@ def shape_settings_of(
     box_width: int = 4,
     sigmas: Sequence[float] | None = None,
     validate_args: bool = True,
+    match: str = "compute",
 ) -> ShapeSettings:
     """Settings as given, checked, as a record."""
+    checks.one_of("match", match, ("compute", "update"))
     kinds = tuple(iou_type) if isinstance(iou_type, tuple | list) else (iou_type,)
     for kind in kinds:
         if len(kinds) > 1 or not callable(kind):
@@ -90,6 +114,8 @@ def shape_settings_of(
     if not kinds or len(set(kinds)) < len(kinds):
         refuse("iou_type", "must name one kind or several different ones", iou_type)
     several = kinds if len(kinds) > 1 else ()
+    if several and match == "update":
+        raise ValueError(f"`iou_type` must be one kind with `match='update'`, got {iou_type!r}; take a metric of each")
     alone = [kind for kind in several if geometry_of(kind).alone]
     if alone:
         refuse("iou_type", f"must be {alone[0]!r} alone, whose columns, areas or limits are others", iou_type)
@@ -117,6 +143,7 @@ def shape_settings_of(
         box_width=box_width,
         sigmas=keypoints.SIGMAS if sigmas is None else tuple(map(float, sigmas)),
         check_values=validate_args,
+        match=match,
     )
 
 

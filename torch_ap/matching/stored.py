@@ -2,7 +2,7 @@
 
 Rows of detections are in order of image, then class (or none, where all are one), then score, as COCO takes them; each
 column is concatenable. What is a number per detection of a sparse kind, the criteria of its match, has a row only where
-``detection_matched`` says so.
+``detection_matched`` says so. Labels that occur only in what takes no part are kept by image, each once.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from torch_ap.rules.messages import refuse
 
 _SIGN = "detection_matched"
 _OF_MATCHES = ("detection_match_criteria", "detection_hit_criteria")
+OTHERS = "detection_other_labels"
 
 
 def holds(columns: Columns) -> bool:
@@ -33,16 +34,18 @@ class StoredMatches:
     Attributes:
         thresholds: T IoU thresholds.
         areas: A area ranges.
-        limit: how many detections of an image and class count.
-        micro: whether all classes are one.
+        limit: how many detections of an image and class count; None for all.
         shapes: what else matches depend on, as text.
+        micro: whether all classes are one.
+        leaves_out: whether some of what is in an image may take no part in matching.
     """
 
     thresholds: tuple[float, ...]
     areas: tuple[tuple[float, float], ...]
-    limit: int
-    micro: bool
+    limit: int | None
     shapes: str
+    micro: bool = False
+    leaves_out: bool = False
 
     rows: tuple[RowColumn, ...] = ()
 
@@ -71,6 +74,7 @@ class StoredMatches:
             "ground_truth_labels": counts,
             "ground_truths_per_image": counts,
             "ground_truth_valid": flags,
+            **({OTHERS: counts, f"{OTHERS}_per_image": counts} if self.leaves_out else {}),
         }
 
     def made(self, columns: Columns, labels: Tensor, matches: Matches) -> Columns:
@@ -81,7 +85,8 @@ class StoredMatches:
             labels: (K,) of the categories.
             matches: of these.
         """
-        ranked, rows = matches.ranked, matches.ranked.by_group
+        ranked, rows, partners = matches.ranked, matches.ranked.by_group, matches.partners
+        assert partners is not None
         size, images = matches.categories, len(columns["detections_per_image"])
         words = torch.zeros((2, self.words, len(rows)), dtype=torch.int64, device=rows.device)
         # a criterion matches a detection once, so that adding up is joining
@@ -90,7 +95,6 @@ class StoredMatches:
         words = words[:, :, rows]
         some = (words[0] != 0).any(0)
         criteria, hits = (x[:, some].t().contiguous() for x in words)
-        true = columns["ground_truth_labels"]
         return {
             "detection_labels": columns["detection_labels"][ranked.rows[rows]],
             "detection_scores": ranked.score[rows],
@@ -99,9 +103,10 @@ class StoredMatches:
             _SIGN: some.to(torch.uint8),
             "detection_match_criteria": criteria,
             "detection_hit_criteria": hits,
-            "ground_truth_labels": true.clone() if self.micro else labels[matches.truth_group % size],
-            "ground_truths_per_image": columns["ground_truths_per_image"],
+            "ground_truth_labels": columns["ground_truth_labels"][partners.rows],
+            "ground_truths_per_image": segments.count(matches.truth_group // size, images),
             "ground_truth_valid": _flags(matches.valid),
+            **(_others(columns, labels, ranked.rows, partners.rows) if self.leaves_out else {}),
         }
 
     def of_images(self, columns: Columns, kept: Tensor) -> Columns:
@@ -109,6 +114,9 @@ class StoredMatches:
         rows = kept.repeat_interleave(columns["detections_per_image"])
         truths = kept.repeat_interleave(columns["ground_truths_per_image"])
         chosen = {"detections_per": kept, "ground_truths_per": kept, "detection": rows, "ground_truth": truths}
+        if self.leaves_out:
+            counts = columns[f"{OTHERS}_per_image"]
+            chosen |= {_prefix(OTHERS): kept.repeat_interleave(counts), f"{OTHERS}_per": kept}
         matches = rows[columns[_SIGN].bool()]
         return {name: x[matches if name in _OF_MATCHES else chosen[_prefix(name)]] for name, x in columns.items()}
 
@@ -124,10 +132,13 @@ class StoredMatches:
             wanted = matches if name in _OF_MATCHES else sizes.get(_prefix(name), len(column))
             if len(column) != wanted:
                 refuse(name, f"must have {wanted} rows, as the labels or matches", len(column))
-        counts = [columns[f"{side}s_per_image"] for side in ("detection", "ground_truth")]
-        for side, count in zip(("detection", "ground_truth"), counts, strict=True):
-            if len(count) != len(counts[0]) or bool((count < 0).any()) or int(count.sum()) != sizes[side]:
-                refuse(f"{side}s_per_image", f"must be one per image and add up to {sizes[side]}", count.tolist())
+        totals = {f"{side}s_per_image": size for side, size in sizes.items()}
+        totals |= {f"{OTHERS}_per_image": len(columns[OTHERS])} if self.leaves_out else {}
+        images = len(columns["detections_per_image"])
+        for name, total in totals.items():
+            count = columns[name]
+            if len(count) != images or bool((count < 0).any()) or int(count.sum()) != total:
+                refuse(name, f"must be one per image and add up to {total}", count.tolist())
         for name in ("detection_inside", _SIGN, "ground_truth_valid"):
             if bool((columns[name] > 1).any()):
                 refuse(name, "must be 0 or 1", int(columns[name].max()))
@@ -147,6 +158,8 @@ class StoredMatches:
         later, step = image_of(columns["detections_per_image"]).diff() > 0, labels.diff() * (not self.micro)
         new = later | (step != 0)
         ordered = (later | (step >= 0)) & (new | (scores[1:] <= scores[:-1]))
+        if self.limit is None:
+            return bool(ordered.all())
         group = torch.nn.functional.pad(new.cumsum(0), (1, 0))
         return bool(ordered.all()) and bool((places(group) < self.limit).all())
 
@@ -154,6 +167,17 @@ class StoredMatches:
 def _flags(found: Tensor) -> Tensor:
     """(A, N) bool as a column."""
     return found.t().to(torch.uint8).contiguous()
+
+
+def _others(columns: Columns, labels: Tensor, rows: Tensor, truths: Tensor) -> Columns:
+    """The labels of the detections and ground truths that are not at these rows, each once per image."""
+    size, images, keys = max(1, len(labels)), len(columns["detections_per_image"]), []
+    for side, taken in (("detection", rows), ("ground_truth", truths)):
+        place = torch.searchsorted(labels, columns[f"{side}_labels"])
+        key = image_of(columns[f"{side}s_per_image"]) * size + place
+        keys.append(key[torch.ones_like(key, dtype=torch.bool).index_fill_(0, taken, False)])
+    each = torch.unique(torch.cat(keys))
+    return {OTHERS: labels[each % size], f"{OTHERS}_per_image": segments.count(each // size, images)}
 
 
 def _prefix(name: str) -> str:

@@ -11,10 +11,12 @@ from torch import Tensor
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.interpolation import levels_of
 from torch_ap.inputs.detections import Columns, DetectionInputs, Kind, image_of, int32_if_held
-from torch_ap.matching import assignment, candidate_pairs
+from torch_ap.matching import assignment, candidate_pairs, stored
 from torch_ap.matching.coco import classes_of, zero_dimensional
+from torch_ap.matching.geometries import ANY_AREA
 from torch_ap.matching.matched import Matches, Partners, Shares
 from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
+from torch_ap.matching.stored import StoredMatches
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
@@ -41,6 +43,11 @@ class VocSettings(ShapeSettings):
     inclusive_pixels: bool = True
     strict: bool = False
 
+    def _form(self) -> StoredMatches:
+        return StoredMatches(
+            self.thresholds, tuple(ANY_AREA.values()), None, f"{self._shapes_text}|{self.pixel}|{self.strict}"
+        )
+
     @property
     def pixel(self) -> float | None:
         """What is added to the differences of corners."""
@@ -58,21 +65,25 @@ class VocSettings(ShapeSettings):
             check_values=self.check_values,
         )
 
-    def curve(self, columns: Columns) -> tuple[Tensor, HitCurve]:
-        """(K,) the labels that occur; T * K rankings, one a threshold and class, those of the first threshold first."""
-        labels, matches = self.match(columns)
-        return labels, matches.curve(0)
-
-    def match(self, columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Matches]:
+    def matching(self, columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Matches]:
         """(K,) the labels that occur; every detection matched at every threshold.
 
         Args:
-            columns: all images.
+            columns: all images, or what :mod:`torch_ap.matching.stored` has of their matches.
             shares: where these are the images of one process of several.
         """
         classes = classes_of(columns, shares)
-        found = partial(self._matched, columns, *classes)
+        if stored.holds(columns):
+            criteria = self.criteria(classes[0].device)
+            found = partial(stored.matches_of, columns, criteria, classes, micro=False)
+        else:
+            found = partial(self._matched, columns, *classes)
         return classes[0], found() if shares is None else shares.matches(found)
+
+    def criteria(self, device: torch.device) -> assignment.Criteria:
+        """Thresholds of matching, on a device."""
+        thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(device))
+        return assignment.Criteria(thresholds, 1)
 
     def _matched(self, columns: Columns, labels: Tensor, detected: Tensor, true: Tensor) -> Matches:
         categories, images = max(1, len(labels)), max(1, len(columns["detections_per_image"]))
@@ -90,8 +101,8 @@ class VocSettings(ShapeSettings):
         no_crowds = torch.zeros_like(candidates.truths, dtype=torch.bool)
         pair_iou = self.similarity(columns, self.iou_types[0], rows, candidates.truths, no_crowds)
         pairs = candidate_pairs.overlapping(candidates, pair_iou, max(min(self.thresholds), LEAST))
-        thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(rows.device))
-        (detection, truth, iou), state = assignment.argmax(pairs, thresholds, strict=self.strict)
+        criteria = self.criteria(rows.device)
+        (detection, truth, iou), state = assignment.argmax(pairs, criteria.thresholds, strict=self.strict)
         hard = columns["ground_truth_difficult"].bool()
         if (ignored := self.ignored(columns, self.iou_types[0])) is not None:
             hard = hard | ignored
@@ -99,7 +110,6 @@ class VocSettings(ShapeSettings):
         # a detection of a difficult ground truth is no item: matched, but no true positive
         found = (state == 1) | ((state == 0) & hard[truth])
         order = torch.argsort(candidates.ranked[detection])
-        criteria = assignment.Criteria(thresholds, 1)
         return Matches(
             ranked=ranked,
             at=candidates.ranked[detection[order]],
@@ -135,8 +145,8 @@ class VocSettings(ShapeSettings):
         shares: Shares | None = None,
         matched: Callable[..., tuple[Tensor, Matches]] | None = None,
     ) -> dict[str, Tensor]:
-        """The dictionary of results; ``several`` adds the mean of each threshold, ``matched`` is for :meth:`match`."""
-        labels, matches = (matched or self.match)(columns, shares)
+        """The dictionary of results; ``several`` adds the mean of each threshold, ``matched`` does :meth:`matching`."""
+        labels, matches = (matched or self.matching)(columns, shares)
         each = self.average_precision(matches.curve(0))
         each = each if shares is None else shares.whole(each)
         out = self.values(each, len(labels), several=several, class_metrics=class_metrics)
@@ -163,13 +173,16 @@ def voc_settings_of(
     validate_args: bool = True,
     iou_type: Kind = "bbox",
     sigmas: Sequence[float] | None = None,
+    match: str = "compute",
 ) -> VocSettings:
     """Settings as given, checked."""
     if isinstance(iou_threshold, int | float):
         checks.fraction("iou_threshold", iou_threshold)
         iou_threshold = [iou_threshold]
     checks.numbers_in("iou_threshold", iou_threshold, low=0, high=1)
-    shapes = shape_settings_of(iou_type=iou_type, box_format=box_format, sigmas=sigmas, validate_args=validate_args)
+    shapes = shape_settings_of(
+        iou_type=iou_type, box_format=box_format, sigmas=sigmas, validate_args=validate_args, match=match
+    )
     if len(shapes.iou_types) > 1:
         refuse("iou_type", "must be one kind", iou_type)
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)

@@ -9,9 +9,7 @@ from torch_ap.inputs.detections import Images, OwnSimilarity
 from torch_ap.matching.coco import ClassNames, Report
 from torch_ap.matching.coco_settings import CocoSettings, default_settings, settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
-from torch_ap.metrics import representation
 from torch_ap.metrics.coco_files import CocoFiles
-from torch_ap.metrics.coco_matches import matched_batch, refuse_beside_matches
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.rules import checks
 from torch_ap.rules.messages import warn_caller
@@ -115,7 +113,7 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
         checks.boolean("extended_summary", extended_summary)
         checks.one_of("backend", backend, ("pycocotools", "faster_coco_eval"))
         if match == "update":
-            refuse_beside_matches(extended_summary, class_metrics and average == "micro")
+            _check_beside_matches(extended_summary, class_metrics and average == "micro")
         super().__init__(settings.inputs, settings.stored, **kwargs)
         self.box_format, self.iou_type, self.average = box_format, settings.iou_types, average
         self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
@@ -151,15 +149,7 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
                 "`max_detection_thresholds`, or set `warn_on_many_detections = False`",
                 UserWarning,
             )
-        if self._settings.stored is not None:
-            columns, broken = matched_batch(self._settings, self._settings.stored, columns, broken), None
         self._add(columns, broken, sample_ids)
-
-    def compute(self) -> dict[str, Any]:
-        """All numbers of the images so far, by torchmetrics' names."""
-        columns = self._columns()
-        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
-        return self._report(self._settings, columns, dtype, self._shares, self._matched_here)
 
     @property
     def _can_exchange(self) -> bool:
@@ -167,23 +157,19 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
 
     def _settings_text(self) -> str:
         settings, usual = self._settings, default_settings(self.iou_type)
-        given: dict[str, Any] = {
-            "iou_thresholds": None if settings.thresholds == usual.thresholds else self.iou_thresholds,
-            "rec_thresholds": None if settings.levels == usual.levels else self.rec_thresholds,
-            "max_detection_thresholds": None if settings.limits == usual.limits else self.max_detection_thresholds,
-            "area_ranges": None if settings.areas == usual.areas else settings.areas,
-            "iou_type": self.iou_type[0] if len(self.iou_type) == 1 else self.iou_type,
-            "class_names": self._report.class_names,
-            "iou": settings.own_iou,
-            "box_width": settings.box_width,
-            "sigmas": None if settings.sigmas == usual.sigmas else list(settings.sigmas),
-            "area_as_given": settings.area_as_given,
-            "match": settings.match,
-            "validate_args": settings.check_values,
-        }
-        defaults = representation.defaults_of(type(self))
-        del defaults["backend"]
-        shown = ("box_format", "iou_type", "average")
-        return representation.settings_text(
-            defaults, lambda name: given[name] if name in given else getattr(self, name), shown
+        return self._text_of(
+            ("box_format", "iou_type", "average"),
+            max_detection_thresholds=None if settings.limits == usual.limits else self.max_detection_thresholds,
+            iou=settings.own_iou,
+            box_width=settings.box_width,
+            sigmas=None if settings.sigmas == usual.sigmas else list(settings.sigmas),
+            backend="pycocotools",
         )
+
+
+def _check_beside_matches(extended_summary: bool, classes_of_micro: bool) -> None:
+    """Refuse settings whose results need more than matches."""
+    if extended_summary:
+        raise ValueError("`match='update'` keeps no shapes, which `extended_summary` needs; give `match='compute'`")
+    if classes_of_micro:
+        raise ValueError("`match='update'` with `average='micro'` knows no classes: `class_metrics` must be False")

@@ -1,5 +1,6 @@
 """What the metrics by COCO's rules say beside their numbers: tables of classes and of thresholds, curves."""
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -12,8 +13,9 @@ from torch_ap.inputs.detections import Columns, Kind
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, Report, check_names, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_settings import CocoSettings
+from torch_ap.matching.coco_settings import CocoSettings, default_settings
 from torch_ap.matching.matched import Matches, Shares
+from torch_ap.metrics import representation
 from torch_ap.metrics.image_slices import ValuesIn
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.rules import checks
@@ -22,8 +24,18 @@ from torch_ap.rules import checks
 class CocoTables(DetectionMetric):
     """Abstract: a metric whose detections are matched, counted and averaged by COCO's rules."""
 
+    iou_type: tuple[Kind, ...]
+    iou_thresholds: list[float]
+    rec_thresholds: list[float]
+
     _settings: CocoSettings
     _report: Report
+
+    def compute(self) -> dict[str, Any]:
+        """All numbers of the images so far, by torchmetrics' names."""
+        columns = self._columns()
+        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
+        return self._report(self._settings, columns, dtype, self._shares, self._matched_here)
 
     def per_class(
         self, iou_threshold: float | None = None, score_threshold: float = float("-inf"), iou_type: str | None = None
@@ -116,6 +128,31 @@ class CocoTables(DetectionMetric):
         names = self._report.class_names if class_names is None else class_names
         return curves_of_coco(numbers, area, limit, place, names)
 
+    def _text_of(self, always: Collection[str], **further: Any) -> str:
+        """``repr``'s settings: those that differ from their defaults, and those that are always shown.
+
+        Args:
+            always: names of these.
+            further: settings of the class by name, None for the usual value.
+        """
+        settings, usual = self._settings, default_settings(self.iou_type)
+        given: dict[str, Any] = {
+            "iou_thresholds": None if settings.thresholds == usual.thresholds else self.iou_thresholds,
+            "rec_thresholds": None if settings.levels == usual.levels else self.rec_thresholds,
+            "area_ranges": None if settings.areas == usual.areas else settings.areas,
+            "iou_type": self.iou_type[0] if len(self.iou_type) == 1 else self.iou_type,
+            "class_names": self._report.class_names,
+            "area_as_given": settings.area_as_given,
+            "match": settings.match,
+            "validate_args": settings.check_values,
+            **further,
+        }
+        return representation.settings_text(
+            representation.defaults_of(type(self)),
+            lambda name: given[name] if name in given else getattr(self, name),
+            always,
+        )
+
     @property
     def _class_names(self) -> ClassNames:
         return self._report.class_names
@@ -145,6 +182,11 @@ class CocoTables(DetectionMetric):
             return here.matches, found
 
         return values
+
+    def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
+        settings = self._settings
+        numbers = coco.match(settings, columns, settings.iou_types[0], micro=settings.average == "micro")
+        return numbers.labels, numbers.matches
 
     def _matched_here(
         self, columns: Columns, kind: Kind, *, micro: bool = False, shares: Shares | None = None

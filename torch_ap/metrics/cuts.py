@@ -1,7 +1,7 @@
 """Where to cut a detector: methods of the detection metrics, from matches at one IoU threshold."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -29,6 +29,7 @@ class Cuts(UncertainMetric):
     """Abstract: operating points and confusion matrix of a metric of images."""
 
     _settings: Any
+    _threshold_name: ClassVar[str] = "iou_threshold"  # what methods call that of which matches are asked for
 
     def operating_points(
         self,
@@ -189,8 +190,8 @@ class Cuts(UncertainMetric):
             matrix=confused(self._settings, found.columns, kind, found.matches, found.place, least, len(found.labels)),
             labels=found.labels,
             names=[*found.names, BACKGROUND],
-            iou_threshold=float(self._settings.thresholds[found.place]),
             score_threshold=least,
+            **{"iou_threshold": None, self._threshold_name: float(self._settings.thresholds[found.place])},
         )
 
     def _found(self, iou_threshold: float | None, iou_type: str | None, class_names: ClassNames) -> _Found:
@@ -205,7 +206,7 @@ class Cuts(UncertainMetric):
         return _Found(columns, matches, place, labels.clone(), names)
 
     def _place(self, iou_threshold: float | None) -> int:
-        return place_of_threshold(iou_threshold, self._settings.thresholds)
+        return place_of_threshold(iou_threshold, self._settings.thresholds, self._threshold_name)
 
     # -- what the metric has
 

@@ -63,11 +63,19 @@ class DetectionMetric(SlicedImages, DiagnosedImages):
         self.add_state(samples.STATE, [], dist_reduce_fx="cat")
 
     def _add(self, columns: Columns, broken: Tensor | None, sample_ids: Tensor | None) -> None:
-        """Keep validated images."""
+        """Keep validated images, or what matching finds in them."""
         counts = columns["detections_per_image"]
         ids = samples.checked(sample_ids, counts.shape, counts.device, "image")
+        if isinstance(self._kept, StoredMatches):
+            if broken is not None and bool(broken.any()):  # which cannot wait for `compute` where they are matched
+                raise ValueError(detections.VALUE_RULES[int(broken.nonzero()[0])])
+            columns, broken = self._kept.made(columns, *self._match_batch(columns)), None
         self._hold([*(columns[name] for name in self._kept.states), ids])
         self._note(broken)
+
+    def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
+        """The labels of a batch of images, and what matching finds in them; for concrete classes."""
+        raise NotImplementedError
 
     def _forms(self) -> dict[str, Form]:
         forms, of_shapes = {}, {f"_{column.key}" for column in self._kept.rows}

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from torch_ap.inputs.detections import Images
 from torch_ap.matching.coco import ClassNames, Report
-from torch_ap.matching.coco_settings import default_settings
 from torch_ap.matching.geometries import AreaRanges
 from torch_ap.matching.lvis import Frequency, LvisSettings, lvis_settings_of, usual_limit
-from torch_ap.metrics import representation
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.rules import checks
 from torch_ap.rules.options import AnyBoxFormat, IoUType
@@ -29,6 +27,7 @@ class LVISMeanAveragePrecision(CocoTables):
         frequencies: "r", "c" or "f" of each category, for the AP of the rare, the common and the frequent ones.
         class_metrics: whether AP and AR of each class are given too; it costs nothing.
         area_ranges, class_names, area_as_given: as for the function.
+        match: "compute", or "update", as for :class:`torch_ap.MeanAveragePrecision`; not with ``fixed``.
         validate_args: whether the values of batches are checked.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md; with ``fixed`` both gather), and those of
             ``torchmetrics.Metric``.
@@ -74,6 +73,7 @@ class LVISMeanAveragePrecision(CocoTables):
         area_ranges: AreaRanges | None = None,
         class_names: ClassNames = None,
         area_as_given: bool = False,
+        match: Literal["compute", "update"] = "compute",
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -88,9 +88,10 @@ class LVISMeanAveragePrecision(CocoTables):
             area_ranges=area_ranges,
             area_as_given=area_as_given,
             validate_args=validate_args,
+            match=match,
         )
         checks.boolean("class_metrics", class_metrics)
-        super().__init__(settings.inputs, **kwargs)
+        super().__init__(settings.inputs, settings.stored, **kwargs)
         self.box_format, self.iou_type = box_format, settings.iou_types
         self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
         self.max_detections, self.fixed, self.class_metrics = settings.limits[0], fixed, class_metrics
@@ -107,12 +108,6 @@ class LVISMeanAveragePrecision(CocoTables):
         """
         self._add(*self._inputs.validate(preds, target), sample_ids)
 
-    def compute(self) -> dict[str, Any]:
-        """All numbers of the images so far."""
-        columns = self._columns()
-        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
-        return self._report(self._settings, columns, dtype, self._shares, self._matched_here)
-
     @property
     def _can_exchange(self) -> bool:
         return not self.fixed  # whose limits are those of all images
@@ -126,20 +121,5 @@ class LVISMeanAveragePrecision(CocoTables):
         return {**super()._settings_of_value(), "max_detections": self._limit}
 
     def _settings_text(self) -> str:
-        settings, usual = self._settings, default_settings("bbox")
-        given: dict[str, Any] = {
-            "iou_thresholds": None if settings.thresholds == usual.thresholds else self.iou_thresholds,
-            "rec_thresholds": None if settings.levels == usual.levels else self.rec_thresholds,
-            "max_detections": self._limit,
-            "area_ranges": None if settings.areas == usual.areas else settings.areas,
-            "iou_type": self.iou_type[0] if len(self.iou_type) == 1 else self.iou_type,
-            "frequencies": settings.frequencies,
-            "class_names": self._report.class_names,
-            "area_as_given": settings.area_as_given,
-            "validate_args": settings.check_values,
-        }
-        return representation.settings_text(
-            representation.defaults_of(type(self)),
-            lambda name: given[name] if name in given else getattr(self, name),
-            ("box_format", "iou_type"),
-        )
+        frequencies = self._settings.frequencies
+        return self._text_of(("box_format", "iou_type"), max_detections=self._limit, frequencies=frequencies)

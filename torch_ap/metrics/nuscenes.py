@@ -1,30 +1,29 @@
 """nuScenes' mean average precision as a metric; the function of that name in ``torch_ap.functional`` computes it."""
 
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from torch_ap.analysis.lrp import OptimalLRP
+from torch_ap.analysis.confusion import ConfusionMatrix
+from torch_ap.analysis.operating_points import OperatingPoints
+from torch_ap.analysis.score_thresholds import Given
 from torch_ap.functional.curve_record import Curve
 from torch_ap.inputs.detections import Images
 from torch_ap.matching.coco import ClassNames
 from torch_ap.matching.nuscenes import DISTANCES, nuscenes_settings_of
-from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics import representation
 from torch_ap.metrics.voc import VocRules
 from torch_ap.rules import checks
 
-_NO_OVERLAPS = (
-    "`errors`, `detections_table` and `lrp` are made of overlaps; this metric has distances, and `per_image`, "
-    "`confusion_matrix` and `operating_points` of them"
-)
+_OF_OVERLAPS = ("errors", "detections_table", "lrp")
 
 
 class NuScenesMeanAveragePrecision(VocRules):
     """nuScenes' mean AP; see :func:`torch_ap.functional.nuscenes_mean_average_precision` for formula and arguments.
 
-    Where a method of all detection metrics takes ``iou_threshold``, it is one of the distances here.
+    Its methods take ``distance_threshold`` where those of other detection metrics take ``iou_threshold``. There is no
+    ``errors``, ``detections_table`` and ``lrp``, which are made of overlaps.
 
     Args:
         distance_threshold: a distance, or several.
@@ -43,6 +42,7 @@ class NuScenesMeanAveragePrecision(VocRules):
     """
 
     _argument_names = MappingProxyType({"thresholds": "distance_threshold", "check_values": "validate_args"})
+    _threshold_name: ClassVar[str] = "distance_threshold"
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class NuScenesMeanAveragePrecision(VocRules):
         settings = nuscenes_settings_of(distances, validate_args=validate_args)
         checks.boolean("class_metrics", class_metrics)
         super().__init__(settings.inputs, **kwargs)
-        self.iou_threshold = self.distance_threshold = distances
+        self.distance_threshold = distances
         self.interpolation, self.class_metrics = settings.interpolation, class_metrics
         self._settings = settings
 
@@ -75,27 +75,82 @@ class NuScenesMeanAveragePrecision(VocRules):
             distance_threshold: one of the distances; default 0.5, or the lowest without it.
             class_names: names of the labels, a dict, or a list that begins with the name of label 0.
         """
-        place = place_of_threshold(distance_threshold, self._settings.thresholds, "distance_threshold")
-        return super().curve(self._settings.thresholds[place], class_names)
+        return super().curve(distance_threshold, class_names)
 
-    def lrp(
-        self, iou_threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
-    ) -> OptimalLRP:
-        """Not here, nor are ``errors`` and ``detections_table``: they are made of overlaps, and here are distances.
+    def operating_points(
+        self,
+        distance_threshold: float | None = None,
+        beta: float = 1.0,
+        *,
+        precision: float | None = None,
+        recall: float | None = None,
+        score_threshold: Given | None = None,
+        per_class: bool = True,
+        iou_type: str | None = None,
+        class_names: ClassNames = None,
+        confidence_level: float = 0.95,
+    ) -> OperatingPoints:
+        """Where to cut at one distance; see :meth:`torch_ap.MeanAveragePrecision.operating_points`.
 
-        Raises:
-            ValueError: in any case.
+        Args:
+            distance_threshold: one of the distances; default 0.5, or the lowest without it.
+            beta, precision, recall, score_threshold, per_class, class_names, confidence_level: as there.
+            iou_type: None, as there is one kind.
         """
-        del iou_threshold, iou_type, class_names
-        raise ValueError(_NO_OVERLAPS)
+        return super().operating_points(
+            distance_threshold,
+            beta,
+            precision=precision,
+            recall=recall,
+            score_threshold=score_threshold,
+            per_class=per_class,
+            iou_type=iou_type,
+            class_names=class_names,
+            confidence_level=confidence_level,
+        )
+
+    def confusion_matrix(
+        self,
+        distance_threshold: float | None = None,
+        score_threshold: Given = 0.25,
+        *,
+        iou_type: str | None = None,
+        class_names: ClassNames = None,
+    ) -> ConfusionMatrix:
+        """What is taken for what at one distance; see :meth:`torch_ap.MeanAveragePrecision.confusion_matrix`.
+
+        Args:
+            distance_threshold: one of the distances, below which matches lie; default 0.5, or the lowest without it.
+            score_threshold, class_names: as there.
+            iou_type: None, as there is one kind.
+        """
+        return super().confusion_matrix(distance_threshold, score_threshold, iou_type=iou_type, class_names=class_names)
+
+    def per_image(
+        self,
+        distance_threshold: float | None = None,
+        score_threshold: float = float("-inf"),
+        iou_type: str | None = None,
+    ) -> dict[str, Tensor]:
+        """A table with one row per image (sample); see :meth:`torch_ap.MeanAveragePrecision.per_image`.
+
+        Args:
+            distance_threshold: one of the distances, at which is counted; default 0.5, or the lowest without it.
+            score_threshold: as there.
+            iou_type: None, as there is one kind.
+        """
+        return super().per_image(distance_threshold, score_threshold, iou_type)
 
     @property
     def _tells_errors(self) -> bool:
         return False
 
-    def _thresholds(self, place: int, background: float | None) -> tuple[float, float]:
-        del place, background
-        raise ValueError(_NO_OVERLAPS)
+    def _check_shapes_kept(self, what: str) -> None:
+        if what in _OF_OVERLAPS:
+            raise ValueError(
+                f"`{what}` must be asked of a metric of overlaps; this one has distances, and `per_image`, "
+                "`confusion_matrix` and `operating_points` of them"
+            )
 
     @property
     def _can_exchange(self) -> bool:

@@ -28,8 +28,8 @@ class OpenImagesMeanAveragePrecision(VocRules):
         validate_args: whether the values of batches are checked.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
-    With a ``hierarchy`` there is no ``errors``, ``detections_table`` and ``confusion_matrix``: the ancestors of a class
-    are no other classes that it could be confused with.
+    With a ``hierarchy`` there is no ``errors``, ``detections_table`` and ``confusion_matrix``: an object is of several
+    classes at once then. A second metric without it, of the same images, has them by the classes as given.
 
     Example:
         >>> import torch
@@ -93,8 +93,8 @@ class OpenImagesMeanAveragePrecision(VocRules):
     def _check_shapes_kept(self, what: str) -> None:
         if self._settings.hierarchy and what != "lrp":
             raise ValueError(
-                f"`{what}` must be asked of a metric without `hierarchy`, where a class and its ancestors are the same "
-                "objects, and no confusion"
+                f"`{what}` must be asked of a second metric without `hierarchy`, of the same images: with it an object "
+                "is of several classes at once, and what is found as one of them was not taken for another"
             )
         super()._check_shapes_kept(what)
 

@@ -1,7 +1,7 @@
 """PASCAL VOC's mean average precision as a metric; the function of that name in ``torch_ap.functional`` computes it."""
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
@@ -27,7 +27,6 @@ class VocRules(DetectionMetric):
     )
     plot_legend_name: str = "Class"
 
-    iou_threshold: Any
     class_metrics: bool
     if TYPE_CHECKING:  # torch.jit asks of every class what its annotations are
         _settings: VocSettings
@@ -52,21 +51,24 @@ class VocRules(DetectionMetric):
         matches = self._matched_here(columns)[1]
         return matches, self._settings.levels(columns["detection_scores"].device)
 
+    def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
+        return self._settings.matching(columns)
+
     def _matched_here(self, columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Matches]:
         """What matching finds, once for all that is asked of the same state."""
 
         def made() -> tuple[Tensor, Matches]:
-            return self._settings.match(columns, shares)
+            return self._settings.matching(columns, shares)
 
         return self._once(made) if shares is None else made()
 
     @property
     def _several(self) -> bool:
-        return not isinstance(self.iou_threshold, int | float)
+        return not isinstance(getattr(self, self._threshold_name), int | float)
 
     def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
         self._check_iou_type(iou_type)
-        labels, matches = self._settings.match(columns)
+        labels, matches = self._settings.matching(columns)
 
         def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
             here = matches.of_images(kept)
@@ -109,6 +111,7 @@ class VOCMeanAveragePrecision(VocRules):
         strict: whether an IoU must exceed the threshold.
         class_metrics: whether the AP of each class is given too.
         iou_type, sigmas: as for the function.
+        match: "compute", or "update", as for :class:`torch_ap.MeanAveragePrecision`.
         validate_args: whether the values of batches are checked.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
@@ -134,6 +137,7 @@ class VOCMeanAveragePrecision(VocRules):
         class_metrics: bool = False,
         iou_type: IoUType | OwnSimilarity = "bbox",
         sigmas: list[float] | None = None,
+        match: Literal["compute", "update"] = "compute",
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -146,9 +150,10 @@ class VOCMeanAveragePrecision(VocRules):
             iou_type=iou_type,
             sigmas=sigmas,
             validate_args=validate_args,
+            match=match,
         )
         checks.boolean("class_metrics", class_metrics)
-        super().__init__(settings.inputs, **kwargs)
+        super().__init__(settings.inputs, settings.stored, **kwargs)
         self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
         self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
         self.iou_type = iou_type
@@ -167,6 +172,7 @@ class VOCMeanAveragePrecision(VocRules):
         usual = self._settings.sigmas == VocSettings.sigmas
         given = {
             "sigmas": None if usual else list(self._settings.sigmas),
+            "match": self._settings.match,
             "validate_args": self._settings.check_values,
         }
         shown = ("box_format", "iou_threshold", "interpolation")

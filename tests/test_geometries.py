@@ -1,0 +1,151 @@
+"""Every kind of shape, by COCO's rules and by VOC's: each is whatever the others are, whatever is asked of it."""
+
+import math
+
+import pytest
+import torch
+
+from tests.every_metric import (
+    METRICS,
+    Row,
+    coded_images,
+    images_of_own_iou,
+    masked_images_of_voc,
+    quadrilaterals,
+)
+from tests.test_accelerator import close, moved
+from tests.threads import Threads
+from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, functional
+from torch_ap.inputs.detections import image_of
+from torch_ap.rules.options import IoUType, allowed
+
+
+def by_voc(draw):
+    """The same images with VOC's word for crowds, and without areas."""
+
+    def drawn(size, generator):
+        given = draw(size, generator)
+        preds = [{key: x for key, x in image.items() if key != "area"} for image in given["preds"]]
+        target = [{("difficult" if key == "iscrowd" else key): x for key, x in t.items()} for t in given["target"]]
+        return {"preds": preds, "target": [{key: x for key, x in t.items() if key != "area"} for t in target]}
+
+    return drawn
+
+
+def voc(draw, **settings):
+    return Row(VOCMeanAveragePrecision, draw, settings)
+
+
+SHAPES = {
+    "bbox": (METRICS["coco"], METRICS["voc"]),
+    "segm": (METRICS["coco_masks"], METRICS["voc_masks"]),
+    "codes": (METRICS["coco_codes"], voc(by_voc(coded_images), iou_type="segm")),
+    "boundary": (METRICS["coco_boundary"], voc(masked_images_of_voc, iou_type="boundary")),
+    "keypoints": (METRICS["coco_keypoints"], METRICS["voc_keypoints"]),
+    "rotated": (METRICS["coco_rotated"], METRICS["voc_rotated"]),
+    "corners": (
+        METRICS["coco_quadrilaterals"],
+        voc(by_voc(quadrilaterals), box_format="xyxyxyxy", iou_type="rotated"),
+    ),
+    "intervals": (METRICS["coco_intervals"], METRICS["voc_intervals"]),
+    "precomputed": (METRICS["coco_given_ious"], voc(by_voc(images_of_own_iou), iou_type="precomputed")),
+    "function": (METRICS["coco_function"], METRICS["voc_function"]),
+}
+FUNCTIONS = {
+    MeanAveragePrecision: functional.coco_mean_average_precision,
+    VOCMeanAveragePrecision: functional.voc_mean_average_precision,
+}
+ROWS = {f"{name}, {('coco', 'voc')[place]}": rows[place] for name, rows in SHAPES.items() for place in (0, 1)}
+EVERY = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+OTHERS = {name: row for name, row in ROWS.items() if row not in METRICS.values()}
+# the rows of `METRICS` are on ranks and on an accelerator in `test_exchange` and `test_accelerator`
+NOT_ELSEWHERE = pytest.mark.parametrize("row", OTHERS.values(), ids=OTHERS)
+FEW = {"n_resamples": 10}
+
+
+def filled(row, size=160, seed=1):
+    drawn = row.draw(size, torch.Generator().manual_seed(seed))
+    metric = row.new()
+    for part in (slice(0, 3), slice(3, None)):
+        metric.update(*(drawn[side][part] for side in ("preds", "target")))
+    return metric, drawn
+
+
+def test_no_shape_is_left_out():
+    kinds = [{row.settings.get("iou_type", "bbox") for row in rows} for rows in zip(*SHAPES.values(), strict=True)]
+    for found in kinds:
+        assert {x for x in found if isinstance(x, str)} == set(allowed(IoUType))
+        assert sum(map(callable, found)) == 1
+
+
+@EVERY
+def test_values_intervals_and_comparisons(row):
+    metric, drawn = filled(row)
+    value = metric.compute()
+    close(value, FUNCTIONS[row.call](**drawn, **row.settings))
+    low, point, high = (float(getattr(metric.confidence_interval(**FEW), x)) for x in ("low", "estimate", "high"))
+    assert low <= point <= high
+    assert point == pytest.approx(float(value["map"]))
+    assert 0 < point < 1
+    other = row.new()
+    other.update([{**p, "scores": p["scores"].flip(0)} for p in drawn["preds"]], drawn["target"])
+    gap = metric.compare(other, **FEW)
+    assert float(gap.difference) == pytest.approx(float(value["map"] - other.compute()["map"]))
+    assert metric.confidence_interval(per_class=True, **FEW).estimate.shape == value["classes"].shape
+    assert metric.chance_level(**FEW) > 0
+
+
+@EVERY
+def test_matches_are_those_of_the_functions_of_matching(row):
+    """Of all pairs of one image and class, whose similarities the functions are given."""
+    coco, thresholds = row.call is MeanAveragePrecision, [0.3, 0.5, 0.75]
+    name = "iou_thresholds" if coco else "iou_threshold"
+    metric, _ = filled(Row(row.call, row.draw, row.settings | {name: thresholds}))
+    settings, columns, kind = metric._settings, metric._columns(), metric._settings.iou_types[0]
+    group, truths = (
+        image_of(columns[f"{x}s_per_image"]) * 100 + columns[f"{x}_labels"] for x in ("detection", "ground_truth")
+    )
+    ignored = columns["ground_truth_iscrowd" if coco else "ground_truth_difficult"].bool()
+    crowd = ignored if coco else torch.zeros_like(ignored)
+    if (others := settings.ignored(columns, kind)) is not None:
+        ignored = ignored | others
+    similarity = settings.similarity(columns, kind, torch.arange(len(group)), torch.arange(len(truths)), crowd)
+    pairs = similarity(*(group[:, None] == truths).nonzero(as_tuple=True), 0.0)
+    given = columns["detection_scores"], pairs, len(truths), thresholds
+    if coco:
+        found = functional.match_coco(*given, iscrowd=crowd, ignored=ignored, group=group)
+    else:
+        match = functional.match_voc(*given)
+        found = torch.where(match.state == 1, match.ground_truth, -1)
+    hits = ((found >= 0) & ~ignored[found.clamp(min=0)]).sum(1)
+    curves = [metric.curve(x) for x in thresholds]
+    assert [sum(int(x.hits[-1]) if len(x.hits) else 0 for x in one) for one in curves] == hits.tolist()
+    assert hits[0] > 3
+
+
+@NOT_ELSEWHERE
+@pytest.mark.parametrize("sync", ["gather", "exchange"])
+def test_ranks(row, sync):
+    drawn = row.draw(80, torch.Generator().manual_seed(2))
+    alone = row.new()
+    alone.update(**drawn)
+    threads = Threads(2)
+    gather = {"dist_sync_fn": threads.gather} if sync == "gather" else {}
+    ranks = [row.new(sync=sync, distributed_available_fn=lambda: True, **gather) for _ in range(2)]
+    middle = math.ceil(len(drawn["preds"]) / 2)
+    for rank, part in zip(ranks, (slice(0, middle), slice(middle, None)), strict=True):
+        rank.update(*(drawn[side][part] for side in ("preds", "target")))
+    for value in threads(lambda rank: ranks[rank].compute()):
+        close(value, alone.compute())
+
+
+@pytest.mark.gpu
+@NOT_ELSEWHERE
+def test_on_an_accelerator(row):
+    metric, drawn = filled(row, 80)
+    there = row.new().to("cuda")
+    there.update(**moved(drawn))
+    found = there.compute()
+    assert found["map"].is_cuda
+    close(found, metric.compute())
+    close(there.confidence_interval(**FEW).estimate, metric.confidence_interval(**FEW).estimate)
