@@ -38,12 +38,14 @@ def write(
     slices = slices_of(args, images)
     metrics = {path: metric_of(path) for path in paths.every}
     _write_page(args, paths, metrics, class_names)
-    found, metric = evaluated(args, paths, metrics, found_of, slices), next(iter(metrics.values()))
-    told = with_errors(image_tables.reported(args, paths, found, form_of(metric)), args, lambda: metric, class_names)
-    columns = metric._columns()
+    found = evaluated(args, paths, metrics, found_of, slices)
+    metric = next(iter(metrics.values()))
+    form, columns = form_of(metric), metric._columns()
     matches, labels = metric._matched(columns, None)[0], classes_of(columns)[0]
-    thresholds = metric._settings.thresholds
-    operating_points.with_points(told, args, matches, labels, class_names, thresholds).write(args.form)
+    told = image_tables.reported(args, paths, found, form)
+    told = with_errors(told, args, metric, class_names, form.name("ap"))
+    told = operating_points.with_points(told, args, matches, labels, class_names, metric._settings.thresholds)
+    told.write(args.form)
 
 
 def _write_page(
