@@ -122,7 +122,7 @@ def rows_of(metric: CocoTables, found: Found) -> Rows:
     areas, limits = list(settings.areas), list(map(str, settings.limits))
     last, every, (first, *others) = limits[-1], _thresholds(metric), areas
     precision, recall = _SIGNS
-    at = [x for x in (0.5, 0.75) if x in settings.thresholds]
+    at = [x for x in (0.5, 0.75) if x in settings.thresholds and len(settings.thresholds) > 1]
     rows = [
         ((precision, every, first, last, _ALL), "map"),
         *(((precision, f"{x:.2f}", first, last, _ALL), f"map_{100 * x:.0f}") for x in at),
