@@ -54,6 +54,7 @@ def _rounded(text):
     return [re.sub(r"\b\d\.\d{12,}\b", lambda match: f"{float(match[0]):.10g}", line) for line in text.splitlines()]
 
 
+DETECTION = ("detection", "detection_errors", "detection_shapes")
 SLOW = ("lightning", "switching")  # other packages, one of which compiles its functions
 
 
@@ -95,7 +96,7 @@ def test_the_picture_of_a_block_is_the_next_one_before_another_block(tmp_path):
 FIGURES = re.compile(r"(?<![\w.])\d*\.\d{2,}(?![\w.])")
 
 
-@pytest.mark.parametrize("name", ["which", "switching", "training", "large", "comparing", "retrieval", "detection"])
+@pytest.mark.parametrize("name", ["which", "switching", "training", "large", "comparing", "retrieval", *DETECTION])
 def test_figures_in_the_text_are_printed_by_a_block(name):
     """To as many digits as the text has."""
 
@@ -115,6 +116,16 @@ def test_the_picture_of_speed_shows_its_table():
     exec(next(blocks(page))[1], names)
     pyplot.close("all")
     assert [[float(x) for x in peer] for peer in zip(*rows, strict=True)] == [*names["times"].values()]
+
+
+# words that may also be written with an s; Oxford's spelling, ours, has centre, colour and grey beside them
+WITH_Z = "local|summar|normal|vector|general|minim|maxim|synchron|random|initial|serial|recogn|organ|visual|optim"
+
+
+def test_words_are_spelled_with_z():
+    texts = [*PAGES, *(ROOT / "torch_ap").rglob("*.py"), *(ROOT / "examples").glob("*.py")]
+    wrong = re.compile(rf"\b\w*({WITH_Z})is(e|es|ed|ing|ation|ations|er)\b(?! Recall Precision)", re.IGNORECASE)
+    assert not [(path.name, found[0]) for path in texts for found in wrong.finditer(path.read_text())]
 
 
 def links(page):

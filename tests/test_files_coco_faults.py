@@ -96,12 +96,9 @@ FAULTS = [
         24.5,
         "truth.json: images[1]: 'width' must be a whole number from 1 to 2^31 - 1",
     ),
-    (
-        "segm",
-        (*IMAGE, "width"),
-        "24",
-        "truth.json: images[1]: 'width' must be a whole number from 1 to 2^31 - 1",
-    ),
+    ("both", (*IMAGE, "width"), "24", "truth.json: images[1]: 'width' must be a "),
+    ("both", (*IMAGE, "width"), -24, "truth.json: images[1]: 'width' must be a "),
+    ("both", (*IMAGE, "height"), float("inf"), "truth.json: images[1]: 'height' must be a "),
     (
         "segm",
         (*IMAGE, "width"),
@@ -119,10 +116,12 @@ FAULTS = [
     ("both", (*TRUE, "iscrowd"), 1.7, "truth.json: annotations[2]: 'iscrowd' must be 0 or 1, got 1.7"),
     ("both", (*TRUE, "iscrowd"), "1", "truth.json: annotations[2]: 'iscrowd' must be 0 or 1, got '1'"),
     ("both", (*TRUE, "iscrowd"), None, "truth.json: annotations[2]: 'iscrowd' must be 0 or 1, got None"),
-    ("both", (*TRUE, "area"), "64", "truth.json: annotations[2]: 'area' must be a finite number, got '64'"),
-    ("both", (*TRUE, "area"), None, "truth.json: annotations[2]: 'area' must be a finite number, got None"),
-    ("both", (*TRUE, "area"), float("nan"), "truth.json: annotations[2]: 'area' must be a finite number, got nan"),
-    ("both", (*TRUE, "area"), 10**400, "truth.json: annotations[2]: 'area' must be a finite number, got 1000"),
+    ("both", (*TRUE, "area"), "64", "annotations[2]: 'area' must be a finite number of at least 0, got '64'"),
+    ("both", (*TRUE, "area"), -1, "annotations[2]: 'area' must be a finite number of at least 0, got -1"),
+    ("both", (*FOUND, "area"), -0.5, "found.json[1]: 'area' must be a finite number of at least 0, got -0.5"),
+    ("both", (*TRUE, "area"), None, "annotations[2]: 'area' must be a finite number of at least 0, got None"),
+    ("both", (*TRUE, "area"), float("nan"), "annotations[2]: 'area' must be a finite number of at least 0, got nan"),
+    ("both", (*TRUE, "area"), 10**400, "annotations[2]: 'area' must be a finite number of at least 0, got 1000"),
     ("bbox", (*TRUE, "bbox"), ..., "truth.json: annotations[2]: must have the key 'bbox' (for masks alone: "),
     ("bbox", (*TRUE, "bbox"), ..., "; for keypoints: 'keypoints', `--iou-type keypoints`), got "),
     ("bbox", (*TRUE, "bbox"), [1, 1, True, 8], "annotations[2]: 'bbox' must hold finite numbers, got [1, 1, True, 8]"),
@@ -130,6 +129,7 @@ FAULTS = [
     ("bbox", (*TRUE, "bbox"), [1, 1, -8, 8], "'bbox' must hold a width and a height of at least 0, got [1, 1, -8, 8]"),
     ("bbox", (*TRUE, "bbox"), [1] * 9999, "'bbox' must hold x, y, width and height, got [1, 1, "),
     ("bbox", (*FOUND, "bbox"), [1, 1, 8], "found.json[1]: 'bbox' must hold x, y, width and height, got [1, 1, 8]"),
+    ("both", (*FOUND, "bbox"), [1, 1, 8, -1], "found.json[1]: 'bbox' must hold a width and a height of at least 0"),
     ("both", (*FOUND, "bbox"), [1, 1, 1e999, 8], "found.json[1]: 'bbox' must hold finite numbers, got [1, 1, inf, 8]"),
     ("both", (*FOUND, "score"), "0.9", "found.json[1]: 'score' must be a finite number, got '0.9'"),
     ("both", (*FOUND, "score"), True, "found.json[1]: 'score' must be a finite number, got True"),
@@ -348,12 +348,12 @@ def test_the_command_takes_areas_as_pycocotools_takes_them(said, seed):
     compressed(found)
     kind = r.choice(["bbox", "segm"])
     for place, annotation in enumerate(truth["annotations"]):
-        area = r.choice([-5, -1e11, 0, 0.0, 1, 64, 1024, 1024.5, 9216, 1e11])
+        area = r.choice([0, 0.0, 1, 64, 1024, 1024.5, 9216, 1e11])
         annotation |= {"id": place + 1, "iscrowd": 0, "area": area}
     if r.random() < 0.3 and kind == "segm":
         found[0]["bbox"] = []  # then pycocotools looks at no other
     for entry in found[1:]:
-        entry["bbox"] = r.choice([[1, 1, 0, 8], [1, 1, -3, 8], [1, 1, -3, -8], [1, 1, 40, 40], [1, 1, 400, 400], BOX])
+        entry["bbox"] = r.choice([[1, 1, 0, 8], [1, 1, 0, 0], [1, 1, 40, 40], [1, 1, 400, 400], BOX])
     status, out, _ = said(truth, found, kind)
     assert status == 0
     assert list(json.loads(out).values()) == numbers_of_pycocotools(truth, found, kind)
@@ -361,18 +361,18 @@ def test_the_command_takes_areas_as_pycocotools_takes_them(said, seed):
 
 def test_what_the_function_makes_of_areas(tmp_path):
     truth, found = scene()
-    for annotation, area in zip(truth["annotations"], (0, -5, 5000), strict=True):
+    for annotation, area in zip(truth["annotations"], (0, 0, 5000), strict=True):
         annotation |= {"area": area, "iscrowd": 0}
     (tmp_path / "truth.json").write_text(json.dumps(truth))
     (tmp_path / "found.json").write_text(json.dumps(found))
     data = read_coco(tmp_path / "truth.json", tmp_path / "found.json")
-    assert data.target["area"].tolist() == [-5, 5000, 0]
-    arguments = {"box_format": "xywh", "class_metrics": True}
+    assert data.target["area"].tolist() == [0, 5000, 0]
+    arguments = {"box_format": "xywh", "area_ranges": {"some": (1, 1e10), "medium": (1024, 9216)}}
     own = coco_mean_average_precision(data.preds, data.target, **arguments)
     given = coco_mean_average_precision(data.preds, data.target, **arguments, area_as_given=True)
-    # the dog's area is 64, or -5, which is in no range, so that there is none
-    assert own["map_per_class"].tolist()[0] == 0
-    assert given["map_per_class"].tolist()[0] == -1
+    # the areas of the dog, which is not found, and of a cat are 64, or 0, which is outside the first range
+    assert own["map_some"] == pytest.approx(0.5)
+    assert given["map_some"] == pytest.approx(1)
     assert given["map_medium"] == own["map_medium"] > 0
 
 

@@ -1,16 +1,21 @@
-"""``torch-ap coco`` and ``torch-ap voc`` of several lists of detections, of slices, and with settings of one's own."""
+"""``torch-ap coco``, ``lvis`` and ``voc`` of several lists of detections, of slices, and with settings of one's own."""
 
 import json
+import pathlib
 import random
+import re
 
 import pytest
 
 from tests.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.image_options import areas
-from torch_ap.detection import MeanAveragePrecision
+from torch_ap.detection import LVISMeanAveragePrecision, MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.files.coco import read_coco
+from torch_ap.files.lvis import read_lvis
+from torch_ap.files.voc import read_voc
 
+COMMANDS = ("coco", "lvis", "voc")
 SYSTEMS = {"a": 5, "b": 9, "c": 3}  # how far boxes are off
 FEW = ["--n-resamples", "30"]
 
@@ -36,6 +41,37 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "slices.json").write_text(json.dumps({"day": list(range(100, 110)), "night": [112, 110], "none": []}))
     monkeypatch.chdir(tmp_path)
     return write
+
+
+@pytest.fixture
+def given(files):
+    """Of each command the ground truths, the lists of detections and the slices: the same three detectors."""
+    truth = files["truth"]
+    lists = {"neg_category_ids": [], "not_exhaustive_category_ids": [9]}
+    federated = {
+        **truth,
+        "images": [{**x, **lists} for x in truth["images"]],
+        "categories": [{**x, "frequency": "rcf"[x["id"] % 3]} for x in truth["categories"]],
+    }
+    pathlib.Path("federated.json").write_text(json.dumps(federated))
+    names = {x["id"]: x["name"] for x in truth["categories"]}
+    for folder, every in (("truth", truth["annotations"]), *((x, files[x]) for x in SYSTEMS)):
+        lines = {x["id"]: [] for x in truth["images"]}
+        for one in every:
+            x, y, w, h = one["bbox"]
+            score = f"{one['score']} " if "score" in one else ""
+            lines[one["image_id"]].append(f"{names[one['category_id']]} {score}{x} {y} {x + w} {y + h}")
+        pathlib.Path(folder).mkdir()
+        for image, rows in lines.items():
+            pathlib.Path(folder, f"{image}.txt").write_text("\n".join(rows))
+    parts = {name: list(map(str, ids)) for name, ids in (("day", range(100, 110)), ("night", range(110, 116)))}
+    pathlib.Path("parts.json").write_text(json.dumps(parts))
+    results = [f"{name}.json" for name in SYSTEMS]
+    return {
+        "coco": ("truth.json", results, "slices.json"),
+        "lvis": ("federated.json", results, "slices.json"),
+        "voc": ("truth", list(SYSTEMS), "parts.json"),
+    }
 
 
 @pytest.fixture
@@ -228,3 +264,114 @@ def test_several_folders_of_detections(tmp_path, monkeypatch, said):
     unknown = tmp_path / "unknown.json"
     unknown.write_text('{"x": [0]}')
     assert "unknown image 0, as '0'" in said("voc", "truth", "one", "--slices", "unknown.json", status=2)
+
+
+# -- what all three commands take
+
+
+def holm(p_values):
+    """Holm's adjusted p-values, in the order given."""
+    adjusted, highest = dict.fromkeys(range(len(p_values))), 0
+    for place, row in enumerate(sorted(adjusted, key=p_values.__getitem__)):
+        highest = adjusted[row] = max(highest, min(1, (len(p_values) - place) * p_values[row]))
+    return list(adjusted.values())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_compares_several_lists_and_their_classes_and_slices(command, given, said):
+    truth, lists, slices = given[command]
+    words = [command, truth, *lists, "--compare", "--per-class", "--slices", slices, "--interval", *FEW]
+    found = said(*words, "--json")
+    mean = "AP" if command == "lvis" else "map"
+    others = [found[name] for name in lists[1:]]
+    p_values = [one["compared"]["p_value"] for one in others]
+    assert [one["compared"]["adjusted_p_value"] for one in others] == pytest.approx(holm(p_values))
+    for one in others:
+        assert one["compared"]["difference"] == pytest.approx(one[mean] - found[lists[0]][mean], abs=REORDERED)
+        classes = [x for x in one["per_class"]["p_value"] if x is not None]
+        assert [x for x in one["per_class"]["adjusted_p_value"] if x is not None] == pytest.approx(holm(classes))
+        assert one[f"{mean}_low"] <= one[mean] <= one[f"{mean}_high"]
+        assert len(one["per_slice"][f"{mean}_low"]) == len(one["per_slice"]["slice"])
+    head, *rows = [line.split(",") for line in said(*words, "--csv").splitlines()]
+    assert head == ["measure", "class", *lists]
+    assert [float(x) for x in {(a, b): x for a, b, *x in rows}[mean, "all"]] == [found[name][mean] for name in lists]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_what_went_wrong_and_where_to_cut(command, given, said):
+    truth, (first, *_), slices = given[command]
+    words = [command, truth, first, "--errors", "--operating-points", "--per-class", "--slices", slices]
+    found = said(*words, "--json")
+    ap, classes = "AP" if command == "lvis" else "ap", found["errors"]["per_class"]
+    assert found["errors"]["average_precision"] == pytest.approx(sum(classes[ap]) / 2, abs=REORDERED)
+    points = found["operating_points"]["per_class"]
+    truths = [tp + fn for tp, fn in zip(points["tp"], points["fn"], strict=True)]
+    assert truths == found["per_class"]["ground_truths"]
+    text = said(*words)
+    for title in ("Errors at IoU 0.5", "Operating points of the best F1", "Each slice of the images"):
+        assert title in text
+    measures = {line.split(",")[0] for line in said(*words, "--csv").splitlines()}
+    assert {f"errors.{ap}", "errors.classification", "operating_point.threshold"} < measures
+
+
+@pytest.mark.usefixtures("given")
+def test_lvis_has_the_settings_of_its_class_and_one_vocabulary(said):
+    more = ["--max-detections", "3", "--iou-thresholds", "0.4,0.5", "--areas", "tiny:0:900,large:900:1e10"]
+    words = ["lvis", "federated.json", "a.json", *more, "--per-class", "--slices", "slices.json", "--interval", *FEW]
+    found = said(*words, "--json")
+    data = read_lvis("federated.json", "a.json")
+    metric = LVISMeanAveragePrecision(
+        "xywh",
+        iou_thresholds=[0.4, 0.5],
+        max_detections=3,
+        area_ranges={"tiny": (0, 900), "large": (900, 1e10)},
+        frequencies=data.frequencies,
+        area_as_given=True,
+    )
+    metric.update(data.preds, data.target)
+    names = {"AP": "map", "AP50": "map_50", "AP75": "map_75", "AP_tiny": "map_tiny", "APl": "map_large"}
+    names |= {"APr": "map_rare", "APc": "map_common", "APf": "map_frequent"}
+    names |= {"AR@3": "mar_3", "AR_tiny@3": "mar_tiny", "ARl@3": "mar_large"}
+    wanted = {name: metric.compute()[key].item() for name, key in names.items()}
+    assert list(found) == [*names, "AP_low", "AP_high", "AP_chance", "per_class", "per_slice"]
+    assert {name: found[name] for name in names} == wanted
+    assert wanted["AP75"] == -1
+    assert wanted["APl"] > 0
+    written = json.dumps(found) + said(*words, "--csv") + said(*words)
+    assert not re.search(r"\b(map|mar|ap|ar)(_\w+)?\b", written)
+    assert "area=  tiny | maxDets=  3 catIds=all] = " in written
+
+
+@pytest.mark.usefixtures("given")
+def test_voc_has_the_thresholds_of_its_class(said):
+    data = read_voc("truth", "a")
+    metric = VOCMeanAveragePrecision(iou_threshold=[0.75, 0.5, 0.6])
+    metric.update(data.preds, data.target)
+    more = ["--iou-thresholds", "0.75,0.5,0.6"]
+    found = said("voc", "truth", "a", *more, "--json")
+    means = metric.compute()["map_per_threshold"].tolist()
+    assert [found["map"], *(found[f"map_{x}"] for x in (75, 50, 60))] == [metric.compute()["map"].item(), *means]
+    text = said("voc", "truth", "a", *more, "--per-class")
+    assert "AP at IoU of at least 0.75, 0.5, 0.6, interpolation all-points; tp and fp of any score, at 0.5\n" in text
+    assert f"\nmean at 0.75  {means[0]:.4f}\n" in text
+    one = said("voc", "truth", "a", "--per-class", "--json")
+    assert said("voc", "truth", "a", "--per-class", "--iou-thresholds", "0.5", "--json") == one
+    assert said("voc", "truth", "a", "--per-class", *more, "--json")["per_class"]["tp"] == one["per_class"]["tp"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "message"),
+    [
+        ("voc", ["--areas", "x:0:9"], "--areas has no meaning here: PASCAL VOC's rules have none"),
+        ("voc", ["--max-detections", "10"], "--max-detections has no meaning here: PASCAL VOC's rules have none"),
+        ("voc", ["--iou-type", "segm"], "--iou-type has no meaning here: --format says which shapes are compared"),
+        ("voc", ["--iou-thresholds", "0.5,x"], "--iou-thresholds: must be numbers with commas between them"),
+        ("lvis", ["--iou-type", "keypoints"], "--iou-type: invalid choice: 'keypoints'"),
+        ("lvis", ["--sigmas", "0.1"], "--sigmas has no meaning here: LVIS has no keypoints"),
+        ("lvis", ["--max-detections", "1,10"], "--max-detections: must be an int of at least 1, got '1,10'"),
+        ("lvis", ["--areas", "rare:0:9"], "another name each, no number and none of low, high, chance, rare"),
+        ("coco", ["--areas", "50:0:9"], "got '50:0:9'"),
+    ],
+)
+def test_what_does_not_apply_is_refused(command, words, message, said):
+    assert message in said(command, "truth", "found", *words, status=2)

@@ -59,9 +59,10 @@ def test_lines_are_those_of_lvis(files, capsys):
 def test_tables_intervals_and_a_baseline(files, capsys):
     more = ("--per-class", "--interval", "--compare", files[2], "--n-resamples", "20")
     found = json.loads(printed(capsys, *files[:2], "--json", *more).out)
-    assert found["map_low"] < found["AP"] < found["map_high"]
+    assert found["AP_low"] < found["AP"] < found["AP_high"]
     assert found["compared"]["low"] < found["compared"]["difference"] < found["compared"]["high"]
     assert found["per_class"]["name"] == [f"c{label}" for label in FREQUENCIES]
+    assert list(found["per_class"])[:8] == ["class", "name", "AP", "AP_low", "AP_high", "AP50", "AP75", "AR@300"]
     points = json.loads(printed(capsys, *files[:2], "--json", "--operating-points").out)["operating_points"]
     assert points["per_class"]["name"] == found["per_class"]["name"]
     assert "Operating points of the best F1, at IoU 0.5" in printed(capsys, *files[:2], "--operating-points").out
@@ -106,7 +107,7 @@ def setting(key, value):
         ("categories", without("frequency"), "categories[0]: must have the key 'frequency'"),
         ("categories", setting("frequency", "rare"), "categories[0]: 'frequency' must be 'r', 'c' or 'f', got 'rare'"),
         ("annotations", without("area"), "annotations[0]: must have the key 'area'"),
-        ("annotations", setting("area", -5), "annotations[0]: 'area' must be at least 0, got -5"),
+        ("annotations", setting("area", -5), "'area' must be a finite number of at least 0, got -5"),
         ("annotations", setting("category_id", 77), "annotations[0]: unknown category_id 77"),
         ("annotations", setting("ignore", 2), "annotations[0]: 'ignore' must be 0 or 1, got 2"),
     ],

@@ -1,4 +1,4 @@
-"""Localisation-recall-precision: one number of what is found, missed, made up, and how well boxes fit."""
+"""Localization-recall-precision: one number of what is found, missed, made up, and how well boxes fit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from torch_ap.ranking import segments
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OptimalLRP(Result):
-    r"""Localisation-recall-precision error at the score threshold where it is least, and its parts; lower is better.
+    r"""Localization-recall-precision error at the score threshold where it is least, and its parts; lower is better.
 
     With the detections of at least a score, of which TP match a ground truth at an IoU of at least :math:`\tau`:
 

@@ -1,14 +1,14 @@
 """``torch-ap coco``: COCO's numbers of results files."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.cli import diagnosis, image_tables, images
+from torch_ap.cli import detectors, diagnosis, images
 from torch_ap.cli.encodings import PLAIN, Encoding
 from torch_ap.cli.image_tables import Form, Rows
 from torch_ap.cli.images import Columns, Found
@@ -23,8 +23,9 @@ from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.metrics.images import DetectionMetric
 
 _ENCODING = Encoding(PLAIN["xywh"])
-_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3s} ] = {:0.3f}"
+_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3s} ] = {value:0.3f}"
 _SIGNS = {"Average Precision": "(AP)", "Average Recall": "(AR)"}
+_ALL = "all"  # classes
 _FEW = 3  # IoU thresholds that are told one by one
 
 
@@ -38,22 +39,13 @@ def run(args: argparse.Namespace) -> int:
             "categories that nobody looked for in an image count as wrong; torch-ap lvis has LVIS's rules"
         )
     _check_sigmas(args, args.annotations, annotations.target)
-    slices = images.slices_of(args, annotations.images)
-    metrics = {path: _metric(_read(args, annotations, path), args) for path in paths.every}
-    images.write_page(args, paths, metrics, annotations.class_names)
-    found_of = partial(_found, args=args, class_names=annotations.class_names)
-    found = images.evaluated(args, paths, metrics, found_of, slices)
-    metric = next(iter(metrics.values()))
-    form = Form(
-        head=("", "IoU", "area", "maxDets"),
-        rows=lambda one: _rows(metric, one),
-        first=lambda one: [_LINE.format(*_with_sign(names), value) for names, value in _rows(metric, one)],
-        title="",
-        classes=class_title(metric),
-        digits=".3f",
-    )
-    report = image_tables.reported(args, paths, found, form)
-    images.with_further(report, args, metrics, annotations.class_names).write(args.form)
+
+    def metric_of(path: str) -> MeanAveragePrecision:
+        return _metric(_read(args, annotations, path), args)
+
+    names = annotations.class_names
+    found_of = partial(found_in, per_class=args.per_class, class_names=names)
+    detectors.write(args, paths, metric_of, found_of, _form, images=annotations.images, class_names=names)
     return 0
 
 
@@ -109,46 +101,56 @@ def _metric(data: CocoData, args: argparse.Namespace) -> MeanAveragePrecision:
     return metric
 
 
-def _found(metric: DetectionMetric, *, args: argparse.Namespace, class_names: Mapping[int, str]) -> Found:
-    """COCO's numbers, and the table of classes where it is asked for."""
-    assert isinstance(metric, MeanAveragePrecision)
-    values = values_of(metric)
-    table = class_table(metric, class_names) if args.per_class else {}
+def found_in(metric: DetectionMetric, *, per_class: bool, class_names: Mapping[int, str]) -> Found:
+    """The numbers by torchmetrics' names, without those of single classes, and the table of these if wanted."""
+    assert isinstance(metric, CocoTables)
+    numbers = metric.compute().items()
+    values = {name: x.item() for name, x in numbers if name != "classes" and not name.endswith("_per_class")}
+    table = _class_table(metric, class_names) if per_class else {}
     return Found(values["map"], values, table.get("class", []), table)
 
 
-def values_of(metric: CocoTables) -> dict[str, float]:
-    """Its numbers by torchmetrics' names, without those of single classes."""
-    numbers = metric.compute().items()
-    return {name: x.item() for name, x in numbers if name != "classes" and not name.endswith("_per_class")}
-
-
-def class_table(metric: CocoTables, class_names: Mapping[int, str]) -> Columns:
+def _class_table(metric: CocoTables, class_names: Mapping[int, str]) -> Columns:
     """A row per class."""
     table = {x: v.tolist() if isinstance(v, Tensor) else v for x, v in metric.per_class(_counted_at(metric)).items()}
     return table | {"name": names_of(torch.tensor(table["class"], dtype=torch.int64), class_names)}
 
 
-def _rows(metric: MeanAveragePrecision, found: Found) -> Rows:
-    """COCO's twelve, ten for keypoints: what it is, IoU, area, most detections; and its value."""
-    areas, limits = list(metric._settings.areas), list(map(str, metric.max_detection_thresholds))
+def rows_of(metric: CocoTables, found: Found) -> Rows:
+    """Of each number what it is, IoU, area, most detections and group of classes; and its value."""
+    settings = metric._settings
+    areas, limits = list(settings.areas), list(map(str, settings.limits))
     last, every, (first, *others) = limits[-1], _thresholds(metric), areas
     precision, recall = _SIGNS
-    at = [x for x in (0.5, 0.75) if x in metric.iou_thresholds]
-    recall_at = [name for name in found.values if name.startswith("mar_iou_")]
+    at = [x for x in (0.5, 0.75) if x in settings.thresholds and len(settings.thresholds) > 1]
     rows = [
-        ((precision, every, first, last), "map"),
-        *(((precision, f"{x:.2f}", first, last), f"map_{100 * x:.0f}") for x in at),
-        *(((precision, every, name, last), f"map_{name}") for name in others),
-        *(((recall, every, first, most), f"mar_{most}") for most in limits),
-        *(((recall, f"0.{name[-2:]}", first, last), name) for name in recall_at),
-        *(((recall, every, name, last), f"mar_{name}") for name in others),
+        ((precision, every, first, last, _ALL), "map"),
+        *(((precision, f"{x:.2f}", first, last, _ALL), f"map_{100 * x:.0f}") for x in at),
+        *(((precision, every, name, last, _ALL), f"map_{name}") for name in others),
+        *(((precision, every, first, last, group), f"map_{group}") for group in settings.groups),
+        *(((recall, every, first, most, _ALL), f"mar_{most}") for most in limits),
+        *(((recall, f"{x:.2f}", first, last, _ALL), f"mar_iou_{100 * x:.0f}") for x in settings.recall_at),
+        *(((recall, every, name, last, _ALL), f"mar_{name}") for name in others),
     ]
     return [(names, found.values[key]) for names, key in rows]
 
 
-def _with_sign(names: tuple[str, ...]) -> tuple[str, ...]:
-    return (names[0], _SIGNS[names[0]], *names[1:])
+def line_of(line: str, names: tuple[str, ...], value: float) -> str:
+    """A line in the form of pycocotools or lvis."""
+    return line.format(names[0], _SIGNS[names[0]], *names[1:], value=value)
+
+
+def _form(metric: DetectionMetric) -> Form:
+    """COCO's twelve numbers, ten for keypoints."""
+    assert isinstance(metric, CocoTables)
+    return Form(
+        head=("", "IoU", "area", "maxDets"),
+        rows=lambda one: [(names[:4], value) for names, value in rows_of(metric, one)],
+        first=lambda one: [line_of(_LINE, names, value) for names, value in rows_of(metric, one)],
+        title="",
+        classes=class_title(metric),
+        digits=".3f",
+    )
 
 
 def _thresholds(metric: CocoTables) -> str:
@@ -162,9 +164,10 @@ def _counted_at(metric: CocoTables) -> float:
     return known[place_of_threshold(None, known)]
 
 
-def class_title(metric: CocoTables) -> str:
-    """Of the table of classes."""
+def class_title(metric: CocoTables, name: Callable[[str], str] = str) -> str:
+    """Of the table of classes, whose columns have a ``name``."""
+    ap, ar, ap_50, ap_75 = map(name, ("ap", "ar", "ap_50", "ap_75"))
     return (
-        f"Each class: ap and ar over IoU {_thresholds(metric)}, ap_50 and ap_75 at 0.50 and 0.75; "
+        f"Each class: {ap} and {ar} over IoU {_thresholds(metric)}, {ap_50} and {ap_75} at 0.50 and 0.75; "
         f"tp and fp at {_counted_at(metric):0.2f}, of any score"
     )

@@ -1,7 +1,7 @@
 """``--errors`` of the detection commands: what a detector gets wrong, and what it costs."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,14 +14,22 @@ _KINDS = (*DETECTION_KINDS[1:6], "missed", "false_positives", "false_negatives")
 
 
 def with_errors(
-    report: Report, args: argparse.Namespace, metric: Callable[[], DetectionMetric], names: ClassNames
+    report: Report, args: argparse.Namespace, metric: DetectionMetric, names: ClassNames, ap: str = "ap"
 ) -> Report:
-    """A report with the errors, where they are asked for, and those of each class where these are."""
+    """A report with the errors, where they are asked for, and those of each class where these are.
+
+    Args:
+        report: what is said beside them.
+        args: of the command.
+        metric: whose errors they are.
+        names: of the classes.
+        ap: what average precision is called.
+    """
     if not args.errors:
         return report
-    told = metric().errors(class_names={})  # two categories of a file may have one name
+    told = metric.errors(class_names={})  # two categories of a file may have one name
     told.per_class["name"] = names_of(told.per_class["class"], names)
-    found = _Errors(told.to_dict(), per_class=args.per_class)
+    found = _Errors(told.to_dict(), per_class=args.per_class, ap=ap)
     markdown = report.markdown
     return replace(
         report,
@@ -38,10 +46,12 @@ class _Errors:
     Args:
         found: the errors, in plain Python.
         per_class: whether those of each class are given too.
+        ap: what average precision is called.
     """
 
-    def __init__(self, found: dict[str, Any], *, per_class: bool) -> None:
-        self.found, self.of_classes = found, per_class
+    def __init__(self, found: dict[str, Any], *, per_class: bool, ap: str) -> None:
+        self.found, self.of_classes, self.ap = found, per_class, ap
+        found["per_class"] = {ap if name == "ap" else name: column for name, column in found["per_class"].items()}
 
     def parts(self) -> list[Part]:
         """Tables for people."""
@@ -56,15 +66,15 @@ class _Errors:
     def _each(self, table: dict[str, Any]) -> list[Part]:
         if not self.of_classes:
             return []
-        columns = [[number(x) for x in table[name]] for name in ("ap", *_KINDS[:6])]
-        head = ("class", "ap", *_KINDS[:6])
+        columns = [[number(x) for x in table[name]] for name in (self.ap, *_KINDS[:6])]
+        head = ("class", self.ap, *_KINDS[:6])
         title = "What errors of each kind cost in the AP of each class"
         return [Table([head, *zip(table["name"], *columns, strict=True)], title=title)]
 
     def records(self) -> list[Sequence[Any]]:
         """Rows of measure, class and value."""
         found = self.found
-        rows: list[Sequence[Any]] = [("errors.ap", "all", found["average_precision"])]
+        rows: list[Sequence[Any]] = [(f"errors.{self.ap}", "all", found["average_precision"])]
         rows += [(f"errors.{kind}", "all", found[kind]) for kind in _KINDS]
         rows += [(f"errors.{kind}_count", "all", found["counts"][kind]) for kind in _KINDS]
         table = found["per_class"] if self.of_classes else {}

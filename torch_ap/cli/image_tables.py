@@ -28,6 +28,7 @@ class Form:
         title: of the numbers.
         classes: the title of a table of classes behind them; None where they are those of the classes.
         digits: of a number for people.
+        name: what a number is called; its own name by default.
     """
 
     head: tuple[str, ...]
@@ -36,6 +37,7 @@ class Form:
     title: str
     classes: str | None
     digits: str
+    name: Callable[[str], str] = str
 
     def shown(self, value: float) -> str:
         """A value for people: "-" for what is undefined, pycocotools' -1 too."""
@@ -44,7 +46,7 @@ class Form:
     def table(self, head: str, names: Sequence[str], columns: Mapping[str, Sequence[Any]], title: str = "") -> Table:
         """A row per class or slice."""
         cells = [[self._cell(x, value) for value in column] for x, column in columns.items()]
-        return Table([(head, *columns), *zip(names, *cells, strict=True)], title=title)
+        return Table([(head, *map(self.name, columns)), *zip(names, *cells, strict=True)], title=title)
 
     def _cell(self, column: str, value: float) -> str:
         if column in _COMPARED:
@@ -57,16 +59,16 @@ def reported(args: argparse.Namespace, paths: Paths, found: Mapping[str, Found],
     if len(found) > 1:
         return Report(
             parts=lambda: _beside(args, paths, found, form),
-            records=lambda: _records_beside(found),
-            document=lambda: {name: _document(one) for name, one in found.items()},
+            records=lambda: _records_beside(found, form),
+            document=lambda: {name: _document(one, form) for name, one in found.items()},
         )
     one = next(iter(found.values()))
     further: list[Part] = [*_sentences(args, next(iter(paths.names)), one), *_tables(one, form)]
     summary: Part = _grid(form.head, {"value": form.rows(one)}, form)
     return Report(
         parts=lambda: [*form.first(one), *further],
-        records=lambda: [("measure", "class", "value"), *_records(one)],
-        document=lambda: _document(one),
+        records=lambda: [("measure", "class", "value"), *_records(one, form)],
+        document=lambda: _document(one, form),
         markdown=lambda: [*([summary] if form.classes else form.first(one)), *further],
     )
 
@@ -104,30 +106,35 @@ def _tables(found: Found, form: Form) -> Iterator[Table]:
         yield form.table("slice", found.slices["slice"], columns, "Each slice of the images")
 
 
-def _records(found: Found) -> list[tuple[str, str, Any]]:
+def _records(found: Found, form: Form) -> list[tuple[str, str, Any]]:
     """Names and value: the whole, each class, what is said of the mean, each slice."""
     rows = [(name, "all", value) for name, value in found.values.items()]
     for measure, column in found.classes.items():
         if measure not in ("class", "name"):
             rows += [(measure, name, value) for name, value in zip(found.classes["name"], column, strict=True)]
     rows += [(name, "all", value) for name, value in _plain(found.interval).items()]
+    rows = [(form.name(measure), of, value) for measure, of, value in rows]
     rows += [(f"compared.{name}", "all", x) for name, x in _plain(found.compared).items() if name != "baseline"]
     for measure, column in found.slices.items():
         named = zip(found.slices["slice"], column, strict=True)
-        rows += [(f"slice.{measure}", name, x) for name, x in named if isinstance(x, int | float)]
+        rows += [(f"slice.{form.name(measure)}", name, x) for name, x in named if isinstance(x, int | float)]
     return rows
 
 
-def _document(found: Found) -> dict[str, Any]:
+def _document(found: Found, form: Form) -> dict[str, Any]:
     """For JSON; a class without ground truths has COCO's -1, or null."""
-    out = found.values | _plain(found.interval)
+
+    def named(columns: Mapping[str, Any]) -> dict[str, Any]:
+        return {form.name(name): column for name, column in columns.items()}
+
+    out = named(found.values | _plain(found.interval))
     if found.compared:
         out["compared"] = _plain(found.compared)
     if found.classes.keys() == {"name", "ap"}:
         out["per_class"] = dict(zip(found.classes["name"], found.classes["ap"], strict=True))
     elif found.classes:
-        out["per_class"] = found.classes
-    return out | ({"per_slice": found.slices} if found.slices else {})
+        out["per_class"] = named(found.classes)
+    return out | ({"per_slice": named(found.slices)} if found.slices else {})
 
 
 def _plain(found: Numbers) -> Numbers:
@@ -180,11 +187,13 @@ def _groups(
         values: dict[str, Rows] = {
             name: [((x,), v) for x, v in zip(one[named], one[measure], strict=True)] for name, one in every.items()
         }
-        yield _grid((kind,), values, form, f"{measure} of each {kind}")
+        yield _grid((kind,), values, form, f"{form.name(measure)} of each {kind}")
     for name, one in every.items():
         if _COMPARED[0] in one:
             columns = zip(*(one[x] for x in _COMPARED), strict=True)
-            title = f"{name} - {paths.baseline_name}: {measure} of each {kind}; Holm's p allows for all of them"
+            title = (
+                f"{name} - {paths.baseline_name}: {form.name(measure)} of each {kind}; Holm's p allows for all of them"
+            )
             yield _comparisons(kind, dict(zip(one[named], columns, strict=True)), ends, title)
 
 
@@ -197,11 +206,11 @@ def _comparisons(head: str, rows: Mapping[str, Sequence[float]], ends: Sequence[
     return Table([(head, "difference", *ends, "p", "p (Holm)"), *cells], title=title)
 
 
-def _records_beside(found: Mapping[str, Found]) -> Iterator[Sequence[Any]]:
+def _records_beside(found: Mapping[str, Found], form: Form) -> Iterator[Sequence[Any]]:
     """A column per list of detections; a cell is empty where one has no such number."""
     lines: dict[tuple[str, str], dict[str, Any]] = {}
     for system, one in found.items():
-        for measure, of, value in _records(one):
+        for measure, of, value in _records(one, form):
             lines.setdefault((measure, of), {})[system] = value
     yield ("measure", "class", *found)
     for names, values in lines.items():

@@ -6,17 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from torch_ap.cli import operating_points
-from torch_ap.cli.errors import with_errors
 from torch_ap.cli.notes import end_of, named
 from torch_ap.cli.progress import of_resamples
-from torch_ap.cli.tables import Report
 from torch_ap.files import entries
 from torch_ap.inference.difference import Comparison, GroupComparison, of_groups
-from torch_ap.matching.coco import ClassNames, classes_of
 from torch_ap.metrics.image_sample import UncertainImages
 from torch_ap.metrics.images import DetectionMetric
-from torch_ap.reports import report
 from torch_ap.rules.messages import shown
 
 FIRST = ""  # of --compare: the first of the results is the baseline
@@ -223,36 +218,6 @@ def _by_name(found: Comparison, names: Sequence[str]) -> Columns:
     columns = {"difference": found.difference, "difference_low": found.low, "difference_high": found.high}
     columns |= {"p_value": found.p_value, "adjusted_p_value": found.adjusted_p_value}
     return {x: [float(v[place[n]]) if n in place else float("nan") for n in names] for x, v in columns.items()}
-
-
-def with_further(
-    report: Report, args: argparse.Namespace, metrics: Mapping[str, DetectionMetric], names: ClassNames
-) -> Report:
-    """A report with the errors and operating points of the first metric, where they are asked for."""
-    metric = next(iter(metrics.values()))
-    report = with_errors(report, args, lambda: metric, names)
-    columns = metric._columns()
-    matches, labels = metric._matched(columns, None)[0], classes_of(columns)[0]
-    return operating_points.with_points(report, args, matches, labels, names, metric._settings.thresholds)
-
-
-def write_page(
-    args: argparse.Namespace, paths: Paths, metrics: Mapping[str, UncertainImages], names: ClassNames
-) -> None:
-    """The report, where it is asked for."""
-    if args.report is None:
-        return
-    run = paths.compared[0]
-    report(
-        metrics[run],
-        args.report,
-        other=None if paths.baseline is None else metrics[paths.baseline],
-        system_names=system_names(run, paths.baseline),
-        class_names=names,
-        confidence_level=args.confidence_level,
-        n_resamples=args.n_resamples,
-        progress=of_resamples(),
-    )
 
 
 def system_names(run: str, baseline: str | None) -> tuple[str, str]:

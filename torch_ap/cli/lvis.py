@@ -1,34 +1,19 @@
-"""``torch-ap lvis``: LVIS's numbers of results files."""
+"""``torch-ap lvis``: LVIS's numbers of results files, by the names that lvis gives them."""
 
 import argparse
-from collections.abc import Mapping
 from functools import partial
 
-from torch_ap.cli import coco, image_tables, images
-from torch_ap.cli.image_tables import Form
+from torch_ap.cli import coco, detectors, images
+from torch_ap.cli.image_tables import Form, Rows
 from torch_ap.cli.images import Found
 from torch_ap.cli.notes import note
 from torch_ap.detection import LVISMeanAveragePrecision
-from torch_ap.files.lvis import LvisAnnotations, LvisData, read_annotations, with_results
+from torch_ap.files.lvis import LvisData, read_annotations, with_results
 from torch_ap.metrics.images import DetectionMetric
 
-_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} catIds={:>3s}] = {:0.3f}"
-_KINDS = {"AP": ("Average Precision", "(AP)"), "AR": ("Average Recall", "(AR)")}
-_NAMES = {
-    "AP": "map",
-    "AP50": "map_50",
-    "AP75": "map_75",
-    "APs": "map_small",
-    "APm": "map_medium",
-    "APl": "map_large",
-    "APr": "map_rare",
-    "APc": "map_common",
-    "APf": "map_frequent",
-    "AR": "mar_{}",
-    "ARs": "mar_small",
-    "ARm": "mar_medium",
-    "ARl": "mar_large",
-}
+_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3s} catIds={:>3s}] = {value:0.3f}"
+_LETTERS = {"small": "s", "medium": "m", "large": "l", "rare": "r", "common": "c", "frequent": "f"}
+_KINDS = {"map": "AP", "ap": "AP", "mar": "AR", "ar": "AR"}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,63 +25,60 @@ def run(args: argparse.Namespace) -> int:
             f"{args.annotations}: `iscrowd` is 1 of {annotations.crowds} annotations; LVIS's rules look at `ignore` "
             "alone, so that these count as single objects"
         )
-    class_names = annotations.coco.class_names
-    slices = images.slices_of(args, annotations.coco.images)
-    metrics = {path: _metric(_read(args, annotations, path), args) for path in paths.every}
-    images.write_page(args, paths, metrics, class_names)
-    found_of = partial(_found, args=args, class_names=class_names)
-    found = images.evaluated(args, paths, metrics, found_of, slices)
-    metric = next(iter(metrics.values()))
-    form = Form(
-        head=("", "IoU", "area", "categories"),
-        rows=lambda one: [((what, *of), value) for what, _, *of, value in _rows(one)],
-        first=lambda one: [_LINE.format(*row[:4], _most(metric), *row[4:]) for row in _rows(one)],
-        title="",
-        classes=coco.class_title(metric),
-        digits=".3f",
-    )
-    report = image_tables.reported(args, paths, found, form)
-    images.with_further(report, args, metrics, class_names).write(args.form)
+
+    def metric_of(path: str) -> LVISMeanAveragePrecision:
+        data = with_results(annotations, path)
+        coco.noted(args, data, path)
+        return _metric(data, args)
+
+    names = annotations.coco.class_names
+    found_of = partial(coco.found_in, per_class=args.per_class, class_names=names)
+    detectors.write(args, paths, metric_of, found_of, _form, images=annotations.coco.images, class_names=names)
     return 0
-
-
-def _read(args: argparse.Namespace, annotations: LvisAnnotations, results: str) -> LvisData:
-    data = with_results(annotations, results)
-    coco.noted(args, data, results)
-    return data
 
 
 def _metric(data: LvisData, args: argparse.Namespace) -> LVISMeanAveragePrecision:
     metric = LVISMeanAveragePrecision(
-        "xywh", args.iou_type, fixed=args.fixed, frequencies=data.frequencies, area_as_given=True
+        "xywh",
+        args.iou_type,
+        iou_thresholds=args.iou_thresholds,
+        max_detections=args.max_detections,
+        fixed=args.fixed,
+        frequencies=data.frequencies,
+        area_ranges=args.areas,
+        area_as_given=True,
     )
     metric.update(data.preds, data.target)
     return metric
 
 
-def _most(metric: LVISMeanAveragePrecision) -> int:
-    """The limit of images; -1 for none, as lvis has it."""
-    return -1 if metric.fixed else metric.max_detections
-
-
-def _found(metric: DetectionMetric, *, args: argparse.Namespace, class_names: Mapping[int, str]) -> Found:
-    """LVIS's numbers by its names, recall with the limit on detections; the table of classes where it is asked for."""
+def _form(metric: DetectionMetric) -> Form:
+    """LVIS's thirteen numbers in its lines; tables have no column of the limit on detections."""
     assert isinstance(metric, LVISMeanAveragePrecision)
-    numbers = coco.values_of(metric)
-    values = {
-        f"{name}@{_most(metric)}" if name.startswith("AR") else name: numbers[key.format(metric.max_detections)]
-        for name, key in _NAMES.items()
-    }
-    table = coco.class_table(metric, class_names) if args.per_class else {}
-    return Found(values["AP"], values, table.get("class", []), table)
+    most = "-1" if metric.fixed else str(metric.max_detections)  # -1 is lvis's word for none
+    name = partial(_name, limit=str(metric.max_detections), most=most)
+
+    def rows(found: Found) -> Rows:
+        lettered = [(tuple(_LETTERS.get(x, x) for x in names), value) for names, value in coco.rows_of(metric, found)]
+        return [((*names[:3], most, *names[4:]), value) for names, value in lettered]
+
+    return Form(
+        head=("", "IoU", "area", "categories"),
+        rows=lambda one: [((*names[:3], *names[4:]), value) for names, value in rows(one)],
+        first=lambda one: [coco.line_of(_LINE, names, value) for names, value in rows(one)],
+        title="",
+        classes=coco.class_title(metric, name),
+        digits=".3f",
+        name=name,
+    )
 
 
-def _rows(found: Found) -> list[tuple[str, str, str, str, str, float]]:
-    """Of each number what it is, its sign, IoU, area, categories, value; the last three letters as lvis has them."""
-    rows = []
-    for name, value in found.values.items():
-        of = name[2:].partition("@")[0]
-        iou = f"0.{of}" if of.isdigit() else "0.50:0.95"
-        area, categories = (of if of and of in letters else "all" for letters in ("sml", "rcf"))
-        rows.append((*_KINDS[name[:2]], iou, area, categories, value))
-    return rows
+def _name(name: str, *, limit: str, most: str) -> str:
+    """As lvis calls a number; what is neither AP nor AR keeps its name."""
+    kind, _, of = name.partition("_")
+    if kind not in _KINDS:
+        return name
+    recall = _KINDS[kind] == "AR"
+    of = "" if recall and of == limit else of
+    of = _LETTERS.get(of, of if of.isdigit() or not of else f"_{of}")
+    return f"{_KINDS[kind]}{of}" + (f"@{most}" if recall else "")

@@ -37,13 +37,20 @@ class HelpFormatter(argparse.HelpFormatter):
         )
 
 
+def add_command(subparsers: Subparsers, name: str, **texts: Any) -> argparse.ArgumentParser:
+    """The parser of a sub-command; ``texts`` are its help, description and epilog."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(name, formatter_class=HelpFormatter, **texts)
+    parser.set_defaults(command=name)
+    return parser
+
+
 def add_trec(subparsers: Subparsers) -> None:
     """``torch-ap trec``."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "trec",
         help="measures of TREC runs against judgements",
         description="Measures of TREC runs against judgements. Files are plain or gzip.",
-        formatter_class=HelpFormatter,
         epilog=f"Measures: {', '.join(KNOWN)}, or trec_eval's names for them (P.5,10 is P_5 and P_10). map@k "
         "divides by all relevant documents, as trec_eval's map_cut; iprec@l is interpolated precision at recall l; F@k "
         "is F1 at k; set_ measures take the whole run; ndcg has the grades as gains. Names of trec_eval without a rank "
@@ -77,7 +84,6 @@ def add_trec(subparsers: Subparsers) -> None:
         "report",
     )
     add_allow_empty(parser, "a run without documents")
-    parser.set_defaults(command="trec")
 
 
 def add_report_path(parser: argparse.ArgumentParser, of: str = "all of this") -> None:

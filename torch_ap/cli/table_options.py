@@ -4,8 +4,8 @@ import argparse
 
 from torch_ap.cli.options import (
     CONFIDENCE_LEVEL,
-    HelpFormatter,
     Subparsers,
+    add_command,
     add_forms,
     add_report_path,
     add_resampling,
@@ -30,13 +30,13 @@ _BINS = (
 
 def add_score(subparsers: Subparsers) -> None:
     """``torch-ap score``."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "score",
         help="average precision of the columns of a table",
         description="Average precision of scores and targets that are columns of a table: one ranking of all rows; "
         "with --group one per group, and the mean over groups (MAP); with several columns of scores one per class, and "
         "the mean over classes. Tables need pyarrow (extra `files`).",
-        formatter_class=HelpFormatter,
         epilog=f"Measures: ap, ap@k; {', '.join(INTERPOLATED)} (interpolated); P@k, R@k, F@k, Rprec; with --group also "
         "recip_rank, recip_rank@k, success@k. map is ap.\n\n"
         "Examples:\n"
@@ -56,18 +56,17 @@ def add_score(subparsers: Subparsers) -> None:
     parser.add_argument("--bins", type=whole, metavar="N", help=_BINS)
     add_forms(parser)
     add_resampling(parser, 1000, _RESAMPLES, "interval", "baseline", "report")
-    parser.set_defaults(command="score")
 
 
 def add_report(subparsers: Subparsers) -> None:
     """``torch-ap report``."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "report",
         help="a page on the scores of such a table, HTML or Markdown",
         description="Writes one page on the scores of a table: the value with its convention, interval and chance "
         "level, curves, operating points, all classes or groups, a comparison, and warnings. A page of HTML is "
         "read without any network. Tables need pyarrow (extra `files`), HTML needs matplotlib (extra `plot`).",
-        formatter_class=HelpFormatter,
         epilog="Examples:\n"
         "  torch-ap report predictions.csv --preds score --target label\n"
         "  torch-ap report predictions.parquet --preds new --target label --baseline old -o week12.html\n"
@@ -83,7 +82,7 @@ def add_report(subparsers: Subparsers) -> None:
     parser.add_argument("--confidence-level", type=confidence_level, default=CONFIDENCE_LEVEL, help=said)
     parser.add_argument("--n-resamples", type=whole, default=1000, metavar="N", help=f"{_RESAMPLES}; default 1,000")
     none = dict.fromkeys(("bins", "per_group", "per_class", "report"))
-    parser.set_defaults(command="report", defaults={}, of=(), **none)
+    parser.set_defaults(defaults={}, of=(), **none)
 
 
 def _add_table(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,7 @@
 """``torch-ap voc``: PASCAL VOC's average precision of folders of ground truths and detections."""
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from torch_ap.cli import diagnosis, image_tables, images
+from torch_ap.cli import detectors, diagnosis, images
 from torch_ap.cli.encodings import CORNERS, PLAIN, Encoding
 from torch_ap.cli.image_tables import Form, Rows
 from torch_ap.cli.images import Found
@@ -22,6 +24,7 @@ from torch_ap.files.dota import read_dota
 from torch_ap.files.voc import read_voc
 from torch_ap.files.yolo import DETECTED as YOLO_FORM
 from torch_ap.files.yolo import read_yolo
+from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.ranking import segments
 
@@ -51,21 +54,14 @@ def run(args: argparse.Namespace) -> int:
     names = sorted({name for data in read.values() for name in data.class_names}) if len(read) > 1 else None
     read = {path: data if names is None else _renamed(data, names) for path, data in read.items()}
     data = next(iter(read.values()))
-    slices = images.slices_of(args, data.images)
-    metrics = {path: _metric(args, one) for path, one in read.items()}
-    images.write_page(args, paths, metrics, data.class_names)
-    found_of = partial(_found, args=args, class_names=data.class_names)
-    found = images.evaluated(args, paths, metrics, found_of, slices)
-    form = Form(
-        head=("class",),
-        rows=_rows,
-        first=lambda one: [_table(one, form)],
-        title=_title(args),
-        classes=None,
-        digits=".4f",
+    class_names = dict(enumerate(data.class_names))
+    found_of = partial(_found, args=args, class_names=class_names)
+    form_of = partial(_form, args=args)
+    detectors.write(
+        *(args, paths, lambda path: _metric(args, read[path]), found_of, form_of),
+        images=data.images,
+        class_names=class_names,
     )
-    report = image_tables.reported(args, paths, found, form)
-    images.with_further(report, args, metrics, dict(enumerate(data.class_names))).write(args.form)
     return 0
 
 
@@ -86,51 +82,79 @@ def _rules(args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of the metric: what the options say, else what is usual for the format."""
     usual = {"box_format": "xyxy", "iou_threshold": 0.5, "interpolation": "all-points", "strict": False}
     usual |= _USUAL.get(args.format, {})
-    given = {"interpolation": args.interpolation, "iou_threshold": args.iou_threshold, "strict": args.strict or None}
+    several = args.iou_thresholds
+    thresholds = several if several is None or len(several) > 1 else several[0]
+    given = {"interpolation": args.interpolation, "iou_threshold": thresholds, "strict": args.strict or None}
     said = {name: value for name, value in given.items() if value is not None}
     return usual | said | {"inclusive_pixels": not args.exclusive_pixels}
 
 
-def _found(metric: DetectionMetric, *, args: argparse.Namespace, class_names: list[str]) -> Found:
-    """The mean and a row per class; ``ap`` is NaN where no ground truth counts."""
+def _found(metric: DetectionMetric, *, args: argparse.Namespace, class_names: Mapping[int, str]) -> Found:
+    """The means and a row per class; ``ap`` is NaN where no ground truth counts."""
     assert isinstance(metric, VOCMeanAveragePrecision)
     numbers = metric.compute()
     labels, each = numbers["classes"].reshape(-1).tolist(), numbers["map_per_class"].reshape(-1).tolist()
     table = {"name": [class_names[label] for label in labels], "ap": each}
     if args.per_class:
-        matches = metric._matched(metric._columns(), None)[0]
-        tp, fp = matches.counts_at(0, 0, float("-inf"))
-        counts = {
-            "ground_truths": matches.relevant[0],
-            "detections": segments.count(matches.ranked.category, matches.categories),
-            "tp": tp,
-            "fp": fp,
-        }
-        table |= {name: column[: len(labels)].tolist() for name, column in counts.items()}
-    mean = numbers["map"].item()
-    return Found(mean, {"map": mean}, labels, table)
+        table |= {name: column[: len(labels)].tolist() for name, column in _counts(metric).items()}
+    values = {"map": numbers["map"].item()}
+    if "map_per_threshold" in numbers:
+        means = numbers["map_per_threshold"].reshape(-1).tolist()
+        values |= {f"map_{100 * x:g}": y for x, y in zip(metric._settings.thresholds, means, strict=True)}
+    return Found(values["map"], values, labels, table)
+
+
+def _counts(metric: VOCMeanAveragePrecision) -> dict[str, Tensor]:
+    """Of each class, at the IoU threshold 0.5, or the lowest where that is none of those asked for."""
+    known = metric._settings.thresholds
+    matches = metric._matched(metric._columns(), None)[0]
+    tp, fp = matches.counts_at(0, place_of_threshold(None, known), float("-inf"))
+    detections = segments.count(matches.ranked.category, matches.categories)
+    return {"ground_truths": matches.relevant[0], "detections": detections, "tp": tp, "fp": fp}
+
+
+def _form(metric: DetectionMetric, *, args: argparse.Namespace) -> Form:
+    """A line per class, and the means."""
+    form = Form(
+        head=("class",),
+        rows=lambda one: [
+            *(((x,), ap) for x, ap in zip(one.classes["name"], one.classes["ap"], strict=True)),
+            *_means(one),
+        ],
+        first=lambda one: [_table(one, form)],
+        title=_title(args, metric._settings.thresholds),
+        classes=None,
+        digits=".4f",
+    )
+    return form
 
 
 def _rows(found: Found) -> Rows:
     each = zip(found.classes["name"], found.classes["ap"], strict=True)
-    return [*(((name,), ap) for name, ap in each), (("mean",), found.mean)]
+    return [*(((name,), ap) for name, ap in each), *_means(found)]
 
 
-def _title(args: argparse.Namespace) -> str:
+def _means(found: Found) -> Rows:
+    """That over classes, and of several IoU thresholds those at each."""
+    at = [((f"mean at {float(name[4:]) / 100:g}",), value) for name, value in found.values.items() if name != "map"]
+    return [(("mean",), found.mean), *at]
+
+
+def _title(args: argparse.Namespace, thresholds: Sequence[float]) -> str:
     rules = _rules(args)
-    thresholds = rules["iou_threshold"]
-    several = isinstance(thresholds, list)
     rule = "above" if rules["strict"] else "of at least"
-    place = ", ".join(f"{x:g}" for x in thresholds) if several else f"{thresholds:g}"
-    counts = f"; tp and fp of any score{f', at {thresholds[0]:g}' if several else ''}" if args.per_class else ""
+    place = ", ".join(f"{x:g}" for x in thresholds)
+    at = f", at {thresholds[place_of_threshold(None, thresholds)]:g}" if len(thresholds) > 1 else ""
+    counts = f"; tp and fp of any score{at}" if args.per_class else ""
     return f"AP at IoU {rule} {place}, interpolation {rules['interpolation']}{counts}"
 
 
 def _table(found: Found, form: Form) -> Table:
-    """The classes and the mean; "-" where a class has no ground truths that count."""
+    """The classes and the means; "-" where a class has no ground truths that count."""
     columns = {name: column for name, column in found.classes.items() if name != "name"}
     table = form.table("class", found.classes["name"], columns, form.title)
-    return replace(table, rows=[*table.rows, ("mean", number(found.mean), *("" for _ in [*columns][1:]))])
+    means = [(*names, number(value), *("" for _ in [*columns][1:])) for names, value in _means(found)]
+    return replace(table, rows=[*table.rows, *means])
 
 
 def _read(args: argparse.Namespace, detections: str) -> VocData:

@@ -60,7 +60,8 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
     Raises:
         ValueError: for a file that is not such JSON or not UTF-8; a missing key; a value of the wrong type, such as a
             number written as text; an unknown image or category; an image or category id given twice; a key that one
-            object has twice; a ``bbox`` that is not four finite numbers or, among annotations, has a negative size; a
+            object has twice; a ``bbox`` that is not four finite numbers or has a negative size; an ``area``, or a
+            ``width`` or ``height`` of an image, that is negative or not finite; a score that is not finite; a
             run-length code whose runs are not whole numbers of at least 0 that add up to height times width; a mask
             of another size than its image; keypoints that are not as many triples of finite numbers in every entry,
             whose visibility is not 0, 1 or 2, or whose ``num_keypoints`` contradicts it; a polygon of fewer than three
@@ -154,9 +155,9 @@ def annotations_of(parts: Parts, iou_type: str, flag: str = "iscrowd") -> CocoAn
     if iou_type in _OF_MASKS:
         codes = segmentations.decode(truths, counts, images)
         return CocoAnnotations(target | {"area": _areas(truths, _mask_areas(codes))}, codes, images, ids, class_names)
-    target |= {"boxes": truths.boxes("bbox", entries.true_box)}
+    target |= {"boxes": truths.boxes("bbox")}
     if iou_type == "keypoints":
-        target |= {"keypoints": _true_keypoints(truths), "area": truths.numbers("area", entries.finite)}
+        target |= {"keypoints": _true_keypoints(truths), "area": truths.numbers("area", least=0)}
     else:
         target |= {"area": _areas(truths, boxes.area(target["boxes"]))}
     return CocoAnnotations(target, codes, images, ids, class_names)
@@ -166,7 +167,8 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     """Read the results of a detector on a data set; returns and errors are those of :func:`read_coco`."""
     found, where = _listed(entries.load(results), str(results))
     detections, counts = _by_image(Entries.of(found, where), data.images, data.class_names)
-    preds = _labels(detections) | {"scores": detections.numbers("score", entries.finite)}
+    preds = _labels(detections) | {"scores": detections.numbers("score")}
+    detections.numbers("area", least=0, default=0.0)  # not used, but a negative one is a fault
     sizes = _extents(data.entries)
     if "keypoints" in data.target:
         given = detections.keypoints("keypoints", entries.points)
@@ -174,7 +176,7 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
         preds |= {"counts": counts, "keypoints": given, "area": areas}
         return CocoData(preds, data.target, data.images, data.class_names, sizes)
     if data.codes is None:
-        preds |= {"counts": counts, "boxes": detections.boxes("bbox", entries.box)}
+        preds |= {"counts": counts, "boxes": detections.boxes("bbox")}
         return CocoData(preds, data.target, data.images, data.class_names, sizes)
     codes = segmentations.decode(detections, counts, data.entries)
     segmentations.same_sizes(str(results), codes, data.codes, data.entries)
@@ -195,6 +197,7 @@ def _listed(found: Any, path: str) -> tuple[list[Any], str]:
     return found, path
 
 
+_LARGEST_SIDE = 1e9
 KINDS = ("bbox", "segm", "boundary", "keypoints")
 _OF_MASKS = ("segm", "boundary")
 _PARTS = ("images", "annotations", "categories")
@@ -217,7 +220,8 @@ def _true_keypoints(truths: Entries) -> Tensor:
     found = truths.keypoints("keypoints", entries.labelled_points)
     for place, entry, none in zip(truths.places, truths.entries, keypoints.unlabelled(found).tolist(), strict=True):
         number = entry.get("num_keypoints")
-        if number is not None and (number == 0) != none:
+        fits = isinstance(number, int | float) and number >= 0 and (number == 0) == none
+        if number is not None and not fits:
             labelled = "no keypoint is labelled" if none else "keypoints are labelled"
             raise ValueError(f"{truths.where}[{place}]: 'num_keypoints' must fit: {labelled}, got {shown(number)}")
     return found
@@ -226,21 +230,25 @@ def _true_keypoints(truths: Entries) -> Tensor:
 def _areas(truths: Entries, own: Tensor) -> Tensor:
     """The areas that annotations give, and their own where they give none."""
     given = [("area" in entry) for entry in truths.entries]
-    return torch.where(torch.tensor(given, dtype=torch.bool), truths.numbers("area", entries.finite, 0.0), own)
+    return torch.where(torch.tensor(given, dtype=torch.bool), truths.numbers("area", least=0, default=0.0), own)
 
 
 def _areas_of_results(found: list[Any], detections: Entries, own: Tensor) -> Tensor:
     """The areas of what was detected, or of boxes where the first of the results has one, as pycocotools does."""
     if not found or found[0].get("bbox", []) == []:
         return own
-    return boxes.area(detections.boxes("bbox", entries.box))
+    return boxes.area(detections.boxes("bbox"))
 
 
 def _extents(images: Entries) -> Tensor:
-    """(B, 2) float64 width and height of images; NaN for what is not a positive number."""
-    pairs = [[image.get(key) for key in ("width", "height")] for image in images.entries]
-    known = [[float(x) if isinstance(x, int | float) and 0 < x < 1e9 else math.nan for x in pair] for pair in pairs]
-    return torch.tensor(known, dtype=torch.float64).reshape(-1, 2)
+    """(B, 2) float64 width and height of images; NaN for those that are missing, null or 0."""
+    return torch.tensor([images.each(key, _extent, 0) for key in ("width", "height")], dtype=torch.float64).T
+
+
+def _extent(value: Any) -> float:
+    """A finite number of at least 0, or null."""
+    side = 0.0 if value is None else entries.finite(value, least=0)
+    return side if 0 < side < _LARGEST_SIDE else math.nan
 
 
 def _mask_areas(codes: Sequence[DecodedMasks]) -> Tensor:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -145,25 +146,25 @@ class Entries:
             return values
         return self.each(key, integer)
 
-    def numbers(self, key: str, read: Callable[[Any], float], default: float | None = None) -> Tensor:
-        """:meth:`each` as float64; in one step where all are plain finite numbers, which every ``read`` accepts."""
+    def numbers(self, key: str, least: float = -math.inf, default: float | None = None) -> Tensor:
+        """:meth:`each` as float64, of finite numbers of at least so much; in one step where all are."""
         values = [entry.get(key, default) for entry in self.entries]
         if set(map(type, values)) <= _NUMBERS:
             with suppress(OverflowError):
                 out = np.array(values, np.float64)
-                if np.isfinite(out).all():
+                if np.isfinite(out).all() and not (out < least).any():
                     return torch.from_numpy(out)
-        return torch.tensor(self.each(key, read, default), dtype=torch.float64)
+        return torch.tensor(self.each(key, partial(finite, least=least), default), dtype=torch.float64)
 
-    def boxes(self, key: str, read: Callable[[Any], list[float]]) -> Tensor:
-        """:meth:`each` as (N, 4) float64, of lists of four numbers; in one step where ``read`` would accept all."""
+    def boxes(self, key: str) -> Tensor:
+        """:meth:`each` as (N, 4) float64, of lists that :func:`box` accepts; in one step where it would accept all."""
         values = [entry.get(key) for entry in self.entries]
         if all(type(value) is list and len(value) == 4 and set(map(type, value)) <= _NUMBERS for value in values):
             with suppress(OverflowError):
                 out = np.array(values, np.float64).reshape(-1, 4)
                 if np.isfinite(out).all() and not (out[:, 2:] < 0).any():
                     return torch.from_numpy(out)
-        return torch.tensor(self.each(key, read), dtype=torch.float64).reshape(-1, 4)
+        return torch.tensor(self.each(key, box), dtype=torch.float64).reshape(-1, 4)
 
     def keypoints(self, key: str, read: Callable[[Any], list[float]]) -> Tensor:
         """:meth:`each` as (N, K, 3) float64, of lists of x, y and a third number in turn, as many in every entry."""
@@ -227,23 +228,27 @@ def flag(value: Any) -> int:
     return int(value)
 
 
-def finite(value: Any) -> float:
-    """A finite number, not written as text or as a bool."""
+def finite(value: Any, least: float = -math.inf) -> float:
+    """A finite number of at least so much, not written as text or as a bool."""
     if type(value) in _NUMBERS:
         with suppress(OverflowError):
-            if math.isfinite(value):
+            if math.isfinite(value) and value >= least:
                 return float(value)
-    raise ValueError(f"must be a finite number, got {shown(value)}")
+    also = "" if least == -math.inf else f" of at least {least:g}"
+    raise ValueError(f"must be a finite number{also}, got {shown(value)}")
 
 
 def box(value: Any) -> list[float]:
-    """x, y, width and height."""
+    """x, y, width and height, the last two of which are not negative."""
     if not isinstance(value, list) or len(value) != 4:
         raise ValueError(f"must hold x, y, width and height, got {shown(value)}")
     try:
-        return [finite(x) for x in value]
+        sides = [finite(x) for x in value]
     except ValueError:
         raise ValueError(f"must hold finite numbers, got {shown(value)}") from None
+    if min(sides[2:]) < 0:
+        raise ValueError(f"must hold a width and a height of at least 0, got {shown(value)}")
+    return sides
 
 
 def points(value: Any) -> list[float]:
@@ -264,11 +269,3 @@ def labelled_points(value: Any) -> list[float]:
         wrong = next(flag for flag in numbers[2::3] if flag not in (0, 1, 2))
         raise ValueError(f"must hold 0, 1 or 2 as the visibility of each keypoint, got {shown(wrong)}")
     return numbers
-
-
-def true_box(value: Any) -> list[float]:
-    """x, y, width and height, the last two of which are not negative."""
-    sides = box(value)
-    if min(sides[2:]) < 0:
-        raise ValueError(f"must hold a width and a height of at least 0, got {shown(value)}")
-    return sides

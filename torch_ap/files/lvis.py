@@ -92,7 +92,7 @@ def read_annotations(path: str | Path, iou_type: str = "bbox") -> LvisAnnotation
     lists = {key: parts.images.each(key, _ids) for key in KEYS}
     _check(parts, lists)
     frequencies = dict(zip(parts.class_names, parts.categories.each("frequency", _frequency), strict=True))
-    _check_areas(parts.truths)
+    parts.truths.numbers("area", least=0)  # which COCO's need not have
     crowds = sum(entry.get("iscrowd") == 1 for entry in parts.truths.entries)
     return LvisAnnotations(coco.annotations_of(parts, iou_type, "ignore"), lists, frequencies, crowds)
 
@@ -132,15 +132,6 @@ def _frequency(value: Any) -> Frequency:
         raise ValueError(f"must be 'r', 'c' or 'f', got {shown(value)}")
     frequency: Frequency = value
     return frequency
-
-
-def _check_areas(truths: entries.Entries) -> None:
-    """Raise for annotations without an area, and for negative ones."""
-    negative = truths.numbers("area", entries.finite) < 0
-    if bool(negative.any()):
-        row = int(negative.nonzero()[0])
-        got = shown(truths.entries[row]["area"])
-        raise ValueError(f"{truths.where}[{truths.places[row]}]: 'area' must be at least 0, got {got}")
 
 
 def _check(parts: Parts, lists: dict[str, list[list[int]]]) -> None:

@@ -1,4 +1,4 @@
-"""Precision and recall at every threshold: the curve that average precision summarises."""
+"""Precision and recall at every threshold: the curve that average precision summarizes."""
 
 import itertools
 from typing import Literal, NamedTuple

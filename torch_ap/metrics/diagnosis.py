@@ -208,7 +208,7 @@ class DiagnosedImages(UncertainImages, Cuts):
     def lrp(
         self, iou_threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
     ) -> OptimalLRP:
-        """Localisation-recall-precision error at the best score threshold of each class, with its parts (oLRP).
+        """Localization-recall-precision error at the best score threshold of each class, with its parts (oLRP).
 
         Args:
             iou_threshold: one of the IoU thresholds, below 1; default 0.5, or the lowest without it. Classes are apart,

@@ -2,7 +2,7 @@
 
 Every finite or infinite score has one integer key whose signed order is the order of the scores; ``-0.0`` and ``0.0``
 share a key. NaN has no place in an order and is refused before it gets here. On CPU the sorts are NumPy's, which are
-vectorised and release the GIL; NumPy has no bfloat16 and sorts float16 slowly, so both are sorted as their int16 keys.
+vectorized and release the GIL; NumPy has no bfloat16 and sorts float16 slowly, so both are sorted as their int16 keys.
 On accelerators the sorts are torch's. Only values and integer counts leave this module, so no result depends on the
 path that was taken.
 """

@@ -1,0 +1,333 @@
+"""Detections of supervision and FiftyOne: as the packages hold them, where installed, and as stand-ins hold them."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.oracles_detection import random_scene
+from torch_ap import MeanAveragePrecision
+from torch_ap.files.fiftyone import read_fiftyone
+from torch_ap.files.supervision import read_supervision
+
+SIZE = (512, 256)  # width and height: fractions of powers of two are exact
+
+
+@dataclass
+class Detections:
+    """supervision's, with its attributes alone."""
+
+    xyxy: Any
+    mask: Any = None
+    confidence: Any = None
+    class_id: Any = None
+    tracker_id: Any = None
+    data: dict = field(default_factory=dict)
+    metadata: dict = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls):
+        return cls(np.empty((0, 4), np.float32), None, np.array([], np.float32), np.array([], int))
+
+
+@pytest.fixture(params=["stand-in", "supervision"])
+def detections(request):
+    """The class."""
+    return Detections if request.param == "stand-in" else pytest.importorskip("supervision").Detections
+
+
+def scene(images=60):
+    """Images of boxes as corners with crowds and areas, some of them empty."""
+    preds, target = random_scene(5, images=images, classes=3)
+    for one in (*preds, *target):
+        one["boxes"] = torch.cat([one["boxes"][:, :2], one["boxes"][:, :2] + one["boxes"][:, 2:]], 1)
+    return preds, target
+
+
+def of_supervision(kind, image):
+    """A dict of an image as one of their objects."""
+    rows = {key: image[key].numpy() for key in image}
+    data = {key: rows[key] for key in ("iscrowd", "area") if key in rows}
+    if not len(rows["labels"]):
+        return kind.empty()
+    return kind(
+        xyxy=rows["boxes"],
+        mask=rows.get("masks"),
+        class_id=rows["labels"],
+        confidence=rows.get("scores"),
+        data={**data, "class_name": np.array([f"c{x}" for x in rows["labels"]])},
+    )
+
+
+def numbers(preds, target, **settings):
+    metric = MeanAveragePrecision(class_metrics=True, **settings)
+    metric.warn_on_many_detections = False
+    metric.update(preds, target)
+    return {name: value.tolist() for name, value in metric.compute().items()}
+
+
+def test_supervision_gives_what_tensors_give(detections):
+    preds, target = scene()
+    given = [[of_supervision(detections, image) for image in side] for side in (preds, target)]
+    data = read_supervision(*given)
+    assert numbers(data.preds, data.target) == numbers(preds, target)
+    assert data.class_names == {label: f"c{label}" for label in (0, 1, 2)}
+    one = read_supervision(given[0][3], given[1][3])
+    assert torch.equal(one.preds[0]["boxes"], preds[3]["boxes"])
+    data.target[0]["boxes"].zero_()
+    assert given[1][0].xyxy.any() or not len(given[1][0].xyxy)
+
+
+def test_supervisions_own_metric_has_the_same_value():
+    sv = pytest.importorskip("supervision")
+    from supervision.metrics import MeanAveragePrecision as Theirs
+
+    preds, target = scene(20)
+    given = [[of_supervision(sv.Detections, image) for image in side] for side in (preds, target)]
+    data = read_supervision(*given)
+    metric = MeanAveragePrecision(area_as_given=True)
+    metric.update(data.preds, data.target)
+    theirs = Theirs().update(*given).compute()
+    ours = metric.per_threshold()["all"].tolist()
+    assert ours == pytest.approx(theirs.mAP_scores.tolist(), rel=1e-7)  # they hold precision as float32
+
+
+def masked(images=12):
+    """Images of masks and their boxes."""
+    r = np.random.default_rng(3)
+    sides = [], []
+    for _ in range(images):
+        count = int(r.integers(0, 4))
+        masks = np.zeros((2, count, SIZE[1], SIZE[0]), bool)
+        corner, off = r.integers(10, 100, (count, 2)), r.integers(-4, 5, (count, 2))
+        for side in (0, 1):
+            for place, (x, y) in enumerate(corner + side * off):
+                masks[side, place, y : y + 40, x : x + 30 + place] = True
+                masks[side, place, y, x + 1 : x + 20] = False  # no rectangle
+        boxes = (
+            [
+                np.concatenate([x, x + [[30 + i, 40] for i in range(count)]], 1).reshape(-1, 4)
+                for x in (corner, corner + off)
+            ]
+            if count
+            else [np.zeros((0, 4))] * 2
+        )
+        labels = torch.from_numpy(r.integers(0, 2, count))
+        for side, one, box in zip(sides, masks, boxes, strict=True):
+            side.append(
+                {"masks": torch.from_numpy(one), "boxes": torch.from_numpy(box.astype(float)), "labels": labels}
+            )
+        sides[0][-1]["scores"] = torch.from_numpy(r.random(count))
+    return sides
+
+
+def test_supervisions_masks_compact_ones_too(detections):
+    preds, target = masked()
+    given = [[of_supervision(detections, image) for image in side] for side in (preds, target)]
+    wanted = numbers(preds, target, iou_type="segm")
+    data = read_supervision(*given, "segm")
+    assert numbers(data.preds, data.target, iou_type="segm") == wanted
+    assert 0 < wanted["map"] < 1
+    if detections is not Detections:
+        from supervision.detection.compact_mask import CompactMask
+
+        for one in given[0]:
+            if one.mask is not None:
+                one.mask = CompactMask.from_dense(one.mask, one.xyxy, one.mask.shape[1:])
+        data = read_supervision(*given, "segm")
+        assert numbers(data.preds, data.target, iou_type="segm") == wanted
+
+
+def test_supervisions_rotated_boxes(detections):
+    corners = np.array([[[10, 0], [20, 10], [10, 20], [0, 10]]], np.float32)
+    shape = {"xyxy": np.array([[0, 0, 20, 20]]), "class_id": np.array([1]), "data": {"xyxyxyxy": corners}}
+    found, truth = detections(**shape, confidence=np.array([0.5])), detections(**shape)
+    data = read_supervision([found, detections.empty()], [truth, truth], "rotated")
+    value = numbers(data.preds, data.target, iou_type="rotated", box_format="xyxyxyxy")
+    assert value["mar_100"] == 0.5
+
+
+BOX = np.array([[0.0, 0, 9, 9]])
+FOUND = {"xyxy": BOX, "class_id": np.array([2]), "confidence": np.array([0.5])}
+
+
+@pytest.mark.parametrize(
+    ("found", "truth", "kind", "message"),
+    [
+        (
+            {"confidence": None},
+            {},
+            "bbox",
+            r"`predictions\[0\].confidence` must hold a row for each of 1 objects, got N",
+        ),
+        ({"class_id": None}, {}, "bbox", r"`predictions\[0\].class_id` must hold a row"),
+        (
+            {},
+            {"class_id": np.array([1, 2])},
+            "bbox",
+            r"`targets\[0\].class_id` must hold a row for each of 1 .*, got 2",
+        ),
+        ({}, {"class_id": np.array([1.0])}, "bbox", r"`targets\[0\].class_id` must hold whole numbers, got float64"),
+        ({}, {}, "segm", r"`predictions\[0\].mask` must hold a row for each of 1 objects, got None"),
+        ({}, {}, "rotated", r"`predictions\[0\].data\['xyxyxyxy'\]` must hold a row"),
+        ({}, {"data": {"ignore": np.array([1])}}, "bbox", r"`targets\[0\].data\['ignore'\]` must be 0.*got 1"),
+        ({}, {}, "keypoints", "`iou_type` must be one of"),
+        (
+            {"data": {"class_name": np.array(["cat"])}},
+            {"data": {"class_name": np.array(["dog"])}},
+            "bbox",
+            r"`targets\[0\].data\['class_name'\]` must call class 2 'cat'.*another model\?\), got 'dog'",
+        ),
+    ],
+)
+def test_what_supervisions_objects_lack_is_told(found, truth, kind, message):
+    with pytest.raises(ValueError, match=message):
+        read_supervision([Detections(**{**FOUND, **found})], [Detections(**{**FOUND, **truth})], kind)
+
+
+def test_lists_of_supervision_fit_together():
+    with pytest.raises(ValueError, match="`predictions` and `targets` must hold as many images, got 1 and 2"):
+        read_supervision([Detections.empty()], [Detections.empty()] * 2)
+    with pytest.raises(ValueError, match=r"`targets\[0\]` must be a supervision.Detections, got dict"):
+        read_supervision([Detections.empty()], [{}])
+
+
+# -- FiftyOne, whose package needs a database
+
+
+class Detection:
+    """FiftyOne's, with the attributes that its documentation has."""
+
+    def __init__(self, label=None, bounding_box=None, mask=None, confidence=None, **attributes):
+        self.label, self.bounding_box, self.mask, self.confidence = label, bounding_box, mask, confidence
+        self.index, self.tags, self._attributes = None, [], attributes
+
+    def get_attribute_value(self, name, default=None):
+        return self._attributes.get(name, default)
+
+
+class Sample:
+    """A sample: fields by item, and the size of its image."""
+
+    def __init__(self, size=SIZE, **fields):
+        self.filepath, self.id, self._fields = "/data/image.jpg", None, fields
+        self.metadata = None if size is None else SimpleNamespace(width=size[0], height=size[1], num_channels=3)
+
+    def __getitem__(self, name):
+        return self._fields[name]
+
+
+def of_fiftyone(preds, target):
+    """Images as samples, masks cut out of the image as FiftyOne cuts those of COCO."""
+    samples = []
+    for images in zip(preds, target, strict=True):
+        lists = []
+        for image in images:
+            lists.append([])
+            for place, (label, box) in enumerate(zip(image["labels"].tolist(), image["boxes"].tolist(), strict=True)):
+                x, y, w, h = (x / side for x, side in zip(box, SIZE * 2, strict=True))
+                one = Detection(f"c{label}", [x, y, w - x, h - y])
+                if "masks" in image:
+                    left, top, right, bottom = map(round, box)
+                    one.mask = image["masks"][place, top:bottom, left:right].numpy()
+                if "scores" in image:
+                    one.confidence = float(image["scores"][place])
+                elif "iscrowd" in image:
+                    one._attributes["iscrowd"] = bool(image["iscrowd"][place])
+                lists[-1].append(one)
+        found, truth = (SimpleNamespace(detections=one) for one in lists)
+        samples.append(Sample(ground_truth=truth if lists[1] else None, found=found))
+    return samples
+
+
+def test_fiftyone_gives_what_tensors_give():
+    preds, target = scene()
+    samples = of_fiftyone(preds, target)
+    data = read_fiftyone(iter(samples), "found")
+    for image in target:
+        del image["area"]
+    wanted = numbers(preds, target)
+    assert numbers(data.preds, data.target) == wanted
+    assert data.class_names == {0: "c0", 1: "c1", 2: "c2"}
+    assert 0 < wanted["map"] < 1
+
+
+def test_fiftyones_masks_go_where_they_were_cut_out():
+    preds, target = masked()
+    data = read_fiftyone(of_fiftyone(preds, target), "found", iou_type="segm")
+    for found, images in ((data.preds, preds), (data.target, target)):
+        assert all(torch.equal(one["masks"], image["masks"]) for one, image in zip(found, images, strict=True))
+    assert numbers(data.preds, data.target, iou_type="segm") == numbers(preds, target, iou_type="segm")
+
+
+@pytest.mark.parametrize(
+    ("box", "mask", "where"),
+    [
+        ([0.1, 0.1, 0.2, 0.2], [[1, 0]], (slice(16, 48), slice(20, 40))),  # stretched
+        ([-0.1, -0.1, 0.2, 0.2], np.ones((9, 9)), (slice(0, 16), slice(0, 20))),  # beyond the image
+        ([0.9, 0.9, 0.2, 0.2], np.ones((9, 9)), (slice(144, 160), slice(180, 200))),
+        ([0.5, 0.5, 0.0, 0.2], np.ones((9, 9)), (slice(0, 0), slice(0, 0))),  # no pixel
+        ([1.2, 0.5, 0.1, 0.2], np.ones((9, 9)), (slice(0, 0), slice(0, 0))),  # outside
+    ],
+)
+def test_a_mask_of_any_size_is_put_into_its_box(box, mask, where):
+    one = Detection("x", box, mask, 0.5)
+    data = read_fiftyone([Sample((200, 160), a=SimpleNamespace(detections=[one]), b=None)], "a", "b", iou_type="segm")
+    wanted = torch.zeros((160, 200), dtype=torch.bool)
+    wanted[where] = True
+    assert torch.equal(data.preds[0]["masks"][0], wanted)
+
+
+def test_a_mask_in_a_file_is_asked_for():
+    one = Detection("x", [0, 0, 1, 1], None, 0.5)
+    one.get_mask = lambda: np.full((2, 2), 255)
+    data = read_fiftyone([Sample(a=SimpleNamespace(detections=[one]), b=None)], "a", "b", iou_type="segm")
+    assert data.preds[0]["masks"].all()
+
+
+def test_classes_and_sizes_may_be_given():
+    sample = Sample(None, a=SimpleNamespace(detections=[Detection("dog", [0, 0, 0.5, 1], confidence=0.5)]), b=None)
+    data = read_fiftyone([sample], "a", "b", class_names=["cat", "dog"], sizes=[(100, 50)])
+    assert data.preds[0]["labels"].tolist() == [1]
+    assert data.preds[0]["boxes"].tolist() == [[0, 0, 50, 50]]
+    assert data.class_names == {0: "cat", 1: "dog"}
+
+
+@pytest.mark.parametrize(
+    ("size", "label", "more", "message"),
+    [
+        (None, {}, {}, r"`samples\[0\]` must have `metadata` with width and height.*`compute_metadata\(\)`.*`sizes`"),
+        (SIZE, {}, {"sizes": []}, r"`sizes` must hold \(width, height\) of each sample"),
+        (SIZE, {}, {"sizes": [(0, 5)]}, r"`sizes\[0\]` must be width and height in pixels, above 0, got \(0, 5\)"),
+        (SIZE, {}, {"gt_field": "truth"}, r"`samples\[0\]\['truth'\]`: the sample has no such field"),
+        (SIZE, {}, {"gt_field": "other"}, r"`samples\[0\]\['other'\]` must be fiftyone.Detections or None, got str"),
+        (SIZE, {"label": None}, {}, r"`samples\[0\]\['a'\].detections\[0\].label` must be given"),
+        (SIZE, {"confidence": None}, {}, r"detections\[0\].confidence` must be given, got None"),
+        (
+            SIZE,
+            {"bounding_box": [0, 0, 50, 60]},
+            {},
+            r"bounding_box` must hold .*fractions of the image's size, got \[",
+        ),
+        (SIZE, {"bounding_box": [0, 0, 1, -0.1]}, {}, r"bounding_box` must hold x, y, width and height as fractions"),
+        (SIZE, {"bounding_box": None}, {}, "bounding_box` must hold .*got None"),
+        (SIZE, {"bounding_box": [0, 0, float("nan"), 1]}, {}, "bounding_box` must hold .*got "),
+        (SIZE, {}, {"iou_type": "segm"}, r"detections\[0\].mask` must be given, got None"),
+        (SIZE, {"mask": [1, 0]}, {"iou_type": "segm"}, r"mask` must have two dimensions, none of them 0, got \(2,\)"),
+        (
+            SIZE,
+            {},
+            {"class_names": ["cats", "dog"]},
+            "`class_names` must hold all labels; did you mean 'cats'.*got 'cat'",
+        ),
+        (SIZE, {}, {"iou_type": "rotated"}, "`iou_type` must be one of 'bbox', 'segm', 'boundary'"),
+    ],
+)
+def test_what_fiftyones_samples_lack_is_told(size, label, more, message):
+    one = Detection(**{"label": "cat", "bounding_box": [0.1, 0.1, 0.5, 0.5], "confidence": 0.5, **label})
+    sample = Sample(size, a=SimpleNamespace(detections=[one]), b=None, other="text")
+    with pytest.raises(ValueError, match=message):
+        read_fiftyone([sample], "a", **{"gt_field": "b", **more})

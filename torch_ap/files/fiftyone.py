@@ -1,0 +1,172 @@
+"""FiftyOne's samples as input of the detection metrics, known by their attributes: nothing is imported."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from torch_ap.files.in_memory import OF_MASKS, Image, InMemoryData
+from torch_ap.rules import checks
+from torch_ap.rules.messages import Plain, nearest, refuse
+
+_LEAST, _MOST = -1.0, 2.0  # fractions; detected boxes may extend beyond the image
+_LARGEST = 1e9  # pixels of a side
+
+
+def read_fiftyone(
+    samples: Iterable[Any],
+    pred_field: str,
+    gt_field: str = "ground_truth",
+    *,
+    iou_type: Literal["bbox", "segm", "boundary"] = "bbox",
+    class_names: Sequence[str] | None = None,
+    sizes: Sequence[tuple[float, float]] | None = None,
+) -> InMemoryData:
+    """Detections and ground truths of FiftyOne's samples.
+
+    Args:
+        samples: a dataset, a view, or a list of samples, whose two fields hold ``fiftyone.Detections``, or None for no
+            object.
+        pred_field: the field of what was detected, as of FiftyOne's ``evaluate_detections``; each has ``confidence``.
+        gt_field: the field of the ground truths; their attribute ``iscrowd`` counts.
+        iou_type: "bbox", or "segm" or "boundary" for ``mask``.
+        class_names: the classes in order of label; default all that occur, in alphabetical order. Give them where
+            samples come in several calls.
+        sizes: (width, height) of each sample in pixels; default that of its ``metadata``, as ``compute_metadata()``
+            of a dataset fills it in.
+
+    Returns:
+        The images in the order of the samples. FiftyOne's boxes are fractions of the image's size; these are in pixels,
+        as areas are. A mask, which lies inside its box, is put where FiftyOne cuts it out of one of COCO's: between
+        rounded corners; of another size, it is stretched to that (nearest neighbour).
+
+    Raises:
+        ValueError: for a sample without the field, or without a size; for what are no ``Detections``; for a label
+            without a name, a score or, of masks, a mask; a name that is no class; a box that is not four fractions, or
+            has a negative size.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> from torch_ap import MeanAveragePrecision
+        >>> from torch_ap.files.fiftyone import read_fiftyone
+        >>> class Detection(SimpleNamespace):  # fiftyone.Detection has these attributes, and more
+        ...     label, bounding_box, mask, confidence = "cat", [0.1, 0.2, 0.5, 0.5], None, 0.9
+        ...     def get_attribute_value(self, name, default=None):
+        ...         return getattr(self, name, default)
+        >>> found = SimpleNamespace(detections=[Detection()])
+        >>> samples = [{"predictions": found, "ground_truth": found}]  # samples are indexed by field, as dicts are
+        >>> data = read_fiftyone(samples, "predictions", sizes=[(640, 480)])
+        >>> metric = MeanAveragePrecision(class_names=data.class_names)
+        >>> metric.update(data.preds, data.target)
+        >>> data.target[0]["boxes"].tolist(), metric.compute()["map_large"]
+        ([[64.0, 96.0, 384.0, 336.0]], tensor(1.0000, dtype=torch.float64))
+    """
+    checks.one_of("iou_type", iou_type, ("bbox", *OF_MASKS))
+    sides: tuple[list[Image], list[Image]] = ([], [])
+    for place, sample in enumerate(samples):
+        size = _size_of(sample, place, sizes)
+        for side, field in zip(sides, (pred_field, gt_field), strict=True):
+            where = f"samples[{place}][{field!r}]"
+            scored, masks = side is sides[0], iou_type in OF_MASKS
+            side.append(_of_fiftyone(_labels_in(sample, field, where), where, size, scored=scored, masks=masks))
+    images = [image for side in sides for image in side]
+    names = sorted({x for image in images for x in image["labels"]}) if class_names is None else list(class_names)
+    place_of = {name: place for place, name in enumerate(names)}
+    for image in images:
+        unknown = next((x for x in image["labels"] if x not in place_of), None)
+        if unknown is not None:
+            refuse("class_names", f"must hold all labels{nearest(unknown, names)}", unknown)
+        image["labels"] = torch.tensor([place_of[x] for x in image["labels"]], dtype=torch.int64)
+    return InMemoryData(*sides, dict(enumerate(names)))
+
+
+def _size_of(sample: Any, place: int, sizes: Sequence[tuple[float, float]] | None) -> tuple[float, float]:
+    """Width and height of a sample in pixels."""
+    if sizes is not None:
+        if place >= len(sizes):
+            refuse("sizes", f"must hold (width, height) of each sample, of which there are at least {place + 1}", sizes)
+        size = sizes[place]
+    else:
+        metadata = getattr(sample, "metadata", None)
+        size = getattr(metadata, "width", 0), getattr(metadata, "height", 0)
+        if not all(size):
+            raise ValueError(
+                f"`samples[{place}]` must have `metadata` with width and height, of which boxes are fractions: call "
+                "`compute_metadata()` of the dataset, or give `sizes`, (width, height) of each sample"
+            )
+    if len(size) != 2 or not all(checks.is_number(x) and 0 < x < _LARGEST for x in size):
+        refuse(f"sizes[{place}]", "must be width and height in pixels, above 0", size)
+    return size
+
+
+def _labels_in(sample: Any, field: str, where: str) -> list[Any]:
+    """The detections of a field."""
+    try:
+        found = sample[field]
+    except (KeyError, AttributeError):
+        raise ValueError(f"`{where}`: the sample has no such field") from None
+    listed = [] if found is None else getattr(found, "detections", None)
+    if not isinstance(listed, Sequence):
+        refuse(where, "must be fiftyone.Detections or None", Plain(type(found).__name__))
+    return list(listed)
+
+
+def _of_fiftyone(labels: list[Any], where: str, size: tuple[float, float], *, scored: bool, masks: bool) -> Image:
+    """One image, whose labels are still names."""
+    each = [f"{where}.detections[{place}]" for place in range(len(labels))]
+    boxes = [_corners(label.bounding_box, size, f"{one}.bounding_box") for label, one in zip(labels, each, strict=True)]
+    out: Image = {
+        "boxes": torch.tensor(boxes, dtype=torch.float64).reshape(-1, 4),
+        "labels": [_given(label.label, f"{one}.label") for label, one in zip(labels, each, strict=True)],
+    }
+    if scored:
+        scores = [_given(label.confidence, f"{one}.confidence") for label, one in zip(labels, each, strict=True)]
+        out["scores"] = torch.tensor(scores, dtype=torch.float64)
+    else:
+        crowd = [int(label.get_attribute_value("iscrowd", None) or 0) for label in labels]
+        out["iscrowd"] = torch.tensor(crowd, dtype=torch.int64)
+    if masks:
+        width, height = map(int, size)
+        canvas = np.zeros((len(labels), height, width), dtype=bool)
+        for picture, label, corners, one in zip(canvas, labels, boxes, each, strict=True):
+            _draw(picture, _mask_of(label, f"{one}.mask"), corners)
+        out["masks"] = torch.from_numpy(canvas)
+    return out
+
+
+def _given(value: Any, where: str) -> Any:
+    if value is None:
+        refuse(where, "must be given", None)
+    return value
+
+
+def _corners(box: Any, size: tuple[float, float], where: str) -> list[float]:
+    """Corners in pixels of a box in fractions of the image: x, y, width and height."""
+    rule = "must hold x, y, width and height as fractions of the image's size"
+    if not isinstance(box, Sequence) or len(box) != 4 or not all(checks.is_number(x) for x in box):
+        refuse(where, rule, box)
+    x, y, w, h = box
+    if not all(_LEAST <= value <= _MOST for value in box) or min(w, h) < 0:
+        refuse(where, rule, list(box))
+    width, height = size
+    return [x * width, y * height, (x + w) * width, (y + h) * height]
+
+
+def _mask_of(label: Any, where: str) -> Any:
+    """(h, w) bool, the mask inside the box; newer versions read it from a file where it is not held in memory."""
+    mask = label.get_mask() if label.mask is None and hasattr(label, "get_mask") else label.mask
+    mask = np.asarray(_given(mask, where)) > 0
+    if mask.ndim != 2 or not mask.size:
+        refuse(where, "must have two dimensions, none of them 0", Plain(mask.shape))
+    return mask
+
+
+def _draw(picture: Any, mask: Any, corners: list[float]) -> None:
+    """Put a mask into a picture of the image, between rounded corners, as far as these lie in it."""
+    (x0, y0, x1, y1), (height, width) = map(round, corners), mask.shape
+    rows, columns = np.arange(max(0, y0), min(y1, len(picture))), np.arange(max(0, x0), min(x1, picture.shape[1]))
+    if len(rows) and len(columns):
+        from_rows = (rows - y0) * height // (y1 - y0)
+        from_columns = (columns - x0) * width // (x1 - x0)
+        picture[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = mask[np.ix_(from_rows, from_columns)]
