@@ -114,6 +114,16 @@ def test_every_query_of_real_runs_as_peers_have_it(qrels, run, folder):
         )
 
 
+def test_gains_are_asked_for_as_in_ir_measures():
+    qrels, run = drawn(1, tied=False)
+    asked = [ir_measures.nDCG(dcg="exp-log2") @ 10, ir_measures.nDCG(dcg="exp-log2"), ir_measures.nDCG(dcg="log2")]
+    found = torch_ap.evaluate(qrels, run, [*asked, "ndcg_exp@10", "ndcg_exp", "ndcg"]).per_query()
+    assert [found[str(x)] for x in asked] == [found[x] for x in ("ndcg_exp@10", "ndcg_exp", "ndcg")]
+    gained = {query: {document: 2**grade - 1 for document, grade in listed.items()} for query, listed in qrels.items()}
+    assert found["ndcg_exp@10"] == pytest.approx(torch_ap.evaluate(gained, run, "ndcg@10").per_query()["ndcg@10"])
+    assert found["ndcg_exp"] != pytest.approx(found["ndcg"])
+
+
 @pytest.mark.parametrize("flags", [[], ["-c"]])
 def test_the_command_says_the_same(flags, folder, capsys):
     names = ["AP", "AP@10", "map_cut.10", "P.5,10", "RR@10", "gm_map", "AP(rel=2)@5", "R@100", "F@5", "iprec@0.1"]
@@ -525,6 +535,7 @@ def only(value):
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": [np.nan], "score": [1]})), "must name each document, got None"),
         ((QRELS, RUN, "nDGC@10"), r"unknown measure 'nDGC@10'"),
         ((QRELS, RUN, "nDGC@10"), r"and other names for them: .* ir_measures' AP, MAP, nDCG"),
+        ((QRELS, RUN, "AP(dcg='exp-log2')"), r"unknown measure \"AP\(dcg='exp-log2'\)\""),
         ((QRELS, RUN, "AP@0"), r"unknown measure 'AP@0'.*; k must be a whole number of at least 1; known are"),
         ((QRELS, RUN, "iprec@2"), r"unknown measure 'iprec@2'.*; l must be in \[0, 1\]; known"),
         ((QRELS, RUN, "Succes@10"), r"did you mean 'success@k'\?"),

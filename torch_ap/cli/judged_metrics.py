@@ -43,7 +43,7 @@ def metric_of(judged: Judged, name: str) -> QueryMetric:
 
 
 def _of_grades(judged: Judged, measure: NormalizedDCG) -> QueryMetric:
-    metric = RetrievalNormalizedDCG(top_k=measure.top_k, gains=measure.gains, ties=measure.ties)  # type: ignore[arg-type]
+    metric = RetrievalNormalizedDCG(**vars(measure))
     assert isinstance(judged.documents, Listed)
     curve, (segment, grades, _, ranked) = judged.graded, judged.documents.gained
     assert curve.grades is not None
