@@ -80,7 +80,8 @@ class Rankings:
 
     def bounds(self, measure: Measure) -> Bounds:
         """Of each ranking."""
-        found = bounds(measure.formula, self.curve, self.mixed)
+        formula: Any = measure.formula  # not of grades, which are refused
+        found = bounds(formula, self.curve, self.mixed)
         return Bounds(*map(self.filled, (found.low, found.estimate, found.high)))
 
 

@@ -20,8 +20,6 @@ from torch_ap.rules.messages import Plain, refuse, warn_caller
 from torch_ap.runtime.precision import full_precision
 from torch_ap.runtime.progress import with_bar
 
-UNDEFINED_AS = {"neg": 0.0, "pos": 1.0}
-
 
 class Side(NamedTuple):
     """The queries, or the gallery.
@@ -233,8 +231,8 @@ class EmbeddingSettings:
                 "must hold, for each query, a relevant item",
                 Plain(f"none for query {int((~kept).nonzero()[0])}"),
             )
-        if self.empty_target_action in UNDEFINED_AS:
-            undefined = UNDEFINED_AS[self.empty_target_action]
+        if self.empty_target_action in averaging.COUNTS_AS:
+            undefined = averaging.COUNTS_AS[self.empty_target_action]
             values = {
                 name: x if name in ("relevant", "items") else x.nan_to_num(undefined) for name, x in values.items()
             }
