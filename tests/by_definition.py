@@ -300,6 +300,7 @@ DEFINITIONS: dict[str, Definition] = {
 WITHOUT_DEFINITION = {
     "embeddings": "compared with its function, and that with the whole matrix, in `test_embeddings`",
     "embeddings_gallery": "as embeddings",
+    "embeddings_tags": "as embeddings",
     "query_ranks_judged": "as without judgements; the function is compared rank by rank",
     "query_recall_at_precision": "it is read off the curve, and compared with torchmetrics",
     "binary_weighted_learnt": "which bins are learnt is no definition; bounds and counts are compared elsewhere",

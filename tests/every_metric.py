@@ -162,6 +162,14 @@ def vectors_of_two_sides(size, generator):
     return {**vectors(size, generator), **drawn}
 
 
+def tagged_vectors(size, generator):
+    return {**vectors(size, generator), "target": (torch.rand(size, 6, generator=generator) < 0.1).long()}
+
+
+def share_a_tag(queries, gallery):
+    return queries.float() @ gallery.float().T
+
+
 # -- images
 
 
@@ -410,6 +418,9 @@ METRICS: dict[str, Row] = {
     "embeddings": Row(torch_ap.EmbeddingMAP, vectors, {"similarity": "dot"}, False),
     "embeddings_gallery": Row(
         torch_ap.EmbeddingMAP, vectors_of_two_sides, {"similarity": "euclidean", "top_k": 3, "ties": "grouped"}, False
+    ),
+    "embeddings_tags": Row(
+        torch_ap.EmbeddingMAP, tagged_vectors, {"similarity": "dot", "relevance": share_a_tag}, False
     ),
     "coco": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "class_metrics": True}),
     "coco_packed": Row(torch_ap.MeanAveragePrecision, packed_images, IMAGES),

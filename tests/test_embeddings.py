@@ -9,8 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.every_metric import share_a_tag
+from tests.threads import Threads
 from tests.tolerances import REORDERED
 from torch_ap import EmbeddingMAP, functional
+from torch_ap.evaluation.embeddings import OneMeasure
 from torch_ap.functional import embedding_average_precision
 from torch_ap.inputs import embeddings as inputs
 from torch_ap.inputs.relevance import ByLabel
@@ -382,6 +385,71 @@ def test_galleries_stay_on_their_ranks(ranks):
     ranks(check_exchange)
 
 
+def scarce_labels(queries, gallery):
+    if 99 in gallery:
+        raise MemoryError("no room")
+    return queries[:, None] == gallery
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(None, ""), (products.Products, "__init__"), (EmbeddingMAP, "_batch_of"), (OneMeasure, "__call__")],
+)
+def test_a_rank_without_memory_tells_the_others(owner, name, monkeypatch):
+    """Wherever one rank fails, all raise, and none waits."""
+    threads = Threads(3)
+    if owner is not None:
+        given_room = getattr(owner, name)
+
+        def scarce(*args, **words):
+            if threads.local.rank == 1:
+                raise torch.OutOfMemoryError("no room")
+            return given_room(*args, **words)
+
+        monkeypatch.setattr(owner, name, scarce)
+
+    def work(rank):
+        metric = EmbeddingMAP("dot", relevance=scarce_labels, sync="exchange", distributed_available_fn=lambda: True)
+        metric.update(torch.ones(2, 2), torch.tensor([0, 99 if rank == 1 and owner is None else 1]))
+        with pytest.raises((MemoryError, RuntimeError), match="no room") as error:
+            metric.compute()
+        return type(error.value)
+
+    assert threads(work) == [MemoryError if owner is None else RuntimeError] * 3
+
+
+@pytest.mark.parametrize("two_sides", [False, True])
+@pytest.mark.parametrize("merged", [False, True])
+def test_relevance_by_a_function(two_sides, merged, generator):
+    """The metric, whole or merged, is the function, whatever the form of the labels."""
+    x = whole(40, 3, 2, generator)
+    flags = {"is_query": torch.rand(40, generator=generator) < 0.4} if two_sides else {}
+    tags = torch.rand(40, 5, generator=generator) < 0.3
+    for labels, relevance in (
+        (tags, share_a_tag),
+        (tags.long(), lambda a, b: a @ b.T),
+        (torch.randn(40, generator=generator), lambda a, b: ((a[:, None] - b).abs() < 0.3).long() - (b > 1.5).long()),
+    ):
+        parts = [EmbeddingMAP("dot", relevance=relevance) for _ in range(2)]
+        for part in torch.arange(40).split(9):
+            given_ = {name: value[part] for name, value in {"preds": x, "target": labels, **flags}.items()}
+            parts[int(part[0] > 20) * merged].update(**given_)
+        parts[1].merge_state(parts[0])
+        metric = parts[1]
+        query = flags.get("is_query")
+        sides = (x, None, labels) if query is None else (x[query], x[~query], labels[query], labels[~query])
+        if merged:  # what comes in stands first
+            assert torch.equal(torch.cat(metric.labels), labels)
+        assert metric.evaluate(K) == embedding_average_precision(*sides, similarity="dot", relevance=relevance, k=K)
+        again = EmbeddingMAP("dot", relevance=relevance).from_bytes(metric.to_bytes())
+        assert torch.equal(again.compute(), metric.compute())
+        assert metric.chance_level() > 0
+    with pytest.raises(ValueError, match=r"whose `update` has the same settings .*whether there is a `relevance`"):
+        EmbeddingMAP("dot").merge_state(metric)
+    with pytest.raises(ValueError, match="same settings; relevance: <lambda> here, share_a_tag there"):
+        metric.compare(EmbeddingMAP("dot", relevance=share_a_tag))
+
+
 def test_the_metric_is_the_function_and_keeps_its_places(generator):
     q, g, ql, gl = drawn(20, 60, 6, generator, values=9)
     metric = EmbeddingMAP("dot", top_k="relevant", denominator="relevant")
@@ -432,6 +500,32 @@ def test_updates_that_are_refused(changed, message):
     with pytest.raises((ValueError, TypeError), match=message):
         metric.update(**arguments)
     assert metric.update_count == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"target": LABELS}, r"`target` must have the same shape behind \(N,\) in every update, got \(\) and \(4,\)"),
+        ({"target": X.long()}, r"`target` must have the same dtype in every update, got torch.bool and torch.int64"),
+        ({"target": X.to(torch.complex64)}, r"`target` must be .*bool or real numbers, .* got torch.complex64"),
+        ({"target": X[:, None, None]}, r"`target` must be .* at most 3 dimensions, got torch.float32, 4 dimensions"),
+        ({"target": X[:2]}, r"`target` .*one label per row of `preds`, shape \(4, \.\.\.\), got shape \(2, 4\)"),
+        ({"groups": LABELS}, r"`groups` must be None with `relevance`, which says what does not count"),
+    ],
+)
+def test_updates_that_are_refused_with_a_function(changed, message):
+    metric = EmbeddingMAP(relevance=share_a_tag)
+    metric.update(X, X.bool())
+    with pytest.raises((ValueError, TypeError), match=message):
+        metric.update(**{"preds": X, "target": X.bool()} | changed)
+    assert metric.update_count == 1
+
+
+def test_a_function_says_what_is_ignored():
+    with pytest.raises(ValueError, match="`ignore_index` must be None with `relevance`"):
+        EmbeddingMAP(relevance=share_a_tag, ignore_index=0)
+    with pytest.raises(TypeError, match="`relevance` must be a function"):
+        EmbeddingMAP(relevance="same")
 
 
 # -- what cannot be

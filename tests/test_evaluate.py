@@ -99,7 +99,7 @@ def folder():
 
 @pytest.mark.parametrize("qrels", ["qrels.test", "qrels.rel_level"])
 @pytest.mark.parametrize("run", ["results.test", "results.trunc"])
-@pytest.mark.filterwarnings("ignore:`run` has no documents")
+@pytest.mark.filterwarnings("ignore:`run` has no documents", "ignore:3 of 3 judged queries have no document of grade 2")
 def test_every_query_of_real_runs_as_peers_have_it(qrels, run, folder):
     """By ir_measures' defaults, too: queries without documents count 0."""
     lines = [[line.split() for line in (folder / x).read_text().splitlines()] for x in (qrels, run)]
@@ -114,7 +114,18 @@ def test_every_query_of_real_runs_as_peers_have_it(qrels, run, folder):
         )
 
 
+def test_gains_are_asked_for_as_in_ir_measures():
+    qrels, run = drawn(1, tied=False)
+    asked = [ir_measures.nDCG(dcg="exp-log2") @ 10, ir_measures.nDCG(dcg="exp-log2"), ir_measures.nDCG(dcg="log2")]
+    found = torch_ap.evaluate(qrels, run, [*asked, "ndcg_exp@10", "ndcg_exp", "ndcg"]).per_query()
+    assert [found[str(x)] for x in asked] == [found[x] for x in ("ndcg_exp@10", "ndcg_exp", "ndcg")]
+    gained = {query: {document: 2**grade - 1 for document, grade in listed.items()} for query, listed in qrels.items()}
+    assert found["ndcg_exp@10"] == pytest.approx(torch_ap.evaluate(gained, run, "ndcg@10").per_query()["ndcg@10"])
+    assert found["ndcg_exp"] != pytest.approx(found["ndcg"])
+
+
 @pytest.mark.parametrize("flags", [[], ["-c"]])
+@pytest.mark.filterwarnings(r"ignore:\d of \d judged queries have no document of grade 2")
 def test_the_command_says_the_same(flags, folder, capsys):
     names = ["AP", "AP@10", "map_cut.10", "P.5,10", "RR@10", "gm_map", "AP(rel=2)@5", "R@100", "F@5", "iprec@0.1"]
     files = [str(folder / x) for x in ("qrels.test", "results.trunc")]
@@ -525,10 +536,15 @@ def only(value):
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": [np.nan], "score": [1]})), "must name each document, got None"),
         ((QRELS, RUN, "nDGC@10"), r"unknown measure 'nDGC@10'"),
         ((QRELS, RUN, "nDGC@10"), r"and other names for them: .* ir_measures' AP, MAP, nDCG"),
+        ((QRELS, RUN, "AP(dcg='exp-log2')"), r"unknown measure \"AP\(dcg='exp-log2'\)\""),
         ((QRELS, RUN, "AP@0"), r"unknown measure 'AP@0'.*; k must be a whole number of at least 1; known are"),
         ((QRELS, RUN, "iprec@2"), r"unknown measure 'iprec@2'.*; l must be in \[0, 1\]; known"),
         ((QRELS, RUN, "Succes@10"), r"did you mean 'success@k'\?"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": ["d"], "score": ["1"]})), "must have scores that are numbers"),
+        (
+            (QRELS, pd.DataFrame({"query": ["q0"], "doc": ["d"], "score": [1j]})),
+            "must have scores that are numbers, got 1j",
+        ),
         ((QRELS, pd.DataFrame([["q0", "d", 1, 1]], columns=["qid", "doc", *["score"] * 2])), "one column of `score`"),
         ((QRELS, pd.DataFrame({"qid": [], "doc": [], "score": []})), "`run`: holds no documents"),
         ((QRELS, only(float("-inf"))), r"must have scores that are finite, as in files, got -inf for document 'd1'"),
@@ -562,6 +578,21 @@ def test_bad_input(given, message):
 def test_bad_settings(setting, message):
     with pytest.raises(ValueError, match=message):
         torch_ap.evaluate(QRELS, **{"run": RUN} | setting)
+
+
+@pytest.mark.parametrize("level", [1, 9])
+@pytest.mark.parametrize("form", ["dict", "pandas"])
+def test_judgements_of_which_nothing_is_relevant_are_told_of(level, form):
+    qrels = {"q0": {"d1": level - 1, "d2": 0}, "q1": {"d1": -1}}
+    run = {query: {"d1": 1.0, "d2": 0.5} for query in qrels}
+    if form == "pandas":
+        rows = [(query, document, grade) for query, judged in qrels.items() for document, grade in judged.items()]
+        qrels = pd.DataFrame(rows, columns=["query", "doc", "grade"])
+    said = f"2 of 2 judged queries have no document of grade {level} or more, and count 0"
+    with pytest.warns(UserWarning, match=said):
+        found = torch_ap.evaluate(qrels, run, "AP", relevance_level=level)
+    assert found.to_dict() == {"AP": 0}
+    assert said in found.notes
 
 
 def test_what_counts_0_is_told_with_its_number():

@@ -146,12 +146,13 @@ def test_pytrec_eval_agrees_on_levels(seed, level, tmp_path):
 
 @pytest.mark.parametrize("convention", ["expected", "grouped", "optimistic", "pessimistic"])
 @pytest.mark.parametrize("complete", [False, True])
-@pytest.mark.parametrize("level", [1, 2])
-def test_ndcg_by_our_rules_for_ties_is_that_of_the_function(convention, complete, level, tmp_path):
+@pytest.mark.parametrize(("level", "gains"), [(1, "linear"), (2, "linear"), (1, "exponential")])
+def test_ndcg_by_our_rules_for_ties_is_that_of_the_function(convention, complete, level, gains, tmp_path):
     qrels, run = random_files(tmp_path, 3, tied=True)
     files = read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run")
     judged = judge(*files, convention=convention, complete=complete, relevance_level=level)
-    found = report.evaluate(judged, ["ndcg@5"])["ndcg@5"]
+    name = "ndcg@5" if gains == "linear" else "ndcg_exp@5"
+    found = report.evaluate(judged, [name])[name]
     assert set(found.queries) == (qrels.keys() if complete else qrels.keys() & run.keys())
     for query, value in zip(found.queries, found.values.tolist(), strict=True):
         scores, grades = run.get(query, {}), qrels[query]
@@ -162,6 +163,7 @@ def test_ndcg_by_our_rules_for_ties_is_that_of_the_function(convention, complete
             5,
             retrieved=torch.tensor([x in scores for x in documents]),
             ties=convention,
+            gains=gains,
             relevance_level=1,
             dtype=torch.float64,
         )

@@ -2,12 +2,16 @@
 
 import csv
 import io
+import itertools
 import json
+import random
+import statistics
 
 import numpy as np
 import pytest
 import torch
 
+import torch_ap
 from tests.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.judged_metrics import metric_of
@@ -16,6 +20,8 @@ from torch_ap.files.judged import judge
 from torch_ap.files.trec import read_qrels, read_run
 from torch_ap.files.trec_names import CONVENTIONS
 from torch_ap.inference import compare_queries, mean_interval, random_average_precision
+from torch_ap.inference.chance_of_judgements import chance_of_judged
+from torch_ap.runs.given import qrels_of, run_of
 
 NAMES = (
     "map",
@@ -153,4 +159,30 @@ def test_chance_of_ndcg_is_that_of_its_metric(files, capsys):
     found = json.loads(capsys.readouterr().out)["run0"]
     assert found["ndcg@4"]["chance"] == pytest.approx(float(metric_of(judged, "ndcg@4").chance_level()))
     assert found["bpref"]["low"] < found["bpref"]["all"] < found["bpref"]["high"]
+    assert 0 < found["bpref"]["chance"] < 1
     assert found["num_rel"]["low"] is None
+
+
+def test_chance_of_measures_of_judged_documents_is_the_mean_over_all_orders():
+    """Of up to six retrieved documents: relevant, not relevant, pooled, none of these; and of others."""
+    draw, names = random.Random(3), ("bpref", "infAP")
+    qrels, run, orders = {}, {}, {}
+    for scene in range(25):
+        documents = [f"d{one}" for one in range(draw.randint(1, 6))]
+        judged = {one: draw.choice([1, 1, 0, -1]) for one in documents if draw.random() < 0.8}
+        judged |= {f"x{one}": draw.choice([1, 0, 0, -1]) for one in range(draw.randint(0, 4))}
+        qrels[scene], run[scene] = judged, {one: draw.random() for one in documents}
+        orders |= {
+            (scene, place): {one: -float(rank) for rank, one in enumerate(order)}
+            for place, order in enumerate(itertools.permutations(documents))
+        }
+    qrels = {scene: judged for scene, judged in qrels.items() if judged}
+    of_orders = {f"{x}": qrels[x[0]] for x in orders if x[0] in qrels}
+    values = torch_ap.evaluate(of_orders, {f"{x}": listed for x, listed in orders.items()}, names).per_query()
+    columns = dict.fromkeys(("query", "document", "grade", "score"))
+    judged = judge(qrels_of(qrels, columns), run_of({x: run[x] for x in qrels}, columns))
+    for name in names:
+        wanted = [statistics.fmean(values[name][f"{x}"] for x in orders if x[0] == scene) for scene in judged.queries]
+        found = chance_of_judged(judged.curve, report.measure_of(name, judged)).nan_to_num(0)
+        assert found.tolist() == pytest.approx(wanted, abs=REORDERED)
+        assert len(set(wanted)) > 7

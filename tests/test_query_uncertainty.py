@@ -132,6 +132,24 @@ def test_chance_level_of_every_measure_is_the_mean_over_all_orders(name, ties):
     assert float(metric.summary()[f"{metric.summary_name}_chance"]) == pytest.approx(float(metric.chance_level()))
 
 
+@pytest.mark.parametrize("action", ["neg", "pos"])
+def test_chance_level_of_auroc_in_the_top_k_is_the_mean_over_all_orders(action):
+    """Orders in which all of the top k are relevant have none, and count what the action says."""
+    targets = [torch.tensor(x) for x in ([1, 0, 1, 0, 0], [0, 1], [1], [1, 1, 1, 0], [0, 0, 1, 0, 0, 0], [0, 0, 0])]
+    for top_k, unseen, max_fpr in itertools.product((None, 1, 3, "relevant"), (0, 2), (None, 0.3)):
+        metric, wanted = retrieval.RetrievalAUROC(action, top_k=top_k, max_fpr=max_fpr).set_dtype(torch.float64), []
+        for query, target in enumerate(targets):
+            orders = torch.tensor(sorted(set(itertools.permutations(target.tolist()))))
+            m, preds = int(target.sum()) + unseen, torch.arange(len(target)).double()
+            metric.update(preds, target, torch.full_like(target, query), num_relevant={query: m})
+            each = retrieval.RetrievalAUROC(action, top_k=top_k, max_fpr=max_fpr).set_dtype(torch.float64)
+            each.update(preds.expand(orders.shape), orders, num_relevant=torch.full((len(orders),), m))
+            wanted.append(float(each.compute()))
+        assert float(metric.chance_level()) == pytest.approx(sum(wanted) / len(wanted), rel=REORDERED)
+        metric.update(num_relevant={99: 2})
+        assert float(metric.chance_level()) == pytest.approx(sum(wanted) / (len(wanted) + 1), rel=REORDERED)
+
+
 @pytest.mark.parametrize(
     ("action", "wanted"), [("neg", 0.75 / 2), ("pos", 1.75 / 2), ("skip", 0.75), ("nan", math.nan)]
 )
@@ -207,8 +225,14 @@ def test_what_has_no_meaning_is_refused_by_name():
             without.chance_level()
         assert set(without.summary()) == KEYS - {"map_chance"}
     for words in ({"top_k": 2}, {"max_fpr": 0.5}):
-        with pytest.raises(ValueError, match=r"AUROC is known without `top_k` and `max_fpr`"):
-            fed(retrieval.RetrievalAUROC(**words), *given).chance_level()
+        without = fed(retrieval.RetrievalAUROC(**words, ties="grouped"), *given)
+        with pytest.raises(ValueError, match=r"`ties` has no closed form of the chance level of AUROC with `top_k` or"):
+            without.chance_level()
+        assert set(without.summary()) == {"auroc", "auroc_low", "auroc_high"}
+    with pytest.raises(ValueError, match=r"`empty_target_action` must be 'neg' or 'pos' for the chance level of AUROC"):
+        fed(retrieval.RetrievalAUROC("skip", top_k=2), *given).chance_level()
+    for top_k, ends in (([2, 19], 3), ([18, 19], 4)):  # no query has 18 relevant items
+        assert len(fed(retrieval.RetrievalAUROC("skip", top_k=top_k), *given).summary()) == 2 * ends
     with pytest.raises(ValueError, match="`confidence_level`"):
         plain.confidence_interval(1)
     with pytest.raises(ValueError, match="`method`"):

@@ -1,5 +1,7 @@
 """Precision and recall at every rank: rank by rank the functions of one k, and torchmetrics' classes."""
 
+import itertools
+
 import pytest
 import torch
 import torchmetrics.retrieval as peer
@@ -51,6 +53,30 @@ def test_torchmetrics_agrees_without_ties(k, adaptive):
         ours, theirs = functional.retrieval_precision_recall_curve(s, y, k, adaptive), peer_function(s, y, k, adaptive)
         torch.testing.assert_close(ours.precision, theirs[0])
         torch.testing.assert_close(ours.recall, theirs[1])
+
+
+@pytest.mark.parametrize("ties", ["expected", "grouped"])
+@pytest.mark.parametrize(("max_k", "adaptive"), [(None, False), (3, False), (8, True)])
+def test_chance_level_is_the_mean_over_all_orders(max_k, adaptive, ties):
+    metric = RetrievalPrecisionRecallCurve(max_k, adaptive, ties=ties).set_dtype(torch.float64)
+    wanted = []
+    for query, target in enumerate(map(torch.tensor, ([1, 0, 1, 0, 0], [0, 1], [1], [1, 1, 1, 0], [0, 0, 0]))):
+        orders = torch.tensor(sorted(set(itertools.permutations(target.tolist()))))
+        preds, m = (torch.arange(len(target)) // 2).double(), int(target.sum()) + 1
+        metric.update(preds, target, torch.full_like(target, query), num_relevant={query: m})
+        each = RetrievalPrecisionRecallCurve(max_k or 5, adaptive, ties=ties).set_dtype(torch.float64)
+        each.update(preds.expand(orders.shape), orders, num_relevant=torch.full((len(orders),), m))
+        wanted.append(torch.stack(each.compute()[:2]))
+    found = metric.chance_level()
+    assert found.k.tolist() == metric.compute().k.tolist()
+    torch.testing.assert_close(torch.stack(found[:2]), torch.stack(wanted).mean(0), rtol=REORDERED, atol=0)
+
+
+def test_what_has_no_chance_level_says_why():
+    with pytest.raises(ValueError, match=r"`aggregation` must be 'mean' for a chance level, got 'max'"):
+        RetrievalPrecisionRecallCurve(aggregation="max").chance_level()
+    with pytest.raises(ValueError, match=r"no closed form of its chance level.*`RetrievalPrecisionRecallCurve` has"):
+        RetrievalRecallAtFixedPrecision(0.5).chance_level()
 
 
 @pytest.mark.parametrize("action", ["neg", "pos", "skip"])

@@ -12,9 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import ndcg_score
 
 from tests.tolerances import REORDERED
-from torch_ap import MulticlassAveragePrecision, MultilabelAveragePrecision, RetrievalMAP, functional, inference
+from torch_ap import (
+    MulticlassAveragePrecision,
+    MultilabelAveragePrecision,
+    RetrievalMAP,
+    RetrievalNormalizedDCG,
+    functional,
+    inference,
+)
 from torch_ap.cli import main
 from torch_ap.files import table_names
 from torch_ap.rules.options import Interpolation, allowed
@@ -190,6 +198,47 @@ def test_grades_of_groups(tmp_path, score):
     arguments = (path, "--preds", "s", "--target", "grade", "--group", "q", "--json")
     assert measures(score(*arguments))["map"]["value"] == pytest.approx(((1 / 2 + 2 / 3) / 2 + 1) / 2)
     assert measures(score(*arguments, "-l", 2))["map"]["value"] == pytest.approx((1 / 3 + 1) / 2)
+
+
+def test_ndcg_of_groups_is_scikit_learns(columns, tmp_path, score):
+    """Whose ties count as expected, too; chance and interval are those of the metric."""
+    draw = np.random.default_rng(5)
+    grades = draw.integers(0, 4, 400)
+    grades[:20] = 0  # of one group, or part of it
+    path = write(pa.table({**columns, "grade": grades}), tmp_path / "graded.parquet")
+    named = {"ndcg": (None, "linear"), "ndcg@3": (3, "linear"), "ndcg_exp@3": (3, "exponential")}
+    asked = [word for name in named for word in ("-m", name)]
+    how = ("--target", "grade", "--group", "query", "--interval", "--per-group", "--baseline", "other", "--json")
+    found = measures(score(path, "--preds", "score", *how, *asked))
+    queries = np.array(columns["query"])
+    for name, (k, gains) in named.items():
+        metric = RetrievalNormalizedDCG(top_k=k, gains=gains)
+        for place, query in enumerate(dict.fromkeys(columns["query"])):
+            here = queries == query
+            gain = grades[here] if gains == "linear" else 2 ** grades[here] - 1
+            value = ndcg_score([gain], [columns["score"][here]], k=k) if gain.any() else 0.0
+            assert found[name]["groups"][query] == pytest.approx(value)
+            scores, targets = (torch.from_numpy(x[here]) for x in (columns["score"], grades))
+            metric.update(scores, targets, torch.full_like(targets, place))
+        for key, said in (("value", "ndcg"), ("low", "ndcg_low"), ("high", "ndcg_high"), ("chance", "ndcg_chance")):
+            assert found[name][key] == pytest.approx(float(metric.summary()[said]))
+        assert 0 <= found[name]["compared"]["p_value"] <= 1
+    page = tmp_path / "page.md"
+    score(path, "--preds", "score", *how[:4], "-m", "ndcg_exp@3", "--report", page)
+    assert "2^grade - 1" in page.read_text()
+    said = score(path, "--preds", "score", *how[:4], "-m", "ndcg@3", "--bins", 64, status=2).err
+    assert "--bins keeps counts of what is relevant, and no grades" in said
+
+
+def test_chance_of_groups_is_that_of_the_metric(paths, score):
+    """With bins, which know no ties, too."""
+    names = ("P@5", "R@5", "F@3", "Rprec", "recip_rank", "recip_rank@3", "success@2")
+    arguments = (paths["csv"], *BINARY, "--group", "query", "--interval", "--json")
+    arguments = (*arguments, *(x for name in names for x in ("-m", name)))
+    found, binned = measures(score(*arguments)), measures(score(*arguments, "--bins", 64))
+    for name in names:
+        assert 0 < found[name]["chance"] < 1
+        assert binned[name]["chance"] == pytest.approx(found[name]["chance"])
 
 
 def test_classes_and_labels(paths, tensors, score, tmp_path):

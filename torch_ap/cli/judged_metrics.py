@@ -8,10 +8,12 @@ from torch import Tensor
 from torch_ap.cli.compare_runs import Settings
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG
+from torch_ap.curve.judgements import BPref, InferredAP
 from torch_ap.files import report
 from torch_ap.files.judged import Judged, Listed
 from torch_ap.files.report import Result
 from torch_ap.files.trec_names import COUNTS
+from torch_ap.inference.chance_of_judgements import chance_of_judged
 from torch_ap.inference.query_mean import mean_interval
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.metrics.query_sample import has_chance_level
@@ -43,7 +45,7 @@ def metric_of(judged: Judged, name: str) -> QueryMetric:
 
 
 def _of_grades(judged: Judged, measure: NormalizedDCG) -> QueryMetric:
-    metric = RetrievalNormalizedDCG(top_k=measure.top_k, gains=measure.gains, ties=measure.ties)  # type: ignore[arg-type]
+    metric = RetrievalNormalizedDCG(**vars(measure))
     assert isinstance(judged.documents, Listed)
     curve, (segment, grades, _, ranked) = judged.graded, judged.documents.gained
     assert curve.grades is not None
@@ -84,7 +86,9 @@ def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -
         return found
     ends = mean_interval(result.values, **vars(settings))
     found |= {"low": float(ends.low), "high": float(ends.high)}
-    measure = None if name in _OF_JUDGED else report.measure_of(name, judged)
+    measure = report.measure_of(name, judged)
+    if isinstance(measure, BPref | InferredAP):
+        found["chance"] = float(chance_of_judged(judged.curve, measure).nan_to_num(0).mean())
     # where ties are grouped, those of documents that are not relevant count too, which the judged run does not hold
     if has_chance_level(measure) and judged.convention != "grouped":
         found["chance"] = float(metric_of(judged, name).chance_level())

@@ -53,8 +53,8 @@ def add_trec(subparsers: Subparsers) -> None:
         description="Measures of TREC runs against judgements. Files are plain or gzip.",
         epilog=f"Measures: {', '.join(KNOWN)}, or trec_eval's names for them (P.5,10 is P_5 and P_10). map@k "
         "divides by all relevant documents, as trec_eval's map_cut; iprec@l is interpolated precision at recall l; F@k "
-        "is F1 at k; set_ measures take the whole run; ndcg has the grades as gains. Names of trec_eval without a rank "
-        "(P, ndcg_cut) stand for its usual ranks, official for what it prints by itself.\n\n"
+        "is F1 at k; set_ measures take the whole run; ndcg has the grades as gains, ndcg_exp 2^grade - 1. Names of "
+        "trec_eval without a rank (P, ndcg_cut) stand for its usual ranks, official for what it prints by itself.\n\n"
         "Examples:\n"
         "  torch-ap trec qrels.txt run.txt\n"
         "  torch-ap trec qrels.txt bm25.run dense.run -m map -m P@10 --compare\n"

@@ -16,9 +16,10 @@ from torch_ap.cli.statements import NO_POSITIVE
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.curve.bounds import Bounds, bounds
 from torch_ap.curve.convention import PLAIN, Convention
+from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.files.table_columns import Table as TableFile
 from torch_ap.files.table_measures import Measure
-from torch_ap.inference.chance_of_rankings import chance_of_curve
+from torch_ap.inference.chance_of_rankings import chance_of_curve, chance_of_ratio
 from torch_ap.inference.methods import curve_interval
 from torch_ap.inference.queries import compare_queries
 from torch_ap.inference.query_mean import mean_interval
@@ -79,7 +80,8 @@ class Rankings:
 
     def bounds(self, measure: Measure) -> Bounds:
         """Of each ranking."""
-        found = bounds(measure.formula, self.curve, self.mixed)
+        formula: Any = measure.formula  # not of grades, which are refused
+        found = bounds(formula, self.curve, self.mixed)
         return Bounds(*map(self.filled, (found.low, found.estimate, found.high)))
 
 
@@ -114,6 +116,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _refuse_unbounded(measures: Sequence[Measure]) -> None:
     for one in measures:
+        if isinstance(one.formula, NormalizedDCG):
+            raise ValueError(f"--bins keeps counts of what is relevant, and no grades, which {one.name} is of")
         if isinstance(one.formula, Convention) and not one.formula.has_bounds:
             why = "--denominator found" if one.kind == "ap" else "interpolation"
             raise ValueError(
@@ -165,10 +169,12 @@ def _numbers(rankings: Rankings, limits: Bounds) -> dict[str, float]:
 
 
 def _chance(measure: Measure, rankings: Rankings) -> float:
-    """E(AP) of scores without ties; NaN of anything else."""
-    if rankings.curve.weighted or not isinstance(measure.formula, Convention):
+    """The mean over random orders of scores without ties; NaN with weights."""
+    if rankings.curve.weighted:
         return NAN
-    return rankings.mean(chance_of_curve(rankings.curve, replace(measure.formula, ties="expected")))
+    untied: Any = replace(measure.formula, ties="expected")
+    chance = chance_of_curve if isinstance(untied, Convention) else chance_of_ratio
+    return rankings.mean(chance(rankings.curve, untied))
 
 
 def _ends(args: argparse.Namespace, measure: Measure, own: Rankings, limits: Bounds) -> dict[str, Tensor]:

@@ -16,12 +16,13 @@ from torch_ap.classification import (
 from torch_ap.cli.notes import in_words
 from torch_ap.cli.progress import of_resamples
 from torch_ap.curve.convention import Convention
+from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.files.table_columns import Columns
 from torch_ap.files.table_measures import Measure
 from torch_ap.inference import precision_at_k_interval, recall_at_k_interval
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.metrics.uncertainty import UncertainMetric
-from torch_ap.retrieval import RetrievalMAP
+from torch_ap.retrieval import RetrievalMAP, RetrievalNormalizedDCG
 
 NAN = math.nan
 _AP_ALONE = "of one ranking, or of classes, there is one of ap alone"
@@ -94,6 +95,8 @@ def metric_of(measure: Measure, columns: Columns, asked: Asked, average: str = "
         level: Any = {"relevance_level": asked.relevance_level}
         if isinstance(measure.formula, Convention):
             metric = RetrievalMAP(convention=measure.formula, **level)
+        elif isinstance(measure.formula, NormalizedDCG):  # of grades, whatever is relevant
+            metric = RetrievalNormalizedDCG(**vars(measure.formula))
         else:
             metric = QueryMetric(measure.formula, "neg", None, "mean", **level)
         metric.update(preds, target, indexes=columns.group)
@@ -133,11 +136,10 @@ def _add_interval(found: Statement, measure: Measure, metric: UncertainMetric, c
             low, high, reason = float(interval.low), float(interval.high), interval.reason
     except ValueError as error:
         reason = in_words(str(error))
-    if isinstance(measure.formula, Convention):  # no other measure's is known
-        try:
-            chance = NAN if reason == NO_POSITIVE else float(metric.chance_level())
-        except ValueError as error:
-            unknown = in_words(str(error))
+    try:
+        chance = NAN if reason == NO_POSITIVE else float(metric.chance_level())
+    except ValueError as error:
+        unknown = in_words(str(error))
     found.interval = {"low": low, "high": high, "chance": chance}
     if unknown and unknown != reason:
         found.reasons.append(f"no chance level: {unknown}")

@@ -38,7 +38,7 @@ def add_score(subparsers: Subparsers) -> None:
         "with --group one per group, and the mean over groups (MAP); with several columns of scores one per class, and "
         "the mean over classes. Tables need pyarrow (extra `files`).",
         epilog=f"Measures: ap, ap@k; {', '.join(INTERPOLATED)} (interpolated); P@k, R@k, F@k, Rprec; with --group also "
-        "recip_rank, recip_rank@k, success@k. map is ap.\n\n"
+        "recip_rank, recip_rank@k, success@k, ndcg, ndcg@k (of grades; ndcg_exp: of 2^grade - 1). map is ap.\n\n"
         "Examples:\n"
         "  torch-ap score predictions.csv --preds score --target label --interval\n"
         "  torch-ap score predictions.parquet --preds new --target label --baseline old -m ap -m P@100\n"

@@ -12,7 +12,7 @@ from torch_ap.rules.options import Action, allowed
 from torch_ap.runtime import arrays
 
 ACTIONS = allowed(Action)
-_COUNTS_AS = {"neg": 0.0, "pos": 1.0}
+COUNTS_AS = {"neg": 0.0, "pos": 1.0}
 _SAID = {"nan": "NaN", "neg": "0", "pos": "1", "skip": "left out"}
 
 
@@ -43,8 +43,8 @@ def fill_undefined(
     if warn:
         _warn_of(empty, curve.n == 0, empty_target_action, what)
     return (
-        torch.where(arrays.tensor(empty), _COUNTS_AS[empty_target_action], values)
-        if empty_target_action in _COUNTS_AS
+        torch.where(arrays.tensor(empty), COUNTS_AS[empty_target_action], values)
+        if empty_target_action in COUNTS_AS
         else values
     )
 

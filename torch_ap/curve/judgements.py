@@ -20,7 +20,7 @@ from torch import Tensor
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 
-_EPSILON = 1e-5
+EPSILON = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class InferredAP:
         above, relevant = segments.as_float64(curve.items_above), segments.as_float64(curve.hits_above)
         nonrelevant, unjudged = (segments.as_float64(_above(curve, x)) for x in (self.nonrelevant, self.unjudged))
         pooled = (relevant + nonrelevant + unjudged) / above.clamp(min=1)
-        precision = (relevant + _EPSILON) / (relevant + nonrelevant + 2 * _EPSILON)
+        precision = (relevant + EPSILON) / (relevant + nonrelevant + 2 * EPSILON)
         each = 1 / (above + 1) + (above / (above + 1)) * pooled * precision
         return segments.total(each, curve.offsets) / segments.as_float64(curve.m)
 

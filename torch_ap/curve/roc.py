@@ -51,6 +51,16 @@ class AUROC:
         if self.max_fpr is not None:
             checks.positive_fraction("max_fpr", self.max_fpr)
 
+    @property
+    def has_chance_level(self) -> bool:
+        """Whether the mean over random orders has a closed form."""
+        return self.ties != "grouped" or (self.top_k is None and self.max_fpr is None)
+
+    def is_sometimes_undefined(self, curve: HitCurve) -> bool:
+        """Whether of some ranking it is undefined in some orders only: those in which all of the top k are hits."""
+        k = arrays.tensor(rank_of(self.top_k, curve)) if isinstance(self.top_k, str) else self.top_k
+        return k is not None and bool(((curve.hits_seen >= k) & (curve.hits_seen < curve.n)).any())
+
     @arrays.quiet
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64 in [0, 1]; NaN where nothing, or nothing else, is in the top k, but 0 where hits are all below.

@@ -20,8 +20,6 @@ from torch_ap.rules.messages import Plain, refuse, warn_caller
 from torch_ap.runtime.precision import full_precision
 from torch_ap.runtime.progress import with_bar
 
-UNDEFINED_AS = {"neg": 0.0, "pos": 1.0}
-
 
 class Side(NamedTuple):
     """The queries, or the gallery.
@@ -196,29 +194,42 @@ class EmbeddingSettings:
             ranks: that have a gallery each; None for this one alone.
             centre: (d,) amid the queries of all batches, the same on all ranks; None where this batch is all.
         """
+        attempt = _alone if ranks is None else ranks.attempt
+        relation, matrix = attempt(self._matrix, batch, centre, ranks is not None)
+        room, (height, width), device = self.max_memory // 2, matrix.shape, batch.queries.vectors.device
+        threads = order.workers(height * width) if device.type == "cpu" else 1
+        spans = products.spans(matrix, room) if ranks is None else [slice(0, height)]
+        with products.workers(threads) as pool_map, full_precision(device):
+            parts = [
+                attempt(self.measures, tiles.curve_of(matrix, span, pool_map, room // threads, ranks))
+                for span in with_bar(spans, self.progress)
+            ]
+        place = torch.argsort(relation.query_order)
+        return {name: torch.cat([part[name] for part in parts])[place] for name in parts[0]}
+
+    def _matrix(
+        self, batch: EmbeddingBatch, centre: Tensor | None, exchanged: bool
+    ) -> tuple[ByLabel | ByFunction, products.Products]:
+        """Which pairs are relevant, and the similarities of all; where ranks have galleries in one order of queries."""
         queries, gallery, own = batch
         dtype = inputs.product_dtype(self.product_dtype, queries.vectors.dtype, gallery.vectors.dtype)
         if centre is None:
             centre = inputs.centre(queries.vectors[:: inputs.spacing(len(queries.vectors))])
         rows, columns = (inputs.vectors(side.vectors, self.similarity, dtype, centre) for side in (queries, gallery))
-        if ranks is None:
-            inputs.check_range(rows, columns, self.similarity)
-        else:
-            ranks.attempt(inputs.check_range, rows, columns, self.similarity)
+        inputs.check_range(rows, columns, self.similarity)
         relation: ByLabel | ByFunction
         if self.relevance is not None:
             relation = ByFunction(self.relevance, queries.labels, gallery.labels, own)
         else:
-            order_of_all = None if ranks is None else torch.argsort(queries.labels, stable=True)
+            order_of_all = torch.argsort(queries.labels, stable=True) if exchanged else None
             relation = ByLabel((queries.labels, queries.groups), (gallery.labels, gallery.groups), own, order_of_all)
-        matrix, room = products.Products(rows, columns, relation, self.similarity), self.max_memory // 2
-        threads = order.workers(len(rows) * len(columns)) if rows.is_cpu else 1
-        spans = products.spans(matrix, room) if ranks is None else [slice(0, len(rows))]
-        with products.workers(threads) as pool_map, full_precision(rows.device):
-            steps = with_bar(spans, self.progress)
-            parts = [self.measures(tiles.curve_of(matrix, span, pool_map, room // threads, ranks)) for span in steps]
-        place = torch.argsort(relation.query_order)
-        return {name: torch.cat([part[name] for part in parts])[place] for name in parts[0]}
+        return relation, products.Products(rows, columns, relation, self.similarity)
+
+    def most_relevant(self, gallery: Side) -> int:
+        """How many items are relevant to one query, or fewer."""
+        if self.relevance is not None or not len(gallery.labels):
+            return len(gallery.labels)
+        return int(torch.unique(gallery.labels, return_counts=True)[1].max())
 
     def filled(self, values: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
         """The values with what undefined ones count as, and (Q,) bool which queries have a part in the means.
@@ -233,12 +244,17 @@ class EmbeddingSettings:
                 "must hold, for each query, a relevant item",
                 Plain(f"none for query {int((~kept).nonzero()[0])}"),
             )
-        if self.empty_target_action in UNDEFINED_AS:
-            undefined = UNDEFINED_AS[self.empty_target_action]
+        if self.empty_target_action in averaging.COUNTS_AS:
+            undefined = averaging.COUNTS_AS[self.empty_target_action]
             values = {
                 name: x if name in ("relevant", "items") else x.nan_to_num(undefined) for name, x in values.items()
             }
         return values, kept if self.empty_target_action == "skip" else torch.ones_like(kept)
+
+
+def _alone(work: Callable[..., Any], *args: Any) -> Any:
+    """``work(*args)``, where no other rank waits for it."""
+    return work(*args)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -17,14 +17,13 @@ def each_of_all(ranks: Ranks, settings: EmbeddingSettings, batch: EmbeddingBatch
 
     Args:
         ranks: each calls it with its own queries and gallery.
-        settings: the same on all ranks, with relevance by labels.
+        settings: the same on all ranks.
         batch: of this rank.
     """
     queries, gallery, own = batch
     sizes = ranks.gather(torch.tensor([len(queries.labels)])).flatten().tolist()
-    labels = gallery.labels
-    most = torch.unique(labels, return_counts=True)[1].max() if len(labels) else labels.new_zeros(())
-    share = max(1, products.rows_at_once(int(ranks.sum(most)), settings.max_memory // 2) // ranks.size)
+    most = int(ranks.sum(torch.tensor(settings.most_relevant(gallery))))
+    share = max(1, products.rows_at_once(most, settings.max_memory // 2) // ranks.size)
     step = inputs.spacing(sum(sizes))
     centre = inputs.centre(_of_all(ranks, queries.vectors[-sum(sizes[: ranks.rank]) % step :: step]))
     found, places = [], []
@@ -35,12 +34,12 @@ def each_of_all(ranks: Ranks, settings: EmbeddingSettings, batch: EmbeddingBatch
         lengths = [end.stop - end.start for end in ends]
         itself = None
         if own is not None:
-            itself = torch.full_like(sent[1], -1)
+            itself = torch.full((sum(lengths),), -1, device=gallery.labels.device)
             first = sum(lengths[: ranks.rank])
             itself[first : first + lengths[ranks.rank]] = own[ends[ranks.rank]]
         found.append(settings.each(EmbeddingBatch(Side(sent[0], sent[1], groups), gallery, itself), ranks, centre))
         places += [torch.arange(end.start, end.stop) + sum(sizes[:rank]) for rank, end in enumerate(ends)]
-    place = torch.argsort(torch.cat(places)).to(labels.device)
+    place = torch.argsort(torch.cat(places)).to(gallery.labels.device)
     return {name: torch.cat([part[name] for part in found])[place] for name in found[0]}
 
 

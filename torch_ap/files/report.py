@@ -5,6 +5,7 @@
 | map, map@k | map, map_cut_k | AP; AP@k, divided by m |
 | gm_map | gm_map | AP, whose aggregate is the geometric mean with a floor of 0.00001 |
 | ndcg, ndcg@k | ndcg, ndcg_cut_k | nDCG of the grades, whatever the relevance level |
+| ndcg_exp, ndcg_exp@k | | nDCG of gains 2^grade - 1 |
 | bpref, infAP | the same | binary preference, inferred AP: of documents that were judged |
 | P@k, R@k | P_k, recall_k | precision and recall at k |
 | F@k | | F1 at k |
@@ -39,6 +40,7 @@ from torch_ap.files.trec_names import (
     AT_RANK,
     COUNTS,
     DEFAULTS,
+    GAINS,
     IR_MEASURES,
     KNOWN,
     LEVELLESS,
@@ -52,6 +54,8 @@ from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 from torch_ap.rules.messages import nearest, shown
 from torch_ap.runtime import cached
+
+_EXPONENTIAL = "nDCG(dcg='exp-log2')", "ndcg_exp"  # ir_measures' name, and ours
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +122,7 @@ def asked(given: str, relevance_level: int = 1) -> list[Asked]:
     """
     if given == "official":
         return [one for x in OFFICIAL for one in asked(x, relevance_level)]
-    parsed = re.fullmatch(r"(\w+?)(?:\(rel=([0-9]{1,9})\))?(@.+)?", given)
+    parsed = re.fullmatch(r"(\w+?)(?:\(rel=([0-9]{1,9})\))?(@.+)?", given.replace(*_EXPONENTIAL))
     kind, level, at = parsed.groups(default="") if parsed else (given, "", "")
     name = IR_MEASURES.get(kind, kind) + at if parsed and (at or level or kind not in TREC_NAMES) else given
     kind, dot, rest = name.partition(".")
@@ -225,8 +229,8 @@ def formula(name: str, convention: str, denominator: str = "relevant") -> Callab
     k = None if at is None else int(at)
     if kind in ("map", "gm_map"):
         return Convention(k, denominator if k else "min", None, ties)
-    if kind == "ndcg":
-        return NormalizedDCG(k, "linear", ties)
+    if kind in GAINS:
+        return NormalizedDCG(k, GAINS[kind], ties)
     if kind in ("P", "set_P"):
         return AtRank("precision", k, ties=ties)
     if kind in ("R", "set_recall"):

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from torch_ap.curve.convention import Convention
+from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
 from torch_ap.files.table_names import AT_RANK, INTERPOLATED, KNOWN, OF_GROUPS, PLAIN
+from torch_ap.files.trec_names import GAINS
 from torch_ap.rules.messages import nearest, shown
 
-Formula: TypeAlias = Convention | AtRank | FirstHit | RPrecision
+Formula: TypeAlias = Convention | AtRank | FirstHit | RPrecision | NormalizedDCG
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Measure:
         name: what results call it: a mean of AP is "map".
         kind: the name without k.
         k: the rank, or None.
-        formula: a hit curve in, one value per ranking out.
+        formula: a hit curve in, one value per ranking out; of nDCG a curve with grades.
     """
 
     name: str
@@ -92,6 +94,8 @@ def _formula(kind: str, k: int | None, ties: str, denominator: str) -> Formula:
         return Convention(k, denominator if k else "min", None, ties)
     if kind == "Rprec":
         return RPrecision(ties)
+    if kind in GAINS:
+        return NormalizedDCG(k, GAINS[kind], ties)
     ratios = {"P": "precision", "R": "recall", "F": "f_beta"}
     if kind in ratios:
         return AtRank(ratios[kind], k, ties=ties)

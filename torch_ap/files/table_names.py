@@ -2,6 +2,8 @@
 once.
 """
 
+from torch_ap.files.trec_names import GAINS
+
 SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -17,7 +19,7 @@ SUFFIXES = {
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
 
 INTERPOLATED = ("11-point", "11-point-arange", "40-point", "101-point", "nuscenes", "all-points", "trapezoid")
-AT_RANK = ("ap", "P", "R", "F", "recip_rank", "success")
-OF_GROUPS = ("recip_rank", "success")  # of one ranking they say next to nothing
-PLAIN = ("ap", "Rprec", "recip_rank", *INTERPOLATED)
+AT_RANK = ("ap", "P", "R", "F", "recip_rank", "success", *GAINS)
+OF_GROUPS = ("recip_rank", "success", *GAINS)  # of one ranking they say next to nothing
+PLAIN = ("ap", "Rprec", "recip_rank", *GAINS, *INTERPOLATED)
 KNOWN = (*PLAIN, *(f"{name}@k" for name in AT_RANK))

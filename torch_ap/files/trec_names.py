@@ -14,13 +14,14 @@ COLUMNS = {  # of tables: what is there, and what it is usually called
 TREC_CONVENTIONS = ("trec9", "trec10")
 CONVENTIONS = (*TREC_CONVENTIONS, "grouped", "expected", "optimistic", "pessimistic")
 
+GAINS = {"ndcg": "linear", "ndcg_exp": "exponential"}  # of nDCG, by its names
 COUNTS = ("num_q", "num_ret", "num_rel", "num_rel_ret")
-AT_RANK = ("map", "ndcg", "P", "R", "F", "recip_rank", "success")
+AT_RANK = ("map", *GAINS, "P", "R", "F", "recip_rank", "success")
 PLAIN = (
-    *("map", "gm_map", "ndcg", "Rprec", "bpref", "infAP", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F"),
+    *("map", "gm_map", *GAINS, "Rprec", "bpref", "infAP", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F"),
     *COUNTS,
 )
-LEVELLESS = ("ndcg", "num_q")  # the same whatever the lowest relevant grade
+LEVELLESS = (*GAINS, "num_q")  # the same whatever the lowest relevant grade
 OF_TREC_EVAL = ("iprec", "11pt_avg", "bpref", "infAP")  # which know no other rule for ties
 TREC_NAMES = {
     "map_cut": "map",

@@ -17,11 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.curve import first_hit
 from torch_ap.curve.average_precision import places_within
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG, total_discount
 from torch_ap.curve.harmonic import harmonic_difference
 from torch_ap.curve.measures import FirstHit
+from torch_ap.curve.roc import AUROC
 from torch_ap.curve.top_k import at_entries, rank_of
 from torch_ap.evaluation.average_precision import APSettings
 from torch_ap.inference.random_ranking import expected_average_precision
@@ -96,7 +98,7 @@ def chance_of_gain(curve: HitCurve, measure: NormalizedDCG, groups: HitCurve | N
 
 
 def chance_of_ratio(curve: HitCurve, measure: Any, groups: HitCurve | None = None) -> Tensor:
-    """The mean of a measure of :mod:`torch_ap.curve.measures`, or of AUROC: (S,) float64, NaN where it is undefined.
+    """The mean of a measure of :mod:`torch_ap.curve.measures`: float64, in its shape, NaN where it is undefined.
 
     A random ranking is one tie group whose ties count as expected. Groups that stay change only when the first hit
     comes: with none of r hits in the top t of n items with probability C(n - t, r) / C(n, r), it lies in a group from
@@ -104,16 +106,53 @@ def chance_of_ratio(curve: HitCurve, measure: Any, groups: HitCurve | None = Non
 
     Args:
         curve: S rankings of n items.
-        measure: precision, recall, F_beta or fall-out at k, R-precision, the first hit, or AUROC of all items.
+        measure: precision, recall, F_beta or fall-out at k, precision or recall at every rank, R-precision, or the
+            first hit; see :func:`chance_of_auroc`, too.
         groups: as of :func:`chance_of_gain`.
     """
     if groups is not None and isinstance(measure, FirstHit):
         return _first_hit_in_groups(curve, measure, groups)
-    kept = curve.hits_seen > 0
-    hits, items = curve.hits_seen[kept], curve.n[kept]
-    none, offsets = torch.zeros_like(items), segments.from_counts(segments.as_int64(kept))
     mean: Callable[[HitCurve], Tensor] = replace(measure, ties="expected")
-    return mean(HitCurve(hits, items, none, none, None, offsets, curve.n, curve.m))
+    return mean(_one_group(curve, curve.hits_seen))
+
+
+def chance_of_auroc(curve: HitCurve, measure: AUROC, undefined: float | None) -> Tensor:
+    """The mean of AUROC: (S,) float64, NaN where it is undefined in any order.
+
+    In the top k it is undefined in those orders, too, in which all items there are relevant.
+
+    Args:
+        curve: as of :func:`chance_of_ratio`.
+        measure: AUROC, by ties that are not grouped, or of all items.
+        undefined: what it counts there; None for what has no mean.
+
+    Raises:
+        ValueError: where it is grouped in the top k, or up to a fall-out: the share that a group has there is no count
+            of hits; and where there are such orders, but no value for them.
+    """
+    if not measure.has_chance_level:
+        refuse("ties", "has no closed form of the chance level of AUROC with `top_k` or `max_fpr`", measure.ties)
+    values, rare = chance_of_ratio(curve, measure), measure.is_sometimes_undefined(curve)
+    if undefined is None and rare:
+        raise ValueError(
+            "`empty_target_action` must be 'neg' or 'pos' for the chance level of AUROC in the top k where all of them "
+            "can be relevant: it is undefined in some orders, and the mean over the queries that have one has no "
+            "closed form"
+        )
+    if undefined is None or not rare:
+        return values
+    misses = curve.n - curve.hits_seen
+    defined = first_hit.hit_rate(_one_group(curve, misses), ties="expected", top_k=measure.top_k)
+    defined = torch.where(misses > 0, defined, 1)
+    return values * defined + undefined * (1 - defined)
+
+
+def _one_group(curve: HitCurve, hits: Tensor) -> HitCurve:
+    """The same rankings with all items of each in one tie group, of so many hits: (S,)."""
+    kept = hits > 0
+    items = curve.n[kept]
+    none, offsets = torch.zeros_like(items), segments.from_counts(segments.as_int64(kept))
+    return HitCurve(hits[kept], items, none, none, None, offsets, curve.n, curve.m)
 
 
 def _first_hit_in_groups(curve: HitCurve, measure: FirstHit, groups: HitCurve) -> Tensor:

@@ -14,6 +14,8 @@ VALUE_RULES = (
     "`preds` must hold finite numbers, no NaN",
     "`preds` must hold no row of zeros with similarity='cosine', which is undefined there",
 )
+LABELS = (*tensors.SCORES, torch.bool)  # dtypes that a function of relevance may be given
+_MOST_DIMENSIONS = 3
 _ROWS_OF_CENTRE = 1 << 10
 
 
@@ -28,13 +30,16 @@ def embeddings(name: str, value: Any) -> Tensor:
 
 
 def labels(name: str, value: Any, of: str, rows: int, *, any_form: bool = False) -> Tensor:
-    """(N,) int64 labels, one per embedding; with ``any_form`` any tensor of N rows, as it is."""
+    """(N,) int64 labels, one per embedding; with ``any_form`` of any form, N rows, as they are."""
     tensors.tensor(name, value, hint=", of integers (number names by `numpy.unique(names, return_inverse=True)`)")
     if not value.ndim or len(value) != rows or (value.ndim != 1 and not any_form):
         known = f"one label per row of `{of}`, shape ({rows},{' ...' if any_form else ''})"
         also = "" if any_form or value.ndim != 2 else "; for several labels a row give `relevance`"
         refuse(name, f"must have {known}{also}", Plain(f"shape {tuple(value.shape)}"))
     if any_form:
+        if value.dtype not in LABELS or value.ndim > _MOST_DIMENSIONS:
+            got = Plain(f"{value.dtype}, {value.ndim} dimensions")
+            refuse(name, f"must be a tensor of bool or real numbers, of at most {_MOST_DIMENSIONS} dimensions", got)
         detached: Tensor = value.detach()
         return detached
     tensors.integers(name, value)

@@ -106,6 +106,8 @@ class ByFunction:
     def pairs(self, rows: slice, columns: slice) -> Pairs | None:
         """The pairs of a tile that are not plainly irrelevant."""
         queries, gallery = self._queries[rows], self._gallery[columns]
+        if not len(queries):
+            return None
         given = self._function(queries, gallery)
         wanted = (len(queries), len(gallery))
         if not isinstance(given, Tensor) or given.shape != wanted:

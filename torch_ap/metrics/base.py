@@ -203,6 +203,15 @@ class RankingMetric(SyncedMetric):
     # -- many ranks
 
     @contextmanager
+    def _all_ranks(self) -> Generator[None, None, None]:
+        """The state of all ranks together."""
+        to_sync = self._to_sync and not self._is_synced
+        with self.sync_context(
+            dist_sync_fn=self._gathering, should_sync=to_sync, should_unsync=self._should_unsync and to_sync
+        ):
+            yield
+
+    @contextmanager
     def sync_context(
         self,
         dist_sync_fn: Callable[..., Any] | None = None,

@@ -17,6 +17,7 @@ from torch_ap.functional.embeddings import EmbeddingRetrieval, retrieval_of
 from torch_ap.inputs import embeddings as inputs
 from torch_ap.inputs import samples
 from torch_ap.inputs.query_rankings import Rankings
+from torch_ap.inputs.relevance import Relevance
 from torch_ap.metrics import representation
 from torch_ap.metrics.embedding_columns import COLUMNS, EmbeddingColumns
 from torch_ap.metrics.embedding_sample import EmbeddingSample, Known
@@ -42,6 +43,8 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
         top_k: k of at least 1, "relevant" for the number of relevant items of each query, or None for all ranks.
         denominator, interpolation, ties: of average precision, as for :class:`torch_ap.RetrievalMAP`.
         convention: these and ``top_k`` as one :class:`torch_ap.Convention`, instead of them.
+        relevance: a function of labels, as for the function; labels may then have any form, such as (N, L) of 0 and 1.
+            To copy or send the metric it must be one that can be pickled: no lambda.
         empty_target_action: what a query without relevant items counts as: "skip" left out, "neg" 0, "pos" 1, "nan",
             "error".
         ignore_index: label of embeddings that do not count.
@@ -73,6 +76,7 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
         interpolation: PointsInterpolation = None,
         ties: Ties | None = None,
         convention: Convention | None = None,
+        relevance: Relevance | None = None,
         empty_target_action: Action = "skip",
         ignore_index: int | None = None,
         product_dtype: torch.dtype | None = None,
@@ -81,16 +85,20 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
     ) -> None:
         measure = query_convention(convention, top_k, denominator, interpolation, ties)
         settings = EmbeddingSettings(
-            OneMeasure(measure), similarity, empty_target_action, None, product_dtype, max_memory
+            OneMeasure(measure), similarity, empty_target_action, relevance, product_dtype, max_memory
         )
         checks.integer("ignore_index", ignore_index)
-        super().__init__(f"embeddings|{similarity == 'cosine'}|{ignore_index}", **kwargs)
+        if relevance is not None and ignore_index is not None:
+            refuse("ignore_index", "must be None with `relevance`, which says what does not count", ignore_index)
+        labels = ignore_index if relevance is None else "relevance"
+        super().__init__(f"embeddings|{similarity == 'cosine'}|{labels}", **kwargs)
         self._settings, self._ignore_index = settings, ignore_index
         for name in COLUMNS:
             self.add_state(name, [], dist_reduce_fx="cat")
 
     similarity = setting("_settings.similarity", "By which items are ranked.")
     convention = setting("_settings.measures.convention", "Which average precision is computed.")
+    relevance = setting("_settings.relevance", "The function of labels that says what is relevant, or None.")
     top_k = setting("_settings.measures.convention.top_k", 'K, "relevant", or None for all ranks.')
     empty_target_action = setting("_settings.empty_target_action", "What a query without relevant items counts as.")
     ignore_index = setting("_ignore_index", "Label of embeddings that do not count.")
@@ -108,10 +116,11 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
 
         Args:
             preds: (N, d) floating, finite; the same d in every update.
-            target: (N,) integers, the label of each.
+            target: (N,) integers, the label of each; with ``relevance`` (N,), (N, L) or (N, L, M) of one dtype.
             is_query: whether these are queries, or else items of the gallery: a bool for all, or (N,) bool. In every
                 update or in none; without it all are both, and no query finds itself.
             groups: (N,) integers, in every update or in none: items of the query's label and group do not count.
+                None with ``relevance``.
             sample_ids: (N,) integers, in every update or in none. An id counts once, over all updates and ranks, so
                 that a sampler may pad; queries and items of the gallery must have different ids.
 
@@ -120,7 +129,10 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
                 the values is raised by ``compute`` when the tensors lie on an accelerator.
         """
         preds = inputs.embeddings("preds", preds)
-        labels = inputs.labels("target", target, "preds", len(preds)).clone()
+        custom = self.relevance is not None
+        labels = inputs.labels("target", target, "preds", len(preds), any_form=custom).clone()
+        if custom and groups is not None:
+            refuse("groups", "must be None with `relevance`, which says what does not count", groups)
         flags = None if is_query is None else _flags(is_query, preds)
         groups = None if groups is None else inputs.labels("groups", groups, "preds", len(preds)).clone()
         tensors.same_device(preds=preds, target=labels, is_query=flags, groups=groups)
@@ -131,9 +143,10 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
         else:
             broken = inputs.look_at(preds, self._settings.similarity)
         ids = samples.checked(sample_ids, preds.shape[:1], preds.device, "embedding")
-        held = self._accumulated()["embeddings"]
-        if held and held[-1].shape[1] != preds.shape[1]:
-            self._check_fit({"embeddings": held}, {"embeddings": [preds]})
+        for name, column in (("embeddings", preds), ("labels", labels)):
+            held = self._accumulated()[name]
+            if held and held[-1].shape[1:] != column.shape[1:]:
+                self._check_fit({name: held}, {name: [column]})
         self._hold([memory.copied(preds), labels, flags, groups, ids])
         self._note(broken)
 
@@ -208,7 +221,7 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
             ranks, batch = self._exchanged
             return exchanged.each_of_all(ranks, settings, batch), batch.own is not None
         whole = {name: memory.joined(x) for name in self._lists if (x := listed(getattr(self, name)))}
-        batch = self._batch_of(whole, samples.first_copies)
+        batch = self._batch_of(whole, self._counted(whole, samples.first_copies))
         return settings.each(batch), batch.own is not None
 
     def _dtype_of_values(self) -> torch.dtype:
@@ -224,10 +237,11 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
         return True
 
     def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[Ranks, EmbeddingBatch]:
-        return ranks, self._batch_of(held, lambda ids, facts: copies.first_copies(ranks, ids, facts))
+        kept = self._counted(held, lambda ids, facts: copies.first_copies(ranks, ids, facts))
+        return ranks, ranks.attempt(self._batch_of, held, kept)
 
     def _settings_of_value(self) -> Mapping[str, Any]:
-        names = ("similarity", "empty_target_action", "ignore_index")
+        names = ("similarity", "relevance", "empty_target_action", "ignore_index")
         own = {name: getattr(self, name) for name in names}
         return {**vars(self.convention), **own, "product_dtype": self._settings.product_dtype}
 

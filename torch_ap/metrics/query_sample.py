@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from torch_ap.curve import averaging, words
 from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
 from torch_ap.curve.roc import AUROC
 from torch_ap.curve.top_k import AtSeveral
 from torch_ap.evaluation.queries import GM_FLOOR, MeasureSettings, PerQuery
-from torch_ap.inference.chance_of_rankings import chance_of_curve, chance_of_gain, chance_of_ratio
+from torch_ap.inference.chance_of_rankings import chance_of_auroc, chance_of_curve, chance_of_gain, chance_of_ratio
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.queries import QueryComparison, compare_queries
 from torch_ap.inference.query_mean import METHODS, mean_interval
@@ -26,11 +27,19 @@ from torch_ap.rules import checks
 
 def has_chance_level(measure: Any) -> bool:
     """Whether a measure's mean over random orders has a closed form."""
-    if isinstance(measure, Convention):
+    if isinstance(measure, Convention | AUROC):
         return measure.has_chance_level
-    if isinstance(measure, AUROC):
-        return measure.top_k is None and measure.max_fpr is None
     return isinstance(measure, NormalizedDCG | AtRank | RPrecision | FirstHit)
+
+
+def check_mean(aggregation: Any, what: str, of_logs: str = "") -> None:
+    """Refuse another aggregate than the mean; of the geometric one, name the function that takes its logs."""
+    if aggregation == "mean":
+        return
+    hint = f"; for the log of a geometric mean: `{of_logs}` of `per_query()[1].clamp(min={GM_FLOOR}).log()`"
+    raise ValueError(
+        f"`aggregation` must be 'mean' for {what}, got {aggregation!r}{hint if of_logs and aggregation == 'gm' else ''}"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +60,12 @@ class QuerySample(Sample):
     def has_chance_level(self) -> bool:
         """Whether the measure's mean over random orders has a closed form."""
         measure: Any = self.settings.measure
-        first = measure.parts[0] if isinstance(measure, AtSeveral) else measure
-        return has_chance_level(first)
+        parts = measure.parts if isinstance(measure, AtSeveral) else (measure,)
+        if self.settings.empty_target_action not in averaging.COUNTS_AS:
+            aurocs = [x for x in parts if isinstance(x, AUROC)]
+            if any(x.is_sometimes_undefined(self.rankings.curve) for x in aurocs):
+                return False
+        return has_chance_level(parts[0])
 
     @property
     def names(self) -> list[str] | None:
@@ -76,7 +89,7 @@ class QuerySample(Sample):
             parts = [x.interval(confidence_level, method, resampling) for x in self._at_each()]
             ends: dict[str, Any] = {x: torch.stack([getattr(part, x) for part in parts]) for x in Interval._tensors()}
             return replace(parts[0], **ends, reason=next((x.reason for x in parts if x.reason), ""))
-        self._check_mean("a confidence interval", "mean_interval(..., method='t')")
+        check_mean(self.settings.aggregation, "a confidence interval", "mean_interval(..., method='t')")
         name: Any = method or "dirichlet"
         confidence_level = checks.open_fraction("confidence_level", confidence_level)
         checks.one_of("method", name, METHODS)
@@ -91,16 +104,18 @@ class QuerySample(Sample):
         """The mean over queries of the measure's mean, each query's items in random order."""
         if self.names:
             return torch.stack([x.chance_level(resampling) for x in self._at_each()])
-        self._check_mean("a chance level")
+        check_mean(self.settings.aggregation, "a chance level")
         measure, curve = self.settings.measure, self.rankings.curve
-        if not isinstance(measure, Convention) and not has_chance_level(measure):  # a convention says which setting
-            raise ValueError("the chance level of AUROC is known without `top_k` and `max_fpr` only, of these metrics")
+        if not isinstance(measure, Convention | AUROC) and not has_chance_level(measure):  # these say which setting
+            raise ValueError(f"{words.name_of(measure)} has no closed form of its chance level")
         grouped = getattr(measure, "ties", None) == "grouped"
         groups = self.all_groups() if grouped else None
         if isinstance(measure, NormalizedDCG):
             values = chance_of_gain(curve, measure, groups)
         elif isinstance(measure, Convention):
             values = chance_of_curve(curve, measure, seen=curve.hits_seen, groups=None if groups is None else [groups])
+        elif isinstance(measure, AUROC):
+            values = chance_of_auroc(curve, measure, averaging.COUNTS_AS.get(self.settings.empty_target_action))
         else:
             values = chance_of_ratio(curve, measure, groups)
         return self.settings.value(self._each_of(values), self.dtype, warn=False)
@@ -116,7 +131,7 @@ class QuerySample(Sample):
         if self.names:
             raise ValueError(f"`top_k` must be one k for a comparison, got {self.settings.measure.top_k}")  # type: ignore[attr-defined]
         for sample in (self, other):
-            sample._check_mean("a comparison", "compare_queries")
+            check_mean(sample.settings.aggregation, "a comparison", "compare_queries")
         _check_judgements(self.rankings, other.rankings)
         mine, theirs = self.values(), other.values()
         if not torch.equal(mine[0], theirs[0]):
@@ -125,16 +140,6 @@ class QuerySample(Sample):
             _check_values(owner, queries, values)
         how: dict[str, Any] = {"method": method or "t", "confidence_level": confidence_level, **vars(resampling)}
         return compare_queries(mine[1], theirs[1], bounds=(0, 1), **how)
-
-    def _check_mean(self, what: str, of_logs: str = "") -> None:
-        """Refuse another aggregate than the mean; of the geometric one, name the function that takes its logs."""
-        found = self.settings.aggregation
-        if found == "mean":
-            return
-        hint = f"; for the log of a geometric mean: `{of_logs}` of `per_query()[1].clamp(min={GM_FLOOR}).log()`"
-        raise ValueError(
-            f"`aggregation` must be 'mean' for {what}, got {found!r}{hint if of_logs and found == 'gm' else ''}"
-        )
 
 
 class UncertainQueries(UncertainMetric):

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from torch_ap.curve.measures import AtEveryRank
 from torch_ap.functional.ranks import PrecisionRecallAtK
+from torch_ap.inference.chance_of_rankings import chance_of_ratio
 from torch_ap.metrics import plotted
+from torch_ap.metrics.query_sample import check_mean
 from torch_ap.metrics.query_state import QueryState
+from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.options import Action, Ties
 
@@ -37,12 +41,13 @@ class RankedCurve(QueryState):
     def _can_exchange(self) -> bool:
         return False  # a curve of many ranks for each query is no less than its items
 
-    def _curve(self) -> PrecisionRecallAtK:
+    def _curve(self, of: Callable[[AtEveryRank, HitCurve], Tensor] = AtEveryRank.__call__) -> PrecisionRecallAtK:
+        """The curve of precision and recall, or of what a function makes of each."""
         rankings, settings, precision = self._ranked(), self._settings, self._settings.measure
         assert isinstance(precision, AtEveryRank)
         found: list[Tensor] = []
         for measure in (precision, replace(precision, ratio="recall")):
-            each = settings.each(rankings, measure)
+            each = settings.each(rankings, partial(of, measure))
             found.append(settings.value(each, self._dtype_of_values(), warn=self.update_called and not found))
         return PrecisionRecallAtK(found[0], found[1], precision.ranks(rankings.curve))
 
@@ -85,6 +90,19 @@ class RetrievalPrecisionRecallCurve(RankedCurve):
             ValueError: where "error" is what an undefined measure or a missing query counts as, and one is there.
         """
         return self._curve()
+
+    def chance_level(self) -> PrecisionRecallAtK:
+        """What chance gives: the mean of the curve over all orders of the items, k / n of recall at rank k.
+
+        Returns:
+            As ``compute()``.
+
+        Raises:
+            ValueError: for an ``aggregation`` other than "mean".
+        """
+        check_mean(self.aggregation, "a chance level")
+        with self._all_ranks():
+            return self._curve(lambda measure, curve: chance_of_ratio(curve, measure))
 
     def plot(self, curve: Any = None, ax: Any = None) -> Any:
         """Plot precision over recall (extra: ``plot``).
@@ -161,6 +179,17 @@ class RetrievalRecallAtFixedPrecision(RankedCurve):
         best = reached.max()
         last = torch.where((reached == best) & (best > 0), k, 0).max()
         return best, torch.where(best > 0, last, k[-1])
+
+    def chance_level(self) -> NoReturn:
+        """There is none.
+
+        Raises:
+            ValueError: always, and says what there is.
+        """
+        raise ValueError(
+            "the highest recall at a precision has no closed form of its chance level, for it is the best of many "
+            "ranks; `RetrievalPrecisionRecallCurve` has that of the curve"
+        )
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot the recall, as torchmetrics does (extra: ``plot``).

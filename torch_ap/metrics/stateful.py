@@ -176,6 +176,7 @@ class StatefulMetric(Metric):
                 given = {samples.STATE: [], **given}
             self._check_identity(given.get("first_violation"), source)
             state = states.checked(given, self._defaults, self._forms(), self.device)
+            self._check_fit({}, state)
             self._check_held({**state, **states.joined({name: state[name] for name in self._list_states()})})
         except (TypeError, ValueError) as error:
             raise ValueError(f"`{source}` is none that updates make: {error}") from None

@@ -16,20 +16,24 @@ from torch_ap.runtime import memory
 Held: TypeAlias = Mapping[str, Sequence[Tensor]]
 
 _DIMENSIONS = 3  # that a state has at most
+_DTYPES = (*SCORES, torch.bool)
 _NONE = -1
 
 
-class AnyWidth(Sequence[tuple[int, ...]]):
-    """The shapes of rows of any one width."""
+class AnySize(Sequence[tuple[Any, ...]]):
+    """The shapes of rows of any size, whose dimensions are as many as those of one of these: ``AnySize(("d",))``."""
+
+    def __init__(self, *tails: tuple[str, ...]) -> None:
+        self._tails = tails
 
     def __contains__(self, tail: object) -> bool:
-        return isinstance(tail, tuple) and len(tail) == 1
+        return isinstance(tail, tuple) and any(len(tail) == len(x) for x in self._tails)
 
     def __len__(self) -> int:
-        return 1
+        return len(self._tails)
 
     def __getitem__(self, place: Any) -> Any:
-        return [("d",)][place]
+        return self._tails[place]
 
 
 class Form(NamedTuple):
@@ -123,7 +127,7 @@ def header(identity: Sequence[int], names: Sequence[str], local: Mapping[str, Te
     if local is None:
         return [0, *identity]
     descriptions = [
-        [SCORES.index(x.dtype), *x.shape, *[_NONE] * (_DIMENSIONS - x.ndim)]
+        [_DTYPES.index(x.dtype), *x.shape, *[_NONE] * (_DIMENSIONS - x.ndim)]
         if (x := local.get(name)) is not None
         else [_NONE] * (1 + _DIMENSIONS)
         for name in names
@@ -148,5 +152,5 @@ def _held_there(words: Sequence[int], names: Sequence[str]) -> Held:
     for place, name in enumerate(names):
         code, *sizes = words[place * (1 + _DIMENSIONS) : (place + 1) * (1 + _DIMENSIONS)]
         shape = [size for size in sizes if size != _NONE]
-        held[name] = [] if code == _NONE else [torch.empty(shape, dtype=SCORES[code], device="meta")]
+        held[name] = [] if code == _NONE else [torch.empty(shape, dtype=_DTYPES[code], device="meta")]
     return held

@@ -5,8 +5,7 @@ is a sample of, items, queries or images, is said once, by its :class:`Sample`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -78,15 +77,6 @@ class UncertainMetric(RankingMetric):
     def _settings_of_value(self) -> Mapping[str, Any]:
         """What two metrics must have in common for their values to be compared, by the names of the arguments."""
         raise NotImplementedError
-
-    @contextmanager
-    def _all_ranks(self) -> Iterator[None]:
-        """The state of all ranks together."""
-        to_sync = self._to_sync and not self._is_synced
-        with self.sync_context(
-            dist_sync_fn=self._gathering, should_sync=to_sync, should_unsync=self._should_unsync and to_sync
-        ):
-            yield
 
     def confidence_interval(
         self,
@@ -191,7 +181,8 @@ class UncertainMetric(RankingMetric):
 
         Raises:
             ValueError: where it has no closed form: for interpolated AP, ``denominator="found"``, and AUROC with
-                ``top_k`` or ``max_fpr``; for weights, and for an ``aggregation`` other than "mean".
+                ``top_k`` or ``max_fpr`` and ``ties="grouped"``, or with a ``top_k`` of which all items can be relevant,
+                unless that counts 0 or 1; for weights, and for an ``aggregation`` other than "mean".
 
         Example:
             >>> import torch

@@ -92,10 +92,15 @@ def curve_of(matrix: Matrix, span: slice, pool_map: PoolMap, room: int = 0, rank
     blocks = [_Rows(matrix, rows, 0 if ranks else room) for rows in order.blocks(span, matrix.tile[0]) or [span]]
     if ranks is None:
         return _curve(*_end_to_end(pool_map(_Rows.counted, blocks)))
-    scores, m, n = _end_to_end(pool_map(_Rows.hits, blocks))
-    scores = torch.cat([*ranks.gather_unequal(scores.t())]).t().sort(1, descending=True).values
-    wanted = zip(blocks, torch.split(scores, matrix.tile[0]), strict=True)
-    counts = _end_to_end(pool_map(lambda pair: pair[0].misses(pair[1]), wanted))
+    found, m, n = ranks.attempt(lambda: _end_to_end(pool_map(_Rows.hits, blocks)))
+    everywhere = ranks.gather_unequal(found.t())
+
+    def counted() -> tuple[Tensor, list[Tensor]]:
+        scores = torch.cat([*everywhere]).t().sort(1, descending=True).values
+        wanted = zip(blocks, torch.split(scores, matrix.tile[0]), strict=True)
+        return scores, _end_to_end(pool_map(lambda pair: pair[0].misses(pair[1]), wanted))
+
+    scores, counts = ranks.attempt(counted)
     return _curve(scores, *(ranks.sum(x) for x in (m, n, *counts)))
 
 

@@ -106,7 +106,8 @@ def evaluate(
         OSError: for a file that cannot be read.
 
     Warns:
-        UserWarning: where judged queries have no documents, or none of a run's documents is relevant.
+        UserWarning: where judged queries have no documents, none has a relevant one, or none of a run's documents is
+            relevant.
 
     A document without a judgement, or with a grade below ``relevance_level``, is not relevant, and a query of the run
     without judgements does not count. Equals ``pytrec_eval`` and ``ir_measures``, which have trec_eval 9's order of

@@ -225,11 +225,13 @@ def _numbers(name: str, value: str, given: Any, table: Table) -> Array:
 
 
 def _is_number(given: Any) -> bool:
+    if isinstance(given, str | bytes) or np.iscomplexobj(given):  # of which NumPy's become floats
+        return False
     try:
         float(given)
     except (TypeError, ValueError, OverflowError):
         return False
-    return not isinstance(given, str | bytes)
+    return True
 
 
 def _refuse_value(name: str, rule: str, table: Table, values: Any, place: int) -> NoReturn:

@@ -48,11 +48,14 @@ def on_run(qrels: Judgements, run: Measured, name: str, complete: bool) -> Itera
 
 
 def on_judgements(qrels: Judgements, counted: Sequence[Any], measures: Sequence[Asked]) -> Iterator[str]:
-    """Of the judgements; ``counted`` are the queries that are not left out."""
+    """Of the judgements, a warning too where nothing is relevant; ``counted`` are the queries that are not left out."""
     for level in dict.fromkeys(x.level for x in measures if x.name not in COUNTS):
         if without := len(qrels.without(level).intersection(counted)):
             which = f"{without:,} of {len(counted):,} judged queries"
-            yield f"{which} {_of(without, '{have} no document of grade {level} or more, and count{s} 0', level)}"
+            said = f"{which} {_of(without, '{have} no document of grade {level} or more, and count{s} 0', level)}"
+            if without == len(counted):
+                warn_caller(f"{said}.", UserWarning)
+            yield said
     negative, grades = qrels.negative()
     if negative:
         yield f"{negative:,} of {grades:,} grades {_of(negative, '{are} negative: {these} {are} not relevant')}"
