@@ -38,6 +38,7 @@ GAINS = allowed(Gains)
 _FINE = float(1 << 32)
 _LONGEST_KEPT = 1 << 20
 _HIGHEST_EXPONENT = 1000
+_FEW_GAINS = 32  # of one ranking, which lists discount faster than arrays
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class NormalizedDCG:
 
     def of_few(self, hits: FewHits) -> float | None:
         """The value of one ranking, without arrays, where it has few gains and these are the grades."""
-        if self.gains != "linear" or hits.m > segments.FEW:
+        if self.gains != "linear" or hits.m > _FEW_GAINS:
             return None
         return few_hits.normalized_gain(hits, _kept_single(_size_of(max(hits.n, hits.m))).item, self.top_k)
 
@@ -96,8 +97,10 @@ class NormalizedDCG:
         """The DCG of the ideal ranking, (S,) native."""
         native, gains = curve.native, self.gains_of(arrays.native(curve.ideal_grades))
         if len(native.m) == 1 and len(gains):
-            depth = self.top_k if isinstance(self.top_k, int) else None
-            return arrays.whole_sum((gains * discounts(len(gains), gains)[: len(gains)])[:depth])
+            found = gains * discounts(len(gains), gains)[: len(gains)]
+            if isinstance(self.top_k, int):
+                found[self.top_k :] = 0  # and not left out: sums are the same to the bit as those of many rankings
+            return arrays.whole_sum(found)
         offsets = segments.from_counts(native.m)
         single = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
         place = arrays.steps(len(gains), offsets) - segments.each_entry(offsets[:-1], offsets)

@@ -39,6 +39,19 @@ class FewHits(NamedTuple):
         return len(self.places) if k is None else bisect_left(self.places, k)
 
 
+def ranked(scores: Sequence[float], grades: Sequence[float], most: float) -> FewHits | None:
+    """The ranking of items of which those are hits whose grade is not 0; None where scores tie or are NaN, and for
+    grades that are none: below 0, NaN, or more than ``most`` in all.
+    """
+    total, grade_of = sum(scores), dict(zip(scores, grades, strict=True))
+    if len(grade_of) < len(scores) or total != total or not sum(grades) <= most or min(grades) < 0:
+        return None
+    ordered = [grade_of[score] for score in sorted(grade_of, reverse=True)]
+    found = [grade for grade in ordered if grade]
+    places = [place for place, grade in enumerate(ordered) if grade]
+    return FewHits(places, len(ordered), len(found), found, sorted(found, reverse=True))
+
+
 def average_precision(hits: FewHits, top_k: TopK, denominator: str) -> float:
     """AP, or AP@k; NaN where nothing is relevant."""
     if not hits.m:
@@ -73,6 +86,10 @@ def normalized_gain(hits: FewHits, discount: Callable[[int], float], top_k: TopK
     if not hits.m:
         return _UNDEFINED
     k = hits.rank(top_k)
-    found = [grade * discount(place) for grade, place in zip(hits.grades[: hits.above(k)], hits.places, strict=False)]
-    ideal = [grade * discount(place) for place, grade in enumerate(hits.ideal[:k])]
+    inside = hits.above(k)
+    found = [
+        grade * discount(place) if nth < inside else 0.0
+        for nth, (grade, place) in enumerate(zip(hits.grades, hits.places, strict=True))
+    ]
+    ideal = [grade * discount(place) if k is None or place < k else 0.0 for place, grade in enumerate(hits.ideal)]
     return min(segments.sum_of(found) / segments.sum_of(ideal), 1.0)

@@ -21,10 +21,24 @@ _HIGHEST = (1 << 31) - 1  # of the keys that order scores of 32 bits
 _USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
 _USUAL_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
 _USUAL_GAINS = _USUAL_TARGETS | {torch.float32, torch.float64}
-_MOST_GAIN = 1e288
+MOST_GAIN = 1e288
 _ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
 _ONES.setflags(write=False)
 _RANKS.setflags(write=False)
+
+
+def are_usual(scores: Tensor, target: Tensor, *, gains: bool = False) -> bool:
+    """Whether these are tensors on CPU, of usual dtypes, without gradients; with ``gains`` targets may be fractions."""
+    return (
+        isinstance(scores, Tensor)
+        and isinstance(target, Tensor)
+        and scores.is_cpu
+        and target.is_cpu
+        and scores.dtype in _USUAL_SCORES
+        and target.dtype in (_USUAL_GAINS if gains else _USUAL_TARGETS)
+        and not scores.requires_grad
+        and not target.requires_grad
+    )
 
 
 def arrays_of(scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False) -> tuple[Array, Array] | None:
@@ -33,11 +47,7 @@ def arrays_of(scores: Tensor, target: Tensor, *, graded: bool, gains: bool = Fal
     That is (N,) tensors on CPU, at least one item and at most ``FEW_ITEMS``, bool targets or whole numbers: 0 and 1, or
     where ``graded`` of at least 0, of which 0 is no hit; with ``gains`` fractions too.
     """
-    if not (isinstance(scores, Tensor) and isinstance(target, Tensor) and scores.is_cpu and target.is_cpu):
-        return None
-    if scores.dtype not in _USUAL_SCORES or target.dtype not in (_USUAL_GAINS if gains else _USUAL_TARGETS):
-        return None
-    if scores.requires_grad or target.requires_grad:
+    if not are_usual(scores, target, gains=gains):
         return None
     values, given = scores.numpy(), target.numpy()
     shape = values.shape  # that of a tensor takes four times as long
@@ -46,7 +56,7 @@ def arrays_of(scores: Tensor, target: Tensor, *, graded: bool, gains: bool = Fal
     flags = given
     if target.dtype is not torch.bool:
         flags = given.astype(bool)
-        most = _MOST_GAIN if gains else (None if graded else 1)
+        most = MOST_GAIN if gains else (None if graded else 1)
         least = given[given.argmin()]  # in half the time of `min`; NaN if there is one
         if not least >= 0 or not (most is None or given.item(given.argmax()) <= most):
             return None
