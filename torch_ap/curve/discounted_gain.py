@@ -15,6 +15,7 @@ with t0 items above it, only the first L = min(g, k - t0) places count at k:
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -68,11 +69,12 @@ class NormalizedDCG:
             return arrays.tensor(self._share(curve))
         return arrays.tensor(arrays.quiet(self._share)(curve))
 
-    def of_few(self, hits: FewHits) -> float | None:
-        """The value of one ranking, without arrays, where it has few gains and these are the grades."""
-        if self.gains != "linear" or hits.m > _FEW_GAINS:
+    def of_few(self, rankings: Sequence[FewHits]) -> list[float] | None:
+        """The value of each ranking, without arrays, where it has few gains and these are the grades."""
+        if self.gains != "linear" or max(hits.m for hits in rankings) > _FEW_GAINS:
             return None
-        return few_hits.normalized_gain(hits, _kept_single(_size_of(max(hits.n, hits.m))).item, self.top_k)
+        known = _listed(_size_of(max(max(hits.n, hits.m) for hits in rankings)))
+        return [few_hits.normalized_gain(hits, known, self.top_k) for hits in rankings]
 
     def _share(self, curve: HitCurve) -> Any:
         found = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
@@ -195,6 +197,12 @@ def _running(size: int) -> tuple[Array, Array]:
     single = _single(size)
     whole = np.rint(single * _FINE)
     return segments.from_zero(whole.astype(np.int64)), segments.from_zero(single - whole / _FINE)
+
+
+@functools.cache
+def _listed(size: int) -> list[float]:
+    found: list[float] = _kept_single(size).tolist()
+    return found
 
 
 _kept_single, _kept_running = functools.cache(_single), functools.cache(_running)

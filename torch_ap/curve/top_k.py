@@ -43,10 +43,10 @@ class AtSeveral:
         """(S, K) float64."""
         return torch.stack([part(curve) for part in self.parts], 1)
 
-    def of_few(self, hits: FewHits) -> list[float] | None:
-        """The values of one ranking, without arrays, where each part has one."""
-        found = [part.of_few(hits) for part in self.parts]
-        return None if None in found else found
+    def of_few(self, rankings: Sequence[FewHits]) -> list[list[float]] | None:
+        """The values of each ranking, without arrays, where each part has them."""
+        found = [part.of_few(rankings) for part in self.parts]
+        return None if None in found else [list(values) for values in zip(*found, strict=True)]
 
     def __getattr__(self, name: str) -> Any:
         """What the parts have in common."""

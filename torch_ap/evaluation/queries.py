@@ -237,14 +237,13 @@ def _of_lists(measure: Any, preds: Tensor, target: Tensor) -> Any:
     few = len(shape) in (1, 2) and shape[-1] <= LISTED and 0 < preds.numel() <= 4 * LISTED
     if not few or of_few is None or shape != target.shape:
         return None
-    values, scores, grades = [], preds.tolist(), target.tolist()
-    for each, of_each in zip(scores, grades, strict=True) if len(shape) == 2 else [(scores, grades)]:
-        hits = few_hits.ranked(each, of_each, few_items.MOST_GAIN)
-        value = of_few(hits) if hits is not None and hits.m else None
-        if value is None:
-            return None
-        values.append(value)
-    return values if len(shape) == 2 else values[0]
+    scores, grades = preds.tolist(), target.tolist()
+    rows = zip(scores, grades, strict=True) if len(shape) == 2 else [(scores, grades)]
+    rankings = [few_hits.ranked(each, of_each, few_items.MOST_GAIN) for each, of_each in rows]
+    if not all(hits is not None and hits.m for hits in rankings):
+        return None
+    values = of_few(rankings)
+    return values if len(shape) == 2 or values is None else values[0]
 
 
 def _of_plain_query(measure: Any, preds: Tensor, target: Tensor, graded: bool, dtype: torch.dtype) -> Tensor | None:

@@ -166,8 +166,8 @@ def _values(measure: Any, judged: Judged) -> Any:
     graded = isinstance(measure, NormalizedDCG)
     few = judged.few_graded if graded else judged.few
     if few is not None and hasattr(measure, "of_few"):
-        found = [measure.of_few(hits) for hits in few]
-        if None not in found:
+        found = measure.of_few(few)
+        if found is not None:
             return found
     return measure(judged.graded if graded else judged.curve).numpy()
 
