@@ -71,9 +71,9 @@ class NormalizedDCG:
 
     def of_few(self, rankings: Sequence[FewHits]) -> list[float] | None:
         """The value of each ranking, without arrays, where it has few gains and these are the grades."""
-        if self.gains != "linear" or max(hits.m for hits in rankings) > _FEW_GAINS:
+        if self.gains != "linear" or max([hits.m for hits in rankings], default=0) > _FEW_GAINS:
             return None
-        known = _listed(_size_of(max(max(hits.n, hits.m) for hits in rankings)))
+        known = _listed(_size_of(max([max(hits.n, hits.m) for hits in rankings], default=0)))
         return [few_hits.normalized_gain(hits, known, self.top_k) for hits in rankings]
 
     def _share(self, curve: HitCurve) -> Any:

@@ -114,15 +114,18 @@ class NestedDocuments:
 
     qrels: NestedQrels
     lengths: Sequence[int]
-    places: Sequence[int] | Array
-    grades: Sequence[int] | Array
-    found: Sequence[int] | Array
+    places: list[int] | Array
+    grades: list[int] | Array
+    found: list[int] | Array
 
     def counts(self, level: int) -> tuple[int, int, bool, bool]:
         """As of :class:`torch_ap.files.judged.Documents`."""
+        hits = max(self.grades, default=-1) if isinstance(self.grades, list) else int(self.grades.max(initial=-1))
+        if hits >= level:
+            return sum(self.lengths), len(self.places), True, True
         query, grade = self.qrels.columns
         relevant = np.array(self.lengths)[query[grade >= level]].any()
-        return sum(self.lengths), len(self.places), bool(relevant), bool((np.asarray(self.grades) >= level).any())
+        return sum(self.lengths), len(self.places), bool(relevant), False
 
     def few(self, level: int) -> list[FewHits] | None:
         """As of :class:`torch_ap.files.judged.Documents`."""
