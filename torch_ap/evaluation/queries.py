@@ -251,11 +251,11 @@ def _of_plain_query(measure: Any, preds: Tensor, target: Tensor, graded: bool, d
     given = few_items.arrays_of(preds, target, graded=True, gains=graded)
     if given is None:
         return None
-    curve = few_items.ranking(*given, deepest(measure))
+    curve = few_items.ranking(*given[:2], deepest(measure))
     if curve is None:
         return None
     if graded:
-        curve = few_items.with_grades(curve, *given, target.numpy())
+        curve = few_items.with_grades(curve, *given)
     value = measure(curve)
     if value.ndim > 1:
         return None if value.isnan().any() else value[0].to(dtype)
