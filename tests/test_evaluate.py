@@ -156,7 +156,7 @@ def both_ways(monkeypatch, *args, **settings):
         warnings.simplefilter("always")
         found = torch_ap.evaluate(*args, **settings)
         with monkeypatch.context() as patched:
-            patched.setattr(nested_dicts, "are_qrels", lambda _: False)
+            patched.setattr(nested_dicts, "qrels_of", lambda _: None)
             wanted = torch_ap.evaluate(*args, **settings)
     half = len(said) // 2
     assert [str(x.message) for x in said[:half]] == [str(x.message) for x in said[half:]]
@@ -170,7 +170,7 @@ def seen_to_be_the_same(found, wanted):
 
 
 @pytest.mark.parametrize("ties", CONVENTIONS)
-@pytest.mark.parametrize("queries", [1, 7])
+@pytest.mark.parametrize("queries", [1, 7, 20])
 def test_dicts_and_tables_have_one_value(queries, ties, monkeypatch):
     """To the bit: of one query and of several, of few documents and of many, tied and not, whatever is missing."""
     measures = [x for x in EVERY if ties in TREC_CONVENTIONS or x.partition("@")[0] not in OF_TREC_EVAL]

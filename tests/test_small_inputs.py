@@ -9,6 +9,7 @@ import torch
 
 import torch_ap
 from torch_ap import functional
+from torch_ap.evaluation import queries
 from torch_ap.ranking import few_items
 from torch_ap.runtime import cached
 
@@ -20,6 +21,19 @@ FUNCTIONS = {
         f"retrieval_{name}, top_k={k}, {ties}": partial(getattr(functional, f"retrieval_{name}"), top_k=k, ties=ties)
         for name in QUERY_MEASURES
         for k in DEPTHS
+        for ties in TIES
+    },
+    **{
+        f"retrieval_{name}, top_k={k}": partial(getattr(functional, f"retrieval_{name}"), top_k=k)
+        for name in ("average_precision", "precision", "normalized_dcg")
+        for k in ([1, 3], ["relevant", 2], "relevant")
+    },
+    **{
+        f"retrieval_normalized_dcg, top_k={k}, {gains}, {ties}": partial(
+            functional.retrieval_normalized_dcg, top_k=k, gains=gains, ties=ties
+        )
+        for k in DEPTHS
+        for gains in ("linear", "exponential")
         for ties in TIES
     },
     **{f"retrieval_r_precision, {ties}": partial(functional.retrieval_r_precision, ties=ties) for ties in TIES},
@@ -83,6 +97,7 @@ def longer(monkeypatch):
 
     def run(call, *args):
         with monkeypatch.context() as patch:
+            patch.setattr(queries, "LISTED", 0)
             patch.setattr(few_items, "FEW_ITEMS", 0)
             return outcome(call, *args)
 
@@ -94,6 +109,31 @@ def test_both_ways_give_one_value(place, name, longer):
     """Of every third batch; functions before and after it, of other ties and depths, get those in between."""
     for args in batches()[place % 3 :: 3]:
         assert outcome(FUNCTIONS[name], *args) == longer(FUNCTIONS[name], *args), args
+
+
+def rows():
+    """Few and more rows than are listed, some without a hit; grades, which only nDCG takes as fractions."""
+    generator = torch.Generator().manual_seed(6)
+    for number, items in ((1, 10), (3, 5), (12, 10), (4, 32), (2, 33), (20, 10), (0, 3), (3, 0)):
+        preds = torch.rand(number, items, generator=generator)
+        target = torch.randint(0, 4, (number, items), generator=generator) * (preds > 0.5)
+        yield preds, target.index_fill(1, torch.arange(min(items, 1)), 2)
+        yield preds.double(), target > 1
+        yield (preds * 9).long(), target.float() / 2
+
+
+@pytest.mark.parametrize(("place", "name"), [x for x in enumerate(FUNCTIONS) if x[1].startswith("retrieval")])
+def test_rows_have_one_value_both_ways(place, name, longer):
+    for args in list(rows())[place % 5 :: 5]:  # as above
+        assert outcome(FUNCTIONS[name], *args) == longer(FUNCTIONS[name], *args), args
+
+
+def test_rows_in_every_dtype_of_results(longer):
+    args = torch.tensor([[0.3, 0.1, 0.2], [0.1, 0.5, 0.2]]), torch.tensor([[0, 1, 1], [1, 0, 0]])
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64):
+        call = partial(functional.retrieval_average_precision, dtype=dtype)
+        assert outcome(call, *args) == longer(call, *args)
+    assert functional.retrieval_average_precision(*args, dtype=torch.float64).tolist() == [(1 / 2 + 2 / 3) / 2, 1 / 3]
 
 
 def bad_batches():

@@ -1,5 +1,6 @@
 """A convention: which of the numbers called average precision is meant, defined and checked in one place."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -108,9 +109,11 @@ class Convention:
         """Whether a ranking whose order is known only in part leaves bounds of the AP."""
         return self.has_chance_level  # for the same reason: a sum over hits, and a divisor that no order changes
 
-    def of_few(self, hits: FewHits) -> float | None:
-        """The AP of one ranking, without arrays; None of interpolated ones."""
-        return few_hits.average_precision(hits, self.top_k, self.denominator) if self.interpolation is None else None
+    def of_few(self, rankings: Sequence[FewHits]) -> list[float] | None:
+        """The AP of each ranking, without arrays; None of interpolated ones."""
+        if self.interpolation is not None:
+            return None
+        return [few_hits.average_precision(hits, self.top_k, self.denominator) for hits in rankings]
 
     def __call__(self, curve: HitCurve) -> Tensor:
         """The AP of each ranking of the curve: (S,) float64, NaN where nothing is relevant."""

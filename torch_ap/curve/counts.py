@@ -137,6 +137,8 @@ def hits_in_top(curve: Any, k: Any, ties: str) -> Any:
         return segments.as_float64(curve.m) * 0
     where = arrays.namespace(curve.items_above).where
     cut = k if isinstance(k, int) else segments.each_entry(k, curve.offsets)
+    if curve.untied:
+        return segments.total(segments.as_float64(curve.items_above < cut), curve.offsets)
     reached = segments.total(where(curve.items_above < cut, 1, 0), curve.offsets)
     last = arrays.at_least(curve.offsets[:-1] + reached - 1, 0)
     hits, items, hits_above, above = (

@@ -15,6 +15,7 @@ with t0 items above it, only the first L = min(g, k - t0) places count at k:
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -38,6 +39,7 @@ GAINS = allowed(Gains)
 _FINE = float(1 << 32)
 _LONGEST_KEPT = 1 << 20
 _HIGHEST_EXPONENT = 1000
+_FEW_GAINS = 32  # of one ranking, which lists discount faster than arrays
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,12 @@ class NormalizedDCG:
             return arrays.tensor(self._share(curve))
         return arrays.tensor(arrays.quiet(self._share)(curve))
 
-    def of_few(self, hits: FewHits) -> float | None:
-        """The value of one ranking, without arrays, where it has few gains and these are the grades."""
-        if self.gains != "linear" or hits.m > segments.FEW:
+    def of_few(self, rankings: Sequence[FewHits]) -> list[float] | None:
+        """The value of each ranking, without arrays, where it has few gains and these are the grades."""
+        if self.gains != "linear" or max([hits.m for hits in rankings], default=0) > _FEW_GAINS:
             return None
-        return few_hits.normalized_gain(hits, _kept_single(_size_of(max(hits.n, hits.m))).item, self.top_k)
+        known = _listed(_size_of(max([max(hits.n, hits.m) for hits in rankings], default=0)))
+        return [few_hits.normalized_gain(hits, known, self.top_k) for hits in rankings]
 
     def _share(self, curve: HitCurve) -> Any:
         found = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
@@ -96,8 +99,10 @@ class NormalizedDCG:
         """The DCG of the ideal ranking, (S,) native."""
         native, gains = curve.native, self.gains_of(arrays.native(curve.ideal_grades))
         if len(native.m) == 1 and len(gains):
-            depth = self.top_k if isinstance(self.top_k, int) else None
-            return arrays.whole_sum((gains * discounts(len(gains), gains)[: len(gains)])[:depth])
+            found = gains * discounts(len(gains), gains)[: len(gains)]
+            if isinstance(self.top_k, int):
+                found[self.top_k :] = 0  # and not left out: sums are the same to the bit as those of many rankings
+            return arrays.whole_sum(found)
         offsets = segments.from_counts(native.m)
         single = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
         place = arrays.steps(len(gains), offsets) - segments.each_entry(offsets[:-1], offsets)
@@ -192,6 +197,12 @@ def _running(size: int) -> tuple[Array, Array]:
     single = _single(size)
     whole = np.rint(single * _FINE)
     return segments.from_zero(whole.astype(np.int64)), segments.from_zero(single - whole / _FINE)
+
+
+@functools.cache
+def _listed(size: int) -> list[float]:
+    found: list[float] = _kept_single(size).tolist()
+    return found
 
 
 _kept_single, _kept_running = functools.cache(_single), functools.cache(_running)

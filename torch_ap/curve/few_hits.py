@@ -4,7 +4,7 @@ For a few rankings of a few hits each; arrays cost more than the work there is.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from torch_ap.ranking import segments
@@ -30,49 +30,65 @@ class FewHits(NamedTuple):
     grades: Sequence[float] = ()
     ideal: Sequence[float] = ()
 
-    def rank(self, top_k: TopK) -> int | None:
-        """K, or None for all items."""
-        return self.m if isinstance(top_k, str) else top_k
+    def cut(self, top_k: TopK) -> tuple[int | None, int]:
+        """K, or None for all items, and how many hits lie in the top k."""
+        k = self.m if isinstance(top_k, str) else top_k
+        return k, len(self.places) if k is None else bisect_left(self.places, k)
 
-    def above(self, k: int | None) -> int:
-        """How many hits lie in the top k."""
-        return len(self.places) if k is None else bisect_left(self.places, k)
+
+def ranked(scores: Sequence[float], grades: Sequence[float], most: float) -> FewHits | None:
+    """The ranking of items of which those are hits whose grade is not 0; None where scores tie or are NaN, and for
+    grades that are none: below 0, NaN, or more than ``most`` in all.
+    """
+    total, grade_of = sum(scores), dict(zip(scores, grades, strict=True))
+    if len(grade_of) < len(scores) or total != total or not sum(grades) <= most or min(grades) < 0:
+        return None
+    ordered = [grade_of[score] for score in sorted(grade_of, reverse=True)]
+    found = [grade for grade in ordered if grade]
+    places = [place for place, grade in enumerate(ordered) if grade]
+    return FewHits(places, len(ordered), len(found), found, sorted(found, reverse=True))
 
 
 def average_precision(hits: FewHits, top_k: TopK, denominator: str) -> float:
     """AP, or AP@k; NaN where nothing is relevant."""
     if not hits.m:
         return _UNDEFINED
-    k = hits.rank(top_k)
-    inside = hits.above(k)
-    each = [(nth + 1) / (place + 1) if nth < inside else 0.0 for nth, place in enumerate(hits.places)]
+    k, inside = hits.cut(top_k)
+    total = segments.sum_of(
+        _filled([nth / (place + 1) for nth, place in enumerate(hits.places[:inside], 1)], hits.places)
+    )
     if k is None:
-        return segments.sum_of(each) / hits.m
+        return total / hits.m
     if denominator == "found":
-        return segments.sum_of(each) / inside if inside else 0.0
-    return segments.sum_of(each) / (hits.m if denominator == "relevant" else min(hits.m, k))
+        return total / inside if inside else 0.0
+    return total / (hits.m if denominator == "relevant" else min(hits.m, k))
 
 
 def ratio(hits: FewHits, of: str, top_k: TopK) -> float:
     """Precision or recall at k; NaN where nothing is relevant."""
     if not hits.m:
         return _UNDEFINED
-    k = hits.rank(top_k)
-    return hits.above(k) / (hits.m if of == "recall" else hits.n if k is None else k) if hits.n else 0.0
+    k, inside = hits.cut(top_k)
+    return inside / (hits.m if of == "recall" else hits.n if k is None else k) if hits.n else 0.0
 
 
 def first_hit(hits: FewHits, what: str, top_k: TopK) -> float:
     """The reciprocal rank of the first hit, or whether there is one, in the top k; NaN where nothing is relevant."""
-    if not hits.above(hits.rank(top_k)):
+    if not hits.cut(top_k)[1]:
         return 0.0 if hits.m else _UNDEFINED
     return 1 / (hits.places[0] + 1) if what == "reciprocal_rank" else 1.0
 
 
-def normalized_gain(hits: FewHits, discount: Callable[[int], float], top_k: TopK) -> float:
+def normalized_gain(hits: FewHits, discounts: Sequence[float], top_k: TopK) -> float:
     """NDCG of gains that are the grades; NaN where nothing has one."""
     if not hits.m:
         return _UNDEFINED
-    k = hits.rank(top_k)
-    found = [grade * discount(place) for grade, place in zip(hits.grades[: hits.above(k)], hits.places, strict=False)]
-    ideal = [grade * discount(place) for place, grade in enumerate(hits.ideal[:k])]
-    return min(segments.sum_of(found) / segments.sum_of(ideal), 1.0)
+    k, inside = hits.cut(top_k)
+    found = [grade * discounts[place] for grade, place in zip(hits.grades[:inside], hits.places, strict=False)]
+    ideal = [grade * discount for grade, discount in zip(hits.ideal[:k], discounts, strict=False)]
+    return min(segments.sum_of(_filled(found, hits.places)) / segments.sum_of(_filled(ideal, hits.ideal)), 1.0)
+
+
+def _filled(values: list[float], like: Sequence[float]) -> list[float]:
+    """With zeros to the length of others: of so many more the sum differs in its last bit."""
+    return values if len(values) == len(like) else values + [0.0] * (len(like) - len(values))

@@ -6,6 +6,7 @@ items is 0: nothing was retrieved, so nothing that is not relevant.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +51,11 @@ class AtRank:
         checks.beta("beta", self.beta, zero=True)
         checks.one_of("ties", self.ties, TIES)
 
-    def of_few(self, hits: FewHits) -> float | None:
-        """The value of one ranking, without arrays; None of what is rare."""
-        rare = self.adaptive_k or self.ratio not in ("precision", "recall")
-        return None if rare else few_hits.ratio(hits, self.ratio, self.top_k)
+    def of_few(self, rankings: Sequence[FewHits]) -> list[float] | None:
+        """The value of each ranking, without arrays; None of what is rare."""
+        if self.adaptive_k or self.ratio not in ("precision", "recall"):
+            return None
+        return [few_hits.ratio(hits, self.ratio, self.top_k) for hits in rankings]
 
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64."""
@@ -140,9 +142,9 @@ class RPrecision:
     def __post_init__(self) -> None:
         checks.one_of("ties", self.ties, TIES)
 
-    def of_few(self, hits: FewHits) -> float:
-        """The value of one ranking, without arrays."""
-        return few_hits.ratio(hits, "precision", "relevant")
+    def of_few(self, rankings: Sequence[FewHits]) -> list[float]:
+        """The value of each ranking, without arrays."""
+        return [few_hits.ratio(hits, "precision", "relevant") for hits in rankings]
 
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64."""
@@ -167,9 +169,9 @@ class FirstHit:
         object.__setattr__(self, "top_k", checks.top_k("top_k", self.top_k))
         checks.one_of("ties", self.ties, TIES)
 
-    def of_few(self, hits: FewHits) -> float:
-        """The value of one ranking, without arrays."""
-        return few_hits.first_hit(hits, self.what, self.top_k)
+    def of_few(self, rankings: Sequence[FewHits]) -> list[float]:
+        """The value of each ranking, without arrays."""
+        return [few_hits.first_hit(hits, self.what, self.top_k) for hits in rankings]
 
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S,) float64."""

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.curve.few_hits import FewHits
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules.messages import refuse
@@ -41,6 +42,11 @@ class AtSeveral:
     def __call__(self, curve: HitCurve) -> Tensor:
         """(S, K) float64."""
         return torch.stack([part(curve) for part in self.parts], 1)
+
+    def of_few(self, rankings: Sequence[FewHits]) -> list[list[float]] | None:
+        """The values of each ranking, without arrays, where each part has them."""
+        found = [part.of_few(rankings) for part in self.parts]
+        return None if None in found else [list(values) for values in zip(*found, strict=True)]
 
     def __getattr__(self, name: str) -> Any:
         """What the parts have in common."""

@@ -234,7 +234,7 @@ def _of_plain_ranking(settings: APSettings, preds: Tensor, target: Tensor) -> Te
     given = few_items.arrays_of(preds, target, graded=False)
     if given is None:
         return None
-    curve = few_items.ranking(*given, deepest(settings.convention))
+    curve = few_items.ranking(*given[:2], deepest(settings.convention))
     return None if curve is None or not curve.m else settings.convention(curve).reshape(())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.curve import averaging
+from torch_ap.curve import averaging, few_hits
 from torch_ap.curve.convention import PLAIN
 from torch_ap.curve.top_k import AtSeveral, deepest
 from torch_ap.evaluation.average_precision import result_dtype
@@ -25,6 +25,7 @@ from torch_ap.runtime import arrays, cached
 MISSING = allowed(MissingQueries)
 AGGREGATIONS = ("mean", "median", "min", "max", "gm")
 GM_FLOOR = 1e-5
+LISTED = 128  # items up to which Python's lists cost less than arrays
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 
@@ -200,11 +201,11 @@ def each_query(
 ) -> Tensor:
     """The value of each query of one batch that is all there is, under a measure: 0-d for (D,) scores, else (Q,)."""
     all_items = indexes is mask is num_relevant is retrieved is None
-    plain = all_items and ignore_index is relevance_level is None and dtype is None
+    plain = all_items and ignore_index is relevance_level is None
     usual = plain and missing_queries == "neg" and empty_target_action in averaging.ACTIONS
-    if usual and (value := _of_plain_query(measure, preds, target)) is not None:
-        return value
     checks.floating_dtype("dtype", dtype)
+    if usual and (value := _of_plain_items(measure, preds, target, dtype)) is not None:
+        return value
     single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
     graded: bool = getattr(measure, "graded", False)
     inputs, each = _plan(ignore_index, relevance_level, single, graded, empty_target_action, missing_queries)
@@ -215,25 +216,51 @@ def each_query(
     return values[0] if single else values
 
 
-def _of_plain_query(measure: Callable[[HitCurve], Tensor], preds: Tensor, target: Tensor) -> Tensor | None:
-    """The value of one short query, without a look at anything twice.
+def _of_plain_items(measure: Any, preds: Tensor, target: Tensor, dtype: torch.dtype | None) -> Tensor | None:
+    """The value of one short query, or of very short ones, without a look at anything twice.
 
     None where anything is out of the ordinary, which the usual code then handles or reports.
     """
     graded = getattr(measure, "graded", False)
+    if not few_items.are_usual(preds, target, gains=graded):
+        return None
+    dtype = dtype or result_dtype(preds.dtype)
+    values = _of_lists(measure, preds, target)
+    if values is not None:
+        return torch.tensor(values, dtype=dtype)
+    return _of_plain_query(measure, preds, target, graded, dtype)
+
+
+def _of_lists(measure: Any, preds: Tensor, target: Tensor) -> Any:
+    """The value of one query, or a list of those of rows, without arrays; None where these are needed, or faster."""
+    shape, of_few = preds.shape, getattr(measure, "of_few", None)
+    few = len(shape) in (1, 2) and shape[-1] <= LISTED and 0 < preds.numel() <= 4 * LISTED
+    if not few or of_few is None or shape != target.shape:
+        return None
+    scores, grades = preds.tolist(), target.tolist()
+    rows = zip(scores, grades, strict=True) if len(shape) == 2 else [(scores, grades)]
+    rankings = [few_hits.ranked(each, of_each, few_items.MOST_GAIN) for each, of_each in rows]
+    if not all(hits is not None and hits.m for hits in rankings):
+        return None
+    values = of_few(rankings)
+    return values if len(shape) == 2 or values is None else values[0]
+
+
+def _of_plain_query(measure: Any, preds: Tensor, target: Tensor, graded: bool, dtype: torch.dtype) -> Tensor | None:
+    """The value of one short query, by arrays; None as of :func:`_of_plain_items`."""
     given = few_items.arrays_of(preds, target, graded=True, gains=graded)
     if given is None:
         return None
-    curve = few_items.ranking(*given, deepest(measure))
+    curve = few_items.ranking(*given[:2], deepest(measure))
     if curve is None:
         return None
     if graded:
-        curve = few_items.with_grades(curve, *given, target.numpy())
+        curve = few_items.with_grades(curve, *given)
     value = measure(curve)
     if value.ndim > 1:
-        return None if value.isnan().any() else value[0].to(result_dtype(preds.dtype))
+        return None if value.isnan().any() else value[0].to(dtype)
     number = value.item()
-    return None if number != number else scalar(value, result_dtype(preds.dtype))
+    return None if number != number else scalar(value, dtype)
 
 
 @cached.settings_cache

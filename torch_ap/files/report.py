@@ -156,9 +156,8 @@ def evaluate(judged: Judged, names: Sequence[str], *, denominator: str = "releva
     for name in names:
         check(name, judged.convention)
     of_ranks = [name for name in names if name not in COUNTS]
-    values = np.empty((len(of_ranks), len(judged.queries)))
-    for row, name in zip(values, of_ranks, strict=True):
-        row[:] = _values(measure_of(name, judged, denominator), judged)
+    values = np.array([_values(measure_of(name, judged, denominator), judged) for name in of_ranks], np.float64)
+    values = values.reshape(len(of_ranks), len(judged.queries))  # where there are none of either, too
     values[values != values] = 0  # where nothing is relevant
     rows = zip(of_ranks, torch.from_numpy(values).unbind(), _means(values), strict=True)
     found = {name: _result(name, judged.queries, row, mean) for name, row, mean in rows}
@@ -170,8 +169,8 @@ def _values(measure: Any, judged: Judged) -> Any:
     graded = isinstance(measure, NormalizedDCG)
     few = judged.few_graded if graded else judged.few
     if few is not None and hasattr(measure, "of_few"):
-        found = [measure.of_few(hits) for hits in few]
-        if None not in found:
+        found = measure.of_few(few)
+        if found is not None:
             return found
     return measure(judged.graded if graded else judged.curve).numpy()
 

@@ -95,15 +95,10 @@ class QueryInputs:
         """Check a batch and bring it into the layout of the state; the tensors given are never written to."""
         if mask is None is num_relevant and retrieved is None and self._plain and isinstance(indexes, Tensor):
             small = few_items.valid_arrays(preds, target, graded=True, gains=self.graded)
-            if (
-                small is not None
-                and indexes.dtype is torch.int64
-                and indexes.shape == small[0].shape
-                and indexes.is_cpu
-            ):
-                grades = torch.from_numpy(target.numpy().astype(np.float64)) if self.graded else None
-                relevance = torch.from_numpy(small[1])
-                return QueryBatch(torch.from_numpy(small[0].copy()), relevance, indexes.clone(), grades=grades)
+            if small is not None and indexes.dtype is torch.int64 and indexes.is_cpu and indexes.shape == preds.shape:
+                grades = torch.from_numpy(small[2].astype(np.float64)) if self.graded else None
+                own = torch.from_numpy(small[0].copy()), torch.from_numpy(small[1]), indexes.clone()
+                return QueryBatch(*own, grades=grades)
         tensors.scores("preds", preds)
         tensors.graded_target(target)
         tensors.same_shape(preds, target)

@@ -69,16 +69,17 @@ class QueryColumns(RankingMetric):
 
     def _batch_of(self, whole: Mapping[str, Tensor]) -> tuple[QueryBatch, Tensor | None]:
         """The list states that hold anything as one batch, and the ids of its samples."""
-        lengths, empty = whole.get(ROWS), torch.empty(0, device=self.device)
-        batch = QueryBatch(
-            scores=whole.get("query_scores", empty),
-            relevance=whole.get("query_relevance", empty.to(torch.uint8)),
-            indexes=whole.get(FLAT, empty.to(torch.int64) if lengths is None else None),
-            lengths=lengths,
-            judged_queries=whole.get("judged_queries"),
-            judged_counts=whole.get("judged_counts"),
-            grades=whole.get(GRADES),
-        )
+        lengths, indexes = whole.get(ROWS), whole.get(FLAT)
+        scores, relevance = whole.get("query_scores"), whole.get("query_relevance")
+        if scores is None or relevance is None:
+            scores, relevance = (
+                torch.empty(0, device=self.device),
+                torch.empty(0, dtype=torch.uint8, device=self.device),
+            )
+        if lengths is indexes is None:
+            indexes = torch.empty(0, dtype=torch.int64, device=self.device)
+        judged = whole.get("judged_queries"), whole.get("judged_counts")
+        batch = QueryBatch(scores, relevance, indexes, lengths, *judged, whole.get(GRADES))
         if GRADES in self._lists and batch.grades is None:
             batch = batch._replace(grades=segments.as_float64(batch.relevance))
         return batch, whole.get(samples.STATE)

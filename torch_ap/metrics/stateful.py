@@ -55,20 +55,19 @@ class StatefulMetric(Metric):
         Args:
             batch: a column for each list state, in the order they were added; None for no such column.
         """
-        held, own = self._accumulated(), self.__dict__
+        held, own, appended, fits = self._accumulated(), self.__dict__, [], True
         for name, column in zip(self._lists, batch, strict=True):
             parts = held[name]
             if column is None:
-                if not parts:
-                    continue
-            elif parts and parts[-1].dtype is column.dtype and parts[-1].numel():  # an empty one says nothing of dtypes
+                fits = fits and not parts
                 continue
+            appended.append((own[name], column))  # an empty last one says nothing of dtypes
+            fits = fits and bool(parts and parts[-1].dtype is column.dtype and parts[-1].numel())
+        if not fits:
             given = zip(self._lists, batch, strict=True)
             self._check_fit(held, {name: [column] for name, column in given if column is not None})
-            break
-        for name, column in zip(self._lists, batch, strict=True):
-            if column is not None:
-                own[name].append(column)
+        for parts, column in appended:
+            parts.append(column)
 
     def _check_fit(self, held: Held, more: Held, where: str = "in every update or in none") -> None:
         """Refuse what contradicts what is held: the one rule across batches, merged metrics, checkpoints and ranks."""

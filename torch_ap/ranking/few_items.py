@@ -6,7 +6,7 @@
 | several, none of which ties two scores, of 32 bits | *keyed*: one sort of (ranking, score, relevance) |
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -18,26 +18,37 @@ from torch_ap.ranking.order import Array
 
 FEW_ITEMS = 1 << 13
 _HIGHEST = (1 << 31) - 1  # of the keys that order scores of 32 bits
+_Arrays: TypeAlias = tuple[Array, Array, Array]
 _USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
 _USUAL_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
 _USUAL_GAINS = _USUAL_TARGETS | {torch.float32, torch.float64}
-_MOST_GAIN = 1e288
+MOST_GAIN = 1e288
 _ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
 _ONES.setflags(write=False)
 _RANKS.setflags(write=False)
 
 
-def arrays_of(scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False) -> tuple[Array, Array] | None:
-    """Scores, and which items are hits, for :func:`ranking`; None where they are out of the ordinary.
+def are_usual(scores: Tensor, target: Tensor, *, gains: bool = False) -> bool:
+    """Whether these are tensors on CPU, of usual dtypes, without gradients; with ``gains`` targets may be fractions."""
+    return (
+        isinstance(scores, Tensor)
+        and isinstance(target, Tensor)
+        and scores.is_cpu
+        and target.is_cpu
+        and scores.dtype in _USUAL_SCORES
+        and target.dtype in (_USUAL_GAINS if gains else _USUAL_TARGETS)
+        and not scores.requires_grad
+        and not target.requires_grad
+    )
+
+
+def arrays_of(scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False) -> _Arrays | None:
+    """Scores, which items are hits, for :func:`ranking`, and targets; None where they are out of the ordinary.
 
     That is (N,) tensors on CPU, at least one item and at most ``FEW_ITEMS``, bool targets or whole numbers: 0 and 1, or
     where ``graded`` of at least 0, of which 0 is no hit; with ``gains`` fractions too.
     """
-    if not (isinstance(scores, Tensor) and isinstance(target, Tensor) and scores.is_cpu and target.is_cpu):
-        return None
-    if scores.dtype not in _USUAL_SCORES or target.dtype not in (_USUAL_GAINS if gains else _USUAL_TARGETS):
-        return None
-    if scores.requires_grad or target.requires_grad:
+    if not are_usual(scores, target, gains=gains):
         return None
     values, given = scores.numpy(), target.numpy()
     shape = values.shape  # that of a tensor takes four times as long
@@ -46,17 +57,18 @@ def arrays_of(scores: Tensor, target: Tensor, *, graded: bool, gains: bool = Fal
     flags = given
     if target.dtype is not torch.bool:
         flags = given.astype(bool)
-        most = _MOST_GAIN if gains else (None if graded else 1)
+        most = MOST_GAIN if gains else (None if graded else 1)
         least = given[given.argmin()]  # in half the time of `min`; NaN if there is one
         if not least >= 0 or not (most is None or given.item(given.argmax()) <= most):
             return None
-    return values, flags
+    return values, flags, given
 
 
 def valid_arrays(
     scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False, unit_range: bool = False
-) -> tuple[Array, Array] | None:
-    """Scores, and a byte per item for which are hits, in memory of its own; None where anything is out of the ordinary.
+) -> _Arrays | None:
+    """Scores, a byte per item for which are hits, in memory of its own, and targets; None where anything is out of the
+    ordinary.
 
     Args:
         scores, target, graded, gains: as of :func:`arrays_of`.
@@ -65,13 +77,13 @@ def valid_arrays(
     found = arrays_of(scores, target, graded=graded, gains=gains)
     if found is None:
         return None
-    values, flags = found
+    values, flags, given = found
     if unit_range:
         if not (values[values.argmin()] >= 0 and values[values.argmax()] <= 1):  # so it is for NaN too
             return None
     elif holds_nan(values):
         return None
-    return values, (flags.copy() if target.dtype == torch.bool else flags).view(np.uint8)
+    return values, (flags.copy() if flags is given else flags).view(np.uint8), given
 
 
 def holds_nan(scores: Array) -> bool:

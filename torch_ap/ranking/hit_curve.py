@@ -60,7 +60,7 @@ class HitCurve:
         offsets: (S + 1,) int64, where the entries of each ranking begin and end.
         n: (S,) items ranked.
         m: (S,) relevant items. It may exceed the hits of the entries: what was never retrieved is relevant too.
-        untied: whether this is known to be one ranking, of at least one item, whose entries are one item each, a hit.
+        untied: whether each entry is known to be one item, a hit.
         seen: (S,) hits of all entries, where entries below some rank were left out and m are the hits of all.
         single: whether this is known to be one ranking of at least one item, untied or not, with native values.
         parts: where the entries are those of a range of scores, and other processes have the others: what reduces
@@ -108,7 +108,7 @@ class HitCurve:
         hits, items, hits_above, items_above, offsets, n, m = (
             x.numpy() for x in (self.hits, self.items, self.hits_above, self.items_above, self.offsets, self.n, self.m)
         )
-        fields: Any = (hits, items, hits_above, items_above, None, offsets, n, m, False, None, False, self.parts)
+        fields: Any = (hits, items, hits_above, items_above, None, offsets, n, m, self.untied, None, False, self.parts)
         return HitCurve(*fields)
 
     @property
@@ -169,9 +169,11 @@ def of_arrays(
     offsets: Array,
     n: Array,
     m: Array,
+    *,
+    untied: bool = False,
 ) -> HitCurve:
     """The curve on CPU whose counts are these arrays, which it keeps for kernels to read."""
-    counts: Any = (hits, items, hits_above, items_above, None, offsets, n, m)
+    counts: Any = (hits, items, hits_above, items_above, None, offsets, n, m, untied)
     return with_tensors(HitCurve(*counts), score)
 
 

@@ -19,6 +19,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 
 _ITEMS_A_BLOCK = 1 << 17  # which stay in cache
+_COMPARED = 1 << 13
 _PACKED_BITS = 33
 _MOST_PADDING = 2
 
@@ -174,14 +175,29 @@ def _of_any_order(scores: Array, relevant: Array, ranking: Array, lengths: Array
     return tie_groups.join(order.in_threads(work, ranges, threads))
 
 
+def standing(scores: Array, lengths: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
+    """How many scores of its ranking lie above each wanted one, and at or above it.
+
+    Args:
+        scores: (N,) finite floats of rankings end to end, of about one length.
+        lengths: (S,) int64, items of each ranking.
+        wanted: (E,) scores that are among those of their ranking, by ranking.
+        counts: (S,) how many of each ranking are wanted.
+    """
+    table = _rows(scores, lengths, int(lengths.max(initial=0)), -np.inf)
+    small = len(wanted) * table.shape[1] <= _COMPARED
+    above, cumulative = (_compared if small else _searched)(table, wanted, counts)
+    return above, np.minimum(cumulative, np.repeat(lengths, counts))
+
+
 def _compared(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
-    """:func:`_searched` for at most one wanted score per row."""
+    """:func:`_searched` for few wanted scores per row."""
     above, cumulative = np.empty((2, len(wanted)), np.int64)
     offsets = segments.from_counts(counts)
 
     def work(rows: slice) -> None:
         entries = slice(offsets[rows.start], offsets[rows.stop])
-        block, score = table[rows][counts[rows] > 0], wanted[entries, None]
+        block, score = np.repeat(table[rows], counts[rows], axis=0), wanted[entries, None]
         above[entries] = np.count_nonzero(block > score, axis=1)
         cumulative[entries] = np.count_nonzero(block >= score, axis=1)
 

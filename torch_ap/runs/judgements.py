@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 
 from torch_ap.files.trec_tables import Qrels
+from torch_ap.ranking.order import Array
 from torch_ap.runs import nested
 from torch_ap.runs.given import qrels_of
-from torch_ap.runs.nested import Nested
+from torch_ap.runs.nested import NestedQrels
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Judgements:
 
     given: Any
     columns: Mapping[str, str | None]
-    nested: Nested | None
+    nested: NestedQrels | None
     path: Path | str
     queries: list[Any]
 
@@ -37,25 +37,27 @@ class Judgements:
         """The same as columns."""
         return qrels_of(self.given, self.columns)
 
+    @property
+    def _columns(self) -> tuple[Array, Array]:
+        """(J,) int64 number of the query, and grade."""
+        return self.nested.columns if self.nested else (self.table.query.numpy(), self.table.relevance.numpy())
+
     def without(self, level: int) -> set[Any]:
         """The queries that have no document of this grade or more."""
-        if self.nested is not None:
-            return {query for query, judged in self.nested.items() if max(judged.values(), default=-1) < level}
-        lacking = torch.ones(len(self.queries), dtype=torch.bool)
-        lacking[self.table.query[self.table.relevance >= level]] = False
-        return {self.queries[place] for place in lacking.nonzero().squeeze(1).tolist()}
+        query, grade = self._columns
+        lacking = np.ones(len(self.queries), bool)
+        lacking[query[grade >= level]] = False
+        return {self.queries[place] for place in lacking.nonzero()[0].tolist()}
 
     def negative(self) -> tuple[int, int]:
         """How many grades are negative, and how many there are."""
-        if self.nested is None:
-            return int((self.table.relevance < 0).sum()), len(self.table.relevance)
-        grades = list(chain.from_iterable([judged.values() for judged in self.nested.values()]))
-        return sum(grade < 0 for grade in grades) if min(grades) < 0 else 0, len(grades)
+        grade = self._columns[1]
+        return int(np.count_nonzero(grade < 0)), len(grade)
 
 
 def judgements_of(given: Any, columns: Mapping[str, str | None]) -> Judgements:
     """Judgements in any form, as :func:`torch_ap.runs.given.qrels_of` takes them."""
-    if nested.are_qrels(given):
-        return Judgements(given, columns, given, "`qrels`", list(given))
+    if (found := nested.qrels_of(given)) is not None:
+        return Judgements(given, columns, found, "`qrels`", list(given))
     table = qrels_of(given, columns)
     return Judgements(table, columns, None, table.path, table.queries)

@@ -15,7 +15,7 @@ from torch_ap.files.report import Asked, Result
 from torch_ap.files.trec import NotGroupedError, read_run, run_parts
 from torch_ap.files.trec_tables import Qrels, Run
 from torch_ap.runs import nested
-from torch_ap.runs.nested import Nested
+from torch_ap.runs.nested import Nested, NestedQrels
 
 
 class Rules(NamedTuple):
@@ -109,22 +109,23 @@ def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules
     )
 
 
-def measure_nested(qrels: Nested, run: Nested, measures: Sequence[Asked], rules: Rules) -> Measured | None:
+def measure_nested(qrels: NestedQrels, run: Nested, measures: Sequence[Asked], rules: Rules) -> Measured | None:
     """A run that :func:`torch_ap.runs.nested.is_run` finds to be one, without tables; None where it takes them."""
     documents = nested.documents_of(qrels, run, rules.convention, rules.complete)
     if documents is None:
         return None
+    queries = list(documents.qrels.given)
 
     def judge_at(level: int) -> Judged:
-        return Judged(documents.queries, rules.convention, level, documents)
+        return Judged(queries, rules.convention, level, documents)
 
     first, results = _measured(judge_at, measures, rules.denominator)
     listed, judged, relevant, hits = documents.counts(first.relevance_level)
     return Measured(
         results,
         "",
-        [query for query in qrels if not run.get(query)],
-        sum(query not in qrels for query in run),
+        [query for query in qrels.given if not run.get(query)],
+        len(run.keys() - qrels.given.keys()),
         listed,
         judged,
         relevant and not hits,

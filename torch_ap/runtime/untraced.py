@@ -16,11 +16,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DENSE = torch.strided
-_PLAIN: frozenset[type[Any]] = frozenset((int, float, bool, str, bytes))
+_PLAIN: frozenset[type[Any]] = frozenset((int, float, bool, str, bytes, type(None)))
 _DEEPEST = 100  # a list may hold itself
 
 
-def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None) -> Callable[P, R]:
+def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None, first: int = 0) -> Callable[P, R]:
     """The function, called from compiled code without tracing; ``torch.compiler.disable`` would import the compiler.
 
     Nor is it called with a sparse tensor, alone or in lists and dicts: NumPy reads none.
@@ -28,6 +28,7 @@ def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None) 
     Args:
         function: called where all arguments are dense tensors that require no grad, or None.
         otherwise: called with other arguments; None for the function itself.
+        first: the argument from which on they are looked at: 1 of a method, whose object is no tensor.
     """
     general = otherwise or function
 
@@ -38,8 +39,9 @@ def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None) 
 
             value: R = run(call, *args, **kwargs)
             return value
-        for one in (*args, *kwargs.values()):  # in half the time of `all`
-            if one is not None and (one.__class__ is not torch.Tensor or one.requires_grad or one.layout is not _DENSE):
+        for one in (*args[first:], *kwargs.values()):  # in half the time of `all`
+            kind = one.__class__
+            if kind not in _PLAIN and (kind is not torch.Tensor or one.requires_grad or one.layout is not _DENSE):  # type: ignore[attr-defined]
                 break
         else:
             return function(*args, **kwargs)
@@ -108,6 +110,6 @@ def leave_methods_to_python(cls: type, but: Collection[str] = ()) -> None:
         if inspect.isfunction(method) and not name.startswith("_"):
             method.__qualname__ = name  # which a TypeError says, and the class may be one that no caller knows
             if name not in but:
-                setattr(cls, name, untraced(method))
+                setattr(cls, name, untraced(method, first=1))
     properties = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, property)}
     cls.__jit_unused_properties__ = sorted(properties)  # type: ignore[attr-defined]
