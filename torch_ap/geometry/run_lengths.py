@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.geometry import run_counts
+from torch_ap.geometry.run_counts import Runs
 from torch_ap.ranking import segments
 from torch_ap.ranking.order import Array
 from torch_ap.rules.messages import shown
@@ -170,16 +171,13 @@ def _edges(counts: list[Any], pixels: Array, named: Callable[[int], str]) -> tup
     edges, lengths, held = np.empty(sum(sizes), np.int64), np.empty(len(counts), np.int64), 0
     for first, last in _blocks(sizes, None if texts else [isinstance(one, str | bytes) for one in counts]):
         block = counts[first:last]
-        read = (run_counts.from_text if isinstance(block[0], str | bytes) else run_counts.from_lists)(block)
-        found = read and _summed(*read, pixels[first:last])
-        if not found:
-            for row in range(first, last):
-                fault = _fault(counts[row], int(pixels[row]))
-                if fault:
-                    raise ValueError(f"{named(row)}: 'counts' {fault}")
-        assert found
-        edges[held : held + len(found[0])], lengths[first:last] = found
-        held += len(found[0])
+        runs = (run_counts.from_text if isinstance(block[0], str | bytes) else run_counts.from_lists)(block)
+        if runs is None or not _summed(runs, pixels[first:last], edges[held : held + len(runs.runs)]):
+            faults = ((row, _fault(counts[row], int(pixels[row]))) for row in range(first, last))
+            row, fault = next(one for one in faults if one[1] is not None)
+            raise ValueError(f"{named(row)}: 'counts' {fault}")
+        lengths[first:last] = runs.lengths
+        held += len(runs.runs)
     return edges[:held], lengths
 
 
@@ -192,26 +190,25 @@ def _blocks(sizes: list[int], kinds: list[bool] | None) -> Iterator[tuple[int, i
     return itertools.pairwise([0, *other.tolist(), len(sizes)] if sizes else [])
 
 
-def _summed(runs: Array, stops: Array, pixels: Array) -> tuple[Array, Array] | None:
-    """The edges of all codes end to end, and the even number of edges of each.
+def _summed(found: Runs, pixels: Array, edges: Array) -> bool:
+    """Write the edges of all codes, end to end; the runs are used up.
 
-    None unless all runs are at least 0 and those of each code add up to its pixels, or where int64 is too small to
-    tell. Runs within bounds are not what int64 has made of others: a run of a text that leaves int64 leaves the bounds
-    before, since differences are smaller than those.
+    False unless all runs are at least 0 and those of each code add up to its pixels. Runs within bounds are not what
+    int64 has made of others: a run of a text that leaves int64 leaves the bounds before, since differences are smaller
+    than those. Nor are edges within bounds.
     """
-    longest = int(runs.max())
-    if int(runs.min()) < 0 or longest > int(pixels.max()) or longest * len(runs) >= 1 << 63:
-        return None
-    runs[stops] = -pixels
-    edges = segments.running(runs, runs)
-    if edges[stops].any():
-        return None
-    lengths = np.diff(stops, prepend=-1) - 1
-    outside = lengths & 1  # the last run
-    kept = np.ones(len(edges), bool)
-    kept[stops] = False
-    kept[stops[outside > 0] - 1] = False
-    return edges[kept], lengths - outside
+    runs, lengths, last = found
+    ends = pixels - last  # the last edge of each code
+    longest, most = int(runs.max(initial=0)), int(pixels.max())
+    if min(int(x.min(initial=0)) for x in (runs, last, ends)) < 0 or longest > most:
+        return False
+    filled = np.flatnonzero(lengths)
+    stop, end = lengths.cumsum()[filled], ends[filled]
+    runs[stop[:-1]] -= end[:-1]  # the next begins at 0
+    segments.running(runs, edges)
+    if longest * len(runs) >= 1 << 63 and int(edges.max()) > most:
+        return False
+    return bool((edges[stop - 1] == end).all()) and not ends[lengths == 0].any()
 
 
 def _fault(counts: Any, pixels: int) -> str | None:
