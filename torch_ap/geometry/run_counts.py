@@ -56,25 +56,19 @@ def from_text(counts: list[str | bytes]) -> Runs | None:
     if len(digits) and (digits.max() > 63 or more[stops[sizes > 0] - 1].any()):
         return None
     low = np.flatnonzero(more)  # digits that are not the highest of their number
-    second = np.flatnonzero(~more[low + 1])
-    ends = low[second] + 1  # the highest digits of numbers that have several
+    ends = low[~more[low + 1]] + 1
     long = _of_several_digits(digits, ends)
     if long is None:
         return None
-    passed = low.searchsorted(stops)
-    numbers = sizes - np.diff(passed, prepend=0)
-    odd, last = np.flatnonzero(numbers & 1), np.zeros_like(sizes)
-    highest, behind = ~more, stops[odd] - 1
-    highest[behind] = False  # the last of an odd number of runs has a column of its own
-    last[odd] = _signed(digits[behind])
-    runs = _signed(digits)[highest].astype(np.int64)
-    kept = highest[ends]
-    last[odd[more[behind - 1]]] = long[~kept]
-    left_out = np.repeat(segments.from_zero(numbers & 1)[:-1], np.diff(second.searchsorted(passed), prepend=0))
-    runs[(ends - second - 1 - left_out)[kept]] = long[kept]
-    lengths = numbers - (numbers & 1)
+    numbers = _signed(digits).astype(np.int64)  # where their highest digits are
+    numbers[ends] = long
+    count = sizes - np.diff(low.searchsorted(stops), prepend=0)
+    odd, last, highest = np.flatnonzero(count & 1), np.zeros_like(sizes), ~more
+    behind = stops[odd] - 1
+    last[odd], highest[behind] = numbers[behind], False
+    runs, lengths = numbers[highest], count - (count & 1)
     _sum_differences(runs, lengths)
-    differs = odd[numbers[odd] > 3]
+    differs = odd[count[odd] > 3]
     last[differs] += runs[lengths.cumsum()[differs] - 2]
     return Runs(runs, lengths, last)
 
@@ -86,14 +80,14 @@ def _signed(digits: Array) -> Array:
 
 def _of_several_digits(digits: Array, ends: Array) -> Array | None:
     """The numbers whose highest digits, which are not their only ones, are there; None if one is too long."""
-    numbers = _signed(digits[ends]).astype(np.int64)
+    numbers = 32 * _signed(digits[ends]).astype(np.int64) + (digits[ends - 1] & 31)
     rows, at = np.arange(len(ends)), ends - 1
     for _ in range(_DIGITS_A_NUMBER - 1):
-        numbers[rows] = 32 * numbers[rows] + (digits[at] & 31)
         further = np.flatnonzero(digits[at - 1] >= 32)  # that before the first is a code's last, and not among them
         if not len(further):
             return numbers
         rows, at = rows[further], at[further] - 1
+        numbers[rows] = 32 * numbers[rows] + (digits[at] & 31)
     return None
 
 

@@ -93,7 +93,7 @@ def decode(images: Sequence[Sequence[Any]], name: Callable[[int, int], str]) -> 
             f"{named(int(other[0]))} must have the size of the first mask of its image, "
             f"{sizes[starts[image]].tolist()}, got {sizes[other[0]].tolist()}"
         )
-    edges, lengths = _edges(list(map(_COUNTS, codes)), sizes.prod(1), named)
+    edges, lengths = _edges(codes, sizes.prod(1), named)
     first = sizes[starts[:-1][counts > 0]].tolist()
     known = iter([(height, width) for height, width in first])
     return Decoded(
@@ -139,9 +139,7 @@ def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
     if not isinstance(code, Mapping) or "size" not in code or "counts" not in code:
         got = shown(list(code)) if isinstance(code, Mapping) else type(code).__name__
         raise ValueError(f"{named(row)} must be a dict with 'size' and 'counts', got {got}")
-    size = code["size"]
-    if isinstance(size, Tensor | np.ndarray):
-        size = size.tolist()
+    size = _listed(code, "size", named, row)
     if isinstance(size, list | tuple) and len(size) == 2:
         height, width = map(int, size) if all(map(is_whole, size)) else (-1, -1)
         if min(height, width) >= 0 and height * width <= _MOST_PIXELS:
@@ -162,10 +160,20 @@ def is_int64(value: Any) -> bool:
     return is_whole(value) and -(1 << 63) <= value < 1 << 63
 
 
-def _edges(counts: list[Any], pixels: Array, named: Callable[[int], str]) -> tuple[Array, Array]:
+def _listed(code: Mapping[str, Any], key: str, named: Callable[[int], str], row: int) -> Any:
+    """A value of a code, as a list where it is a tensor or an array."""
+    value = code[key]
+    if isinstance(value, Tensor) and value.layout is not torch.strided:
+        name = f"{named(row).strip('`')}[{key!r}]"
+        raise ValueError(f"`{name}` is a sparse tensor ({value.layout}); give `{name}.to_dense()`")
+    return value.tolist() if isinstance(value, Tensor | np.ndarray) else value
+
+
+def _edges(codes: list[Any], pixels: Array, named: Callable[[int], str]) -> tuple[Array, Array]:
     """(E,) int64 edges of all codes end to end, and (N,) edges per code."""
+    counts = list(map(_COUNTS, codes))
     if not _TEXT.issuperset(map(type, counts)):
-        counts = [x.tolist() if isinstance(x, Tensor | np.ndarray) else x for x in counts]
+        counts = [_listed(code, "counts", named, row) for row, code in enumerate(codes)]
     texts = _TEXT.issuperset(map(type, counts))
     sizes = list(map(len, counts)) if texts else [len(one) if isinstance(one, _SIZED) else 0 for one in counts]
     edges, lengths, held = np.empty(sum(sizes), np.int64), np.empty(len(counts), np.int64), 0
