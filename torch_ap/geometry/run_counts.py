@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from torch_ap.ranking import segments
 from torch_ap.ranking.order import Array
 
 _DIGITS_A_NUMBER = 9  # of five bits each: enough for signed differences of runs of up to 2^40 pixels
@@ -80,7 +79,7 @@ def _signed(digits: Array) -> Array:
 
 def _of_several_digits(digits: Array, ends: Array) -> Array | None:
     """The numbers whose highest digits, which are not their only ones, are there; None if one is too long."""
-    numbers = 32 * _signed(digits[ends]).astype(np.int64) + (digits[ends - 1] & 31)
+    numbers: Array = 32 * _signed(digits[ends]).astype(np.int64) + (digits[ends - 1] & 31)
     rows, at = np.arange(len(ends)), ends - 1
     for _ in range(_DIGITS_A_NUMBER - 1):
         further = np.flatnonzero(digits[at - 1] >= 32)  # that before the first is a code's last, and not among them
