@@ -71,6 +71,17 @@ def test_codes_and_dense_masks_have_the_same_edges(seed, compressed):
             np.testing.assert_array_equal(drawn.reshape(mask.shape[::-1]).T, mask)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (1, 6), (6, 1), (2, 2), (5, 8), (9, 4)])
+def test_dense_masks_of_any_layout_and_type(size, monkeypatch):
+    monkeypatch.setitem(masks._PIXELS_A_CHUNK, "cpu", 2 * size[0] * size[1] + 2)  # two masks at a time
+    dense = torch.rand(9, *size, generator=torch.Generator().manual_seed(0)) < torch.linspace(0, 1, 9)[:, None, None]
+    pixels = [mask.T.flatten().tolist() for mask in dense]
+    expected = [[x for x in range(len(p) + 1) if [False, *p][x] != [*p, False][x]] for p in pixels]
+    for given in (dense, dense.to(torch.uint8) * 255, -dense.long(), dense.mT.contiguous().mT, dense.repeat(1, 1, 2)):
+        edges, lengths = masks.edges_of(given[..., : size[1]])
+        assert [part.tolist() for part in edges.split(lengths.tolist())] == expected
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_iou_equals_pycocotools(seed):
     one, two = some_masks(seed), some_masks(seed + 1000, count=5)

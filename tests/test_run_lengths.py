@@ -159,6 +159,15 @@ def test_functions_and_metrics_name_image_and_key_and_stay_as_they_were(fault, s
     assert len(metric.detection_edges_per_mask) == 1
 
 
+@pytest.mark.parametrize("key", ["size", "counts"])
+def test_sparse_tensors_in_codes_are_named(key):
+    code = {"size": torch.tensor([4, 5]), "counts": torch.tensor([0, 20])}
+    bad = images({**code, key: code[key].to_sparse()})
+    name = f"preds[1]['masks'][1][{key!r}]"
+    with pytest.raises(ValueError, match=re.escape(f"`{name}` is a sparse tensor (torch.sparse_coo); give `{name}.")):
+        MeanAveragePrecision(iou_type="segm").update(bad, images(code))
+
+
 def test_masks_of_one_image_have_one_size():
     other = images({"size": [5, 4], "counts": [20]})
     with pytest.raises(ValueError, match=r"`preds\[1\]\['masks'\]\[1\]` must .*size of the first"):

@@ -9,18 +9,19 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.geometry.boxes import Spanned
-from torch_ap.ranking import segments
+from torch_ap.ranking import order, segments
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 from torch_ap.runtime.cached import memoize
 
 _EDGES_A_CHUNK = {"cpu": 1 << 16}
 _EDGES_A_CHUNK_ON_DEVICE = 1 << 24
+_PIXELS_A_CHUNK = {"cpu": 1 << 19}
+_PIXELS_A_CHUNK_ON_DEVICE = 1 << 28
 
 
 def edges_of(masks: Tensor) -> tuple[Tensor, Tensor]:
@@ -33,18 +34,35 @@ def edges_of(masks: Tensor) -> tuple[Tensor, Tensor]:
         (E,) int64 edges, mask after mask; (N,) int64 edges per mask.
     """
     count, height, width = masks.shape
-    inside = masks if masks.dtype == torch.bool else masks != 0
-    # all masks end to end, with a pixel outside before each and after the last
-    size = height * width + 1
-    framed = torch.zeros(count * size + 1, dtype=torch.bool, device=masks.device)
-    rows = framed[1:].view(count, size)[:, : size - 1].view(count, width, height)
-    rows.copy_(inside.transpose(1, 2))
-    if masks.device.type == "cpu":
-        pixels = framed.numpy()
-        changes = torch.from_numpy(np.flatnonzero(pixels[1:] != pixels[:-1]))
-    else:
-        changes = (framed[1:] != framed[:-1]).nonzero().squeeze(1)
+    if not masks.numel():
+        none = torch.zeros(count, dtype=torch.int64, device=masks.device)
+        return none[:0], none
+    size, found = height * width + 1, []
+    step = max(1, _PIXELS_A_CHUNK.get(masks.device.type, _PIXELS_A_CHUNK_ON_DEVICE) // size)
+    for first in range(0, count, step):
+        block = native(masks[first : first + step])
+        inside = block if masks.dtype == torch.bool else block != 0
+        found.append(arrays.tensor(_below_others(inside)).add_(first * size))
+    # the first pixel of each column is compared with the last one of the column before
+    top = torch.zeros(count, width + 1, dtype=torch.bool, device=masks.device)
+    top[:, :-1] = masks[:, 0] != 0
+    top[:, 1:] ^= masks[:, -1] != 0
+    mask, column = top.nonzero().unbind(1)
+    changes = order.sort(torch.cat([*found, mask * size + column * height]))
     return changes % size, segments.count(changes // size, count)
+
+
+def _below_others(inside: Any) -> Any:
+    """The edges of native masks that are not at the top of a column, plus H * W + 1 per mask before; in any order.
+
+    Rows are compared as they lie in memory.
+    """
+    count, height, width = inside.shape
+    pixels = inside.reshape(count, height * width)
+    place = arrays.places((pixels[:, width:] != pixels[:, :-width]).reshape(-1))
+    line = place // width
+    mask = line // max(1, height - 1)
+    return mask * (height * width + 1) + (place - line * width) * height + line - mask * (height - 1) + 1
 
 
 def area(edges: Tensor, lengths: Tensor) -> Tensor:

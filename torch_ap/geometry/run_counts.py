@@ -1,81 +1,114 @@
 """The counts of run-length codes as numbers: of plain lists, and of COCO's compressed text."""
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
-from torch_ap.ranking import segments
 from torch_ap.ranking.order import Array
 
 _DIGITS_A_NUMBER = 9  # of five bits each: enough for signed differences of runs of up to 2^40 pixels
-_FIRST = np.zeros(1, np.int64)
 
 
-def from_lists(counts: list[Any]) -> tuple[Array, Array] | None:
-    """The runs of all codes, a 0 after those of each, and where these are; None if one is not a list of integers."""
+class Runs(NamedTuple):
+    """The runs of several codes, without those that are outside behind everything inside.
+
+    Attributes:
+        runs: (E,) int64 of all codes end to end: of each an even number, outside and inside in turn.
+        lengths: (N,) int64, how many of them each code has.
+        last: (N,) int64, the run outside behind them; 0 where a code ends inside.
+    """
+
+    runs: Array
+    lengths: Array
+    last: Array
+
+
+def from_lists(counts: list[Any]) -> Runs | None:
+    """The runs of plain lists; None if one is not a list of integers."""
     if not all(isinstance(one, list | tuple) for one in counts):
         return None
     kinds = set(map(type, itertools.chain.from_iterable(counts)))
     if not all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
         return None
-    stops = np.cumsum([len(one) + 1 for one in counts]) - 1
-    every = itertools.chain.from_iterable(itertools.chain.from_iterable((one, (0,)) for one in counts))
+    numbers = np.fromiter(map(len, counts), np.int64, len(counts))
     try:
-        return np.fromiter(every, np.int64, count=int(stops[-1]) + 1), stops
+        runs = np.fromiter(itertools.chain.from_iterable(counts), np.int64, int(numbers.sum()))
     except OverflowError:
         return None
+    odd, last = np.flatnonzero(numbers & 1), np.zeros_like(numbers)
+    ends = numbers.cumsum()[odd] - 1
+    last[odd] = runs[ends]
+    return Runs(np.delete(runs, ends), numbers - (numbers & 1), last)
 
 
-def from_text(counts: list[str | bytes]) -> tuple[Array, Array] | None:
-    """The same from COCO's text: digits of six bits from low to high, five the value, one for "more follows".
+def from_text(counts: list[str | bytes]) -> Runs | None:
+    """The runs in COCO's text: digits of six bits from low to high, five the value, one for "more follows".
 
-    From the fourth on, each number is the difference of a run to the one two places before: that of the sum of two runs
-    in a row to the sum before it. So the sums of two are running sums of the numbers, and the runs are running sums of
-    these with signs in turn. A 0 after each code takes up what it adds to a running sum, so that the next begins at 0.
+    None if a text holds anything else. The runs outside and those inside are running sums of every other number.
     """
     texts: list[bytes] = counts if set(map(type, counts)) == {bytes} else list(map(as_bytes, counts))  # type: ignore[assignment]
-    digits = np.frombuffer(b"0".join([*texts, b""]), np.uint8) - np.uint8(48)
-    stops = np.cumsum(list(map(len, texts))) + np.arange(len(texts))  # of the texts
-    more = digits >= 32
-    if digits.max() > 63 or more[stops - 1].any():
+    digits = np.frombuffer(b"".join(texts), np.uint8) - np.uint8(48)
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    stops, more = sizes.cumsum(), digits >= 32
+    if len(digits) and (digits.max() > 63 or more[stops[sizes > 0] - 1].any()):
         return None
-    parts = _parts(digits, more)
-    if parts is None:
+    low = np.flatnonzero(more)  # digits that are not the highest of their number
+    ends = low[~more[low + 1]] + 1
+    long = _of_several_digits(digits, ends)
+    if long is None:
         return None
-    ends = np.flatnonzero(~more)
-    stop = ends.searchsorted(stops)  # of the numbers
-    start = np.concatenate([_FIRST, stop[:-1] + 1])
-    bounds = np.stack([np.concatenate([_FIRST, stops[:-1] + 1]), np.minimum(ends[start] + 1, stops)], 1)
-    first, others = np.add.reduceat(parts, bounds.flatten()).reshape(-1, 2).T
-    long = start + 2 < stop  # the third number is a run itself, whose sum with the second lacks the first
-    parts[ends[start[long] + 2]] -= first[long]
-    parts[stops] = np.where(long, -others, -first - others)
-    runs = segments.running(parts, parts)[ends]
-    runs[1::2] *= -1
-    runs[stop] = -np.add.reduceat(runs, start)
-    segments.running(runs, runs)
-    runs[1::2] *= -1
-    return runs, stop
+    numbers = _signed(digits).astype(np.int64)  # where their highest digits are
+    numbers[ends] = long
+    count = sizes - np.diff(low.searchsorted(stops), prepend=0)
+    odd, last, highest = np.flatnonzero(count & 1), np.zeros_like(sizes), ~more
+    behind = stops[odd] - 1
+    last[odd], highest[behind] = numbers[behind], False
+    runs, lengths = numbers[highest], count - (count & 1)
+    _sum_differences(runs, lengths)
+    differs = odd[count[odd] > 3]
+    last[differs] += runs[lengths.cumsum()[differs] - 2]
+    return Runs(runs, lengths, last)
+
+
+def _signed(digits: Array) -> Array:
+    """The highest digits of numbers, in two's complement: int8."""
+    return ((digits ^ np.uint8(16)) - np.uint8(16)).view(np.int8)
+
+
+def _of_several_digits(digits: Array, ends: Array) -> Array | None:
+    """The numbers whose highest digits, which are not their only ones, are there; None if one is too long."""
+    numbers: Array = 32 * _signed(digits[ends]).astype(np.int64) + (digits[ends - 1] & 31)
+    rows, at = np.arange(len(ends)), ends - 1
+    for _ in range(_DIGITS_A_NUMBER - 1):
+        further = np.flatnonzero(digits[at - 1] >= 32)  # that before the first is a code's last, and not among them
+        if not len(further):
+            return numbers
+        rows, at = rows[further], at[further] - 1
+        numbers[rows] = 32 * numbers[rows] + (digits[at] & 31)
+    return None
+
+
+def _sum_differences(runs: Array, lengths: Array) -> None:
+    """Make runs of the numbers in a text: from the fourth on, each is the difference to the run two places before.
+
+    Over all codes end to end: the first two of a code take off what the sums have come to by then.
+    """
+    filled = np.flatnonzero(lengths)
+    start = (lengths.cumsum() - lengths)[filled]
+    third = start[lengths[filled] > 2] + 2
+    runs[third] -= runs[third - 2]
+    totals = [np.add.reduceat(runs[side::2], start // 2) for side in (0, 1)]
+    for side, total in enumerate(totals):
+        runs[start[1:] + side] -= total[:-1]
+    pairs = torch.from_numpy(runs).view(-1, 2)
+    torch.cumsum(pairs, 0, out=pairs)
 
 
 def as_bytes(text: str | bytes) -> bytes:
     """The text of a code, whose characters are ASCII where it is one."""
     return text.encode(errors="surrogatepass") if isinstance(text, str) else text
-
-
-def _parts(digits: Array, more: Array) -> Array | None:
-    """(B,) int64, what each digit adds to its number, in two's complement; None if a number is too long."""
-    signs = ((digits & 48) == 16).view(np.uint8) << 5  # of last digits only
-    parts: Array = ((digits & 31) - signs).view(np.int8).astype(np.int64)
-    place, later = 1, np.flatnonzero(more) + 1
-    while len(later):
-        if place == _DIGITS_A_NUMBER:
-            return None
-        parts[later] <<= 5
-        place += 1
-        later = later[more[later - place]]  # the last digit of all is a code's end
-    return parts
 
 
 def runs_of_text(text: bytes) -> list[int] | str:

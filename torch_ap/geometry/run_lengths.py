@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.geometry import run_counts
+from torch_ap.geometry.run_counts import Runs
 from torch_ap.ranking import segments
 from torch_ap.ranking.order import Array
 from torch_ap.rules.messages import shown
@@ -92,7 +93,7 @@ def decode(images: Sequence[Sequence[Any]], name: Callable[[int, int], str]) -> 
             f"{named(int(other[0]))} must have the size of the first mask of its image, "
             f"{sizes[starts[image]].tolist()}, got {sizes[other[0]].tolist()}"
         )
-    edges, lengths = _edges(list(map(_COUNTS, codes)), sizes.prod(1), named)
+    edges, lengths = _edges(codes, sizes.prod(1), named)
     first = sizes[starts[:-1][counts > 0]].tolist()
     known = iter([(height, width) for height, width in first])
     return Decoded(
@@ -138,9 +139,7 @@ def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
     if not isinstance(code, Mapping) or "size" not in code or "counts" not in code:
         got = shown(list(code)) if isinstance(code, Mapping) else type(code).__name__
         raise ValueError(f"{named(row)} must be a dict with 'size' and 'counts', got {got}")
-    size = code["size"]
-    if isinstance(size, Tensor | np.ndarray):
-        size = size.tolist()
+    size = _listed(code, "size", named, row)
     if isinstance(size, list | tuple) and len(size) == 2:
         height, width = map(int, size) if all(map(is_whole, size)) else (-1, -1)
         if min(height, width) >= 0 and height * width <= _MOST_PIXELS:
@@ -161,25 +160,32 @@ def is_int64(value: Any) -> bool:
     return is_whole(value) and -(1 << 63) <= value < 1 << 63
 
 
-def _edges(counts: list[Any], pixels: Array, named: Callable[[int], str]) -> tuple[Array, Array]:
+def _listed(code: Mapping[str, Any], key: str, named: Callable[[int], str], row: int) -> Any:
+    """A value of a code, as a list where it is a tensor or an array."""
+    value = code[key]
+    if isinstance(value, Tensor) and value.layout is not torch.strided:
+        name = f"{named(row).strip('`')}[{key!r}]"
+        raise ValueError(f"`{name}` is a sparse tensor ({value.layout}); give `{name}.to_dense()`")
+    return value.tolist() if isinstance(value, Tensor | np.ndarray) else value
+
+
+def _edges(codes: list[Any], pixels: Array, named: Callable[[int], str]) -> tuple[Array, Array]:
     """(E,) int64 edges of all codes end to end, and (N,) edges per code."""
+    counts = list(map(_COUNTS, codes))
     if not _TEXT.issuperset(map(type, counts)):
-        counts = [x.tolist() if isinstance(x, Tensor | np.ndarray) else x for x in counts]
+        counts = [_listed(code, "counts", named, row) for row, code in enumerate(codes)]
     texts = _TEXT.issuperset(map(type, counts))
     sizes = list(map(len, counts)) if texts else [len(one) if isinstance(one, _SIZED) else 0 for one in counts]
     edges, lengths, held = np.empty(sum(sizes), np.int64), np.empty(len(counts), np.int64), 0
     for first, last in _blocks(sizes, None if texts else [isinstance(one, str | bytes) for one in counts]):
         block = counts[first:last]
-        read = (run_counts.from_text if isinstance(block[0], str | bytes) else run_counts.from_lists)(block)
-        found = read and _summed(*read, pixels[first:last])
-        if not found:
-            for row in range(first, last):
-                fault = _fault(counts[row], int(pixels[row]))
-                if fault:
-                    raise ValueError(f"{named(row)}: 'counts' {fault}")
-        assert found
-        edges[held : held + len(found[0])], lengths[first:last] = found
-        held += len(found[0])
+        runs = (run_counts.from_text if isinstance(block[0], str | bytes) else run_counts.from_lists)(block)
+        if runs is None or not _summed(runs, pixels[first:last], edges[held : held + len(runs.runs)]):
+            faults = ((row, _fault(counts[row], int(pixels[row]))) for row in range(first, last))
+            row, fault = next(one for one in faults if one[1] is not None)
+            raise ValueError(f"{named(row)}: 'counts' {fault}")
+        lengths[first:last] = runs.lengths
+        held += len(runs.runs)
     return edges[:held], lengths
 
 
@@ -192,26 +198,25 @@ def _blocks(sizes: list[int], kinds: list[bool] | None) -> Iterator[tuple[int, i
     return itertools.pairwise([0, *other.tolist(), len(sizes)] if sizes else [])
 
 
-def _summed(runs: Array, stops: Array, pixels: Array) -> tuple[Array, Array] | None:
-    """The edges of all codes end to end, and the even number of edges of each.
+def _summed(found: Runs, pixels: Array, edges: Array) -> bool:
+    """Write the edges of all codes, end to end; the runs are used up.
 
-    None unless all runs are at least 0 and those of each code add up to its pixels, or where int64 is too small to
-    tell. Runs within bounds are not what int64 has made of others: a run of a text that leaves int64 leaves the bounds
-    before, since differences are smaller than those.
+    False unless all runs are at least 0 and those of each code add up to its pixels. Runs within bounds are not what
+    int64 has made of others: a run of a text that leaves int64 leaves the bounds before, since differences are smaller
+    than those. Nor are edges within bounds.
     """
-    longest = int(runs.max())
-    if int(runs.min()) < 0 or longest > int(pixels.max()) or longest * len(runs) >= 1 << 63:
-        return None
-    runs[stops] = -pixels
-    edges = segments.running(runs, runs)
-    if edges[stops].any():
-        return None
-    lengths = np.diff(stops, prepend=-1) - 1
-    outside = lengths & 1  # the last run
-    kept = np.ones(len(edges), bool)
-    kept[stops] = False
-    kept[stops[outside > 0] - 1] = False
-    return edges[kept], lengths - outside
+    runs, lengths, last = found
+    ends = pixels - last  # the last edge of each code
+    longest, most = int(runs.max(initial=0)), int(pixels.max())
+    if min(int(x.min(initial=0)) for x in (runs, last, ends)) < 0 or longest > most:
+        return False
+    filled = np.flatnonzero(lengths)
+    stop, end = lengths.cumsum()[filled], ends[filled]
+    runs[stop[:-1]] -= end[:-1]  # the next begins at 0
+    segments.running(runs, edges)
+    if longest * len(runs) >= 1 << 63 and int(edges.max()) > most:
+        return False
+    return bool((edges[stop - 1] == end).all()) and not ends[lengths == 0].any()
 
 
 def _fault(counts: Any, pixels: int) -> str | None:

@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 _DENSE = torch.strided
 _PLAIN: frozenset[type[Any]] = frozenset((int, float, bool, str, bytes, type(None)))
-_DEEPEST = 100  # a list may hold itself
+_DEEPEST = 4  # the masks of the images of a list; what is in codes of masks is looked at where they are read
 
 
 def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None, first: int = 0) -> Callable[P, R]:
@@ -74,9 +74,12 @@ def _refuse_sparse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 
 
 def _dense(value: Any) -> bool:
-    """Whether all tensors in a value are dense; level by level, since most of a level are of one type."""
+    """Whether all tensors in a value are dense; level by level, since most of a level are of one type.
+
+    Not deeper than arguments have them: codes of masks are many, and a list may hold itself.
+    """
     level = [value]
-    for _ in range(_DEEPEST):
+    for deeper in reversed(range(_DEEPEST)):
         kinds: set[type[Any]] = set(map(type, level))
         inner: list[Any] = []
         for kind in kinds - _PLAIN:
@@ -84,6 +87,8 @@ def _dense(value: Any) -> bool:
             if issubclass(kind, torch.Tensor):
                 if any(x.layout is not _DENSE for x in same):
                     return False
+            elif not deeper:
+                continue
             elif issubclass(kind, Mapping):
                 inner += itertools.chain.from_iterable(map(kind.values, same))
             elif issubclass(kind, list | tuple):
