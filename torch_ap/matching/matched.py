@@ -17,6 +17,8 @@ from torch_ap.matching.candidate_pairs import Ranked
 from torch_ap.ranking import segments
 from torch_ap.ranking.counting import from_ordered
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 
 class Shares(Protocol):
@@ -105,8 +107,7 @@ class Matches:
         """
         image, truth_image = self.images
         flags = kept.index_select(0, image)
-        rows, pairs = flags.nonzero().squeeze(1), flags.index_select(0, self.at).nonzero().squeeze(1)
-        truths = kept.index_select(0, truth_image).nonzero().squeeze(1)
+        rows, pairs, truths = map(_places, (flags, flags.index_select(0, self.at), kept.index_select(0, truth_image)))
         ranked, truth_group = self.ranked, self.truth_group.index_select(0, truths)
         group = ranked.group.index_select(0, rows)
         earlier = (~kept).cumsum(0).mul_(self.categories)  # groups of images before each that are left out
@@ -121,11 +122,11 @@ class Matches:
                 by_group=rows[:0],
             ),
             at=torch.searchsorted(rows, self.at.index_select(0, pairs)),
-            matched=self.matched.index_select(1, pairs),
-            true_positive=self.true_positive.index_select(1, pairs),
-            inside=self.inside.index_select(1, rows),
+            matched=_columns(self.matched, pairs),
+            true_positive=_columns(self.true_positive, pairs),
+            inside=_columns(self.inside, rows),
             truth_group=truth_group - earlier.index_select(0, truth_image.index_select(0, truths)),
-            valid=self.valid.index_select(1, truths),
+            valid=_columns(self.valid, truths),
             partners=None,
         )
 
@@ -142,12 +143,13 @@ class Matches:
             partners=self.partners and self.partners.of_pairs(kept),
         )
 
-    def hits(self, area: int) -> Tensor:
-        """(T, K) int64, true positives in one area range."""
-        found = self.criteria.of_range(self.true_positive, area)
-        t, event = found.nonzero(as_tuple=True)
-        size = len(found) * self.categories
-        return segments.count(t * self.categories + self.ranked.category[self.at[event]], size).reshape(len(found), -1)
+    def hits(self, area: int, most: int) -> Tensor:
+        """(T, K) int64, true positives in one area range among the first ``most`` detections of each group."""
+        early = _places(self.ranked.place.index_select(0, self.at) < most)
+        found = self.criteria.of_range(_columns(self.true_positive, early), area)
+        category = self.ranked.category.index_select(0, self.at.index_select(0, early))
+        edges = torch.searchsorted(category, torch.arange(self.categories + 1, device=category.device))
+        return segments.from_zero(found.to(torch.int32)).index_select(1, edges).diff().to(torch.int64)
 
     def curve(self, area: int) -> HitCurve:
         """The hit curves of one area range: T * K rankings, those of the first threshold first."""
@@ -218,3 +220,13 @@ class Matches:
             found = category[at] == torch.arange(self.categories, device=category.device)
             score = torch.where(found, self.ranked.score[at].to(torch.float64), score)
         return score
+
+
+def _places(flags: Tensor) -> Tensor:
+    """Where (N,) flags are set: int64."""
+    return arrays.tensor(arrays.places(native(flags)))
+
+
+def _columns(values: Tensor, places: Tensor) -> Tensor:
+    """The columns of (R, N) values at these places."""
+    return arrays.tensor(arrays.take(native(values), native(places)))
