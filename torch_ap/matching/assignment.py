@@ -102,7 +102,7 @@ class Criteria:
     def of_one(self, words: Tensor, area: int, threshold: int) -> Tensor:
         """(P,) bool, the row of :meth:`of_range` of one threshold."""
         criterion = int(self.rank[threshold]) * self.ranges + area
-        return (words[criterion // _BITS] & (1 << criterion % _BITS)) != 0
+        return arrays.tensor((native(words[criterion // _BITS]) & (1 << criterion % _BITS)) != 0)
 
 
 def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, criteria: Criteria) -> Tensor:

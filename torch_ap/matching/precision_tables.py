@@ -76,7 +76,7 @@ def _fill(table: Tensor, pairs: _Pairs, m: Tensor, levels: Tensor) -> list[Tenso
     first, cells = _cells(m, levels)
     own, counted, out = native(first.index_select(0, pairs.ranking)), native(pairs.counted), []
     for row, added in zip(table, pairs.added, strict=True):
-        running = _running(added)
+        running = segments.running_counts(added)
         ends = running.index_select(1, offsets)
         hits, more = native(running)[:, 1:] - arrays.repeat(native(ends[:, :-1]), size)
         precision = hits / (segments.as_float64(more + counted) + SPACING)
@@ -95,13 +95,6 @@ def _cells(m: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
     return offsets[:-1], reached.mul_(len(m)).add_(ranking)
 
 
-def _running(values: Tensor) -> Tensor:
-    """Running sums along the last dimension, with a 0 before the first, in int32, of flags or other small numbers."""
-    running = values.new_zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=torch.int32)
-    torch.cumsum(values, -1, dtype=torch.int32, out=running[..., 1:])
-    return running
-
-
 def _pairs(matches: Matches, areas: Sequence[int], present: Tensor) -> _Pairs:
     """Of area ranges, from (A', K) bool, which categories have ground truths in each."""
     category = matches.ranked.category.index_select(0, matches.at)
@@ -115,7 +108,7 @@ def _pairs(matches: Matches, areas: Sequence[int], present: Tensor) -> _Pairs:
         )
         hit, found = (matches.criteria.of_range(arrays.tensor(arrays.take(native(x), kept)), area) for x in words[::-1])
         at, kind = (x.index_select(0, arrays.tensor(kept)) for x in (matches.at, category))
-        running = _running(inside)
+        running = segments.running_counts(inside)
         counted = running.index_select(0, at + 1) - running.index_select(0, first).index_select(0, kind)
         hit = hit.view(torch.int8)
         columns.append((torch.stack([hit, hit - found.view(torch.int8)], 1), counted, ranking.index_select(0, kind)))

@@ -57,6 +57,11 @@ def repeat(values: Any, counts: Any) -> Any:
     return torch.repeat_interleave(values, counts, -1) if isinstance(values, Tensor) else values.repeat(counts, -1)
 
 
+def below(ascending: Any, values: Any) -> Any:
+    """How many of the ascending numbers lie below each value."""
+    return (torch if isinstance(ascending, Tensor) else np).searchsorted(ascending, values)
+
+
 def raise_to(values: Any, places: Any, least: Any) -> None:
     """Raise the (N,) values at these places, which may repeat, to at least these, in place."""
     if isinstance(values, Tensor):
