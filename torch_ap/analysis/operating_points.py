@@ -15,8 +15,11 @@ from torch_ap.curve.counts import Counts
 from torch_ap.inference.interval import wilson
 from torch_ap.inference.operating_point import CutNumbers, Wanted
 from torch_ap.inference.student import student_quantile
+from torch_ap.matching.candidate_pairs import descending
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import order, segments
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 _METHOD = "delta-wilson"
 _RATIOS = ("precision", "recall", "f_beta")
@@ -69,6 +72,7 @@ class _Items(NamedTuple):
         edges: (S + 1,) where the detections of each ranking begin and end.
         counted: (N,) bool, which of them count.
         hits: (H,) the true positives among them, ascending.
+        hit_ranking: (H,) the ranking of each.
         truths: (M,) the group of each ground truth that counts.
         truth_ranking: (M,) its ranking.
         size: K.
@@ -80,6 +84,7 @@ class _Items(NamedTuple):
     edges: Tensor
     counted: Tensor
     hits: Tensor
+    hit_ranking: Tensor
     truths: Tensor
     truth_ranking: Tensor
     size: int
@@ -119,7 +124,7 @@ def operating_points(
     """
     items = _items_of(matches, place, per_class)
     m = segments.count(items.truth_ranking, items.rankings)
-    above = segments.from_zero(items.counted.to(torch.int32))
+    above = segments.running_counts(items.counted)
     threshold = (
         _best(items, above, m, choice) if isinstance(choice, Wanted) else choice.repeat(1 if choice.ndim else len(m))
     )
@@ -137,15 +142,27 @@ def operating_points(
 
 def _items_of(matches: Matches, place: int, per_class: bool) -> _Items:
     """What counts at one IoU threshold."""
-    (hit, miss), ranked, size = matches.flags(0, place), matches.ranked, matches.categories
-    hits = hit.nonzero().squeeze(1)
-    truths, rankings = matches.truth_group[matches.valid[0]], size if per_class else 1
+    (hits, found), ranked, size = matches.events(0, place), matches.ranked, matches.categories
+    counted = matches.inside[0].index_fill(0, found, False).index_fill_(0, hits, True)
+    truths = matches.truth_group.index_select(0, segments.places(matches.valid[0]))
+    rankings = size if per_class else 1
     edges = torch.arange(rankings + 1, device=hits.device)
-    ranking, of_truths = ranked.category, truths % size
+    ranking, of_truths = ranked.category, arrays.tensor(native(truths) % size)
     if not per_class:
         ranking, of_truths = torch.zeros_like(ranking), torch.zeros_like(truths)
     edges = torch.searchsorted(ranking, edges)
-    return _Items(ranked.score, ranked.group, ranking, edges, hit | miss, hits, truths, of_truths, size)
+    return _Items(
+        ranked.score,
+        ranked.group,
+        ranking,
+        edges,
+        counted,
+        hits,
+        ranking.index_select(0, hits),
+        truths,
+        of_truths,
+        size,
+    )
 
 
 def _best(items: _Items, above: Tensor, m: Tensor, wanted: Wanted) -> Tensor:
@@ -162,51 +179,57 @@ def _best(items: _Items, above: Tensor, m: Tensor, wanted: Wanted) -> Tensor:
     if not len(items.hits):
         return out
     in_order = items.size == items.rankings  # of score in each ranking
-    hits, tp, kept = _of_hits(items, above) if in_order else _of_all_hits(items)
-    ranking, offsets = items.ranking[hits], segments.from_counts(items.number_of(hits))
-    counts = _floats(tp=tp, fp=kept - tp, fn=m[ranking] - tp, tn=torch.zeros_like(tp))
+    hits, ranking, tp, kept = _of_hits(items, above) if in_order else _of_all_hits(items)
+    offsets = segments.from_counts(segments.count(ranking, items.rankings))
+    counts = _floats(tp=tp, fp=kept - tp, fn=m.index_select(0, ranking) - tp, tn=torch.zeros_like(tp))
     value, slack = wanted.value(counts, weighted=False)
-    best = segments.maximum(value, offsets)[ranking]
-    equal = ((value * slack >= best) & (best > -torch.inf)).nonzero().squeeze(1)
+    best = segments.repeat(segments.maximum(value, offsets), offsets.diff())
+    equal = segments.places((value * slack >= best) & (best > -torch.inf))
     if wanted.recall is not None:
         equal = equal.flip(0)
     equal = equal[segments.run_starts(ranking[equal])]
     return out.index_copy_(0, ranking[equal], score[hits[equal]])
 
 
-def _of_hits(items: _Items, above: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The hits, and how many hits and items of their rankings have their score or a higher one."""
-    hits, score, ranking = items.hits, items.score, items.ranking
-    after = (hits + 1).clamp(max=len(score) - 1)
-    tied = (score[after] == score[hits]) & (ranking[after] == ranking[hits]) & (after > hits)
+def _of_hits(items: _Items, above: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The hits, their rankings, and how many hits and items of these have their score or a higher one."""
+    hits, score, ranking = items.hits, items.score, items.hit_ranking
+    after = (hits + 1).clamp_(max=len(score) - 1)
+    tied = (score.index_select(0, after) == score.index_select(0, hits)) & (after > hits)
+    tied = segments.places(tied & (items.ranking.index_select(0, after) == ranking))
     end, found = hits, torch.arange(1, len(hits) + 1, device=hits.device)
-    if bool(tied.any()):
+    if len(tied):
         last = torch.ones_like(items.counted)
         torch.ne(score[1:], score[:-1], out=last[:-1])
         last[items.edges[1:-1] - 1] = True
-        last = last.nonzero().squeeze(1)
-        end = hits.clone()
-        end[tied] = last[torch.searchsorted(last, hits[tied])]
-        found[tied] = torch.searchsorted(hits, end[tied], right=True)
-    first = items.edges[:-1][ranking[hits]]
-    return hits, found - torch.searchsorted(hits, items.edges)[ranking[hits]], (above[end + 1] - above[first]).long()
+        last, one = segments.places(last), hits.index_select(0, tied)
+        one = last.index_select(0, torch.searchsorted(last, one))
+        end = hits.index_copy(0, tied, one)
+        found[tied] = torch.searchsorted(hits, one, right=True)
+    before = torch.searchsorted(hits, items.edges).index_select(0, ranking)
+    first = above.index_select(0, items.edges).index_select(0, ranking)
+    return hits, ranking, found - before, (above.index_select(0, end + 1) - first).long()
 
 
-def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor]:
+def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The same of one ranking of all, the best first."""
     score = order.sortable(items.score)
-    hits = items.hits[torch.argsort(score[items.hits], descending=True, stable=True)]
-    all_of = (order.sort(score[x]) for x in (hits, items.counted))
-    tp, kept = (len(x) - torch.searchsorted(x, score[hits]) for x in all_of)
-    return hits, tp, kept
+    hits = items.hits.index_select(
+        0, order.stable_argsort(descending(items.score.index_select(0, items.hits)), 1 << 32)
+    )
+    query = score.index_select(0, hits).flip(0)  # ascending, which is searched for twice as fast
+    all_of = query, order.sort(score.index_select(0, segments.places(items.counted)))
+    tp, kept = (len(x) - arrays.tensor(arrays.below(native(x), native(query))).flip(0) for x in all_of)
+    return hits, items.hit_ranking, tp, kept
 
 
 def _at(items: _Items, m: Tensor, threshold: Tensor, beta: float, confidence_level: float) -> dict[str, Tensor]:
     """What (S,) thresholds give: counts, and the ratios with their ends."""
-    reached = segments.comparable(items.score) >= (
-        threshold.index_select(0, items.ranking) if len(m) > 1 else threshold
-    )
-    kept, hits = (reached & items.counted).nonzero().squeeze(1), items.hits[reached[items.hits]]
+    least = segments.comparable(threshold)
+    least = segments.repeat(least, items.edges.diff()) if len(m) > 1 else least
+    reached = segments.comparable(items.score) >= least
+    kept = segments.places(reached & items.counted)
+    hits = items.hits.index_select(0, segments.places(reached.index_select(0, items.hits)))
     tp = items.number_of(hits)
     counts = {"tp": tp, "fp": items.number_of(kept) - tp, "fn": m - tp}
     at = _floats(**counts, tn=torch.zeros_like(tp))
@@ -228,7 +251,8 @@ def _ends(
     offsets, (tp, n, m) = _per_image(items, hits, kept)
     share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2)
     b = torch.stack([n, m, share * m + (1 - share) * n])
-    residual = (tp - estimates[:, segments.ids(offsets)] * b).square_()
+    each = arrays.tensor(arrays.repeat(native(estimates), native(offsets.diff())))
+    residual = (tp - each * b).square_()
 
     def total(rows: Tensor) -> Tensor:
         return torch.stack([segments.total(row, offsets) for row in rows])
@@ -243,18 +267,19 @@ def _ends(
 
 def _per_image(items: _Items, hits: Tensor, kept: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
     """(S + 1,) offsets of the images that each ranking has anything of, and what: hits, detections, ground truths."""
-    image = torch.cat([items.group[kept], items.truths]) // items.size
+    image = arrays.tensor(native(torch.cat([items.group.index_select(0, kept), items.truths])) // items.size)
     images = int(image.max()) + 1 if len(image) else 1
-    keys = torch.cat([items.ranking[kept], items.truth_ranking]) * images + image
-    by_key = order.stable_argsort(keys, items.rankings * images)
-    keys = keys[by_key]
-    start = segments.run_starts(keys)
+    ranking = torch.cat([items.ranking.index_select(0, kept), items.truth_ranking])
+    hit = torch.zeros_like(items.counted).index_fill_(0, hits, True).index_select(0, kept)
+    kind = torch.cat([hit.to(torch.int64), hit.new_full((len(items.truths),), 2, dtype=torch.int64)])
+    keys = order.sort((ranking * images + image).mul_(4).add_(kind))
+    image_of, kind = keys >> 2, keys & 3
+    start = segments.run_starts(image_of)
     ends = torch.cat([start, start.new_full((1,), len(keys))])
-    hit = torch.zeros_like(items.counted).index_fill_(0, hits, True)[kept]
-    hit = torch.cat([hit, hit.new_zeros(len(items.truths))])
-    tp, n = (segments.from_zero(x.to(torch.int32))[ends].diff() for x in (hit[by_key], by_key < len(kept)))
-    counts = tuple(map(segments.as_float64, (tp, n, ends.diff() - n)))
-    return segments.from_counts(segments.count(keys[start] // images, items.rankings)), counts
+    tp, m = (segments.running_counts(x).index_select(0, ends).diff() for x in (kind == 1, kind == 2))
+    counts = tuple(map(segments.as_float64, (tp, ends.diff() - m, m)))
+    ranking = arrays.tensor(native(image_of.index_select(0, start)) // images)
+    return segments.from_counts(segments.count(ranking, items.rankings)), counts
 
 
 def _reason(found: dict[str, Tensor], m: Tensor, choice: Wanted | Tensor) -> str:

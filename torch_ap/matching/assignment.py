@@ -20,6 +20,8 @@ from torch import Tensor
 
 from torch_ap.matching.candidate_pairs import Pairs
 from torch_ap.ranking import segments
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 _BITS = 62
 _HIGHEST = 1 - 1e-10  # COCO's bound of a threshold, so that an IoU of 1 but for its last bits reaches it
@@ -78,16 +80,29 @@ class Criteria:
         words = torch.zeros((self.words, flags.shape[1]), dtype=torch.int64, device=flags.device)
         return words.index_add_(0, self.rank // _BITS, flags.to(torch.int64) << (self.rank % _BITS)[:, None])
 
+    @cached_property
+    def places(self) -> tuple[Tensor, Tensor]:
+        """(T, A) int64 each, the word of each threshold and area range, and the bit there."""
+        criterion = self.rank[:, None] * self.ranges + torch.arange(self.ranges, device=self.rank.device)
+        return criterion // _BITS, 1 << criterion % _BITS
+
     def of_range(self, words: Tensor, area: int) -> Tensor:
         """(T, P) bool, whether each threshold's criterion of one area range is set; ``words`` is (W, P)."""
-        criterion = self.rank * self.ranges + area
-        rows = words if self.words == 1 else words[criterion // _BITS]
-        return (rows & (1 << criterion % _BITS)[:, None]) != 0
+        word, bit = (x[:, area] for x in self.places)
+        rows = words if self.words == 1 else words[word]
+        return arrays.tensor((native(rows) & native(bit[:, None])) != 0)
+
+    def some_of_range(self, words: Tensor, area: int) -> Any:
+        """(P,) bool, native, whether the criterion of any threshold is set in one area range."""
+        word, bit = (x[:, area] for x in self.places)
+        bits = native(bit.new_zeros(self.words).index_add_(0, word, bit))
+        found = native(words) & bits[:, None]
+        return found[0] != 0 if self.words == 1 else (found != 0).any(0)
 
     def of_one(self, words: Tensor, area: int, threshold: int) -> Tensor:
         """(P,) bool, the row of :meth:`of_range` of one threshold."""
         criterion = int(self.rank[threshold]) * self.ranges + area
-        return (words[criterion // _BITS] & (1 << criterion % _BITS)) != 0
+        return arrays.tensor((native(words[criterion // _BITS]) & (1 << criterion % _BITS)) != 0)
 
 
 def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, criteria: Criteria) -> Tensor:

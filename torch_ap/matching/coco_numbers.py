@@ -1,6 +1,6 @@
 """From matched detections to COCO's numbers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -8,10 +8,9 @@ from torch import Tensor
 from torch_ap.curve import interpolation
 from torch_ap.matching.coco_settings import CocoSettings
 from torch_ap.matching.matched import Matches, Shares
+from torch_ap.matching.precision_tables import SPACING, PrecisionTable, precision_tables
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
-
-_SPACING = 2.0**-52  # COCO's numpy.spacing(1), which keeps 0 / 0 away and moves the very first precision by one bit
 
 
 class CocoNumbers:
@@ -27,6 +26,7 @@ class CocoNumbers:
     def __init__(self, settings: CocoSettings, matches: Matches, labels: Tensor, shares: Shares | None = None) -> None:
         self.settings, self.matches, self.labels, self._shares = settings, matches, labels, shares
         self._curves: dict[tuple[int, int], HitCurve] = {}
+        self._tables: dict[tuple[int, int], PrecisionTable] = {}
         self._arrays: dict[tuple[str, int, int], Tensor] = {}
 
     def of_images(self, kept: Tensor) -> "CocoNumbers":
@@ -53,9 +53,24 @@ class CocoNumbers:
         limits = self.settings.limits
         return self.matches if limits[limit] == limits[-1] else self.matches.until(limits[limit])
 
+    def _tabulated(self, areas: Iterable[int], limit: int) -> list[PrecisionTable]:
+        """The tables of some area ranges: of several at once they cost less than one by one."""
+        missing = [area for area in areas if (area, limit) not in self._tables]
+        if missing:
+            found = precision_tables(self._until(limit), self.levels, missing)
+            self._tables |= {(area, limit): table for area, table in zip(missing, found, strict=True)}
+        return [self._tables[area, limit] for area in areas]
+
     def precision(self, area: int, limit: int) -> Tensor:
         """(T, R, K) float64, -1 for categories without ground truths."""
-        return self._array("precision", area, limit, lambda: precision_at(self.curve(area, limit), self.levels))
+
+        def made() -> Tensor:
+            found = self._tabulated([area], limit)[0].precision
+            every = found.new_full((*self.shape, found.shape[1]), -1)
+            every[:, self.matches.relevant[area] > 0] = found.transpose(1, 2)
+            return every
+
+        return self._array("precision", area, limit, made)
 
     def scores(self, area: int, limit: int) -> Tensor:
         """(T, R, K) float64, the score at which each recall level is reached."""
@@ -64,12 +79,15 @@ class CocoNumbers:
 
     def recall(self, area: int, limit: int) -> Tensor:
         """(T, K) float64, recall of all detections; -1 for categories without ground truths."""
-        if (area, limit) in self._curves:
+        m = self.matches.relevant[area]
+        if (area, limit) in self._tables:
+            hits = m.new_zeros(self.shape)
+            hits[:, m > 0] = self._tables[area, limit].hits.to(m.dtype)
+        elif (area, limit) in self._curves:
             hits = self._curves[area, limit].offsets.diff().reshape(self.shape)
         else:
-            hits = self._until(limit).hits(area)
+            hits = self.matches.hits(area, self.settings.limits[limit])
         hits = hits if self._shares is None else self._shares.whole(hits)
-        m = self.matches.relevant[area]
         return torch.where(m > 0, segments.as_float64(hits) / segments.as_float64(m), -1)
 
     def every(self, name: str) -> Tensor:
@@ -100,10 +118,13 @@ class CocoNumbers:
         return mean_of_defined(self._at(self._each(area), threshold))
 
     def _each(self, area: int) -> Tensor:
-        """What :meth:`mean_precision` is the mean of: (T, R, K), or means over levels, (T, K), where these will do."""
+        """What :meth:`mean_precision` is the mean of: (T, R, K), or means over levels, (T, K), where these will do.
+
+        The former perhaps without the categories that have no ground truths.
+        """
         last = len(self.settings.limits) - 1
         if self.settings.by_levels:
-            return self.precision(area, last)
+            return self._tabulated([area], last)[0].precision if self._shares is None else self.precision(area, last)
         key = ("mean", area, last)
         if key not in self._arrays:
             found = mean_precision_of(self.curve(area, last), self.levels).reshape(self.shape)
@@ -131,7 +152,9 @@ class CocoNumbers:
         """COCO's numbers, by torchmetrics' names, in float64."""
         names = list(self.settings.areas)
         ranges = list(enumerate(names))[1:]
-        # precision first: recall is free once its curves are there
+        if self.settings.by_levels:
+            self._tabulated(range(len(names)), len(self.settings.limits) - 1)
+        # precision first: recall is free once its tables or curves are there
         numbers = {"map": self.mean_precision(), "map_50": self.mean_precision(0, 0.5)}
         numbers["map_75"] = self.mean_precision(0, 0.75)
         numbers |= {f"map_{name}": self.mean_precision(area) for area, name in ranges}
@@ -146,7 +169,7 @@ class CocoNumbers:
         """(K,) AP and (K,) AR of each category at the last limit; -1 without ground truths."""
         last = len(self.settings.limits) - 1
         absent = self.matches.relevant[0] == 0
-        each = self._each(0)
+        each = self.precision(0, last) if self.settings.by_levels else self._each(0)
         ap = each.mean(tuple(range(each.ndim - 1)))
         return torch.where(absent, -1, ap), torch.where(absent, -1, self.recall(0, last).mean(0))
 
@@ -167,31 +190,20 @@ class CocoNumbers:
 def mean_of_defined(values: Tensor) -> Tensor:
     """The mean of what is above -1, in COCO's order of summation on CPU; -1 where there is nothing."""
     if values.device.type == "cpu":
-        kept = values.numpy()[values.numpy() > -1]
+        kept = values.numpy().reshape(-1)
+        if kept.size and kept.min() <= -1:
+            kept = kept[kept > -1]
         return torch.tensor(kept.mean() if kept.size else -1.0, dtype=torch.float64, device="cpu")
     defined = values > -1
     count = defined.sum()
     return torch.where(count > 0, torch.where(defined, values, 0).sum() / count.clamp(min=1), -1.0)
 
 
-def precision_at(curve: HitCurve, levels: Tensor) -> Tensor:
-    """COCO's precision at recall levels: (S, R) float64, 0 past the last hit, -1 where nothing is relevant.
-
-    The highest of tp / (fp + tp + 2^-52) at any recall of at least the level.
-    """
-    return _where_relevant(curve, interpolation.highest_at_levels(curve, _precision(curve), levels))
-
-
 def mean_precision_of(curve: HitCurve, levels: Tensor) -> Tensor:
-    """The mean of :func:`precision_at` over the levels: (S,) float64."""
-    values = interpolation.mean_over_levels(curve, _precision(curve), levels)
-    return torch.where(curve.m > 0, values, -1)
-
-
-def _precision(curve: HitCurve) -> Tensor:
-    """(E,) float64, with COCO's addend."""
-    cumulative = segments.as_float64(curve.cumulative_hits)
-    return cumulative / (segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + cumulative + _SPACING)
+    """The mean of COCO's precision over the recall levels: (S,) float64."""
+    hits = segments.as_float64(curve.cumulative_hits)
+    precision = hits / (segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + hits + SPACING)
+    return torch.where(curve.m > 0, interpolation.mean_over_levels(curve, precision, levels), -1)
 
 
 def score_at(curve: HitCurve, levels: Tensor, best: Tensor) -> Tensor:
@@ -204,10 +216,5 @@ def score_at(curve: HitCurve, levels: Tensor, best: Tensor) -> Tensor:
     """
     assert curve.score is not None
     score = interpolation.highest_at_levels(curve, segments.as_float64(curve.score), levels, missing=-torch.inf)
-    score = _where_relevant(curve, torch.where(torch.isneginf(score), 0, score))
-    free = (levels <= 0) & (curve.m > 0)[:, None]
-    return torch.where(free, best[:, None], score)
-
-
-def _where_relevant(curve: HitCurve, values: Tensor) -> Tensor:
-    return torch.where((curve.m > 0)[:, None], values, -1)
+    score = torch.where(levels <= 0, best[:, None], torch.where(torch.isneginf(score), 0, score))
+    return torch.where((curve.m > 0)[:, None], score, -1)

@@ -17,6 +17,8 @@ from torch_ap.matching.candidate_pairs import Ranked
 from torch_ap.ranking import segments
 from torch_ap.ranking.counting import from_ordered
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 
 class Shares(Protocol):
@@ -95,7 +97,8 @@ class Matches:
     @cached_property
     def images(self) -> tuple[Tensor, Tensor]:
         """(N,) and (G,) int64, the image of each detection and of each ground truth."""
-        return self.ranked.group // self.categories, self.truth_group // self.categories
+        one, two = (arrays.tensor(native(x) // self.categories) for x in (self.ranked.group, self.truth_group))
+        return one, two  # NumPy divides by one number four times as fast
 
     def of_images(self, kept: Tensor) -> "Matches":
         """The same of some of the images alone, as if there were no others; without ``ranked.by_group``.
@@ -105,8 +108,9 @@ class Matches:
         """
         image, truth_image = self.images
         flags = kept.index_select(0, image)
-        rows, pairs = flags.nonzero().squeeze(1), flags.index_select(0, self.at).nonzero().squeeze(1)
-        truths = kept.index_select(0, truth_image).nonzero().squeeze(1)
+        rows, pairs, truths = map(
+            segments.places, (flags, flags.index_select(0, self.at), kept.index_select(0, truth_image))
+        )
         ranked, truth_group = self.ranked, self.truth_group.index_select(0, truths)
         group = ranked.group.index_select(0, rows)
         earlier = (~kept).cumsum(0).mul_(self.categories)  # groups of images before each that are left out
@@ -121,11 +125,11 @@ class Matches:
                 by_group=rows[:0],
             ),
             at=torch.searchsorted(rows, self.at.index_select(0, pairs)),
-            matched=self.matched.index_select(1, pairs),
-            true_positive=self.true_positive.index_select(1, pairs),
-            inside=self.inside.index_select(1, rows),
+            matched=_columns(self.matched, pairs),
+            true_positive=_columns(self.true_positive, pairs),
+            inside=_columns(self.inside, rows),
             truth_group=truth_group - earlier.index_select(0, truth_image.index_select(0, truths)),
-            valid=self.valid.index_select(1, truths),
+            valid=_columns(self.valid, truths),
             partners=None,
         )
 
@@ -142,12 +146,13 @@ class Matches:
             partners=self.partners and self.partners.of_pairs(kept),
         )
 
-    def hits(self, area: int) -> Tensor:
-        """(T, K) int64, true positives in one area range."""
-        found = self.criteria.of_range(self.true_positive, area)
-        t, event = found.nonzero(as_tuple=True)
-        size = len(found) * self.categories
-        return segments.count(t * self.categories + self.ranked.category[self.at[event]], size).reshape(len(found), -1)
+    def hits(self, area: int, most: int) -> Tensor:
+        """(T, K) int64, true positives in one area range among the first ``most`` detections of each group."""
+        early = segments.places(self.ranked.place.index_select(0, self.at) < most)
+        found = self.criteria.of_range(_columns(self.true_positive, early), area)
+        category = self.ranked.category.index_select(0, self.at.index_select(0, early))
+        edges = torch.searchsorted(category, torch.arange(self.categories + 1, device=category.device))
+        return segments.running_counts(found).index_select(1, edges).diff().to(torch.int64)
 
     def curve(self, area: int) -> HitCurve:
         """The hit curves of one area range: T * K rankings, those of the first threshold first."""
@@ -155,8 +160,8 @@ class Matches:
         found, true_positive = (self.criteria.of_range(words, area) for words in (self.matched, self.true_positive))
         size, edges = self.categories, torch.arange(self.categories + 1, device=self.at.device)
         # detections that count, and matched ones of them, up to any place; both start anew with each category
-        counts = segments.from_zero(counted.to(torch.int32))
-        matched = segments.from_zero((found & counted.index_select(0, self.at)).to(torch.int32))
+        counts = segments.running_counts(counted)
+        matched = segments.running_counts(found & counted.index_select(0, self.at))
         category = self.ranked.category.index_select(0, self.at)
         first = counts[torch.searchsorted(self.ranked.category, edges)]
         first_matched = matched[:, torch.searchsorted(category, edges)]
@@ -197,10 +202,17 @@ class Matches:
 
     def flags(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
         """(N,) bool, the true and the false positives at one threshold in one area range; others do not count."""
-        found = [torch.zeros_like(self.inside[area]) for _ in range(2)]
-        for flags, words in zip(found, (self.true_positive, self.matched), strict=True):
-            flags[self.at[self.criteria.of_one(words, area, threshold)]] = True
-        return found[0], self.inside[area] & ~found[1]
+        hits, found = self.events(area, threshold)
+        inside = self.inside[area]
+        return torch.zeros_like(inside).index_fill_(0, hits, True), inside.index_fill(0, found, False)
+
+    def events(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
+        """The true positives, and all that is matched, ascending, at one threshold in one area range: int64."""
+        hits, found = (
+            self.at.index_select(0, segments.places(self.criteria.of_one(words, area, threshold)))
+            for words in (self.true_positive, self.matched)
+        )
+        return hits, found
 
     def counts_at(self, area: int, threshold: int, score: float) -> tuple[Tensor, Tensor]:
         """(K,) true and (K,) false positives of at least a score, at one threshold in one area range."""
@@ -218,3 +230,8 @@ class Matches:
             found = category[at] == torch.arange(self.categories, device=category.device)
             score = torch.where(found, self.ranked.score[at].to(torch.float64), score)
         return score
+
+
+def _columns(values: Tensor, places: Tensor) -> Tensor:
+    """The columns of (R, N) values at these places."""
+    return arrays.tensor(arrays.take(native(values), native(places)))

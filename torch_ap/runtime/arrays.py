@@ -52,6 +52,24 @@ def take(values: Any, places: Any) -> Any:
     return values[..., places] if isinstance(values, Tensor) else values.take(places, -1)
 
 
+def repeat(values: Any, counts: Any) -> Any:
+    """Each value of the last dimension as often as its count says, end to end."""
+    return torch.repeat_interleave(values, counts, -1) if isinstance(values, Tensor) else values.repeat(counts, -1)
+
+
+def below(ascending: Any, values: Any) -> Any:
+    """How many of the ascending numbers lie below each value."""
+    return (torch if isinstance(ascending, Tensor) else np).searchsorted(ascending, values)
+
+
+def raise_to(values: Any, places: Any, least: Any) -> None:
+    """Raise the (N,) values at these places, which may repeat, to at least these, in place."""
+    if isinstance(values, Tensor):
+        values.scatter_reduce_(0, places, least, "amax")
+    else:
+        np.maximum.at(values, places, least)
+
+
 def cast(values: Any, like: Any) -> Any:
     """The values in the dtype of other native ones."""
     return values.to(like.dtype) if isinstance(values, Tensor) else values.astype(like.dtype, copy=False)
