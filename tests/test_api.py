@@ -15,6 +15,7 @@ import torchmetrics
 from torch import Tensor
 
 import torch_ap
+from tests.each import each
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from tests.tolerances import REORDERED
 from torch_ap import functional, inference
@@ -110,7 +111,7 @@ def test_the_page_has_arguments_and_records():
     assert len(RECORDS) > 10
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@each("name", PUBLIC.keys())
 def test_arguments_have_their_type_and_default(name):
     for argument, given in parameters(PUBLIC[name]).items():
         if argument in ARGUMENTS and name not in RECORDS:  # whose fields have no defaults
@@ -119,7 +120,7 @@ def test_arguments_have_their_type_and_default(name):
             assert given.default == EXCEPT.get((name, argument), default), argument
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@each("name", PUBLIC.keys())
 def test_every_argument_is_spelled_out_under_its_name(name):
     call = PUBLIC[name]
     found = parameters(call)
@@ -134,7 +135,7 @@ def test_every_argument_is_spelled_out_under_its_name(name):
         assert not open_ended
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@each("name", PUBLIC.keys())
 def test_what_resamples_takes_the_same_four_by_keyword(name):
     found = parameters(PUBLIC[name])
     given = [x for x in found if x in RESAMPLING]
@@ -145,7 +146,7 @@ def test_what_resamples_takes_the_same_four_by_keyword(name):
         assert argument in inspect.getdoc(PUBLIC[name])
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@each("name", PUBLIC.keys())
 def test_a_convention_beside_its_four_keywords(name):
     found = set(parameters(PUBLIC[name]))
     if name.endswith("Convention") or name in RECORDS:
@@ -277,7 +278,7 @@ def dtypes_of(found):
     return {x.dtype for part in found for x in (part if isinstance(part, list) else [part]) if isinstance(x, Tensor)}
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@each("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("which", [x for x, row in FUNCTIONS.items() if row.call.__name__ in OF_TUPLES])
 def test_what_functional_returns_has_the_dtypes_of_the_page(which, dtype):
     row = FUNCTIONS[which]
@@ -369,9 +370,7 @@ def test_no_result_depends_on_the_batch(name, method):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize(
-    ("argument", "value"), [("n_resamples", 1), ("generator", 3), ("batch", 0), ("progress", 1), ("n_resamples", 2.5)]
-)
+@each("argument, value", [("n_resamples", 1), ("generator", 3), ("batch", 0), ("progress", 1), ("n_resamples", 2.5)])
 def test_bad_resampling_is_refused_by_name(name, argument, value):
     row = INFERENCE[name]
     drawn = {**row.batches(1)[0], **row.settings, argument: value}
@@ -544,7 +543,7 @@ def test_a_wrong_name_would_be_found():
     PUBLIC["wrong"] = wrong
     try:
         with pytest.raises(AssertionError):
-            test_every_argument_is_spelled_out_under_its_name("wrong")
+            test_every_argument_is_spelled_out_under_its_name.__wrapped__("wrong")
     finally:
         del PUBLIC["wrong"]
     assert FUNCTIONS

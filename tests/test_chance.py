@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import oracles_inference as oracles
+from tests.each import each
 from tests.tolerances import DOZENS_OF_TERMS, FEW_TERMS, LAST_BITS, REORDERED, SINGLE, SOLVED, UNDERFLOW
 from torch_ap import Convention, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.functional import binary_average_precision
@@ -54,14 +55,14 @@ def test_law_is_that_of_all_permutations(size, k, denominator):
     assert law.quantile(0.5) == pytest.approx(float(sorted(values)[math.ceil(len(values) / 2) - 1]), abs=FEW_TERMS)
 
 
-@pytest.mark.parametrize("row", REFERENCE["random_AP_mean_var"], ids=lambda row: f"{row['n']}-{row['m']}")
+@each("row", REFERENCE["random_AP_mean_var"])
 def test_moments_of_reference(row):
     chance = random_average_precision(row["n"], row["m"])
     assert chance.mean == pytest.approx(row["E"], rel=FEW_TERMS)
     assert chance.variance == pytest.approx(row["Var"], rel=DOZENS_OF_TERMS)
 
 
-@pytest.mark.parametrize("row", REFERENCE["random_APatK_mean_var"])
+@each("row", REFERENCE["random_APatK_mean_var"])
 def test_moments_at_k_of_reference(row):
     chance = random_average_precision(row["n"], row["m"], row["K"])
     assert chance.mean == pytest.approx(row["E"], rel=FEW_TERMS)
@@ -118,7 +119,7 @@ def test_seed_table():
         assert abs(law.standard_deviation / deviation - 1) < 4 / math.sqrt(20000)
 
 
-@pytest.mark.parametrize("row", REFERENCE["random_recall"])
+@each("row", REFERENCE["random_recall"])
 def test_recall_of_reference(row):
     law = normal_recall(row["n"], row["m"], row["t"])
     assert law.mean == pytest.approx(row["E"], rel=FEW_TERMS)

@@ -14,6 +14,7 @@ from torchmetrics.utilities.data import _squeeze_if_scalar
 from tests import oracles
 from tests.by_definition import DEFINITIONS, FUNCTION_OF, WITHOUT_DEFINITION
 from tests.cases import CASES
+from tests.each import each
 from tests.every_metric import METRICS, one_of_each_state
 from tests.modes import same
 from tests.parts import chosen, count, cut, is_images, mapped, with_scores, with_targets
@@ -102,7 +103,7 @@ def close(value, expected, rtol=SUMMED_ANEW["rtol"], atol=SUMMED_ANEW["atol"]):
 
 
 @each_case
-@pytest.mark.parametrize("size", [1, 2, 5, 40])
+@each("size", [1, 2, 5, 40])
 def test_function_equals_the_definition(case, size, generator):
     for _ in range(10):
         preds, target = case.make(size, generator)
@@ -128,7 +129,7 @@ def test_every_metric_has_a_definition():
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
-@pytest.mark.parametrize("size", [8, 40])
+@each("size", [8, 40])
 def test_metric_equals_the_definition(name, size, generator):
     row = METRICS[name]
     for _ in range(3):
@@ -149,7 +150,7 @@ def test_metric_is_its_function(row, drawn, expected):
 
 
 @each_row
-@pytest.mark.parametrize("sizes", CUTS.values(), ids=CUTS)
+@each("sizes", CUTS)
 def test_any_batching_gives_the_same(row, drawn, expected, sizes):
     metric = filled(row, *cut(drawn, sizes(count(drawn))))
     same(metric.compute(), expected)
@@ -198,7 +199,7 @@ def test_memory_layout_does_not_matter_and_nothing_given_or_held_is_written_to(n
 
 
 @each_state
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@each("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_every_float_is_ranked_as_it_is(row, drawn, expected, dtype):
     if row.settings.get("normalization") in ("sigmoid", "softmax"):
         pytest.skip("what is ranked is computed in the dtype of the scores, which may tie or untie them")
@@ -218,7 +219,7 @@ def test_every_float_is_ranked_as_it_is(row, drawn, expected, dtype):
 
 
 @each_state
-@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32])
+@each("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32])
 def test_every_target_dtype(row, drawn, expected, dtype):
     if not is_images(drawn) and drawn["target"].min() < 0:
         drawn = with_targets(drawn, lambda x: x.clamp(min=0))

@@ -5,6 +5,7 @@ import inspect
 import pytest
 import torch
 
+from tests.each import each
 from tests.every_metric import FUNCTIONS, METRICS
 from tests.modes import same
 from torch_ap import BinaryAveragePrecision, Convention, RetrievalMAP, functional
@@ -47,14 +48,14 @@ def test_all_that_compute_average_precision_take_a_convention():
 
 
 @pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("words", GIVEN, ids=str)
+@each("words", GIVEN)
 def test_a_convention_is_its_keywords(name, words):
     same(value_of(ROWS[name], convention=Convention(**words)), value_of(ROWS[name], **words))
 
 
 @pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize(
-    ("keyword", "value"),
+@each(
+    "keyword, value",
     [
         ("top_k", 3),
         ("denominator", "found"),

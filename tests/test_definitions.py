@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 import torch_ap
+from tests.each import each
 
 PAGE = (pathlib.Path(__file__).parent.parent / "docs" / "definitions.md").read_text()
 ROWS = [line.strip("| \n").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
@@ -45,7 +46,7 @@ def test_every_text_has_its_table_and_its_code():
     assert all(len(row) == 3 for row in ROWS)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_every_name_exists(name):
     path, _, rest = name.partition("(")
     function = resolve(path)

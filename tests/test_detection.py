@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.each import each
 from tests.oracles_detection import packed, pycocotools_eval, random_scene, to_voc, voc_ap
 from tests.tolerances import FEW_TERMS, LAST_BITS, SINGLE
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
@@ -121,7 +122,7 @@ def test_class_metrics_equal_the_evaluation_of_each_class_alone():
     assert ours["mar_100_class_2"] == ours["mar_100_per_class"][2]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_packed_form_and_box_formats_agree(seed):
     preds, target = random_scene(seed)
     wanted = coco_mean_average_precision(preds, target, "xywh")

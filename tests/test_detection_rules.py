@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.each import each
 from tests.oracles_detection import random_scene
 from tests.tolerances import REORDERED
 from torch_ap import NuScenesMeanAveragePrecision, OpenImagesMeanAveragePrecision, VOCMeanAveragePrecision
@@ -197,8 +198,8 @@ def test_bad_images_of_open_images(change, message):
 
 @pytest.mark.parametrize("hierarchy", [None, {0: 10}])
 @pytest.mark.parametrize("listed", [True, False])
-@pytest.mark.parametrize(
-    ("side", "key"),
+@each(
+    "side, key",
     [
         *(("preds", key) for key in ("boxes", "scores", "labels")),
         *(("target", key) for key in ("boxes", "labels", "group_of", "difficult")),
@@ -333,7 +334,7 @@ def test_two_thousand_scenes_equal_nuscenes_rules():
     assert 0.01 < found["map_per_threshold"][0] < found["map_per_threshold"][3] < 1
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_few_scenes_equal_nuscenes_rules(seed):
     """Classes without detections or truths, recall that is reached exactly."""
     preds, target = points(1 + seed % 4, seed)

@@ -11,6 +11,7 @@ import torch
 import torchmetrics
 
 import torch_ap
+from tests.each import each
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS
 from torch_ap import functional, inference
 from torch_ap.functional import ragged
@@ -90,7 +91,7 @@ def sparse_cases(drawn):
         yield from ((name, {**drawn, argument: changed}) for name, changed in places(value, argument))
 
 
-@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
+@each("row", METRICS)
 def test_sparse_tensors_are_refused_by_name(row):
     metric = row.new()
     (batch,) = row.batches(1)

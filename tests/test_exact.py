@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from tests.each import each
 from torch_ap import (
     BinaryAveragePrecision,
     MeanAveragePrecision,
@@ -35,9 +36,7 @@ def extremes(dtype):
     return torch.tensor([info.min, info.min + 1, info.max // 2 + 2, info.max - 1, info.max], dtype=dtype)
 
 
-@pytest.mark.parametrize(
-    "dtypes", [*itertools.combinations(tensors.SCORES, 2), *itertools.combinations(tensors.SCORES, 3)]
-)
+@each("dtypes", [*itertools.combinations(tensors.SCORES, 2), *itertools.combinations(tensors.SCORES, 3)])
 def test_dtypes_join_without_loss_or_not_at_all(dtypes):
     parts = [extremes(dtype) for dtype in dtypes]
     if torch.int64 in dtypes and any(dtype.is_floating_point for dtype in dtypes):

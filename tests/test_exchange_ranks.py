@@ -9,10 +9,13 @@ from unittest import mock
 
 import pytest
 import torch
+from lightning import pytorch as lightning
+from lightning.pytorch.plugins.environments import TorchElasticEnvironment
+from lightning.pytorch.strategies import DDPStrategy
 from torchmetrics import MetricCollection
 
 import torch_ap
-from tests.every_metric import METRICS
+from tests.every_metric import one_of_each_state
 from tests.modes import quiet, same
 from tests.parts import count, cut
 from torch_ap.exchange import items
@@ -26,7 +29,7 @@ SOME = ("BinaryAveragePrecision", "MultilabelAveragePrecision", "RetrievalMAP", 
 
 
 def check_values(rank):
-    rows = {name: row for name, row in METRICS.items() if row.call.__name__ in SOME and not row.learns}
+    rows = {name: row for name, row in one_of_each_state().items() if row.call.__name__ in SOME and not row.learns}
     assert len(rows) > len(SOME)
     for name, row in rows.items():
         drawn = row.draw(40, torch.Generator().manual_seed(7))
@@ -201,10 +204,6 @@ def test_the_life_of_a_metric(ranks):
 
 def check_lightning(rank, folder):
     """Trained and validated by Lightning's DDP strategy; its sampler repeats an item, which ids tell."""
-    from lightning import pytorch as lightning
-    from lightning.pytorch.plugins.environments import TorchElasticEnvironment
-    from lightning.pytorch.strategies import DDPStrategy
-
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(41, 2, generator=generator)
     target = (features[:, 0] + torch.randn(41, generator=generator) > 0).long()
@@ -254,5 +253,4 @@ def check_lightning(rank, folder):
 
 @pytest.mark.slow
 def test_lightning_ddp(ranks, tmp_path):
-    pytest.importorskip("lightning")
     ranks(check_lightning, tmp_path)

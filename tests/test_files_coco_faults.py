@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.each import each
 from torch_ap.cli import main
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files.coco import read_coco
@@ -312,7 +313,7 @@ def compressed(found):
         entry["segmentation"] = code | {"counts": code["counts"].decode()}
 
 
-@pytest.mark.parametrize("seed", range(120))
+@each("seed", range(120))
 def test_mutations_are_refused_by_name_or_read_as_pycocotools_reads_them(said, seed):
     r = random.Random(seed)
     pair = scene()
@@ -341,7 +342,7 @@ def test_mutations_are_refused_by_name_or_read_as_pycocotools_reads_them(said, s
 # -- whose area counts
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_the_command_takes_areas_as_pycocotools_takes_them(said, seed):
     r = random.Random(seed)
     truth, found = scene()

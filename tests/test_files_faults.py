@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from tests.each import each
 from torch_ap.cli import main
 from torch_ap.files.coco import read_coco
 from torch_ap.files.trec import read_qrels, read_run
@@ -127,7 +128,7 @@ def test_a_mark_and_line_ends_of_windows_change_nothing(reader, here, capsys):
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("fault", ENCODINGS)
+@each("fault", ENCODINGS.keys())
 def test_other_encodings_are_named(reader, fault, here, capsys):
     path, command = write(here, reader)
     data = path.read_bytes()
@@ -206,7 +207,7 @@ def spoiled_number(path, old, new):
 
 
 @pytest.mark.parametrize("reader", PLACES)
-@pytest.mark.parametrize("number", NUMBERS, ids=lambda x: x[:10])
+@each("number", NUMBERS)
 def test_what_is_no_number_is_refused(reader, number, here, capsys):
     path, command = write(here, reader)
     spoiled_number(path, PLACES[reader], number)

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from tests.each import each
 from tests.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.files.image_sizes import image_size, image_sizes
@@ -112,9 +113,9 @@ def test_a_detection_on_an_image_without_labels_counts(scene):
     assert data.sizes.tolist()[5] == list(image_sizes(scene / "images" / "val")["im.5"])
 
 
-@pytest.mark.parametrize("frame", [0xC0, 0xC1, 0xC2, 0xCF])
-@pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("orientation", [1, 3, 5, 6, 8])
+@each("frame", [0xC0, 0xC1, 0xC2, 0xCF])
+@each("order", ["<", ">"])
+@each("orientation", [1, 3, 5, 6, 8])
 def test_sizes_of_jpeg_headers(frame, order, orientation, tmp_path):
     segments = [segment(0xE0, b"JFIF\0" + bytes(9)), segment(0xE1, exif(orientation, order)), segment(0xDB, bytes(65))]
     (tmp_path / "x.jpg").write_bytes(jpeg(640, 480, *segments, segment(0xFE, b"\xff\xc0 comment"), frame=frame))

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 import torch
 
+from tests.each import each
 from tests.tolerances import FEW_TERMS, LAST_BITS
 from torch_ap.curve import harmonic
 from torch_ap.curve.harmonic import harmonic_difference, harmonic_step
@@ -16,7 +17,7 @@ def difference(start, length):
     return harmonic_difference(torch.tensor([float(start)]).double(), torch.tensor([float(length)]).double()).item()
 
 
-@pytest.mark.parametrize("start", [0, 1, 2, 15, 16, 17, 100])
+@each("start", [0, 1, 2, 15, 16, 17, 100])
 @pytest.mark.parametrize("length", [0, 1, 2, 15, 16, 17, 18, 40, 300])
 def test_exact_fractions(start, length):
     exact = sum((Fraction(1, start + j) for j in range(1, length + 1)), Fraction(0))

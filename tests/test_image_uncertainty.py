@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.each import each
 from tests.oracles_detection import pycocotools_eval, random_scene, to_voc, voc_ap
 from tests.oracles_lvis import federated
 from tests.tolerances import REORDERED, SINGLE
@@ -86,7 +87,7 @@ def rankings(metric):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("coco")])
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 def test_weights_are_images_written_out(case, seed):
     preds, target = scene(seed, case)
     ranked, interpolation = rankings(fed(case, preds, target))

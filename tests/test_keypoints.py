@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.each import each
 from tests.oracles_detection import joined, packed, pycocotools_eval, random_poses
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, functional
 from torch_ap.cli.main import main
@@ -56,7 +57,7 @@ def test_pairs_that_are_left_out_do_not_reach_the_threshold():
         assert torch.equal(kept[2], every[reaching])
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each("seed", range(30))
 def test_voc_and_match_voc_are_those_of_the_similarity(seed):
     preds, target = random_poses(seed, classes=1)
     given = []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.each import each
 from tests.oracles_detection import pycocotools_eval, random_scene
 from torch_ap.functional.detection import coco_mean_average_precision
 from torch_ap.geometry import masks, run_lengths
@@ -57,7 +58,7 @@ def test_masks_with_a_channel_as_torchvision_has_them():
         coco_mean_average_precision([preds | {"masks": preds["masks"].float()}], [target], iou_type="segm")
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each("seed", range(30))
 @pytest.mark.parametrize("compressed", [True, False])
 def test_codes_and_dense_masks_have_the_same_edges(seed, compressed):
     dense = some_masks(seed)
@@ -82,7 +83,7 @@ def test_dense_masks_of_any_layout_and_type(size, monkeypatch):
         assert [part.tolist() for part in edges.split(lengths.tolist())] == expected
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_iou_equals_pycocotools(seed):
     one, two = some_masks(seed), some_masks(seed + 1000, count=5)
     crowd = np.random.default_rng(seed).integers(0, 2, 5)

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.each import each
 from torch_ap.functional.matching import box_iou, match_coco, match_voc
 from torch_ap.functional.ragged import ragged_box_iou
 
@@ -14,7 +15,7 @@ def some_boxes(r, count):
     return np.concatenate([r.integers(0, 20, (count, 2)), r.integers(-1, 15, (count, 2))], 1) / 3
 
 
-@pytest.mark.parametrize("seed", range(50))
+@each("seed", range(50))
 def test_box_iou_equals_pycocotools(seed):
     mask = pytest.importorskip("pycocotools.mask")
     r = np.random.default_rng(seed)

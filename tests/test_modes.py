@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_map_only
 from torchmetrics import MetricCollection
 
 import torch_ap
+from tests.each import each
 from tests.every_metric import FUNCTIONS, INFERENCE, METRICS, one_each, one_of_each_kind
 from tests.modes import life, quiet, same
 from torch_ap.metrics.queries import QueryMetric
@@ -46,8 +47,7 @@ def in_modes(rows, kinds):
     modes are run for one row of each class or function.
     """
     few = {"default_bfloat16": rows, **dict.fromkeys(("no_grad", "default_float64"), tuple(one_each(rows)))}
-    pairs = [(name, mode) for mode in MODES for name in few.get(mode, kinds)]
-    return pytest.mark.parametrize(("name", "mode"), pairs, ids=map("-".join, pairs))
+    return [(name, mode) for mode in MODES for name in few.get(mode, kinds)]
 
 
 @functools.cache
@@ -77,7 +77,7 @@ def same_in(mode, value, expected):
     same(value, expected, dtype=not mode.startswith("default"))
 
 
-@in_modes(METRICS, METRICS_OF_A_KIND)
+@pytest.mark.parametrize(("name", "mode"), in_modes(METRICS, METRICS_OF_A_KIND))
 def test_metrics(name, mode):
     row, (batches, expected, after) = METRICS[name], plain(name)
     outside = row.new()  # as of a module that is trained and validated in turn
@@ -88,14 +88,14 @@ def test_metrics(name, mode):
     same(quiet(outside.compute), after)
 
 
-@in_modes(ROWS, ROWS_OF_A_KIND)
+@each("name, mode", in_modes(ROWS, ROWS_OF_A_KIND))
 def test_functions(name, mode):
     drawn, expected = value(name)
     with MODES[mode]():
         same(quiet(ROWS[name].value, copies(drawn)), expected)
 
 
-@in_modes(WITH_CURVES, WITH_CURVES)
+@each("name, mode", in_modes(WITH_CURVES, WITH_CURVES))
 def test_curves_of_metrics(name, mode):
     batches = METRICS[name].batches(2)
     here, there = METRICS[name].new(), METRICS[name].new()
@@ -134,7 +134,7 @@ def test_metrics_of_tensors_that_require_grad(name):
     assert not any(x.requires_grad for x in states)
 
 
-@pytest.mark.parametrize("name", ROWS_OF_A_KIND)
+@each("name", ROWS_OF_A_KIND)
 def test_functions_of_tensors_that_require_grad(name):
     drawn, expected = value(name)
     same(quiet(ROWS[name].value, copies(drawn, with_grad)), expected)

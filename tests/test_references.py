@@ -6,9 +6,8 @@ import inspect
 import pathlib
 import re
 
-import pytest
-
 import torch_ap
+from tests.each import each
 
 ROOT = pathlib.Path(torch_ap.__file__).parent
 ROLE = re.compile(r":(func|class|meth|mod|attr|data|exc|obj):`([^`]*)`")
@@ -75,7 +74,7 @@ def name_of(path):
     return ".".join(("torch_ap", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
 
 
-@pytest.mark.parametrize("path", [x for x in FILES if ROLE.search(x.read_text())], ids=name_of)
+@each("path", [x for x in FILES if ROLE.search(x.read_text())])
 def test_what_a_docstring_refers_to_exists(path):
     assert unresolved(path.read_text(), importlib.import_module(name_of(path))) == []
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.each import each
 from tests.oracles_detection import random_scene
 from tests.tolerances import REORDERED
 from torch_ap.detection import MeanAveragePrecision
@@ -51,7 +52,7 @@ def written_out(preds, target, weights, name="map", **settings):
 
 
 @SETTINGS
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 @pytest.mark.parametrize(("area", "name"), [(0, "map"), (1, "map_small"), (2, "map_medium")])
 def test_weights_are_images_written_out(area, name, settings, seed):
     preds, target = scene(seed)

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each import each
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 from torch_ap.geometry import run_counts, run_lengths
@@ -112,7 +113,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("beside", ["text", "list"])
-@pytest.mark.parametrize("fault", FAULTS)
+@each("fault", FAULTS.keys())
 def test_faults_are_named_among_good_codes(fault, beside):
     counts, message = FAULTS[fault]
     good = text_of([3, 17]) if beside == "text" else [3, 17]
@@ -144,7 +145,7 @@ def images(code):
 
 
 @pytest.mark.parametrize("side", ["preds", "target"])
-@pytest.mark.parametrize("fault", FAULTS)
+@each("fault", FAULTS.keys())
 def test_functions_and_metrics_name_image_and_key_and_stay_as_they_were(fault, side):
     good, bad = images({"size": [4, 5], "counts": [0, 20]}), images({"size": [4, 5], "counts": FAULTS[fault][0]})
     given = (bad, good) if side == "preds" else (good, bad)

@@ -11,6 +11,7 @@ import torch
 
 import torch_ap
 from tests import cases
+from tests.each import each
 from tests.every_metric import (
     centres,
     federated_images,
@@ -303,7 +304,7 @@ def test_every_keyword_of_every_class_has_a_row():
         assert keywords == CHANGES[name].keys() | {keyword for owner, keyword in IGNORED if owner == name}, name
 
 
-@pytest.mark.parametrize(("name", "keyword"), ROWS, ids=map(".".join, ROWS))
+@each("name, keyword", ROWS)
 def test_every_setting_has_an_effect(name, keyword):
     if (name, keyword) in SAME_VALUES:
         pytest.skip("the same values of another state")
@@ -340,7 +341,7 @@ WITH_COMPARE = {name for name in CHANGES if hasattr(getattr(torch_ap, name), "co
 PAIRS = [(name, keyword) for name, keyword in ROWS if name in WITH_COMPARE and keyword not in FREE]
 
 
-@pytest.mark.parametrize(("name", "keyword"), PAIRS, ids=map(".".join, PAIRS))
+@each("name, keyword", PAIRS)
 def test_a_comparison_names_the_settings_that_differ_and_no_others(name, keyword):
     more, base = CHANGES[name][keyword][0], BASE.get(name, {})
     without = base | {key: value for key, value in more.items() if key != keyword}

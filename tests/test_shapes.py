@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.each import each
 from tests.every_metric import of_images
 from tests.oracles_detection import (
     joined,
@@ -394,7 +395,7 @@ def activitynet_ap(found, truths, threshold):
     return float(((recall[rises] - recall[rises - 1]) * precision[rises]).sum())
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_activitynet_where_segments_do_not_overlap(seed):
     r = np.random.default_rng(seed)
     preds, target, found, truths = [], [], [], {}

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import torch_ap
+from tests.each import each
 from torch_ap import functional
 from torch_ap.evaluation import queries
 from torch_ap.ranking import few_items
@@ -104,7 +105,7 @@ def longer(monkeypatch):
     return run
 
 
-@pytest.mark.parametrize(("place", "name"), list(enumerate(FUNCTIONS)), ids=FUNCTIONS)
+@each("place, name", {name: (place, name) for place, name in enumerate(FUNCTIONS)})
 def test_both_ways_give_one_value(place, name, longer):
     """Of every third batch; functions before and after it, of other ties and depths, get those in between."""
     for args in batches()[place % 3 :: 3]:

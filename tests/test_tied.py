@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from tests.each import each
 from torch_ap.ranking import tied
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int64)
@@ -17,8 +18,8 @@ def slowly(column):
     return [(size, over) for (size, _), over in zip(groups, above, strict=False) if size > 1]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("values", [1, 4, 60])
+@each("dtype", DTYPES)
+@each("values", [1, 4, 60])
 @pytest.mark.parametrize("shape", [(0,), (1,), (50,), (0, 3), (40, 1), (40, 70), (5, 0)])
 def test_ties(dtype, values, shape):
     generator = torch.Generator().manual_seed(values)

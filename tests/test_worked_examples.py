@@ -7,9 +7,9 @@ is marked as an erratum and the test expects what is right.
 import json
 import pathlib
 
-import pytest
 import torch
 
+from tests.each import each
 from tests.tolerances import SOLVED
 from torch_ap import functional
 from torch_ap.functional import Counts
@@ -137,7 +137,7 @@ def quantity(row):
 REPEATABLE = [row for row in ROWS if row["exact"] is not None and not any(x in row["quantity"] for x in OTHERS)]
 
 
-@pytest.mark.parametrize("row", REPEATABLE, ids=lambda row: f"{row['name']}: {row['quantity']}")
+@each("row", {f"{row['name']}: {row['quantity']}": row for row in REPEATABLE})
 def test_example(row):
     value = quantity(row)(row["inputs"])
     expected = torch.tensor(row["exact"], dtype=torch.float64).reshape(value.shape)

@@ -30,7 +30,7 @@ class Ranks:
     """
 
     def __init__(self, modules: Iterable[str] = ()) -> None:
-        self.modules = ["tests.two_ranks", *modules]
+        self.modules = ["tests.two_ranks", "torch.distributed.tensor", *modules]  # which `assert_close` imports
         self.processes: list[Any] = []
         self.pipes: list[Any] = []
 

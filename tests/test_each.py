@@ -1,0 +1,34 @@
+"""Cases in one test: all of them run, and each that fails is named."""
+
+import pytest
+
+from tests.each import each
+
+
+@each("x, y", {"one": (1, 1), "two": (2, 3), "three": (3, 0)})
+def law(x, y, fixture):
+    assert x == y + fixture
+
+
+def test_every_case_that_fails_is_named():
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)2 of 3 cases:\n\[two\] .*\[three\] .*assert 3 == \(0 \+ 0\)"):
+        law(fixture=0)
+
+
+@each("case", [1, 2])
+def some(case, skipped):
+    if case in skipped:
+        pytest.skip("for a reason")
+
+
+def test_what_is_skipped_is_no_failure():
+    some(skipped=[1])
+    with pytest.raises(pytest.skip.Exception, match="for a reason"):
+        some(skipped=[1, 2])
+
+
+@each("number", range(3))
+@pytest.mark.parametrize("more", [0, 5])
+def test_fixtures_and_parameters_are_given(number, more, generator):
+    assert number + more < 8
+    assert generator
