@@ -252,7 +252,7 @@ def test_means_over_queries_are_covered_as_their_docstring_says(method):
 
 
 def test_operating_points_are_covered_as_their_docstring_says():
-    table = [x.strip() for x in OperatingPoint.__doc__.splitlines() if re.match(" +(best|precision|recall) ?[.F]", x)]
+    table = [x.strip() for x in OperatingPoint.__doc__.splitlines() if re.match(" *(best|precision|recall) ?[.F]", x)]
     assert len(table) == 9
     for wanted, what, *covers in (re.split(r"\s{2,}", line) for line in table):
         rows = measured("Operating points", re.sub(r" \.", " 0.", wanted), what)
