@@ -96,9 +96,15 @@ def add_voc(subparsers: Subparsers) -> None:
         "  torch-ap voc annotations new --compare old --interval --json\n"
         "  torch-ap voc annotations a b c --compare",
     )
-    said = "folder of XML annotations, or of text files, one per image; ActivityNet: a JSON file"
+    said = (
+        "folder of XML annotations, or of text files, one per image, of the lines `class x1 y1 x2 y2`; ActivityNet: a "
+        "JSON file"
+    )
     parser.add_argument("ground_truths", metavar="GROUND_TRUTHS", help=said)
-    said = "folder of text files, one per image, or one per class (devkit, DOTA); ActivityNet: a JSON file"
+    said = (
+        "folder of text files, one per image, of the lines `class score x1 y1 x2 y2`, or one per class (devkit, DOTA); "
+        "ActivityNet: a JSON file"
+    )
     parser.add_argument("detections", metavar="DETECTIONS", nargs="+", help=said)
     parser.add_argument("--format", choices=("voc", "yolo", "dota", "activitynet"), default="voc", help=_FORMATS)
     said = "of the text files (default xyxy); XML has corners"
@@ -129,8 +135,12 @@ def _add_results(
 ) -> argparse.ArgumentParser:
     """A command on JSON files of annotations and results, ``kinds`` of whose shapes can be compared."""
     parser = add_command(subparsers, name, **texts)
-    parser.add_argument("annotations", help=annotations)
-    parser.add_argument("results", metavar="RESULTS", nargs="+", help="JSON list of detections")
+    parser.add_argument("annotations", metavar="ANNOTATIONS", help=annotations)
+    said = (
+        "JSON list of detections: `image_id`, `category_id`, `score`, and `bbox` as [x, y, width, height] in pixels "
+        "(other --iou-type: `segmentation`, `keypoints`)"
+    )
+    parser.add_argument("results", metavar="RESULTS", nargs="+", help=said)
     *some, last = kinds.values()
     said = f"{', '.join(some)}, or {last}"
     parser.add_argument("--iou-type", choices=tuple(kinds), default="bbox", help=said)

@@ -53,19 +53,19 @@ def _metric(data: LvisData, args: argparse.Namespace) -> LVISMeanAveragePrecisio
 
 
 def _form(metric: DetectionMetric) -> Form:
-    """LVIS's thirteen numbers in its lines; tables have no column of the limit on detections."""
+    """LVIS's thirteen numbers in its lines; tables have whole words, and no column of the limit on detections."""
     assert isinstance(metric, LVISMeanAveragePrecision)
     most = "-1" if metric.fixed else str(metric.max_detections)  # -1 is lvis's word for none
     name = partial(_name, limit=str(metric.max_detections), most=most)
 
-    def rows(found: Found) -> Rows:
-        lettered = [(tuple(_LETTERS.get(x, x) for x in names), value) for names, value in coco.rows_of(metric, found)]
-        return [((*names[:3], most, *names[4:]), value) for names, value in lettered]
+    def lines(found: Found) -> Rows:
+        rows = [(tuple(_LETTERS.get(x, x) for x in names), value) for names, value in coco.rows_of(metric, found)]
+        return [((*names[:3], most, *names[4:]), value) for names, value in rows]
 
     return Form(
         head=("", "IoU", "area", "categories"),
-        rows=lambda one: [((*names[:3], *names[4:]), value) for names, value in rows(one)],
-        first=lambda one: [coco.line_of(_LINE, names, value) for names, value in rows(one)],
+        rows=lambda one: [((*names[:3], *names[4:]), value) for names, value in coco.rows_of(metric, one)],
+        first=lambda one: [coco.line_of(_LINE, names, value) for names, value in lines(one)],
         title="",
         classes=coco.class_title(metric, name),
         digits=".3f",

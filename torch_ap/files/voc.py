@@ -63,7 +63,8 @@ def read_voc(
     if not Path(ground_truths).exists():
         raise ValueError(f"{ground_truths}: no such folder")
     if not xml and not texts:
-        raise ValueError(f"{ground_truths}: must be a folder with .xml or .txt files, one per image")
+        also = " (COCO's JSON is for torch-ap coco)" if Path(ground_truths).is_file() else ""
+        raise ValueError(f"{ground_truths}: must be a folder with .xml or .txt files, one per image{also}")
     if xml and texts:
         warnings.warn(
             f"{ground_truths}: the ground truths are read from its {len(xml)} .xml files; its {len(texts)} .txt files "
