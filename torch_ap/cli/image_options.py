@@ -137,8 +137,8 @@ def _add_results(
     parser = add_command(subparsers, name, **texts)
     parser.add_argument("annotations", metavar="ANNOTATIONS", help=annotations)
     said = (
-        "JSON list of detections: `image_id`, `category_id`, `score`, and `bbox` as [x, y, width, height] in pixels "
-        "(other --iou-type: `segmentation`, `keypoints`)"
+        "JSON list of detections: `image_id`, `category_id`, `score`, and `bbox` as [x, y, width, height] in pixels; "
+        f"of masks `segmentation`{', of keypoints `keypoints`' if 'keypoints' in kinds else ''}"
     )
     parser.add_argument("results", metavar="RESULTS", nargs="+", help=said)
     *some, last = kinds.values()

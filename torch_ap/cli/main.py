@@ -73,12 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser = _Parser(
-        prog="torch-ap",
-        description="Average precision of what files hold: tables of scores, runs of search engines, detections.",
-        epilog=_EXAMPLES,
-        formatter_class=HelpFormatter,
-    )
+    said = "Average precision of what files hold: tables of scores, runs of search engines, detections."
+    parser = _Parser(prog="torch-ap", description=said, epilog=_EXAMPLES, formatter_class=HelpFormatter)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in _ADD:
