@@ -168,8 +168,10 @@ FOUND = {"xyxy": BOX, "class_id": np.array([2]), "confidence": np.array([0.5])}
             {},
             {"class_id": np.array([1, 2])},
             "bbox",
-            r"`targets\[0\].class_id` must hold a row for each of 1 .*, got 2",
+            r"`targets\[0\].class_id` must hold a row for each of 1 .*, got shape \(2,\)",
         ),
+        ({"confidence": [None]}, {}, "bbox", r"`predictions\[0\].confidence` must hold numbers, got object"),
+        ({"confidence": 0.5}, {}, "bbox", r"`predictions\[0\].confidence` must hold a row .*, got shape \(\)"),
         ({}, {"class_id": np.array([1.0])}, "bbox", r"`targets\[0\].class_id` must hold whole numbers, got float64"),
         ({}, {}, "segm", r"`predictions\[0\].mask` must hold a row for each of 1 objects, got None"),
         ({}, {}, "rotated", r"`predictions\[0\].data\['xyxyxyxy'\]` must hold a row"),
@@ -289,7 +291,8 @@ def test_a_mask_in_a_file_is_asked_for():
 
 
 def test_classes_and_sizes_may_be_given():
-    sample = Sample(None, a=SimpleNamespace(detections=[Detection("dog", [0, 0, 0.5, 1], confidence=0.5)]), b=None)
+    one = Detection("dog", np.array([0, 0, 0.5, 1], np.float32), confidence=0.5)
+    sample = Sample(None, a=SimpleNamespace(detections=[one]), b=None)
     data = read_fiftyone([sample], "a", "b", class_names=["cat", "dog"], sizes=[(100, 50)])
     assert data.preds[0]["labels"].tolist() == [1]
     assert data.preds[0]["boxes"].tolist() == [[0, 0, 50, 50]]
@@ -314,6 +317,7 @@ def test_classes_and_sizes_may_be_given():
         ),
         (SIZE, {"bounding_box": [0, 0, 1, -0.1]}, {}, r"bounding_box` must hold x, y, width and height as fractions"),
         (SIZE, {"bounding_box": None}, {}, "bounding_box` must hold .*got None"),
+        (SIZE, {"bounding_box": "0 0 1 1"}, {}, "bounding_box` must hold .*got '0 0 1 1'"),
         (SIZE, {"bounding_box": [0, 0, float("nan"), 1]}, {}, "bounding_box` must hold .*got "),
         (SIZE, {}, {"iou_type": "segm"}, r"detections\[0\].mask` must be given, got None"),
         (SIZE, {"mask": [1, 0]}, {"iou_type": "segm"}, r"mask` must have two dimensions, none of them 0, got \(2,\)"),

@@ -192,7 +192,7 @@ def test_settings_are_those_of_the_class(said):
         (["a.json", "b.json", "c.json", "--report", "x.html"], "--report is of one list of detections"),
         (["a.json", "b.json", "--report", "x.html"], "--report is of one list of detections"),
         (["a.json", "--max-detections", "1,0"], "--max-detections: must be ints of at least 1"),
-        (["a.json", "--iou-thresholds", "0.5,1.5"], "--iou-thresholds: must be numbers in [0, 1]"),
+        (["a.json", "--iou-thresholds", "0.5,1.5"], "--iou-thresholds: must be different numbers in [0, 1]"),
         (["a.json", "--areas", "x:5:1"], "--areas: must be NAME:LOW:HIGH"),
         (["a.json", "--areas", "x:1:2,x:3:4"], "another name each"),
         (["a.json", "--areas", "x"], "got 'x'"),
@@ -369,7 +369,8 @@ def test_voc_has_the_thresholds_of_its_class(said):
         ("lvis", ["--iou-type", "keypoints"], "--iou-type: invalid choice: 'keypoints'"),
         ("lvis", ["--sigmas", "0.1"], "--sigmas has no meaning here: LVIS has no keypoints"),
         ("lvis", ["--max-detections", "1,10"], "--max-detections: must be an int of at least 1, got '1,10'"),
-        ("lvis", ["--areas", "rare:0:9"], "another name each, no number and none of low, high, chance, rare"),
+        ("voc", ["--iou-thresholds", "0.5,0.50"], "--iou-thresholds: must be different numbers in [0, 1]"),
+        ("lvis", ["--areas", "rare:0:9"], "another name each, no number and none of all, low, high, chance, rare"),
         ("coco", ["--areas", "50:0:9"], "got '50:0:9'"),
     ],
 )

@@ -26,7 +26,7 @@ _IMAGES = (
     "`image width height`; default: the folder GROUND_TRUTHS with `images` for `labels` in its path"
 )
 _KINDS = {"bbox": "boxes (default)", "segm": "masks", "boundary": "masks by their boundaries"}
-_TAKEN = ("low", "high", "chance", "rare", "common", "frequent")
+_TAKEN = ("all", "low", "high", "chance", "rare", "common", "frequent")
 _EACH_CATEGORY = 'also a table by category, "-" where one has no ground truths (in JSON -1, as in pycocotools)'
 
 
@@ -202,10 +202,10 @@ def _refuse(parser: argparse.ArgumentParser, why: str, *options: str) -> None:
 
 
 def fractions(text: str) -> list[float]:
-    """Numbers in [0, 1] with commas between them."""
+    """Different numbers in [0, 1] with commas between them."""
     found = numbers(text)
-    if not all(0 <= x <= 1 for x in found):
-        raise argparse.ArgumentTypeError(f"must be numbers in [0, 1], got {shown(text)}")
+    if not all(0 <= x <= 1 for x in found) or len(set(found)) < len(found):
+        raise argparse.ArgumentTypeError(f"must be different numbers in [0, 1], got {shown(text)}")
     return found
 
 

@@ -144,11 +144,12 @@ def _given(value: Any, where: str) -> Any:
 def _corners(box: Any, size: tuple[float, float], where: str) -> list[float]:
     """Corners in pixels of a box in fractions of the image: x, y, width and height."""
     rule = "must hold x, y, width and height as fractions of the image's size"
-    if not isinstance(box, Sequence) or len(box) != 4 or not all(checks.is_number(x) for x in box):
-        refuse(where, rule, box)
-    x, y, w, h = box
-    if not all(_LEAST <= value <= _MOST for value in box) or min(w, h) < 0:
-        refuse(where, rule, list(box))
+    sides = box.tolist() if isinstance(box, np.ndarray) else box
+    if not isinstance(sides, Sequence) or len(sides) != 4 or not all(checks.is_number(x) for x in sides):
+        refuse(where, rule, sides)
+    x, y, w, h = sides
+    if not all(_LEAST <= value <= _MOST for value in sides) or min(w, h) < 0:
+        refuse(where, rule, list(sides))
     width, height = size
     return [x * width, y * height, (x + w) * width, (y + h) * height]
 

@@ -90,10 +90,14 @@ def _of_supervision(image: Any, where: str, iou_type: str, class_names: dict[int
 
 
 def _column(values: Any, count: int, where: str) -> Tensor:
-    """A copy of an array with a row per object; of no objects it may be missing."""
-    found = np.zeros(0) if not count else None if values is None else np.array(values)
-    if found is None or len(found) != count:
-        refuse(where, f"must hold a row for each of {count} objects", None if found is None else len(found))
+    """A copy of an array of numbers with a row per object; of no objects it may be missing."""
+    if values is None and count:
+        refuse(where, f"must hold a row for each of {count} objects", None)
+    found = np.array(values) if count else np.zeros(0)
+    if found.dtype.kind not in "biuf":
+        refuse(where, "must hold numbers", Plain(found.dtype))
+    if found.shape[:1] != (count,):
+        refuse(where, f"must hold a row for each of {count} objects", Plain(f"shape {found.shape}"))
     return torch.from_numpy(found)
 
 
