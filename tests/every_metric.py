@@ -237,6 +237,15 @@ def open_images(size, generator):
     return {"preds": preds, "target": target}
 
 
+def kitti_images(size, generator):
+    """Detections that are too low, objects beyond the level, regions not to care about."""
+    preds, target = _scene(size, generator)
+    for p, t in zip(preds, target, strict=True):
+        p["ignore"] = torch.arange(len(p["labels"])) % 5 == 0
+        t["difficult"] = torch.arange(len(t.pop("area"))) % 4 == 0
+    return {"preds": preds, "target": target}
+
+
 def centres(size, generator):
     """Points, many of them at a few places."""
     preds, target = _scene(size, generator)
@@ -666,6 +675,7 @@ FUNCTIONS: dict[str, Row] = {
     "lvis": Row(functional.lvis_mean_average_precision, federated_images, FEDERATED),
     "voc": Row(functional.voc_mean_average_precision, voc_images),
     "open_images": Row(functional.open_images_mean_average_precision, open_images, TREE),
+    "kitti": Row(functional.kitti_mean_average_precision, kitti_images, {**IMAGES, "iou_threshold": 0.3}),
     "nuscenes": Row(functional.nuscenes_mean_average_precision, centres),
     "coco_curve": Row(functional.coco_curve, images, {"box_format": "xywh"}),
     "lvis_curve": Row(functional.lvis_curve, federated_images, {"box_format": "xywh"}),

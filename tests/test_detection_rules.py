@@ -1,4 +1,4 @@
-"""Open Images' and nuScenes' rules and KITTI's levels, against their programs' rules written out one by one."""
+"""Open Images' and nuScenes' rules, against their programs' rules written out one by one."""
 
 import itertools
 import json
@@ -11,7 +11,7 @@ import torch
 from tests.each import each
 from tests.oracles_detection import random_scene
 from tests.tolerances import REORDERED
-from torch_ap import NuScenesMeanAveragePrecision, OpenImagesMeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap import NuScenesMeanAveragePrecision, OpenImagesMeanAveragePrecision
 from torch_ap.functional import nuscenes_mean_average_precision, open_images_mean_average_precision
 
 PARENTS = {0: 10, 1: [10, 11], 10: 12, 11: 12}
@@ -413,65 +413,6 @@ def test_bad_centres(centers, message):
         metric.update([one], [one | {"centers": torch.tensor(centers)}])
     with pytest.raises(ValueError, match="`distance_threshold`"):
         metric.curve(3.0)
-
-
-def kitti(preds, target, threshold, label=0):
-    """AP over 40 levels as KITTI's program finds it: truths choose detections, at about 40 thresholds of scores."""
-    total = sum(int(((t["labels"] == label) & (t["difficult"] == 0)).sum()) for t in target)
-
-    def count(least):
-        """Scores of true positives, and false positives, of the detections of at least a score; None for all."""
-        hits, misses = [], 0
-        for p, t in zip(preds, target, strict=True):
-            kept = p["labels"] == label if least is None else (p["labels"] == label) & (p["scores"] >= least)
-            boxes, scores = p["boxes"][kept].numpy(), p["scores"][kept].numpy()
-            mine = t["labels"] == label
-            inter, area, of_truth = overlaps(boxes, t["boxes"][mine].numpy())
-            iou = inter / np.maximum(area[:, None] + of_truth - inter, 1e-300)
-            free = np.ones(len(boxes), bool)
-            for g, hard in enumerate(t["difficult"][mine].tolist()):
-                able = np.flatnonzero(free & (iou[:, g] > threshold))
-                if not len(able):
-                    continue
-                chosen = able[np.argmax(scores[able] if least is None else iou[able, g])]
-                free[chosen] = False
-                if not hard:
-                    hits.append(scores[chosen])
-            misses += int(free.sum())
-        return hits, misses
-
-    first = sorted(count(None)[0])[::-1]
-    recall, thresholds = 0.0, []
-    for place, score in enumerate(first):
-        left, right = (place + 1) / total, (place + 2 if place < len(first) - 1 else place + 1) / total
-        if right - recall < recall - left and place < len(first) - 1:
-            continue
-        thresholds.append(score)
-        recall += 1 / 40
-    precision = np.zeros(41)
-    for place, least in enumerate(thresholds[:41]):
-        hits, misses = count(least)
-        precision[place] = len(hits) / (len(hits) + misses) if hits or misses else 0
-    return np.maximum.accumulate(precision[::-1])[::-1][1:].mean()
-
-
-def test_forty_levels_are_those_of_the_definition_and_near_kittis_program():
-    preds, target = random_scene(4, images=150, classes=1)
-    r = np.random.default_rng(0)
-    for p, t in zip(preds, target, strict=True):
-        p["scores"] = torch.from_numpy(r.random(len(p["scores"])))
-        t["difficult"] = t.pop("iscrowd")
-    metric = VOCMeanAveragePrecision("xywh", 0.5, interpolation="40-point", inclusive_pixels=False, strict=True)
-    metric.update(preds, target)
-    curve = metric.curve()[0]
-    levels = torch.arange(1, 41, dtype=torch.float64) / 40
-    highest = [
-        max((float(p) for p, x in zip(curve.precision, curve.recall, strict=True) if x >= level), default=0.0)
-        for level in levels
-    ]
-    value = float(metric.compute()["map"])
-    assert value == pytest.approx(float(np.mean(highest)), abs=REORDERED)
-    assert value == pytest.approx(kitti(preds, target, 0.5), abs=0.02)  # of 150 images, matched otherwise
 
 
 def test_orders_of_images_and_of_rows_change_nothing_without_ties():

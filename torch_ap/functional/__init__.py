@@ -20,7 +20,11 @@ from torch_ap.functional.cuts import (
 )
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 from torch_ap.functional.detection_curves import coco_curve, voc_curve
-from torch_ap.functional.detection_rules import nuscenes_mean_average_precision, open_images_mean_average_precision
+from torch_ap.functional.detection_rules import (
+    kitti_mean_average_precision,
+    nuscenes_mean_average_precision,
+    open_images_mean_average_precision,
+)
 from torch_ap.functional.discounted_gain import retrieval_normalized_dcg
 from torch_ap.functional.embeddings import EmbeddingRetrieval, embedding_average_precision
 from torch_ap.functional.first_hit import retrieval_hit_rate, retrieval_reciprocal_rank
@@ -100,6 +104,7 @@ __all__ = [
     "interpolated_precision",
     "interval_iou",
     "keypoint_similarity",
+    "kitti_mean_average_precision",
     "lvis_curve",
     "lvis_mean_average_precision",
     "match_coco",

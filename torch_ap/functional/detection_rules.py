@@ -1,4 +1,4 @@
-"""Mean average precision by the rules of Open Images and of nuScenes, as functions."""
+"""Mean average precision by the rules of Open Images, nuScenes and KITTI, as functions."""
 
 from typing import Literal
 
@@ -7,11 +7,14 @@ from torch import Tensor
 
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.functional.detection import validated
-from torch_ap.inputs.detections import Images
+from torch_ap.inputs.detections import Images, OwnSimilarity, int32_if_held
 from torch_ap.inputs.hierarchy import Parents
+from torch_ap.matching.coco import zero_dimensional
+from torch_ap.matching.kitti import kitti_settings_of
 from torch_ap.matching.nuscenes import DISTANCES, nuscenes_settings_of
 from torch_ap.matching.open_images import open_images_settings_of
-from torch_ap.rules.options import BoxFormat, GroupOf
+from torch_ap.rules import checks
+from torch_ap.rules.options import AnyBoxFormat, BoxFormat, GroupOf, IoUType
 
 
 def open_images_mean_average_precision(
@@ -162,3 +165,82 @@ def nuscenes_mean_average_precision(
         several=not isinstance(distances, int | float),
         class_metrics=class_metrics,
     )
+
+
+def kitti_mean_average_precision(
+    preds: Images,
+    target: Images,
+    box_format: AnyBoxFormat = "xyxy",
+    iou_threshold: float = 0.7,
+    *,
+    interpolation: Literal["40-point", "11-point"] = "40-point",
+    class_metrics: bool = False,
+    iou_type: IoUType | OwnSimilarity = "bbox",
+    validate_args: bool = True,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Tensor]:
+    r"""Mean average precision of a detector as KITTI's development kit computes it.
+
+    Ground truths choose, in the order given. First each takes the free detection of the highest score whose overlap
+    exceeds the threshold; of the scores of these true positives those are thresholds :math:`s_0 > s_1 > \dots` whose
+    recall is nearest to 0, 1/40, ..., 1. Then, among the detections of at least each :math:`s_i`, each takes the free
+    one of the highest overlap, and
+
+    .. math::
+        AP = \frac{1}{40} \sum_{i=1}^{40} \max_{j \ge i} p_j \quad\text{or}\quad
+        AP = \frac{1}{11} \sum_{i \in \{0, 4, \dots, 40\}} \max_{j \ge i} p_j
+
+    with :math:`p_j` the precision at :math:`s_j`, and 0 where there is no such threshold: with fewer than 40 objects
+    found AP cannot reach 1, whatever else is right, and with 3 it is at most 2/40.
+
+    Args:
+        preds: images as in :func:`torch_ap.functional.voc_mean_average_precision`, list or packed: ``boxes``,
+            ``scores``, ``labels``; if wanted ``ignore`` (D,) 0 or 1, detections too low for the level of difficulty:
+            they are no false positives, but an object that takes one is neither found nor missed.
+        target: likewise ``boxes``, ``labels``; if wanted ``difficult`` (G,) 0 or 1, objects that are beyond the level
+            or of a neighbouring class, which need not be found, each of which takes one detection; and ``iscrowd``
+            (G,) 0 or 1, regions not to care about ("DontCare") for detections of their label: what no object takes,
+            and lies in one by more than the threshold's share of its own area, is no false positive.
+        box_format: "xyxy", "xywh" or "cxcywh", or those of rotated boxes. Sizes are differences of corners.
+        iou_threshold: what an overlap must exceed, in [0, 1]: 0.7 for cars, 0.5 for pedestrians and cyclists.
+        interpolation: "40-point", since 2019, or "11-point", before.
+        class_metrics: whether the AP of each class is given too.
+        iou_type: as for :func:`torch_ap.functional.coco_mean_average_precision`, one kind: "bbox" in the picture,
+            "rotated" seen from above; or a function of the two dicts of an image, for boxes in space.
+        validate_args: whether values are checked.
+        dtype: of the numbers. Default: float64 for float64 scores, else float32.
+
+    Returns:
+        ``map`` 0-d, the mean over classes with ground truths, NaN where no class has one; ``map_per_class`` (K,) with
+        ``class_metrics``, NaN for a class without ground truths that count; ``classes`` (K,) int32, or int64 for labels
+        beyond it; both 0-d for one class. In [0, 1], where the kit prints percent.
+
+    Raises:
+        ValueError: for an argument that breaks one of these rules; the message names image and key.
+
+    Equals ``evaluate_object_3d_offline.cpp`` of KITTI's development kit.
+
+    Source: Geiger, Lenz & Urtasun (2012), Are we ready for Autonomous Driving?; the 40 points: Simonelli et al. (2019),
+    Disentangling Monocular 3D Object Detection.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import kitti_mean_average_precision
+        >>> boxes = torch.arange(60.0)[:, None] * 30 + torch.tensor([0.0, 0, 20, 40])
+        >>> found = {"boxes": boxes, "scores": torch.linspace(1, 0, 60), "labels": torch.zeros(60, dtype=torch.int64)}
+        >>> kitti_mean_average_precision([found], [{"boxes": boxes, "labels": found["labels"]}])["map"]
+        tensor(1.)
+    """
+    settings = kitti_settings_of(
+        box_format=box_format,
+        iou_threshold=iou_threshold,
+        interpolation=interpolation,
+        iou_type=iou_type,
+        validate_args=validate_args,
+    )
+    checks.boolean("class_metrics", class_metrics)
+    columns = validated(settings.inputs, preds, target)
+    labels, each = settings.average_precision(columns)
+    found = {"map": each.nanmean(), **({"map_per_class": each} if class_metrics else {})}
+    dtype = dtype or result_dtype(columns["detection_scores"].dtype)
+    return zero_dimensional({x: value.to(dtype) for x, value in found.items()} | {"classes": int32_if_held(labels)})
