@@ -9,7 +9,7 @@ from torch_ap.inputs.detections import Images, OwnSimilarity
 from torch_ap.matching import coco
 from torch_ap.matching.coco import ClassNames, check_names, different_names_of
 from torch_ap.matching.coco_numbers import CocoNumbers
-from torch_ap.matching.coco_settings import default_settings, settings_of
+from torch_ap.matching.coco_settings import CocoSettings, default_settings, settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.voc import VocSettings, voc_settings_of
@@ -85,12 +85,7 @@ def coco_curve(
         area_as_given=area_as_given,
         validate_args=validate_args,
     )
-    if len(settings.iou_types) > 1:
-        refuse("iou_type", "must be one kind, as a curve is of one", iou_type)
-    checks.one_of("area", area, list(settings.areas))
-    check_names(class_names)
-    numbers = coco.match(settings, validated(settings.inputs, preds, target), settings.iou_types[0])
-    return curves_of_coco(numbers, area, len(settings.limits) - 1, threshold=0, class_names=class_names)
+    return curves_of_images(settings, preds, target, area, class_names)
 
 
 def voc_curve(
@@ -149,6 +144,18 @@ def voc_curve(
     check_names(class_names)
     found = settings.matching(validated(settings.inputs, preds, target))
     return curves_of_voc(settings, found, threshold=0, class_names=class_names)
+
+
+def curves_of_images(
+    settings: CocoSettings, preds: Images, target: Images, area: str, class_names: ClassNames
+) -> list[Curve]:
+    """The curves of the classes at the one threshold of settings of COCO's or LVIS's, and at their last limit."""
+    if len(settings.iou_types) > 1:
+        refuse("iou_type", "must be one kind, as a curve is of one", settings.iou_types)
+    checks.one_of("area", area, list(settings.areas))
+    check_names(class_names)
+    numbers = coco.match(settings, validated(settings.inputs, preds, target), settings.iou_types[0])
+    return curves_of_coco(numbers, area, len(settings.limits) - 1, threshold=0, class_names=class_names)
 
 
 def curves_of_coco(numbers: CocoNumbers, area: str, limit: int, threshold: int, class_names: ClassNames) -> list[Curve]:

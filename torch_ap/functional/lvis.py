@@ -8,14 +8,12 @@ import torch
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection import validated
-from torch_ap.functional.detection_curves import curves_of_coco
+from torch_ap.functional.detection_curves import curves_of_images
 from torch_ap.inputs.detections import Images
-from torch_ap.matching import coco
-from torch_ap.matching.coco import ClassNames, Report, check_names
+from torch_ap.matching.coco import ClassNames, Report
 from torch_ap.matching.geometries import AreaRanges
 from torch_ap.matching.lvis import Frequency, lvis_settings_of
 from torch_ap.rules import checks
-from torch_ap.rules.messages import refuse
 from torch_ap.rules.options import AnyBoxFormat, IoUType
 
 
@@ -179,9 +177,4 @@ def lvis_curve(
         area_as_given=area_as_given,
         validate_args=validate_args,
     )
-    if len(settings.iou_types) > 1:
-        refuse("iou_type", "must be one kind, as a curve is of one", iou_type)
-    checks.one_of("area", area, list(settings.areas))
-    check_names(class_names)
-    numbers = coco.match(settings, validated(settings.inputs, preds, target), settings.iou_types[0])
-    return curves_of_coco(numbers, area, 0, threshold=0, class_names=class_names)
+    return curves_of_images(settings, preds, target, area, class_names)

@@ -69,6 +69,8 @@ class KittiSettings(ShapeSettings):
         ranked = candidate_pairs.rank(scores, detected, image[0], categories=size, images=images)
         candidates = candidate_pairs.find_candidates(ranked, image[1] * size + true, images * size)
         region, hard = (columns[f"ground_truth_{key}"].bool()[candidates.truths] for key in ("iscrowd", "difficult"))
+        if (ignored := self.ignored(columns, self.iou_types[0])) is not None:
+            hard = hard | ignored[candidates.truths]
         rows = ranked.rows[candidates.ranked]
         overlap = self.similarity(columns, self.iou_types[0], rows, candidates.truths, region)
         pairs = candidate_pairs.overlapping(candidates, overlap, nextafter(self.threshold, inf))
