@@ -196,12 +196,14 @@ VOC = {
     "iou_type": ({"iou_type": "segm"}, voc_images),
     "sigmas": ({"iou_type": "keypoints", "sigmas": [0.1] * 5}, voc_poses),
     "match": ({"match": "update"}, voc_images),
+    "class_names": ({"class_names": ["cat", "dog", "cow"]}, voc_images),
     "validate_args": ({"validate_args": False}, changed(voc_images, turned)),
 }
 OPEN_IMAGES = {
     "box_format": ({"box_format": "cxcywh"}, voc_images),
     "iou_threshold": ({"iou_threshold": 0.3}, voc_images),
     "hierarchy": ({"hierarchy": {0: 9}}, voc_images),
+    "class_names": ({"class_names": {0: "cat"}}, voc_images),
     "group_of": ({"group_of": "ignore"}, changed(open_images, as_corners)),
     "expand_preds": ({"hierarchy": {0: 9}, "expand_preds": True}, voc_images),
     "class_metrics": ({"class_metrics": True}, voc_images),
@@ -210,6 +212,7 @@ OPEN_IMAGES = {
 }
 NUSCENES = {
     "distance_threshold": ({"distance_threshold": 0.3}, centres),
+    "class_names": ({"class_names": {0: "cat"}}, centres),
     "class_metrics": ({"class_metrics": True}, centres),
     "validate_args": ({"validate_args": False}, changed(centres, far_away)),
 }
@@ -285,7 +288,7 @@ def told(name, settings, draw):
             metric = metric_class(**settings)
             metric.update(**draw(100, torch.Generator().manual_seed(3)))
             value = metric.compute()
-            table = metric.per_class(metric.iou_thresholds[0]) if hasattr(metric, "per_class") else ()
+            table = metric.per_class(metric._settings.thresholds[0]) if hasattr(metric, "per_class") else ()
         except (TypeError, ValueError) as error:
             return str(error)
     return value, table, [str(one.message) for one in said]

@@ -37,29 +37,6 @@ class CocoTables(DetectionMetric):
         dtype = self._dtype_of_result(columns["detection_scores"].dtype)
         return self._report(self._settings, columns, dtype, self._shares, self._matched_here)
 
-    def per_class(
-        self, iou_threshold: float | None = None, score_threshold: float = float("-inf"), iou_type: str | None = None
-    ) -> dict[str, Any]:
-        """A table with one row per class.
-
-        Args:
-            iou_threshold: one of the IoU thresholds, at which ``tp`` and ``fp`` are counted; default 0.5, or the lowest
-                without it.
-            score_threshold: the lowest score that counts there.
-            iou_type: which one, where there are several; default the first.
-
-        Returns:
-            Columns of one length: ``class``, ``name``, ``ap``, ``ap_50``, ``ap_75``, ``ar`` (float64, -1 without ground
-            truths), ``ground_truths`` (crowds left out), ``detections``, ``tp``, ``fp``.
-
-        Raises:
-            ValueError: for a threshold that the metric does not have.
-        """
-        place = self._place(iou_threshold)
-        with self._all_ranks():
-            numbers = self._numbers(self._columns(), iou_type)
-        return per_class(numbers, self._report.class_names, place, score_threshold)
-
     def per_threshold(self, iou_type: str | None = None) -> dict[str, Tensor]:
         """A table with one row per IoU threshold: AP in each area range, at the last detection limit.
 
@@ -152,6 +129,9 @@ class CocoTables(DetectionMetric):
             lambda name: given[name] if name in given else getattr(self, name),
             always,
         )
+
+    def _class_table(self, place: int, score: float, iou_type: str | None) -> dict[str, Any]:
+        return per_class(self._numbers(self._columns(), iou_type), self._report.class_names, place, score)
 
     @property
     def _class_names(self) -> ClassNames:

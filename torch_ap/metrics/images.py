@@ -16,7 +16,7 @@ from torch_ap.inputs.detections import Columns, DetectionInputs
 from torch_ap.matching.coco import classes_of, different_names_of
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.stored import StoredMatches
-from torch_ap.metrics.diagnosis import DiagnosedImages
+from torch_ap.metrics.class_tables import ClassTables
 from torch_ap.metrics.image_sample import ImageSample
 from torch_ap.metrics.image_slices import SlicedImages, SlicedSample
 from torch_ap.metrics.states import Form
@@ -34,7 +34,7 @@ def _key(*of: Hashable) -> object:
     return object()
 
 
-class DetectionMetric(SlicedImages, DiagnosedImages):
+class DetectionMetric(SlicedImages, ClassTables):
     """Abstract: images as flat columns, one state per column, however many images there are.
 
     Each column is the rows of all images end to end (boxes, scores, labels, ...) or one number per image (rows per

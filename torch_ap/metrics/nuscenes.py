@@ -3,14 +3,14 @@
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 from torch_ap.analysis.confusion import ConfusionMatrix
 from torch_ap.analysis.operating_points import OperatingPoints
 from torch_ap.analysis.score_thresholds import Given
 from torch_ap.functional.curve_record import Curve
 from torch_ap.inputs.detections import Images
-from torch_ap.matching.coco import ClassNames
+from torch_ap.matching.coco import ClassNames, check_names
 from torch_ap.matching.nuscenes import DISTANCES, nuscenes_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.voc import VocRules
@@ -28,6 +28,7 @@ class NuScenesMeanAveragePrecision(VocRules):
     Args:
         distance_threshold: a distance, or several.
         class_metrics: whether the AP of each class is given too.
+        class_names: names of the labels, a dict, or a list that begins with the name of label 0, for tables and curves.
         validate_args: whether the values of batches are checked.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
 
@@ -49,15 +50,17 @@ class NuScenesMeanAveragePrecision(VocRules):
         distance_threshold: float | list[float] | None = None,
         *,
         class_metrics: bool = False,
+        class_names: ClassNames = None,
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
         distances = list(DISTANCES) if distance_threshold is None else distance_threshold
         settings = nuscenes_settings_of(distances, validate_args=validate_args)
         checks.boolean("class_metrics", class_metrics)
+        check_names(class_names)
         super().__init__(settings.inputs, **kwargs)
         self.distance_threshold = distances
-        self.interpolation, self.class_metrics = settings.interpolation, class_metrics
+        self.interpolation, self.class_metrics, self.class_names = settings.interpolation, class_metrics, class_names
         self._settings = settings
 
     def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
@@ -73,7 +76,7 @@ class NuScenesMeanAveragePrecision(VocRules):
 
         Args:
             distance_threshold: one of the distances; default 0.5, or the lowest without it.
-            class_names: names of the labels, a dict, or a list that begins with the name of label 0.
+            class_names: names of the labels, as for the class, whose own are the default.
         """
         return super().curve(distance_threshold, class_names)
 
@@ -140,6 +143,38 @@ class NuScenesMeanAveragePrecision(VocRules):
             iou_type: None, as there is one kind.
         """
         return super().per_image(distance_threshold, score_threshold, iou_type)
+
+    def per_class(
+        self,
+        distance_threshold: float | None = None,
+        score_threshold: float = float("-inf"),
+        iou_type: str | None = None,
+        *,
+        interval: bool = False,
+        confidence_level: float = 0.95,
+        n_resamples: int = 1000,
+        generator: Generator | None = None,
+        batch: int | None = None,
+        progress: bool = False,
+    ) -> dict[str, Any]:
+        """A table with one row per class; see :meth:`torch_ap.VOCMeanAveragePrecision.per_class`.
+
+        Args:
+            distance_threshold: one of the distances, at which is counted; default 0.5, or the lowest without it.
+            score_threshold, interval, confidence_level, n_resamples, generator, batch, progress: as there.
+            iou_type: None, as there is one kind.
+        """
+        return super().per_class(
+            distance_threshold,
+            score_threshold,
+            iou_type,
+            interval=interval,
+            confidence_level=confidence_level,
+            n_resamples=n_resamples,
+            generator=generator,
+            batch=batch,
+            progress=progress,
+        )
 
     @property
     def _tells_errors(self) -> bool:

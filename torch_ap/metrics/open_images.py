@@ -7,6 +7,7 @@ from torch import Tensor
 
 from torch_ap.inputs.detections import Images
 from torch_ap.inputs.hierarchy import Parents
+from torch_ap.matching.coco import ClassNames, check_names
 from torch_ap.matching.open_images import OpenImagesSettings, open_images_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.voc import VocRules
@@ -24,6 +25,7 @@ class OpenImagesMeanAveragePrecision(VocRules):
         group_of: "count" where a box around a group is to be found once, "ignore" where it need not be found.
         expand_preds: whether detections are made those of the ancestors of their classes too.
         class_metrics: whether the AP of each class is given too.
+        class_names: names of the labels, a dict, or a list that begins with the name of label 0, for tables and curves.
         iou_type: "bbox" or "segm".
         validate_args: whether the values of batches are checked.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and those of ``torchmetrics.Metric``.
@@ -55,6 +57,7 @@ class OpenImagesMeanAveragePrecision(VocRules):
         group_of: GroupOf = "count",
         expand_preds: bool = False,
         class_metrics: bool = False,
+        class_names: ClassNames = None,
         iou_type: Literal["bbox", "segm"] = "bbox",
         validate_args: bool = True,
         **kwargs: Any,
@@ -69,10 +72,11 @@ class OpenImagesMeanAveragePrecision(VocRules):
             validate_args=validate_args,
         )
         checks.boolean("class_metrics", class_metrics)
+        check_names(class_names)
         super().__init__(settings.inputs, **kwargs)
         self.box_format, self.iou_threshold, self.iou_type = box_format, iou_threshold, iou_type
         self.hierarchy, self.group_of, self.expand_preds = hierarchy, group_of, expand_preds
-        self.interpolation, self.class_metrics = settings.interpolation, class_metrics
+        self.interpolation, self.class_metrics, self.class_names = settings.interpolation, class_metrics, class_names
         self._settings: OpenImagesSettings = settings
 
     def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:

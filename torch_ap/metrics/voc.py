@@ -9,12 +9,13 @@ from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_voc
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
-from torch_ap.matching.coco import ClassNames, check_names
+from torch_ap.matching.coco import ClassNames, check_names, names_of
 from torch_ap.matching.matched import Matches, Shares
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.image_slices import ValuesIn
 from torch_ap.metrics.images import DetectionMetric
+from torch_ap.ranking import segments
 from torch_ap.rules import checks
 from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
 
@@ -28,6 +29,7 @@ class VocRules(DetectionMetric):
     plot_legend_name: str = "Class"
 
     class_metrics: bool
+    class_names: Any
     if TYPE_CHECKING:  # torch.jit asks of every class what its annotations are
         _settings: VocSettings
 
@@ -83,7 +85,7 @@ class VocRules(DetectionMetric):
 
         Args:
             iou_threshold: one of the IoU thresholds; default 0.5, or the lowest without it.
-            class_names: names of the labels, a dict, or a list that begins with the name of label 0.
+            class_names: names of the labels, as for the class, whose own are the default.
 
         Returns:
             (K,) :class:`torch_ap.functional.Curve`, in the order of ``classes``. Items are detections, taken one by one
@@ -96,7 +98,26 @@ class VocRules(DetectionMetric):
         check_names(class_names)
         with self._all_ranks():
             found = self._matched_here(self._columns())
-        return curves_of_voc(self._settings, found, place, class_names)
+        return curves_of_voc(self._settings, found, place, self.class_names if class_names is None else class_names)
+
+    @property
+    def _class_names(self) -> ClassNames:
+        names: ClassNames = self.class_names
+        return names
+
+    def _class_table(self, place: int, score: float, iou_type: str | None) -> dict[str, Any]:
+        self._check_iou_type(iou_type)
+        labels, matches = self._matched_here(self._columns())
+        tp, fp = matches.counts_at(0, place, score)
+        columns = {
+            "ap": self._settings.average_precision(matches.curve(0)).mean(0),
+            "ground_truths": matches.relevant[0].clone(),
+            "detections": segments.count(matches.ranked.category, matches.categories),
+            "tp": tp,
+            "fp": fp,
+        }
+        known = {"class": labels.clone(), "name": names_of(labels, self.class_names)}
+        return known | {name: column[: len(labels)] for name, column in columns.items()}
 
 
 class VOCMeanAveragePrecision(VocRules):
@@ -110,6 +131,7 @@ class VOCMeanAveragePrecision(VocRules):
         inclusive_pixels: whether corners name pixels that they include, as in the devkit.
         strict: whether an IoU must exceed the threshold.
         class_metrics: whether the AP of each class is given too.
+        class_names: names of the labels, a dict, or a list that begins with the name of label 0, for tables and curves.
         iou_type, sigmas: as for the function.
         match: "compute", or "update", as for :class:`torch_ap.MeanAveragePrecision`.
         validate_args: whether the values of batches are checked.
@@ -135,6 +157,7 @@ class VOCMeanAveragePrecision(VocRules):
         inclusive_pixels: bool = True,
         strict: bool = False,
         class_metrics: bool = False,
+        class_names: ClassNames = None,
         iou_type: IoUType | OwnSimilarity = "bbox",
         sigmas: list[float] | None = None,
         match: Literal["compute", "update"] = "compute",
@@ -153,10 +176,11 @@ class VOCMeanAveragePrecision(VocRules):
             match=match,
         )
         checks.boolean("class_metrics", class_metrics)
+        check_names(class_names)
         super().__init__(settings.inputs, settings.stored, **kwargs)
         self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
         self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
-        self.iou_type = iou_type
+        self.iou_type, self.class_names = iou_type, class_names
         self._settings = settings
 
     def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:

@@ -1,0 +1,57 @@
+"""The table of classes of every detection metric: what its numbers, curves and intervals say, in rows."""
+
+import pytest
+import torch
+
+from tests.every_metric import METRICS, one_each
+from torch_ap import OpenImagesMeanAveragePrecision, VOCMeanAveragePrecision
+
+NAMES = ("coco", "coco_matched", "coco_micro", "lvis_matched", "nuscenes_packed", "voc_11_point", "voc_matched")
+ROWS = {*(name for name in one_each(METRICS) if METRICS[name].kind == "images"), *NAMES}
+FEW = {"n_resamples": 10, "confidence_level": 0.8}
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_rows_are_what_curves_and_intervals_say(name):
+    row = METRICS[name]
+    metric = row.new()
+    for batch in row.batches(2, 120):
+        metric.update(**batch)
+    threshold = metric._settings.thresholds[-1]
+    table, curves = metric.per_class(threshold, interval=True, **FEW), metric.curve(threshold)
+    value = metric.compute()
+    assert table["class"].tolist() == value["classes"].reshape(-1).tolist()
+    assert table["name"] == [curve.name for curve in curves]
+    assert table["ground_truths"].tolist() == [int(curve.m) for curve in curves]
+    assert table["tp"].tolist() == [int(curve.hits[-1]) if len(curve.hits) else 0 for curve in curves]
+    assert table["fp"].tolist() == [int(curve.n - hits) for curve, hits in zip(curves, table["tp"], strict=True)]
+    least = float(torch.cat([curve.thresholds for curve in curves]).median())
+    few = metric.per_class(threshold, score_threshold=least)
+    kept = [curve.hits[curve.thresholds >= least] for curve in curves]
+    assert few["tp"].tolist() == [int(hits[-1]) if len(hits) else 0 for hits in kept]
+    known = table["ap"][table["ground_truths"] > 0]
+    if row.settings.get("average") != "micro":
+        torch.testing.assert_close(known.mean().to(value["map"].dtype), value["map"])
+    ends = metric.confidence_interval(per_class=True, **FEW)
+    torch.testing.assert_close([table["ap_low"], table["ap_high"]], [ends.low, ends.high], equal_nan=True)
+    assert list(metric.per_class(threshold)) == [x for x in table if x not in ("ap_low", "ap_high")]
+
+
+def test_names_are_those_of_the_metric_everywhere():
+    boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
+    found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 4])}
+    target = {"boxes": boxes, "labels": torch.tensor([3, 3])}
+    for make in (VOCMeanAveragePrecision, OpenImagesMeanAveragePrecision):
+        metric = make(class_names={3: "cat", 4: "dog"})
+        metric.update([found], [target])
+        assert "class_names={3: 'cat', 4: 'dog'}" in repr(metric)
+        assert metric.per_class()["name"] == [x.name for x in metric.curve()] == ["cat", "dog"]
+        assert metric.operating_points().names == metric.errors().per_class["name"] == ["cat", "dog"]
+        assert metric.confusion_matrix().names == ["cat", "dog", "background"]
+        assert [x.name for x in metric.curve(class_names={3: "c"})] == ["c", "4"]
+        with pytest.raises(ValueError, match="`class_names` must be None, a list of names"):
+            make(class_names=[1])
+        with pytest.raises(ValueError, match=r"`iou_threshold` must be one of 0\.5, got 0\.7"):
+            metric.per_class(0.7)
+        with pytest.raises(ValueError, match="`interval` must be a bool, got 1"):
+            metric.per_class(interval=1)
