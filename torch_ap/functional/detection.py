@@ -179,9 +179,11 @@ def voc_mean_average_precision(
             corners, is an error, except with ``validate_args=False``.
         iou_threshold: a number in [0, 1], or several.
         interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), "40-point" (KITTI since
-            2019: 1/40, 2/40, ..., 1), or "101-point". The first of 2007's has the levels 0, 0.1, ..., 1 of the
-            definition, so that 3 of 10 found reach 0.3; the second has those of ``numpy.arange(0, 1.1, 0.1)``, as
-            py-faster-rcnn and programs after it, where 3 of 10 do not reach 0.30000000000000004.
+            2019: 1/40, 2/40, ..., 1; its development kit's own numbers are those of
+            :func:`torch_ap.functional.kitti_mean_average_precision`), or "101-point". The first of 2007's has the
+            levels 0, 0.1, ..., 1 of the definition, so that 3 of 10 found reach 0.3; the second has those of
+            ``numpy.arange(0, 1.1, 0.1)``, as py-faster-rcnn and programs after it, where 3 of 10 do not reach
+            0.30000000000000004.
         inclusive_pixels: whether corners name pixels that they include, as in the devkit: sizes are x2 - x1 + 1.
         strict: whether an IoU must exceed the threshold (py-faster-rcnn, Detectron2) rather than reach it (devkit).
         class_metrics: whether the AP of each class is given too.
