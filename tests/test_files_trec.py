@@ -501,6 +501,20 @@ def test_a_level_that_no_grade_reaches_is_noted(two_runs, capsys):
     assert capsys.readouterr().err == "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"
 
 
+def test_queries_that_count_0_or_do_not_count_are_noted(tmp_path, capsys):
+    (tmp_path / "qrels").write_text("a 0 d1 1\nb 0 d1 0\nc 0 d1 0\n")
+    (tmp_path / "run").write_text("a Q0 d1 1 2 t\nb Q0 d1 1 2 t\nx Q0 d1 1 2 t\ny Q0 d1 1 2 t\n")
+    files = [str(tmp_path / name) for name in ("qrels", "run")]
+    for flags, said in (
+        ([], "1 of 2 judged queries has no document of grade 1 or more, and counts 0"),
+        (["-c"], "2 of 3 judged queries have no document of grade 1 or more, and count 0"),
+    ):
+        assert main.main(["trec", *files, *flags]) == 0
+        found = capsys.readouterr().err
+        assert f"qrels: {said}" in found
+        assert "run has 2 queries without judgements, which do not count" in found
+
+
 def test_a_run_of_other_documents_is_noted(two_runs, capsys, tmp_path):
     other = tmp_path / "other"
     lines = [line.split() for line in Path(two_runs[1]).read_text().splitlines()]

@@ -200,6 +200,18 @@ def test_grades_of_groups(tmp_path, score):
     assert measures(score(*arguments, "-l", 2))["map"]["value"] == pytest.approx((1 / 3 + 1) / 2)
 
 
+def test_groups_of_which_nothing_is_relevant_are_counted(tmp_path, score):
+    path, other = tmp_path / "some.csv", tmp_path / "all.csv"
+    path.write_text("s,grade,q\n3,0,a\n2,1,b\n1,0,c\n2,2,d\n")
+    arguments = (path, "--preds", "s", "--target", "grade", "--group", "q", "--json")
+    for bins in ((), ("--bins", 16)):
+        for level, said in ((1, "2 of 4 groups, as of 'a'"), (2, "3 of 4 groups, as of 'a'")):
+            found = score(*arguments, "-l", level, *bins)
+            assert f"no row is relevant of {said}: counted as 0 in the mean" in found.err
+        other.write_text("s,grade,q\n3,1,a\n2,0,a\n")
+        assert not score(other, *arguments[1:], *bins).err
+
+
 def test_ndcg_of_groups_is_scikit_learns(columns, tmp_path, score):
     """Whose ties count as expected, too; chance and interval are those of the metric."""
     draw = np.random.default_rng(5)

@@ -139,6 +139,16 @@ def test_of_classes_too():
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_list_has_a_value_of_each_of_few_items(name):
+    """Without ties, and of queries with relevant and other items, which take the shortest way."""
+    preds = torch.tensor([[0.9, 0.1, 0.5, 0.3], [0.2, 0.4, 0.1, 0.3]])
+    target = torch.tensor([[1, 0, 0, 1], [0, 1, 0, 0]])
+    function, ks = FUNCTIONS[name], [1, 3, "relevant"]
+    for rows in ((preds, target), (preds[0], target[0])):
+        assert torch.equal(function(*rows, ks), torch.stack([function(*rows, k) for k in ks], -1))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_list_has_a_value_of_each(name):
     preds, target, m = data(1)
     function, ks = FUNCTIONS[name], [5, 1, "relevant", 30]

@@ -9,7 +9,7 @@ import torch
 from torch_ap.cli import report, score_bins
 from torch_ap.cli.notes import named, note
 from torch_ap.cli.statements import Asked, Statement, statement_of
-from torch_ap.cli.table_inputs import ALL, is_file, names_asked, read, without_positives
+from torch_ap.cli.table_inputs import ALL, is_file, names_asked, read, without_positives, without_relevant
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.files import table_columns
 from torch_ap.files.table_columns import Columns
@@ -35,6 +35,10 @@ def run(args: argparse.Namespace) -> int:
         labels, many = columns.target.ndim == 2, columns.preds.shape[1]
         positive = columns.target.sum(0) if labels else torch.bincount(columns.target, minlength=many)
         for said in without_positives(args, positive, labels=labels):
+            note(said)
+    elif columns.group is not None:
+        hits = columns.target >= (1 if args.relevance_level is None else args.relevance_level)
+        for said in without_relevant(args, table, torch.bincount(columns.group[hits], minlength=len(table.groups))):
             note(said)
     if args.report is not None:
         report.write(args, inputs, args.report)

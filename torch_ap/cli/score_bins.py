@@ -109,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
     found = {one.name: _bounded(args, one, own, other, names) for one in measures}
     for said in table_inputs.without_positives(args, own.curve.m, labels=rows.labels) if rows.classes else ():
         note(said)
+    for said in table_inputs.without_relevant(args, table, own.curve.m) if args.group is not None else ():
+        note(said)
     mixed = any(bool(x.mixed.any()) for x in (own, other) if x is not None)
     _report(args, found, _said(args, table, mine, own, rows), mixed).write(args.form)
     return 0

@@ -175,6 +175,15 @@ def _class_names(args: argparse.Namespace, classes: int) -> tuple[str, ...]:
     return tuple(args.preds) if len(args.preds) > 1 else tuple(map(str, range(classes)))
 
 
+def without_relevant(args: argparse.Namespace, table: table_columns.Table, relevant: Tensor) -> Iterator[str]:
+    """How many groups have no relevant row, of (S,) how many each has."""
+    without = (relevant == 0).nonzero().flatten().tolist()
+    if without:
+        names = list(table.groups)
+        which = f"{len(without):,} of {len(names):,} groups, as of {shown(names[without[0]])}"
+        yield f"{args.file}: no row is relevant of {which}: counted as 0 in the mean"
+
+
 def without_positives(args: argparse.Namespace, positive: Tensor, *, labels: bool) -> Iterator[str]:
     """Which classes have no positive row, and what they count as.
 

@@ -18,6 +18,8 @@ from torch_ap.files.trec_names import DEFAULT_MEASURES
 from torch_ap.files.trec_tables import Qrels
 from torch_ap.reports import report as write_report
 from torch_ap.rules.messages import printable
+from torch_ap.runs import remarks
+from torch_ap.runs.judgements import judgements_of
 from torch_ap.runs.measured import Measured, Rules, measure, measure_file
 
 _ALL = "all"
@@ -117,6 +119,13 @@ def _notes(args: argparse.Namespace, qrels: Qrels, results: Results, runs: list[
     level = args.relevance_level
     if len(qrels.relevance) and int(qrels.relevance.max()) < level:
         yield f"{args.qrels}: no grade is {level} or more, so nothing is relevant"
+    else:
+        counted = frozenset[str]().union(*map(_queries, results.values()))
+        if without := len(judgements_of(qrels, {}).without(level) & counted):
+            yield f"{args.qrels}: {remarks.of_nothing_relevant(without, len(counted), level)}"
+    yield from (
+        f"{path} {remarks.of_unjudged(run.unjudged)}" for path, run in zip(args.runs, runs, strict=True) if run.unjudged
+    )
     yield from (
         f"{path}: none of its documents is relevant by {args.qrels}"
         for path, run in zip(args.runs, runs, strict=True)

@@ -45,6 +45,8 @@ class AtSeveral:
 
     def of_few(self, rankings: Sequence[FewHits]) -> list[list[float]] | None:
         """The values of each ranking, without arrays, where each part has them."""
+        if not hasattr(self.parts[0], "of_few"):
+            return None
         found = [part.of_few(rankings) for part in self.parts]
         return None if None in found else [list(values) for values in zip(*found, strict=True)]
 

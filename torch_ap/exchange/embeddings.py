@@ -22,7 +22,7 @@ def each_of_all(ranks: Ranks, settings: EmbeddingSettings, batch: EmbeddingBatch
     """
     queries, gallery, own = batch
     sizes = ranks.gather(torch.tensor([len(queries.labels)])).flatten().tolist()
-    most = int(ranks.sum(torch.tensor(settings.most_relevant(gallery))))
+    most = int(ranks.sum(torch.tensor(ranks.attempt(settings.most_relevant, gallery))))
     share = max(1, products.rows_at_once(most, settings.max_memory // 2) // ranks.size)
     step = inputs.spacing(sum(sizes))
     centre = inputs.centre(_of_all(ranks, queries.vectors[-sum(sizes[: ranks.rank]) % step :: step]))

@@ -44,7 +44,7 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
         denominator, interpolation, ties: of average precision, as for :class:`torch_ap.RetrievalMAP`.
         convention: these and ``top_k`` as one :class:`torch_ap.Convention`, instead of them.
         relevance: a function of labels, as for the function; labels may then have any form, such as (N, L) of 0 and 1.
-            To copy or send the metric it must be one that can be pickled: no lambda.
+            Where the metric is pickled it must be a function of a module, no lambda.
         empty_target_action: what a query without relevant items counts as: "skip" left out, "neg" 0, "pos" 1, "nan",
             "error".
         ignore_index: label of embeddings that do not count.

@@ -40,8 +40,7 @@ def on_run(qrels: Judgements, run: Measured, name: str, complete: bool) -> Itera
         warn_caller(f"{one}.", UserWarning)
     yield from said
     if run.unjudged:
-        queries = _of(run.unjudged, "{query} without judgements, which {do} not count")
-        yield f"`{name}` has {run.unjudged:,} {queries}"
+        yield f"`{name}` {of_unjudged(run.unjudged)}"
     if unjudged := run.documents - run.judged:
         which = f"{unjudged:,} of the {run.documents:,} documents" if run.documents > 1 else "the one document"
         yield f"{which} of `{name}` {_of(unjudged, '{have} no judgement, and {are} not relevant')}"
@@ -51,14 +50,24 @@ def on_judgements(qrels: Judgements, counted: Sequence[Any], measures: Sequence[
     """Of the judgements, a warning too where nothing is relevant; ``counted`` are the queries that are not left out."""
     for level in dict.fromkeys(x.level for x in measures if x.name not in COUNTS):
         if without := len(qrels.without(level).intersection(counted)):
-            which = f"{without:,} of {len(counted):,} judged queries"
-            said = f"{which} {_of(without, '{have} no document of grade {level} or more, and count{s} 0', level)}"
+            said = of_nothing_relevant(without, len(counted), level)
             if without == len(counted):
                 warn_caller(f"{said}.", UserWarning)
             yield said
     negative, grades = qrels.negative()
     if negative:
         yield f"{negative:,} of {grades:,} grades {_of(negative, '{are} negative: {these} {are} not relevant')}"
+
+
+def of_unjudged(queries: int) -> str:
+    """Of a run that has so many queries without judgements."""
+    return f"has {queries:,} {_of(queries, '{query} without judgements, which {do} not count')}"
+
+
+def of_nothing_relevant(without: int, judged: int, level: int) -> str:
+    """Of so many of the judged queries nothing is relevant."""
+    what = _of(without, "{have} no document of grade {level} or more, and count{s} 0", level)
+    return f"{without:,} of {judged:,} judged queries {what}"
 
 
 def on_left_out(qrels: Judgements, counted: Sequence[Any]) -> Iterator[str]:
