@@ -228,7 +228,8 @@ def _of_plain_items(measure: Any, preds: Tensor, target: Tensor, dtype: torch.dt
     values = _of_lists(measure, preds, target)
     if values is not None:
         return torch.tensor(values, dtype=dtype)
-    return _of_plain_query(measure, preds, target, graded, dtype)
+    plain = _of_plain_query if preds.ndim == 1 or graded else _of_plain_rows
+    return plain(measure, preds, target, graded, dtype)
 
 
 def _of_lists(measure: Any, preds: Tensor, target: Tensor) -> Any:
@@ -261,6 +262,17 @@ def _of_plain_query(measure: Any, preds: Tensor, target: Tensor, graded: bool, d
         return None if value.isnan().any() else value[0].to(dtype)
     number = value.item()
     return None if number != number else scalar(value, dtype)
+
+
+def _of_plain_rows(measure: Any, preds: Tensor, target: Tensor, graded: bool, dtype: torch.dtype) -> Tensor | None:
+    """The values of short rows without ties, by arrays; None as of :func:`_of_plain_items`."""
+    given = few_items.arrays_of(preds, target, graded=True, gains=graded, dimensions=2)
+    if given is None or few_items.holds_nan(given[0]):
+        return None
+    bounds, flags = np.arange(0, given[0].size + 1, given[0].shape[1]), torch.from_numpy(given[1].reshape(-1))
+    curve = few_items.rankings(preds.reshape(-1), flags, bounds)
+    values = None if curve is None else measure(curve)
+    return None if values is None or arrays.some(arrays.native(values != values)) else values.to(dtype)
 
 
 @cached.settings_cache
