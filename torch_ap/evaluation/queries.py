@@ -266,7 +266,7 @@ def _of_plain_query(measure: Any, preds: Tensor, target: Tensor, graded: bool, d
 
 def _of_plain_rows(measure: Any, preds: Tensor, target: Tensor, graded: bool, dtype: torch.dtype) -> Tensor | None:
     """The values of short rows without ties, by arrays; None as of :func:`_of_plain_items`."""
-    given = few_items.arrays_of(preds, target, graded=True, gains=graded, dimensions=2)
+    given = few_items.arrays_of(preds, target, graded=True, gains=graded, rows=True)
     if given is None or few_items.holds_nan(given[0]):
         return None
     bounds, flags = np.arange(0, given[0].size + 1, given[0].shape[1]), torch.from_numpy(given[1].reshape(-1))
