@@ -225,14 +225,14 @@ def _of_plain_items(measure: Any, preds: Tensor, target: Tensor, dtype: torch.dt
     if not few_items.are_usual(preds, target, gains=graded):
         return None
     dtype = dtype or result_dtype(preds.dtype)
-    values = _of_lists(measure, preds, target)
+    values = _of_lists(measure, preds, target, graded)
     if values is not None:
         return torch.tensor(values, dtype=dtype)
     plain = _of_plain_query if preds.ndim == 1 or graded else _of_plain_rows
     return plain(measure, preds, target, graded, dtype)
 
 
-def _of_lists(measure: Any, preds: Tensor, target: Tensor) -> Any:
+def _of_lists(measure: Any, preds: Tensor, target: Tensor, graded: bool) -> Any:
     """The value of one query, or a list of those of rows, without arrays; None where these are needed, or faster."""
     shape, of_few = preds.shape, getattr(measure, "of_few", None)
     few = len(shape) in (1, 2) and shape[-1] <= LISTED and 0 < preds.numel() <= 4 * LISTED
@@ -240,7 +240,7 @@ def _of_lists(measure: Any, preds: Tensor, target: Tensor) -> Any:
         return None
     scores, grades = preds.tolist(), target.tolist()
     rows = zip(scores, grades, strict=True) if len(shape) == 2 else [(scores, grades)]
-    rankings = [few_hits.ranked(each, of_each, few_items.MOST_GAIN) for each, of_each in rows]
+    rankings = [few_hits.ranked(each, of_each, few_items.MOST_GAIN, graded) for each, of_each in rows]
     if not all(hits is not None and hits.m for hits in rankings):
         return None
     values = of_few(rankings)
