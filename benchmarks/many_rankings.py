@@ -1,11 +1,11 @@
 """MAP and nDCG of many queries, measures of a run as nested dicts, and reading a long run file, beside the peers in one
 run.
 
-    python -m benchmarks.many_rankings [--skip NAME ...] [--lines N] [--only evaluate]
+    python -m benchmarks.many_rankings [--skip NAME ...] [--lines N] [--only map | evaluate]
 
-Each figure is the least of a few times, of the processor; the contenders take turns. Each ratio is a peer's time over
-ours for the same layout; values are compared. Peers that are not installed are left out: torchmetrics, pytrec_eval,
-ranx, ir-eval-numba, scikit-learn, ir_measures.
+Each figure is the least of a few times, of the processor; the contenders take turns, and short calls are timed several
+together. Each ratio is a peer's time over ours for the same layout; values are compared. Peers that are not installed
+are left out: torchmetrics, pytrec_eval, ranx, ir-eval-numba, scikit-learn, ir_measures, pytorch-metric-learning.
 """
 
 import argparse
@@ -33,14 +33,17 @@ Run = dict[str, dict[str, float]]
 
 SMALL = ((1, 10), (1, 1000), (10, 10), (100, 100), (7000, 100), (1000, 1000), (7000, 1000))
 SHAPES = (
-    *((1, 10, 0.3), (1, 100, 0.1), (1, 1000, 0.1), (10, 10, 0.3), (10, 100, 0.1), (100, 100, 0.1)),
-    *((7000, 100, 0.1), (1000, 1000, 0.1), (7000, 1000, 0.002)),
+    *((1, 10, 0.3), (1, 100, 0.1), (1, 1000, 0.1), (10, 10, 0.3), (10, 100, 0.1), (100, 10, 0.3), (100, 100, 0.1)),
+    *((1000, 10, 0.3), (7000, 100, 0.1), (1000, 1000, 0.1), (7000, 1000, 0.002)),
 )
 DICTS = (
     *((1, 10, 0.3), (1, 100, 0.1), (1, 1000, 0.1), (10, 10, 0.3), (10, 100, 0.1), (100, 10, 0.3), (100, 100, 0.1)),
     *((1000, 10, 0.3), (1000, 100, 0.1), (1000, 1000, 0.01), (7000, 100, 0.1), (7000, 1000, 0.01)),
 )
-PEERS = ("torchmetrics", "pytrec_eval", "ranx", "ir_eval_numba", "sklearn", "ir_measures")
+PEERS = (
+    *("torchmetrics", "pytrec_eval", "ranx", "ir_eval_numba", "ir_measures", "pytorch_metric_learning", "sklearn"),
+)
+SHORT = 5000  # items up to which calls are timed together
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
@@ -48,21 +51,22 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
     return by_turns([work], repeats)[0]
 
 
-def by_turns(works: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    """The least of several times of each, after one that does not count."""
+def by_turns(works: Sequence[Callable[[], object]], repeats: int, together: int = 1) -> list[float]:
+    """The least of several times of a call of each, after one that does not count; so many calls are timed together."""
     times: list[list[float]] = [[] for _ in works]
     for turn in range(repeats + 1):
         for work, found in zip(works, times, strict=True):
             start = time.process_time()
-            work()
+            for _ in range(together):
+                work()
             if turn:
-                found.append(time.process_time() - start)
+                found.append((time.process_time() - start) / together)
     return [min(found) for found in times]
 
 
-def repeats_of(items: int) -> int:
-    """How often to run what takes so many items."""
-    return max(2, min(300, 100_000 // items))
+def repeats_of(items: int) -> tuple[int, int]:
+    """How often to run what takes so many items, and how many calls together."""
+    return max(2, min(60, 100_000 // items)), max(1, min(20, SHORT // items))
 
 
 def torchmetrics_map(preds: Tensor, target: Tensor, indexes: Tensor) -> float:
@@ -133,6 +137,37 @@ def ir_eval_numba_map(preds: Tensor, target: Tensor) -> Callable[[], float]:
     return work
 
 
+def ir_measures_map(preds: Tensor, target: Tensor) -> Callable[[], float]:
+    """ir_measures, with its dicts made and its judgements read beforehand."""
+    import ir_measures
+
+    docs = [f"d{place}" for place in range(preds.shape[1])]
+    run = {str(q): dict(zip(docs, row, strict=True)) for q, row in enumerate(preds.tolist())}
+    qrels = {str(q): dict(zip(docs, row, strict=True)) for q, row in enumerate(target.int().tolist())}
+    evaluator = ir_measures.evaluator([ir_measures.AP], qrels)
+    return lambda: float(evaluator.calc_aggregate(run)[ir_measures.AP])
+
+
+def pytorch_metric_learning_map(preds: Tensor, target: Tensor) -> Callable[[], float]:
+    """pytorch-metric-learning's function of labels by rank, which are made of scores as part of the work.
+
+    The label of a query, and of what is relevant to it, is how many that are: so the labels are few.
+    """
+    from pytorch_metric_learning.utils.accuracy_calculator import mean_average_precision
+
+    found = target.sum(1, keepdim=True)
+    labels, known = (target * found)[..., None], torch.from_numpy(np.unique(found))
+
+    def same(queries: Tensor, ranked: Tensor) -> Tensor:
+        return (queries[:, None] == ranked).all(-1)
+
+    def work() -> float:
+        ranked = labels.gather(1, preds.argsort(1, descending=True)[..., None])
+        return float(mean_average_precision(ranked, found, False, (known[:, None], known), False, False, same))
+
+    return work
+
+
 def sklearn_map(preds: Tensor, target: Tensor) -> Callable[[], float]:
     from sklearn.metrics import average_precision_score
 
@@ -150,16 +185,18 @@ def compare(queries: int, docs: int, share: float, peers: list[str]) -> None:
     flat = (preds.flatten(), target.flatten(), torch.arange(queries).repeat_interleave(docs))
     shuffled = tuple(x[places] for x in flat)
     layouts = {"(Q, D)": (preds, target), "contiguous": flat, "shuffled": shuffled}
-    value, repeats = function_map(preds, target), repeats_of(size)
+    value, (repeats, together) = function_map(preds, target), repeats_of(size)
     print(f"\n{queries:,} queries x {docs:,} documents, {share:.1%} relevant: milliseconds")
     for name, given in layouts.items():
-        alone, through_metric = by_turns([partial(function_map, *given), partial(metric_map, *given)], repeats)
+        alone, through_metric = by_turns(
+            [partial(function_map, *given), partial(metric_map, *given)], repeats, together
+        )
         print(f"  ours {name:<12}{alone * 1e3:9.3f}   metric {through_metric * 1e3:9.3f}")
         assert abs(function_map(*given) - value) < 1e-7
     for name, work, layout in peer_runs(peers, preds, target, flat, shuffled):
-        ours, taken = by_turns([partial(function_map, *layouts[layout]), work], repeats)
+        ours, taken = by_turns([partial(function_map, *layouts[layout]), work], repeats, together)
         assert abs(work() - value) < 1e-5, (name, work(), value)
-        print(f"  {name + ' ' + layout:<28}{taken * 1e3:9.3f}   ours is {taken / ours:7.1f} times as fast")
+        print(f"  {name + ' ' + layout:<32}{taken * 1e3:9.3f}   ours is {taken / ours:7.2f} times as fast", flush=True)
 
 
 def peer_runs(
@@ -170,8 +207,13 @@ def peer_runs(
     if "torchmetrics" in peers:
         runs.append(("torchmetrics", lambda: torchmetrics_map(*flat), "contiguous"))
         runs.append(("torchmetrics", lambda: torchmetrics_map(*shuffled), "shuffled"))
-    makers = {"pytrec_eval": pytrec_eval_map, "ranx": ranx_map, "ir_eval_numba": ir_eval_numba_map} | {
-        "sklearn": sklearn_map
+    makers = {
+        "pytrec_eval": pytrec_eval_map,
+        "ranx": ranx_map,
+        "ir_eval_numba": ir_eval_numba_map,
+        "ir_measures": ir_measures_map,
+        "pytorch_metric_learning": pytorch_metric_learning_map,
+        "sklearn": sklearn_map,
     }
     runs += [(name, make(preds, target), "(Q, D)") for name, make in makers.items() if name in peers]
     return runs
@@ -227,7 +269,7 @@ def compare_dicts(queries: int, docs: int, share: float, peers: list[str]) -> No
     mean = torch_ap.evaluate(qrels, run, "AP").to_dict()["AP"]
     assert all(abs(work() - mean) < 1e-5 for _, work in runs)
     works = [lambda: torch_ap.evaluate(qrels, run, measures).to_dict(), *(work for _, work in runs)]
-    ours, *theirs = by_turns(works, repeats_of(queries * docs))
+    ours, *theirs = by_turns(works, *repeats_of(queries * docs))
     cells = " | ".join(f"{taken / ours:.2f}" for taken in theirs)
     print(f"| {queries:,} x {docs:,} | {ours * 1e3:.3g} | {cells} |", flush=True)
 
@@ -299,7 +341,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--skip", nargs="*", default=[], choices=PEERS, help="peers to leave out")
     parser.add_argument("--lines", type=int, default=7_000_000, help="of the run file; 0 for none")
-    parser.add_argument("--only", choices=["evaluate"], help="what alone is measured")
+    parser.add_argument("--only", choices=["map", "evaluate"], help="what alone is measured")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     peers = [name for name in PEERS if name not in args.skip and importlib.util.find_spec(name)]
@@ -307,12 +349,15 @@ def main() -> None:
     if args.only != "evaluate":
         for shape in SHAPES:
             compare(*shape, peers)
+    if args.only is None:
         compare_ndcg(peers)
+    if args.only == "map":
+        return
     names = [name for name in ("pytrec_eval", "ir_measures", "ranx") if name in peers]
     print(f"\n| nested dicts, 5 measures | ours, ms | {' | '.join(names)} |\n|---|{'---|' * (len(names) + 1)}")
     for shape in DICTS:
         compare_dicts(*shape, peers)
-    if args.lines and args.only != "evaluate":
+    if args.lines and args.only is None:
         compare_readers(args.lines, peers)
 
 

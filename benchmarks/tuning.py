@@ -152,6 +152,7 @@ def rows(scale: int) -> list[Row]:
     return [
         Row(few_items, "FEW_ITEMS", ALWAYS, "one ranking, 1,000 items", one(1000, 0.05)),
         Row(few_items, "FEW_ITEMS", ALWAYS, "one ranking, 8,000 items", one(8000, 0.05)),
+        Row(few_items, "FEW_OF_SEVERAL", ALWAYS, "queries of 100, 10,000 items", often(queries(even(100, 100), 0.1))),
         Row(
             tie_groups,
             "_narrow",

@@ -21,6 +21,7 @@ from torch_ap.files.trec import read_qrels, read_run
 from torch_ap.files.trec_names import CONVENTIONS
 from torch_ap.inference import compare_queries, mean_interval, random_average_precision
 from torch_ap.inference.chance_of_judgements import chance_of_judged
+from torch_ap.runs import measured
 from torch_ap.runs.given import qrels_of, run_of
 
 NAMES = (
@@ -127,6 +128,15 @@ def test_the_page_is_of_the_run_beside_the_baseline(files, capsys, tmp_path):
             abs=5e-5,  # four digits are printed
         )
     torch.testing.assert_close(values[0].mean().item(), found["run1"]["map"]["all"])
+
+
+def test_intervals_need_no_second_look_at_a_run(files, monkeypatch, capsys):
+    judged = []
+    monkeypatch.setattr(measured, "judge", lambda *args, **settings: judged.append(1) or judge(*args, **settings))
+    asked = ("-m", "map", "-m", "ndcg", "-m", "AP(rel=2)", "--interval", "-c")
+    assert main.main(["trec", str(files / "qrels"), str(files / "run0"), *asked]) == 0
+    assert "95% low" in capsys.readouterr().out
+    assert len(judged) == 2  # relevance levels
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ DTYPES = (*FLOATS, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint
 def few_or_many(request, monkeypatch):
     """Rankings as few as these have an algorithm of their own where no scores tie; all run on others too."""
     if request.param == "many":
-        monkeypatch.setattr(few_items, "FEW_ITEMS", 0)
+        monkeypatch.setattr(few_items, "FEW_OF_SEVERAL", 0)
 
 
 def entries(curve: HitCurve) -> list[tuple]:

@@ -100,6 +100,7 @@ def longer(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(queries, "LISTED", 0)
             patch.setattr(few_items, "FEW_ITEMS", 0)
+            patch.setattr(few_items, "FEW_OF_SEVERAL", 0)
             return outcome(call, *args)
 
     return run

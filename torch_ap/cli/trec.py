@@ -11,7 +11,7 @@ from torch_ap.cli.notes import end_of, note
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.files import report
-from torch_ap.files.judged import Judged, judge
+from torch_ap.files.judged import Judged
 from torch_ap.files.report import Asked, Result
 from torch_ap.files.trec import read_qrels, read_run
 from torch_ap.files.trec_names import DEFAULT_MEASURES
@@ -19,8 +19,7 @@ from torch_ap.files.trec_tables import Qrels
 from torch_ap.reports import report as write_report
 from torch_ap.rules.messages import printable
 from torch_ap.runs import remarks
-from torch_ap.runs.judgements import judgements_of
-from torch_ap.runs.measured import Measured, Rules, measure, measure_file
+from torch_ap.runs.measured import Measured, Rules, measure_file, measure_whole
 
 _ALL = "all"
 _STANDARD_INPUT = "-"
@@ -96,12 +95,7 @@ def _measured(args: argparse.Namespace, qrels: Qrels, path: str, measures: Seque
     rules, judged = Rules(args.convention, args.complete), Levels()
     with Bar(path) as bar:
         if args.interval or args.report:
-            run = read_run(path, progress=bar)
-            found = measure(qrels, [run], measures, rules)
-            judged = {
-                x.level: judge(qrels, run, relevance_level=x.level, convention=args.convention, complete=args.complete)
-                for x in measures
-            }
+            found, judged = measure_whole(qrels, read_run(path, progress=bar), measures, rules)
         else:
             found = measure_file(qrels, path, measures, rules, bar)
     empty = bool(qrels.queries) and not found.unjudged

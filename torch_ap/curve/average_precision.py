@@ -68,7 +68,8 @@ def _of_many(values: Any, ties: str, rank: Any, denominator: str) -> Any:
     if (k is None and ties == "grouped") or not _any_tied(values):
         # the same as below, in half the passes over memory
         hits = values.hits if k is None else values.hits * (values.items_above < k)
-        total = values.total_product(hits, values.precision)
+        plain = k is None and values.untied
+        total = values.total(values.precision) if plain else values.total_product(hits, values.precision)
         found = denominator == "found" and k is not None
         ratio = _per(total, values.total(hits)) if found else None
     else:

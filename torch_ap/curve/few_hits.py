@@ -30,13 +30,15 @@ class FewHits(NamedTuple):
     grades: Sequence[float] = ()
     ideal: Sequence[float] = ()
 
-    def cut(self, top_k: TopK) -> tuple[int | None, int]:
-        """K, or None for all items, and how many hits lie in the top k."""
+    def cut(self, top_k: TopK) -> tuple[int, int]:
+        """K, n for all items, and how many hits lie in the top k."""
+        if top_k is None:
+            return self.n, len(self.places)
         k = self.m if isinstance(top_k, str) else top_k
-        return k, len(self.places) if k is None else bisect_left(self.places, k)
+        return k, bisect_left(self.places, k)
 
 
-def ranked(scores: Sequence[float], grades: Sequence[float], most: float) -> FewHits | None:
+def ranked(scores: Sequence[float], grades: Sequence[float], most: float, graded: bool) -> FewHits | None:
     """The ranking of items of which those are hits whose grade is not 0; None where scores tie or are NaN, and for
     grades that are none: below 0, NaN, or more than ``most`` in all.
     """
@@ -44,8 +46,10 @@ def ranked(scores: Sequence[float], grades: Sequence[float], most: float) -> Few
     if len(grade_of) < len(scores) or total != total or not sum(grades) <= most or min(grades) < 0:
         return None
     ordered = [grade_of[score] for score in sorted(grade_of, reverse=True)]
-    found = [grade for grade in ordered if grade]
     places = [place for place, grade in enumerate(ordered) if grade]
+    if not graded:
+        return FewHits(places, len(ordered), len(places))
+    found = [grade for grade in ordered if grade]
     return FewHits(places, len(ordered), len(found), found, sorted(found, reverse=True))
 
 
@@ -53,15 +57,17 @@ def average_precision(hits: FewHits, top_k: TopK, denominator: str) -> float:
     """AP, or AP@k; NaN where nothing is relevant."""
     if not hits.m:
         return _UNDEFINED
+    if top_k is None:
+        return segments.sum_of(_precisions(hits.places)) / hits.m
     k, inside = hits.cut(top_k)
-    total = segments.sum_of(
-        _filled([nth / (place + 1) for nth, place in enumerate(hits.places[:inside], 1)], hits.places)
-    )
-    if k is None:
-        return total / hits.m
+    total = segments.sum_of(_filled(_precisions(hits.places[:inside]), hits.places))
     if denominator == "found":
         return total / inside if inside else 0.0
     return total / (hits.m if denominator == "relevant" else min(hits.m, k))
+
+
+def _precisions(places: Sequence[int]) -> list[float]:
+    return [nth / (place + 1) for nth, place in enumerate(places, 1)]
 
 
 def ratio(hits: FewHits, of: str, top_k: TopK) -> float:
@@ -69,7 +75,7 @@ def ratio(hits: FewHits, of: str, top_k: TopK) -> float:
     if not hits.m:
         return _UNDEFINED
     k, inside = hits.cut(top_k)
-    return inside / (hits.m if of == "recall" else hits.n if k is None else k) if hits.n else 0.0
+    return inside / (hits.m if of == "recall" else k) if hits.n else 0.0
 
 
 def first_hit(hits: FewHits, what: str, top_k: TopK) -> float:
@@ -83,7 +89,7 @@ def normalized_gain(hits: FewHits, discounts: Sequence[float], top_k: TopK) -> f
     """NDCG of gains that are the grades; NaN where nothing has one."""
     if not hits.m:
         return _UNDEFINED
-    k, inside = hits.cut(top_k)
+    k, inside = (len(hits.ideal), len(hits.places)) if top_k is None else hits.cut(top_k)
     found = [grade * discounts[place] for grade, place in zip(hits.grades[:inside], hits.places, strict=False)]
     ideal = [grade * discount for grade, discount in zip(hits.ideal[:k], discounts, strict=False)]
     return min(segments.sum_of(_filled(found, hits.places)) / segments.sum_of(_filled(ideal, hits.ideal)), 1.0)

@@ -225,13 +225,14 @@ def _of_plain_items(measure: Any, preds: Tensor, target: Tensor, dtype: torch.dt
     if not few_items.are_usual(preds, target, gains=graded):
         return None
     dtype = dtype or result_dtype(preds.dtype)
-    values = _of_lists(measure, preds, target)
+    values = _of_lists(measure, preds, target, graded)
     if values is not None:
         return torch.tensor(values, dtype=dtype)
-    return _of_plain_query(measure, preds, target, graded, dtype)
+    plain = _of_plain_query if preds.ndim == 1 or graded else _of_plain_rows
+    return plain(measure, preds, target, graded, dtype)
 
 
-def _of_lists(measure: Any, preds: Tensor, target: Tensor) -> Any:
+def _of_lists(measure: Any, preds: Tensor, target: Tensor, graded: bool) -> Any:
     """The value of one query, or a list of those of rows, without arrays; None where these are needed, or faster."""
     shape, of_few = preds.shape, getattr(measure, "of_few", None)
     few = len(shape) in (1, 2) and shape[-1] <= LISTED and 0 < preds.numel() <= 4 * LISTED
@@ -239,7 +240,7 @@ def _of_lists(measure: Any, preds: Tensor, target: Tensor) -> Any:
         return None
     scores, grades = preds.tolist(), target.tolist()
     rows = zip(scores, grades, strict=True) if len(shape) == 2 else [(scores, grades)]
-    rankings = [few_hits.ranked(each, of_each, few_items.MOST_GAIN) for each, of_each in rows]
+    rankings = [few_hits.ranked(each, of_each, few_items.MOST_GAIN, graded) for each, of_each in rows]
     if not all(hits is not None and hits.m for hits in rankings):
         return None
     values = of_few(rankings)
@@ -261,6 +262,17 @@ def _of_plain_query(measure: Any, preds: Tensor, target: Tensor, graded: bool, d
         return None if value.isnan().any() else value[0].to(dtype)
     number = value.item()
     return None if number != number else scalar(value, dtype)
+
+
+def _of_plain_rows(measure: Any, preds: Tensor, target: Tensor, graded: bool, dtype: torch.dtype) -> Tensor | None:
+    """The values of short rows without ties, by arrays; None as of :func:`_of_plain_items`."""
+    given = few_items.arrays_of(preds, target, graded=True, gains=graded, rows=True)
+    if given is None or few_items.holds_nan(given[0]):
+        return None
+    bounds, flags = np.arange(0, given[0].size + 1, given[0].shape[1]), torch.from_numpy(given[1].reshape(-1))
+    curve = few_items.rankings(preds.reshape(-1), flags, bounds)
+    values = None if curve is None else measure(curve)
+    return None if values is None or arrays.some(arrays.native(values != values)) else values.to(dtype)
 
 
 @cached.settings_cache

@@ -16,7 +16,8 @@ from torch_ap.ranking import hit_curve, order, segments, tie_groups
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
 
-FEW_ITEMS = 1 << 13
+FEW_ITEMS = 1 << 13  # of one ranking
+FEW_OF_SEVERAL = 1 << 14
 _HIGHEST = (1 << 31) - 1  # of the keys that order scores of 32 bits
 _Arrays: TypeAlias = tuple[Array, Array, Array]
 _USUAL_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
@@ -42,24 +43,27 @@ def are_usual(scores: Tensor, target: Tensor, *, gains: bool = False) -> bool:
     )
 
 
-def arrays_of(scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False) -> _Arrays | None:
+def arrays_of(
+    scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False, rows: bool = False
+) -> _Arrays | None:
     """Scores, which items are hits, for :func:`ranking`, and targets; None where they are out of the ordinary.
 
-    That is (N,) tensors on CPU, at least one item and at most ``FEW_ITEMS``, bool targets or whole numbers: 0 and 1, or
-    where ``graded`` of at least 0, of which 0 is no hit; with ``gains`` fractions too.
+    That is tensors on CPU, (N,) of at least one item and at most ``FEW_ITEMS``, or where ``rows`` (Q, D) of at most
+    ``FEW_OF_SEVERAL``, and bool targets or whole numbers: 0 and 1, or where ``graded`` of at least 0, of which 0 is no
+    hit; with ``gains`` fractions too.
     """
     if not are_usual(scores, target, gains=gains):
         return None
     values, given = scores.numpy(), target.numpy()
-    shape = values.shape  # that of a tensor takes four times as long
-    if len(shape) != 1 or not 0 < shape[0] <= FEW_ITEMS or shape != given.shape:
+    shape, most = values.shape, FEW_OF_SEVERAL if rows else FEW_ITEMS  # that of a tensor takes four times as long
+    if len(shape) != 1 + rows or not 0 < values.size <= most or shape != given.shape:
         return None
     flags = given
     if target.dtype is not torch.bool:
         flags = given.astype(bool)
-        most = MOST_GAIN if gains else (None if graded else 1)
-        least = given[given.argmin()]  # in half the time of `min`; NaN if there is one
-        if not least >= 0 or not (most is None or given.item(given.argmax()) <= most):
+        highest = MOST_GAIN if gains else (None if graded else 1)
+        least = given.item(given.argmin())  # in a fifth of the time of `min`; NaN if there is one
+        if not least >= 0 or not (highest is None or given.item(given.argmax()) <= highest):
             return None
     return values, flags, given
 
@@ -88,7 +92,7 @@ def valid_arrays(
 
 def holds_nan(scores: Array) -> bool:
     """Whether one of at least one score is NaN, which then counts as the greatest."""
-    greatest = scores[scores.argmax()]  # in a third of the time of `max`
+    greatest = scores.item(scores.argmax())  # in a fifth of the time of `max`
     return bool(greatest != greatest)
 
 
@@ -178,7 +182,7 @@ def rankings(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None =
     Args:
         scores, relevant, bounds, m: as of :func:`torch_ap.ranking.many_rankings.from_runs`; ``bounds`` are its offsets.
     """
-    if not 0 < scores.shape[0] <= FEW_ITEMS or scores.element_size() > order.KEYED_BYTES:
+    if not 0 < scores.shape[0] <= FEW_OF_SEVERAL or scores.element_size() > order.KEYED_BYTES:
         return None
     lengths = bounds[1:] - bounds[:-1]
     keys = order.array_keys(order.sortable(scores).numpy()).astype(np.int64)
@@ -202,4 +206,5 @@ def rankings(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None =
         offsets=offsets,
         n=lengths,
         m=offsets[1:] - offsets[:-1] if m is None else m.numpy(),
+        untied=True,
     )

@@ -10,7 +10,7 @@ from torch_ap.rules.options import Denominator, MissingQueries
 from torch_ap.runs import nested, remarks
 from torch_ap.runs.given import alike, as_in_files, run_of
 from torch_ap.runs.judgements import Judgements, judgements_of
-from torch_ap.runs.measured import Measured, measure, measure_file, measure_nested
+from torch_ap.runs.measured import Measured, measure_file, measure_nested, measure_whole
 from torch_ap.runs.plan import Plan, plan_of
 from torch_ap.runs.results import Evaluation, RunComparison
 
@@ -177,7 +177,7 @@ def _measured(qrels: Judgements, given: Any, name: str, columns: Mapping[str, st
         found = measure_nested(qrels.nested, given, measures, rules)
     if found is None:
         judgements, run = alike(qrels.table, run_of(given, columns, name))
-        found = measure(judgements, [run], measures, rules)
+        found = measure_whole(judgements, run, measures, rules)[0]
     if why := found.why_none(len(qrels.queries), qrels.path, path):
         raise ValueError(why)
     return found

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from torch_ap.files import report
@@ -75,7 +76,7 @@ def measure_file(
     except NotGroupedError:
         if not Path(path).is_file():
             raise
-    return measure(qrels, [read_run(path, progress=progress)], measures, rules)
+    return measure_whole(qrels, read_run(path, progress=progress), measures, rules)[0]
 
 
 def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules: Rules) -> Measured:
@@ -83,7 +84,8 @@ def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules
     known, there, unjudged, ranks = set(qrels.queries), set[Any](), 0, list[bool]()
     found, counts = list[dict[str, Result]](), list[tuple[int, int, bool, bool]]()
     for part in parts:
-        first, results = _measured(partial(_judged, qrels, part, rules.convention), measures, rules.denominator)
+        levels, results = _measured(partial(_judged, qrels, part, rules.convention), measures, rules.denominator)
+        first = levels[measures[0].level]
         found.append(results)
         counts.append(first.documents.counts(first.relevance_level))
         there |= set(first.queries)
@@ -109,6 +111,18 @@ def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules
     )
 
 
+def measure_whole(
+    qrels: Qrels, run: Run, measures: Sequence[Asked], rules: Rules
+) -> tuple[Measured, dict[int, Judged]]:
+    """A run at once; and as it is judged, by the lowest relevant grade."""
+    judge_at = partial(_judged, qrels, run, rules.convention, complete=rules.complete)
+    levels, results = _measured(judge_at, measures, rules.denominator)
+    known, there = set(qrels.queries), {run.queries[place] for place in np.unique(run.query).tolist()}
+    missing, unjudged = [x for x in qrels.queries if x not in there], sum(x not in known for x in run.queries)
+    ranks = _are_ranks(run.scores[run.query == 0].tolist())
+    return _whole(levels[measures[0].level], results, run.tag, missing, unjudged, ranks), levels
+
+
 def measure_nested(qrels: NestedQrels, run: Nested, measures: Sequence[Asked], rules: Rules) -> Measured | None:
     """A run that :func:`torch_ap.runs.nested.is_run` finds to be one, without tables; None where it takes them."""
     documents = nested.documents_of(qrels, run, rules.convention, rules.complete)
@@ -119,18 +133,18 @@ def measure_nested(qrels: NestedQrels, run: Nested, measures: Sequence[Asked], r
     def judge_at(level: int) -> Judged:
         return Judged(queries, rules.convention, level, documents)
 
-    first, results = _measured(judge_at, measures, rules.denominator)
-    listed, judged, relevant, hits = documents.counts(first.relevance_level)
-    return Measured(
-        results,
-        "",
-        [query for query in qrels.given if not run.get(query)],
-        len(run.keys() - qrels.given.keys()),
-        listed,
-        judged,
-        relevant and not hits,
-        scores_are_ranks=_are_ranks(list(next(iter(run.values())).values())),
-    )
+    levels, results = _measured(judge_at, measures, rules.denominator)
+    missing, unjudged = [x for x in qrels.given if not run.get(x)], len(run.keys() - qrels.given.keys())
+    ranks = _are_ranks(list(next(iter(run.values())).values()))
+    return _whole(levels[measures[0].level], results, "", missing, unjudged, ranks)
+
+
+def _whole(
+    judged: Judged, results: dict[str, Result], tag: str, missing: list[Any], unjudged: int, ranks: bool
+) -> Measured:
+    """A run that was measured at once; the numbers of documents are those by the first measure's level."""
+    documents, known, relevant, hits = judged.documents.counts(judged.relevance_level)
+    return Measured(results, tag, missing, unjudged, documents, known, relevant and not hits, scores_are_ranks=ranks)
 
 
 def _judged(qrels: Qrels, run: Run, convention: str, level: int, *, complete: bool = False) -> Judged:
@@ -139,14 +153,14 @@ def _judged(qrels: Qrels, run: Run, convention: str, level: int, *, complete: bo
 
 def _measured(
     judge_at: Callable[[int], Judged], measures: Sequence[Asked], denominator: str
-) -> tuple[Judged, dict[str, Result]]:
-    """The run as it is judged for the first measure, and the results; ``judge_at`` takes the lowest relevant grade."""
+) -> tuple[dict[int, Judged], dict[str, Result]]:
+    """The run as it is judged, by the lowest relevant grade, which ``judge_at`` takes, and the results."""
     judged = {level: judge_at(level) for level in dict.fromkeys(x.level for x in measures)}
     results = {
         level: report.evaluate(one, [x.name for x in measures if x.level == level], denominator=denominator)
         for level, one in judged.items()
     }
-    return judged[measures[0].level], {x.asked: results[x.level][x.name] for x in measures}
+    return judged, {x.asked: results[x.level][x.name] for x in measures}
 
 
 def _joined(parts: Sequence[Result]) -> Result:

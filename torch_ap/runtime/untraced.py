@@ -16,7 +16,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DENSE = torch.strided
-_PLAIN: frozenset[type[Any]] = frozenset((int, float, bool, str, bytes, type(None)))
+_PLAIN: frozenset[type[Any]] = frozenset((int, float, bool, str, bytes, type(None), torch.dtype))
 _DEEPEST = 4  # the masks of the images of a list; what is in codes of masks is looked at where they are read
 
 
