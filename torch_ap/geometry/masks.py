@@ -200,16 +200,16 @@ def _intersections(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Te
             key += segments.repeat(pair, many)
             key[1::2] += 1  # the ends of runs, as masks have even numbers of edges
             keys.append(key)
-        merged = _merged(*keys)
-        steps = 1 - 2 * (arrays.tensor(merged) & 1).to(torch.int8)  # a run begins, or ends
+        ordered = merged(*keys)
+        steps = 1 - 2 * (arrays.tensor(ordered) & 1).to(torch.int8)  # a run begins, or ends
         both = arrays.places(native(steps.cumsum(0, dtype=torch.int8)) == 2)
-        common = (arrays.take(merged, both + 1) >> 1) - (arrays.take(merged, both) >> 1)
+        common = (arrays.take(ordered, both + 1) >> 1) - (arrays.take(ordered, both) >> 1)
         offsets = segments.from_counts((counts[0] + counts[1])[part])
         parts.append(arrays.tensor(segments.total(common, arrays.namespace(both).searchsorted(both, offsets))))
     return torch.cat(parts)
 
 
-def _merged(one: Any, two: Any) -> Any:
+def merged(one: Any, two: Any) -> Any:
     """Two ascending columns as one; NumPy's stable sort finds them and merges them."""
     both = arrays.joined(one, two)
     if isinstance(both, Tensor):
