@@ -50,7 +50,8 @@ def boundaries(edges: Tensor, lengths: Tensor, sizes: Tensor, near: Tensor) -> t
     for first, last in itertools.pairwise(sorted({0, *cuts, len(lengths)})):
         start, end = offsets[first], offsets[last]
         columns = edges[start:end], lengths[first:last], sizes[first:last], near[first:last]
-        found.append(tuple(map(arrays.tensor, _boundaries(*map(native, columns)))))
+        one, two = _boundaries(*map(native, columns))
+        found.append((arrays.tensor(one), arrays.tensor(two)))
     return torch.cat([part[0] for part in found]), torch.cat([part[1] for part in found])
 
 
