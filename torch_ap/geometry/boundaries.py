@@ -42,7 +42,7 @@ def boundaries(edges: Tensor, lengths: Tensor, sizes: Tensor, near: Tensor) -> t
     Returns:
         As ``edges`` and ``lengths``, without edges that come twice.
     """
-    # so many masks at a time that memory is bounded: pixels are written out where neighbouring lines differ
+    # so many masks at a time that memory is bounded, and runs are still in the processor's cache when they are next read
     cumulative = (lengths + 4 * sizes.sum(1)).cumsum(0)
     total, step = int(cumulative[-1]) if len(cumulative) else 0, _A_CHUNK.get(edges.device.type, _A_CHUNK_ON_DEVICE)
     cuts = torch.searchsorted(cumulative, torch.arange(0, total, step, device=edges.device)).tolist()
