@@ -20,7 +20,7 @@ from torch_ap.runtime.arrays import native
 MaskColumns: TypeAlias = tuple[Tensor, Tensor, Tensor]  # edges, edges per mask, sizes of their images
 
 RATIO = 0.02  # of an image's diagonal
-_A_CHUNK = {"cpu": 1 << 21}  # edges and pixels
+_A_CHUNK = {"cpu": 1 << 21}  # rows, columns and edges
 _A_CHUNK_ON_DEVICE = 1 << 25
 
 
@@ -42,8 +42,8 @@ def boundaries(edges: Tensor, lengths: Tensor, sizes: Tensor, near: Tensor) -> t
     Returns:
         As ``edges`` and ``lengths``, without edges that come twice.
     """
-    # so many masks at a time that memory is bounded, and runs are still in the processor's cache when they are next read
-    cumulative = (lengths + 4 * sizes.sum(1)).cumsum(0)
+    # so many masks at a time that memory is bounded: each run of a column may meet up to 25 of another
+    cumulative = (8 * lengths + 4 * sizes.sum(1)).cumsum(0)
     total, step = int(cumulative[-1]) if len(cumulative) else 0, _A_CHUNK.get(edges.device.type, _A_CHUNK_ON_DEVICE)
     cuts = torch.searchsorted(cumulative, torch.arange(0, total, step, device=edges.device)).tolist()
     offsets, found = segments.from_counts(lengths), [(edges[:0], lengths[:0])]
