@@ -28,11 +28,15 @@ from benchmarks import (
     detection_slices,
 )
 from benchmarks.detection_scenes import Scenes, dense, like_coco
-from benchmarks.timing import by_turns, head, machine, once, parser, peak, row
+from benchmarks.timing import Timed, by_turns, head, machine, parser, peak, row
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 
 METRICS = ["torchmetrics, faster-coco-eval", "torchmetrics, pycocotools"]
+THREADED = ("boxes", "shapes", "lvis")
+PARTS = (*THREADED, "updates", "cuts", "errors", "slices", "memory", "sync")
+DENSE = "dense, 200 with 1,000 of one class"
+PATIENCE = 5.0  # seconds: what takes longer the first time runs once
 BATCH = 50
 
 
@@ -67,11 +71,11 @@ def epoch(metric: Any, scenes: Scenes) -> Callable[[], None]:
     return run
 
 
-def functions(sets: Sequence[tuple[str, Scenes, list[int] | None]], rounds: int, endless: Sequence[str]) -> None:
-    """CPU seconds from loaded images to numbers; pycocotools runs once, and not where it would take an hour."""
+def functions(sets: Sequence[tuple[str, Scenes, list[int] | None]], timed: Timed, endless: Sequence[str]) -> None:
+    """Seconds from loaded images to numbers; pycocotools not where it would take an hour."""
     peers = detection_peers.installed()
     names = ["metric, with updates", "with class_metrics", *peers]
-    print("\n### From images in memory to the numbers, CPU seconds\n\n" + head("images", names))
+    print("\n### From images in memory to the numbers\n\n" + head("images", names))
     for what, scenes, limits in sets:
         contenders: dict[str, Callable[[], Any]] = {
             "torch_ap": partial(ours, scenes, limits),
@@ -79,28 +83,24 @@ def functions(sets: Sequence[tuple[str, Scenes, list[int] | None]], rounds: int,
             names[1]: partial(ours, scenes, limits, class_metrics=True),
         }
         files = detection_peers.of_boxes(scenes)
-        theirs = {
+        contenders |= {
             name: detection_peers.peer(name, *files, "bbox", limits)
             for name in peers
             if name != "pycocotools" or what not in endless
         }
-        slow = {name: theirs.pop(name) for name in ("pycocotools",) if name in theirs}
-        seconds = by_turns(contenders | theirs, rounds, clock=time.process_time)
-        seconds |= once(slow, clock=time.process_time)
-        print(row(what, seconds, names), flush=True)
+        print(row(what, timed(contenders), names), flush=True)
 
 
-def metrics(sets: Sequence[tuple[str, Scenes]]) -> None:
-    """CPU seconds of an epoch of updates and compute."""
-    print("\n### An epoch of updates of 50 images, and compute, CPU seconds\n\n" + head("images", METRICS))
+def metrics(sets: Sequence[tuple[str, Scenes]], timed: Timed) -> None:
+    """Seconds of an epoch of updates and compute."""
+    print("\n### An epoch of updates of 50 images, and compute\n\n" + head("images", METRICS))
     for what, scenes in sets:
         contenders = {"torch_ap": epoch(MeanAveragePrecision("xywh"), scenes)}
         for name, backend in zip(METRICS, ("faster_coco_eval", "pycocotools"), strict=True):
             theirs = torchmetrics_map(backend)
             if theirs is not None:
                 contenders[name] = epoch(theirs, scenes)
-        contenders["torch_ap"]()
-        print(row(what, once(contenders, clock=time.process_time), METRICS), flush=True)
+        print(row(what, timed(contenders), METRICS), flush=True)
 
 
 def memory(images: int) -> None:
@@ -171,31 +171,59 @@ def _sync(rank: int, images: int, folder: str, queue: Any) -> None:
     dist.destroy_process_group()
 
 
-def main() -> None:
-    """Print all tables."""
-    known = parser(__doc__ or "")
-    known.add_argument("--threads", type=int, default=1, help="of torch_ap and of the peers that have some (default 1)")
-    options = known.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(options.threads)
-    os.environ["RAYON_NUM_THREADS"] = str(options.threads)
-    print(machine("torch", "torchmetrics", "numpy", *detection_peers.installed()))
-    small = [("50", like_coco(50), None), ("500", like_coco(500), None)]
-    large = [
+def _boxes(quick: bool) -> list[tuple[str, Scenes, list[int] | None]]:
+    small: list[tuple[str, Scenes, list[int] | None]] = [(str(x), like_coco(x), None) for x in (50, 500)]
+    if quick:
+        return small
+    return [
+        *small,
         ("5,000", like_coco(), None),
         ("1,203 classes, 1,000", like_coco(1000, 1203), None),
-        ("dense, 200 with 1,000 of one class", dense(), [1, 10, 1000]),
+        (DENSE, dense(), [1, 10, 1000]),
     ]
-    sets = small if options.quick else small + large
-    functions(sets, options.rounds, [large[2][0]])
-    detection_shapes.table([50] if options.quick else [500, 2000], options.rounds)
-    detection_cuts.table([50] if options.quick else [500, 5000], options.rounds)
-    detection_errors.table([50] if options.quick else [500, 5000], options.rounds, detection_peers.of_boxes)
-    detection_lvis.table([50] if options.quick else [500, 5000], options.rounds)
-    metrics([(what, scenes) for what, scenes, _ in (small[:1] if options.quick else sets[:3])])
-    detection_slices.tables(*((50, 10) if options.quick else (5000, 300)), options.rounds)
-    memory(50 if options.quick else 5000)
-    sync(20 if options.quick else 300)
+
+
+def tables(parts: Sequence[str], threads: int, rounds: int, quick: bool) -> None:
+    """Print the tables of some parts; by the clock where there are several threads."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(threads)
+    clock = time.process_time if threads == 1 else time.perf_counter
+    timed = partial(by_turns, rounds=rounds, clock=clock, most=PATIENCE)
+    sizes = [50] if quick else [500, 5000]
+    every: dict[str, Callable[[], None]] = {
+        "boxes": lambda: functions(_boxes(quick), timed, [DENSE]),
+        "shapes": lambda: detection_shapes.table([50] if quick else [500, 2000], timed),
+        "lvis": lambda: detection_lvis.table(sizes, timed),
+        "updates": lambda: metrics([(what, scenes) for what, scenes, _ in _boxes(True)][: 1 if quick else 2], timed),
+        "cuts": lambda: detection_cuts.table(sizes, rounds),
+        "errors": lambda: detection_errors.table(sizes, rounds, detection_peers.of_boxes),
+        "slices": lambda: detection_slices.tables(*((50, 10) if quick else (5000, 300)), rounds),
+        "memory": lambda: memory(50 if quick else 5000),
+        "sync": lambda: sync(20 if quick else 300),
+    }
+    print(f"\n## {'Processor time of one thread' if threads == 1 else f'Time by the clock, {threads} threads'}\n")
+    print(machine("torch", "torchmetrics", "numpy", *detection_peers.installed()), flush=True)
+    for part in every if threads == 1 else THREADED:
+        if part in parts:
+            start = time.perf_counter()
+            every[part]()
+            print(f"\n({part}: {time.perf_counter() - start:.0f} s with all that was made for it)", flush=True)
+
+
+def main() -> None:
+    """Print all tables, those of each number of threads from a process of its own."""
+    known = parser(__doc__ or "")
+    known.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads (default 1 2)")
+    known.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="some of the tables (default all)")
+    options = known.parse_args()
+    context = multiprocessing.get_context("spawn")
+    for threads in options.threads:
+        os.environ |= {"RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}  # read when they start
+        process = context.Process(target=tables, args=(options.parts, threads, options.rounds, options.quick))
+        process.start()
+        process.join()
+        if process.exitcode:
+            raise SystemExit(process.exitcode)
 
 
 if __name__ == "__main__":

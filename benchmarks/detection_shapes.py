@@ -1,8 +1,7 @@
-"""Keypoints, rotated boxes and masks: scenes, and the peers on them."""
+"""Keypoints, rotated boxes, masks and their boundaries: scenes, and the peers on them."""
 
 import importlib
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,8 +11,8 @@ import torch
 from torch import Tensor
 
 from benchmarks import detection_peers
-from benchmarks.detection_scenes import HEIGHT, WIDTH, like_coco
-from benchmarks.timing import by_turns, head, row
+from benchmarks.detection_scenes import HEIGHT, WIDTH, Scenes, like_coco
+from benchmarks.timing import Timed, head, row
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision
 
@@ -57,10 +56,10 @@ def turned(images: int) -> tuple[Packed, Packed]:
     return sides[0], sides[1]
 
 
-def outlined(images: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def outlined(scenes: Scenes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Uneven ellipses in boxes like COCO's, as compressed run-length codes, in lists."""
     encode = importlib.import_module("pycocotools.mask").frPyObjects
-    scenes, r = like_coco(images), np.random.default_rng(0)
+    r = np.random.default_rng(0)
 
     def codes(boxes: Tensor) -> list[Any]:
         out = []
@@ -89,18 +88,18 @@ def ours(preds: Packed, target: Packed, kind: str) -> None:
     coco_mean_average_precision(preds, target, box_format, iou_type=kind)  # type: ignore[arg-type]
 
 
-def updated(preds: Lists, target: Lists) -> MeanAveragePrecision:
+def updated(preds: Lists, target: Lists, iou_type: Any = "segm") -> MeanAveragePrecision:
     """The metric after updates of 50 images each."""
-    metric = MeanAveragePrecision(iou_type="segm")
+    metric = MeanAveragePrecision(iou_type=iou_type)
     for first in range(0, len(preds), BATCH):
         metric.update(preds[first : first + BATCH], target[first : first + BATCH])
     return metric
 
 
-def table(sizes: list[int], rounds: int) -> None:
-    """CPU seconds from loaded images to numbers, of the peers that are installed."""
+def table(sizes: list[int], timed: Timed) -> None:
+    """Seconds from loaded images to numbers, of the peers that are installed."""
     names = detection_peers.installed()
-    print("\n### Keypoints, rotated boxes and masks in memory to the numbers, CPU seconds\n\n" + head("images", names))
+    print("\n### Keypoints, rotated boxes and masks in memory to the numbers\n\n" + head("images", names))
     for kind, make, theirs in (("keypoints", poses, names), ("rotated", turned, [x for x in names if x == "hotcoco"])):
         for images in sizes:
             scenes = make(images)
@@ -108,25 +107,43 @@ def table(sizes: list[int], rounds: int) -> None:
             files = detection_peers.annotations(*scenes, called)
             contenders: dict[str, Callable[[], Any]] = {"torch_ap": partial(ours, *scenes, kind)}
             contenders |= {name: detection_peers.peer(name, *files, called) for name in theirs}
-            print(row(f"{kind}, {images:,}", by_turns(contenders, rounds, time.process_time), names), flush=True)
-    _masks(sizes[0] * 3 // 5, rounds, names)
+            print(row(f"{kind}, {images:,}", timed(contenders), names), flush=True)
+    lists = outlined(like_coco(sizes[0] * 3 // 5))
+    coded = detection_peers.annotations_of_masks(*lists)
+    _masks(*lists, "segm", {name: detection_peers.peer(name, *coded, "segm") for name in names}, timed)
+    bounds = {"vernier": detection_peers.vernier_boundaries(*lists)} if "vernier" in names else {}
+    _masks(*lists, "boundary", bounds, timed)
+    _dense(min(sizes[0], 100), timed)
 
 
-def _masks(images: int, rounds: int, names: list[str]) -> None:
+def _masks(preds: Lists, target: Lists, kind: str, theirs: Mapping[str, Callable[[], None]], timed: Timed) -> None:
     """A row of ``compute`` alone, as the peers have loaded their files, and one of updates too, beside the same."""
-    scenes = outlined(images)
-    metric, files = updated(*scenes), detection_peers.annotations_of_masks(*scenes)
+    names, metric = detection_peers.installed(), updated(preds, target, kind)
 
     def compute() -> None:
         metric._computed = None
-        metric.metric_state["image_sizes"][0].add_(
-            0
-        )  # a state that was written to, so that matches are not kept from round to round
+        # a state that was written to, so that matches are not kept from round to round
+        metric.metric_state["image_sizes"][0].add_(0)
         metric.compute()
 
-    theirs = {name: detection_peers.peer(name, *files, "segm") for name in names}
-    contenders = {"torch_ap": compute, "all": lambda: updated(*scenes).compute(), **theirs}
-    seconds = by_turns(contenders, rounds, time.process_time)
-    masks = sum(len(image["masks"]) for side in scenes for image in side)
-    print(row(f"{masks:,} masks, {images}", seconds, names))
+    seconds = timed({"torch_ap": compute, "all": lambda: updated(preds, target, kind).compute(), **theirs})
+    masks = sum(len(image["masks"]) for side in (preds, target) for image in side)
+    print(row(f"{kind}, {masks:,} masks, {len(preds)}", seconds, names))
     print(row("the same, with updates", seconds | {"torch_ap": seconds["all"]}, names), flush=True)
+
+
+def _dense(images: int, timed: Timed) -> None:
+    """A row of updates with dense masks, beside pycocotools' encoding of them, which evaluators of codes need."""
+    code = importlib.import_module("pycocotools.mask")
+    sides = outlined(like_coco(images, most=20))
+    for image in (*sides[0], *sides[1]):
+        drawn = code.decode(image["masks"]) if image["masks"] else np.zeros((int(HEIGHT), int(WIDTH), 0), np.uint8)
+        image["masks"] = torch.from_numpy(drawn).permute(2, 0, 1).bool().contiguous()
+
+    def encoded() -> None:
+        for image in (*sides[0], *sides[1]):
+            code.encode(np.asfortranarray(image["masks"].permute(1, 2, 0).numpy().view(np.uint8)))
+
+    seconds = timed({"torch_ap": lambda: updated(*sides), "pycocotools": encoded})
+    masks = sum(len(image["masks"]) for side in sides for image in side)
+    print(row(f"{masks:,} dense masks, updates; encoding alone", seconds, detection_peers.installed()), flush=True)

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import ctypes
 import gc
+import math
 import os
 import pathlib
 import platform
@@ -11,25 +12,38 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
+Timed: TypeAlias = Callable[[Mapping[str, Callable[[], Any]]], dict[str, float]]
+"""Contenders to their seconds, as :func:`by_turns` with all else given."""
+
 
 def by_turns(
-    contenders: Mapping[str, Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
+    contenders: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+    most: float = math.inf,
 ) -> dict[str, float]:
-    """Median seconds of each contender, after one round that does not count; ``time.process_time`` for CPU seconds."""
+    """Median seconds of each contender, after one round that does not count; ``time.process_time`` for CPU seconds.
+
+    A contender whose first round takes more than ``most`` seconds runs only that once, and it counts.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    first: dict[str, float] = {}
     for turn in range(rounds + 1):
         for name, run in contenders.items():
+            if first.get(name, 0) > most:
+                continue
             gc.collect()
             start = clock()
             run()
             took = clock() - start
-            if turn or rounds == 0:
+            first.setdefault(name, took)
+            if turn:
                 seconds[name].append(took)
-    return {name: statistics.median(times) for name, times in seconds.items()}
+    return {name: statistics.median(times or [first[name]]) for name, times in seconds.items()}
 
 
 def once(

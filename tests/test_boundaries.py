@@ -36,8 +36,8 @@ def test_boundaries_are_what_erosion_takes_away(size):
     sizes = torch.tensor([size] * 24)
     near = boundaries.dilation(sizes)
     assert near.unique().tolist() == [max(1, round(0.02 * float(np.sqrt(size[0] ** 2 + size[1] ** 2))))]
-    found = boundaries.boundaries(*masks.edges_of(torch.from_numpy(dense)), sizes, near)
-    expected = masks.edges_of(torch.from_numpy(np.stack([boundary(mask, int(near[0])) for mask in dense])))
+    found = boundaries.boundaries(*masks.edges_of([torch.from_numpy(dense)]), sizes, near)
+    expected = masks.edges_of([torch.from_numpy(np.stack([boundary(mask, int(near[0])) for mask in dense]))])
     assert all(map(torch.equal, found, expected))
 
 
@@ -45,12 +45,12 @@ def test_masks_of_several_sizes_keep_apart(monkeypatch):
     monkeypatch.setitem(boundaries._A_CHUNK, "cpu", 700)  # one or two masks at a time
     r = np.random.default_rng(0)
     dense = [r.random(size) < 0.97 for size in ((9, 4), (120, 70), (3, 200), (60, 60))]
-    edges, lengths = zip(*(masks.edges_of(torch.from_numpy(one)[None]) for one in dense), strict=True)
+    edges, lengths = zip(*(masks.edges_of([torch.from_numpy(one)[None]]) for one in dense), strict=True)
     sizes = torch.tensor([one.shape for one in dense])
     near = boundaries.dilation(sizes)
     found = boundaries.boundaries(torch.cat(edges), torch.cat(lengths), sizes, near)
     for one, many, part in zip(dense, near.tolist(), found[0].split(found[1].tolist()), strict=True):
-        assert torch.equal(part, masks.edges_of(torch.from_numpy(boundary(one, many))[None])[0])
+        assert torch.equal(part, masks.edges_of([torch.from_numpy(boundary(one, many))[None]])[0])
 
 
 def blobs(r, count):

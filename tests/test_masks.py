@@ -62,7 +62,7 @@ def test_masks_with_a_channel_as_torchvision_has_them():
 @pytest.mark.parametrize("compressed", [True, False])
 def test_codes_and_dense_masks_have_the_same_edges(seed, compressed):
     dense = some_masks(seed)
-    one, two = masks.edges_of(torch.from_numpy(dense)), edges_of_codes(codes_of(dense, compressed))
+    one, two = masks.edges_of([torch.from_numpy(dense)]), edges_of_codes(codes_of(dense, compressed))
     assert masks.area(*one).tolist() == masks.area(*two).tolist() == dense.sum((1, 2)).tolist()
     for edges, lengths in (one, two):
         for mask, part in zip(dense, torch.split(edges, lengths.tolist()), strict=True):
@@ -79,7 +79,7 @@ def test_dense_masks_of_any_layout_and_type(size, monkeypatch):
     pixels = [mask.T.flatten().tolist() for mask in dense]
     expected = [[x for x in range(len(p) + 1) if [False, *p][x] != [*p, False][x]] for p in pixels]
     for given in (dense, dense.to(torch.uint8) * 255, -dense.long(), dense.mT.contiguous().mT, dense.repeat(1, 1, 2)):
-        edges, lengths = masks.edges_of(given[..., : size[1]])
+        edges, lengths = masks.edges_of([given[:4, :, : size[1]], given[:0], given[4:, :, : size[1]]])
         assert [part.tolist() for part in edges.split(lengths.tolist())] == expected
 
 
@@ -87,7 +87,7 @@ def test_dense_masks_of_any_layout_and_type(size, monkeypatch):
 def test_iou_equals_pycocotools(seed):
     one, two = some_masks(seed), some_masks(seed + 1000, count=5)
     crowd = np.random.default_rng(seed).integers(0, 2, 5)
-    sides = [masks.edges_of(torch.from_numpy(dense)) for dense in (one, two)]
+    sides = [masks.edges_of([torch.from_numpy(dense)]) for dense in (one, two)]
     sides = [masks.Masks(*side, torch.tensor(one.shape[1:]).expand(len(side[1]), 2)) for side in sides]
     pairs = masks.coco_pairs(*sides, torch.from_numpy(crowd).bool())
     d, g = (x.flatten() for x in torch.meshgrid(torch.arange(6), torch.arange(5), indexing="ij"))

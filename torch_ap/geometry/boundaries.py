@@ -1,26 +1,26 @@
 """The boundaries of masks: the pixels of a mask that are near the outside, found from where the mask begins and ends.
 
 A pixel is near the outside if one within ``dilation`` rows and columns of it is outside the mask or the image. The
-others are what remains of each run of a column when it loses ``dilation`` pixels at both ends, and then of each run of
-a row likewise. Runs of rows are found from those of columns without a look at the pixels inside: a row's run begins and
-ends where two neighbouring columns differ.
+others are what remains when each run of a column loses ``dilation`` pixels at both ends, and what all columns within
+``dilation`` have in common then: of two neighbours, of four, of eight, and so on. No picture is made.
 """
 
 import itertools
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from torch_ap.geometry import masks
 from torch_ap.geometry.boxes import PairIoU
-from torch_ap.ranking import order, segments
+from torch_ap.ranking import segments
 from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 MaskColumns: TypeAlias = tuple[Tensor, Tensor, Tensor]  # edges, edges per mask, sizes of their images
 
 RATIO = 0.02  # of an image's diagonal
-_A_CHUNK = {"cpu": 1 << 21}  # edges and pixels
+_A_CHUNK = {"cpu": 1 << 21}  # rows, columns and edges
 _A_CHUNK_ON_DEVICE = 1 << 25
 
 
@@ -42,94 +42,95 @@ def boundaries(edges: Tensor, lengths: Tensor, sizes: Tensor, near: Tensor) -> t
     Returns:
         As ``edges`` and ``lengths``, without edges that come twice.
     """
-    # so many masks at a time that memory is bounded: pixels are written out where neighbouring lines differ
-    cumulative = (lengths + 4 * sizes.sum(1)).cumsum(0)
+    # so many masks at a time that memory is bounded: each run of a column may meet up to 25 of another
+    cumulative = (8 * lengths + 4 * sizes.sum(1)).cumsum(0)
     total, step = int(cumulative[-1]) if len(cumulative) else 0, _A_CHUNK.get(edges.device.type, _A_CHUNK_ON_DEVICE)
     cuts = torch.searchsorted(cumulative, torch.arange(0, total, step, device=edges.device)).tolist()
     offsets, found = segments.from_counts(lengths), [(edges[:0], lengths[:0])]
     for first, last in itertools.pairwise(sorted({0, *cuts, len(lengths)})):
         start, end = offsets[first], offsets[last]
-        found.append(_boundaries(edges[start:end], lengths[first:last], sizes[first:last], near[first:last]))
+        columns = edges[start:end], lengths[first:last], sizes[first:last], near[first:last]
+        one, two = _boundaries(*map(native, columns))
+        found.append((arrays.tensor(one), arrays.tensor(two)))
     return torch.cat([part[0] for part in found]), torch.cat([part[1] for part in found])
 
 
-def _boundaries(edges: Tensor, lengths: Tensor, sizes: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
-    height, width = sizes.unbind(1)
-    mask, start, end = _column_runs(edges, lengths, height)
-    # with a pixel outside behind each column, runs of neighbouring columns never touch
-    framed = (height + 1) * (width + 1)
-    offset = segments.from_counts(framed)
-    begin = offset[mask] + start + start // height[mask]
-    stop = begin + end - start
-    begin, stop, mask = _shortened(begin, stop, mask, near)
-    begin, stop, mask = _other_way(begin, stop, mask, offset, height + 1, width + 1)
-    begin, stop, mask = _shortened(begin, stop, mask, near)
-    begin, stop, mask = _other_way(begin, stop, mask, offset, width + 1, height + 1)
-    inner = torch.cat([begin, stop]) - offset[torch.cat([mask, mask])]
-    mask = torch.cat([mask, mask])
-    inner -= inner // (height + 1)[mask]  # without the frame
-    pixels = segments.from_counts(height * width + 1)
-    outer = edges + pixels[segments.ids(segments.from_counts(lengths))]
-    changed = _once(torch.cat([outer, inner + pixels[mask]]))
-    mask = torch.searchsorted(pixels, changed, right=True) - 1
-    return changed - pixels[mask], segments.count(mask, len(lengths))
+def _boundaries(edges: Any, lengths: Any, sizes: Any, near: Any) -> tuple[Any, Any]:
+    """The same of some masks, in native values."""
+    height, width = sizes[:, 0], sizes[:, 1]
+    pixels = segments.from_counts(height * width + 1)  # so that no mask's last edge is the next one's first
+    outer = edges + segments.repeat(pixels[:-1], lengths)
+    if arrays.some(outer[1:] == outer[:-1]):
+        outer = native(_once(arrays.tensor(outer)))
+        lengths = arrays.namespace(outer).searchsorted(outer, pixels)
+        lengths = lengths[1:] - lengths[:-1]
+        edges = outer - segments.repeat(pixels[:-1], lengths)
+    mask, column, begin, stop = _inner(*_column_runs(edges, lengths, height), near)
+    shift = arrays.take(pixels, mask) + column * arrays.take(height, mask)
+    inner = arrays.namespace(shift).stack([begin + shift, stop + shift], 1).reshape(-1)
+    lengths = lengths + 2 * segments.count(mask, len(lengths))
+    return masks.merged(outer, inner) - segments.repeat(pixels[:-1], lengths), lengths
 
 
-def _column_runs(edges: Tensor, lengths: Tensor, height: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The runs of each column: (R,) mask, (R,) first pixel, (R,) the one behind the last."""
-    mask = segments.ids(segments.from_counts(lengths))[::2]
-    start, end = edges[::2], edges[1::2]
-    filled = (start < end).nonzero().squeeze(1)
-    mask, start, end = mask[filled], start[filled], end[filled]
-    rows = height[mask]
+def _column_runs(edges: Any, lengths: Any, height: Any) -> tuple[Any, Any, Any, Any]:
+    """The runs of each column: (R,) mask, (R,) column, (R,) first row, (R,) the one behind the last."""
+    xp, mask = arrays.namespace(edges), segments.ids(segments.from_counts(lengths // 2))
+    start, end, rows = edges[::2], edges[1::2], arrays.take(height, mask)
     first = start // rows
     count = (end - 1) // rows - first + 1
-    run = segments.ids(segments.from_counts(count))
-    column = first[run] + torch.arange(len(run), device=run.device) - segments.from_counts(count)[run]
-    mask, rows = mask[run], rows[run]
-    return mask, torch.maximum(start[run], column * rows), torch.minimum(end[run], (column + 1) * rows)
+    run, before = segments.repeat(arrays.steps(len(count), count), count), segments.from_counts(count)[:-1]
+    column = arrays.steps(len(run), run) + arrays.take(first - before, run)
+    mask, rows = arrays.take(mask, run), arrays.take(rows, run)
+    start, end = arrays.take(start, run) - column * rows, arrays.take(end, run) - column * rows
+    return mask, column, arrays.at_least(start, 0), xp.minimum(end, rows)
 
 
-def _shortened(begin: Tensor, stop: Tensor, mask: Tensor, near: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Runs without so many pixels at both ends; those that have no others vanish."""
-    begin, stop = begin + near[mask], stop - near[mask]
-    kept = (begin < stop).nonzero().squeeze(1)
-    return begin[kept], stop[kept], mask[kept]
+def _inner(mask: Any, column: Any, begin: Any, stop: Any, near: Any) -> tuple[Any, Any, Any, Any]:
+    """The runs of columns that are farther than ``near`` from the outside; in order, as those given."""
+    begin, stop = begin + arrays.take(near, mask), stop - arrays.take(near, mask)
+    kept = arrays.places(begin < stop)
+    mask, column, begin, stop = (arrays.take(x, kept) for x in (mask, column, begin, stop))
+    # lines are the columns of all masks between their first and last, and as many behind that windows do not meet
+    offset, first = _lines(mask, column, near)
+    line, of_line = arrays.take(offset[:-1] - first, mask) + column, segments.ids(offset)
+    wide = near * 0 + 1
+    while arrays.some(wide <= 2 * near):
+        move = arrays.namespace(wide).minimum(wide, 2 * near + 1 - wide)
+        line, begin, stop = _common(line, begin, stop, arrays.take(move, arrays.take(of_line, line)), len(of_line))
+        wide = wide + move
+    mask = arrays.take(of_line, line)
+    return mask, line + arrays.take(first - offset[:-1] + near, mask), begin, stop
 
 
-def _other_way(
-    begin: Tensor, stop: Tensor, mask: Tensor, offset: Tensor, long: Tensor, many: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Runs along columns as runs along rows, or the other way round.
+def _lines(mask: Any, column: Any, near: Any) -> tuple[Any, Any]:
+    """(N + 1,) offsets of the lines of each mask, (N,) the column of its first."""
+    runs = segments.from_counts(segments.count(mask, len(near)))
+    filled = arrays.places(runs[1:] > runs[:-1])
+    first, lines = near * 0, near * 0
+    first[filled] = arrays.take(column, arrays.take(runs, filled))
+    lines[filled] = arrays.take(column, arrays.take(runs, filled + 1) - 1) + 1 + arrays.take(2 * near - first, filled)
+    return segments.from_counts(lines), first
 
-    Args:
-        begin, stop: (R,) of the runs of all masks, each in its own stretch of pixels.
-        mask: (R,) of each run.
-        offset: (N + 1,) where the pixels of each mask begin.
-        long: (N,) pixels of a line, that outside behind it included.
-        many: (N,) lines, that outside behind them included.
-    """
-    ends, both = torch.cat([begin, stop]), torch.cat([mask, mask])
-    # a mask and itself one line later differ where pixels differ from those of the line before
-    changed = _once(torch.cat([ends, ends + long[both]])).reshape(-1, 2)
-    count = changed.diff(dim=1).flatten()
-    starts = segments.from_counts(count)
-    run = segments.ids(starts)
-    place = changed[:, 0][run] + torch.arange(len(run), device=run.device) - starts[run]
-    mask = torch.searchsorted(offset, place, right=True) - 1
-    place -= offset[mask]
-    line = place // long[mask]
-    turned = offset[mask] + (place - line * long[mask]) * many[mask] + line
-    begin, stop = order.sort(turned).reshape(-1, 2).t().contiguous()
-    return begin, stop, torch.searchsorted(offset, begin, right=True) - 1
+
+def _common(line: Any, begin: Any, stop: Any, move: Any, lines: int) -> tuple[Any, Any, Any]:
+    """What runs have in common with those so many lines later."""
+    xp, count = arrays.namespace(line), segments.count(line, lines)
+    other = line + move
+    many = arrays.take(count, other)
+    run = segments.repeat(arrays.steps(len(line), line), many)
+    partner = arrays.take(segments.from_counts(count), other) - segments.from_counts(many)[:-1]
+    partner = arrays.take(partner, run) + arrays.steps(len(run), run)
+    begin = xp.maximum(arrays.take(begin, run), arrays.take(begin, partner))
+    stop = xp.minimum(arrays.take(stop, run), arrays.take(stop, partner))
+    kept = arrays.places(begin < stop)
+    return arrays.take(line, arrays.take(run, kept)), arrays.take(begin, kept), arrays.take(stop, kept)
 
 
 def _once(places: Tensor) -> Tensor:
-    """The places that occur an odd number of times, ascending."""
-    ordered = order.sort(places)
-    first = segments.run_starts(ordered)
-    count = first.diff(append=first.new_tensor([len(ordered)]))
-    return ordered[first[count % 2 == 1]]
+    """The ascending places that occur an odd number of times."""
+    first = segments.run_starts(places)
+    count = first.diff(append=first.new_tensor([len(places)]))
+    return places[first[count % 2 == 1]]
 
 
 def coco_pairs(detections: MaskColumns, truths: MaskColumns, crowd: Tensor) -> PairIoU:

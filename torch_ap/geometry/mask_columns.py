@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_ap.geometry import run_lengths
 from torch_ap.geometry.masks import edges_of
-from torch_ap.geometry.run_lengths import Decoded, DecodedMasks, Size
+from torch_ap.geometry.run_lengths import Decoded, DecodedMasks
 from torch_ap.ranking import segments
 from torch_ap.rules.images import missing
 from torch_ap.rules.messages import Plain, refuse
@@ -64,15 +64,28 @@ def _side(name: str, images: Sequence[Mapping[str, Any]]) -> Decoded:
         return run_lengths.decode(codes, named)
     for place, one in zip(coded, run_lengths.decode_images(codes, named), strict=True):
         given[place] = one
-    parts = [
-        _dense(f"`{name}[{place}]['masks']`", one) if isinstance(one, Tensor) else (one.edges, one.lengths, one.size)
+    read = [
+        one if isinstance(one, DecodedMasks) else _dense(f"`{name}[{place}]['masks']`", one)
         for place, one in enumerate(given)
     ]
-    _check_counts(name, images, [len(lengths) for _, lengths, _ in parts])
-    edges, lengths, sizes = zip(*parts, strict=True)
-    device = edges[0].device
-    every, each = (memory.joined([x.to(device) for x in column]) for column in (edges, lengths))
-    return Decoded(every, each, list(sizes))
+    _check_counts(name, images, list(map(len, read)))
+    return _end_to_end(read)
+
+
+def _end_to_end(images: list[Tensor | DecodedMasks]) -> Decoded:
+    """The masks of images, of which each has decoded or (N, H, W) ones."""
+    dense = [one for one in images if isinstance(one, Tensor)]
+    if len(dense) == len(images):
+        edges, lengths = edges_of(dense)
+    else:
+        parts = [edges_of([one]) if isinstance(one, Tensor) else (one.edges, one.lengths) for one in images]
+        device = parts[0][0].device
+        edges, lengths = (memory.joined([x.to(device) for x in column]) for column in zip(*parts, strict=True))
+    sizes = [
+        one.size if isinstance(one, DecodedMasks) else (one.shape[1], one.shape[2]) if len(one) else None
+        for one in images
+    ]
+    return Decoded(edges, lengths, sizes)
 
 
 def _check_counts(name: str, images: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> None:
@@ -83,8 +96,8 @@ def _check_counts(name: str, images: Sequence[Mapping[str, Any]], counts: Sequen
             )
 
 
-def _dense(where: str, masks: Tensor) -> tuple[Tensor, Tensor, Size | None]:
-    """Edges, edges per mask and size of (N, H, W) masks, or of (N, 1, H, W), as torchvision's models have them."""
+def _dense(where: str, masks: Tensor) -> Tensor:
+    """Masks as (N, H, W); (N, 1, H, W) are those of torchvision's models. 0 by 0 where there are none."""
     if masks.ndim == 4 and masks.shape[1] == 1:
         masks = masks.squeeze(1)
     if masks.numel() and masks.ndim != 3:
@@ -93,8 +106,7 @@ def _dense(where: str, masks: Tensor) -> tuple[Tensor, Tensor, Size | None]:
         raise ValueError(
             f"{where} must be a bool or integer tensor, got {masks.dtype}; threshold it, as in `masks > 0.5`"
         )
-    size = (int(masks.shape[1]), int(masks.shape[2])) if masks.ndim == 3 and len(masks) else None
-    return *edges_of(masks.reshape(len(masks), *(size or (0, 0)))), size
+    return masks if masks.ndim == 3 and len(masks) else masks.reshape(len(masks), 0, 0)
 
 
 def check_edges(edges: Tensor, lengths: Tensor, name: str) -> None:

@@ -6,9 +6,10 @@ run-length code. Areas and intersections are whole numbers, so every IoU equals 
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,45 +25,49 @@ _PIXELS_A_CHUNK = {"cpu": 1 << 19}
 _PIXELS_A_CHUNK_ON_DEVICE = 1 << 28
 
 
-def edges_of(masks: Tensor) -> tuple[Tensor, Tensor]:
+def edges_of(images: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """The edges of dense masks.
 
     Args:
-        masks: (N, H, W) bool, or integers, where all but 0 is inside.
+        images: at least one tensor, (N, H, W) bool, or integers, where all but 0 is inside.
 
     Returns:
-        (E,) int64 edges, mask after mask; (N,) int64 edges per mask.
+        (E,) int64 edges, mask after mask; (M,) int64 edges per mask. Both on the device of the first tensor.
     """
-    count, height, width = masks.shape
-    if not masks.numel():
-        none = torch.zeros(count, dtype=torch.int64, device=masks.device)
-        return none[:0], none
-    size, found = height * width + 1, []
-    step = max(1, _PIXELS_A_CHUNK.get(masks.device.type, _PIXELS_A_CHUNK_ON_DEVICE) // size)
-    for first in range(0, count, step):
-        block = native(masks[first : first + step])
-        inside = block if masks.dtype == torch.bool else block != 0
-        found.append(arrays.tensor(_below_others(inside)).add_(first * size))
-    # the first pixel of each column is compared with the last one of the column before
-    top = torch.zeros(count, width + 1, dtype=torch.bool, device=masks.device)
-    top[:, :-1] = masks[:, 0] != 0
-    top[:, 1:] ^= masks[:, -1] != 0
-    mask, column = top.nonzero().unbind(1)
-    changes = order.sort(torch.cat([*found, mask * size + column * height]))
-    return changes % size, segments.count(changes // size, count)
+    device, found = images[0].device, [torch.zeros(0, dtype=torch.int64, device=images[0].device)]
+    shapes = np.array([image.shape for image in images])
+    pixels = segments.from_counts(np.repeat(shapes[:, 1] * shapes[:, 2] + 1, shapes[:, 0]))
+    first = segments.from_counts(shapes[:, 0])
+    for image, start in zip(images, first.tolist(), strict=False):
+        step = max(1, _PIXELS_A_CHUNK.get(image.device.type, _PIXELS_A_CHUNK_ON_DEVICE) // max(1, image[:1].numel()))
+        for row in range(0, len(image) if image.numel() else 0, step):
+            block = native(image[row : row + step])
+            inside = block if image.dtype == torch.bool else block != 0
+            found += [arrays.tensor(x).to(device) + int(pixels[start + row]) for x in _changes(inside)]
+    # so many pixels, and one more, come before each mask
+    changes, before = order.sort(torch.cat(found)), torch.from_numpy(pixels).to(device)
+    lengths = torch.searchsorted(changes, before).diff()
+    return changes - segments.repeat(before[:-1], lengths), lengths
 
 
-def _below_others(inside: Any) -> Any:
-    """The edges of native masks that are not at the top of a column, plus H * W + 1 per mask before; in any order.
+def _changes(inside: Any) -> tuple[Any, ...]:
+    """The edges of (N, H, W) native masks, plus H * W + 1 for each mask before, in any order.
 
-    Rows are compared as they lie in memory.
+    Rows are compared as they lie in memory: with those above them, and the first with the end of the column before.
     """
     count, height, width = inside.shape
-    pixels = inside.reshape(count, height * width)
-    place = arrays.places((pixels[:, width:] != pixels[:, :-width]).reshape(-1))
-    line = place // width
+    size, pixels = height * width + 1, inside.reshape(count, height * width)
+    below = arrays.places((pixels[:, width:] != pixels[:, :-width]).reshape(-1))
+    line = below // width
     mask = line // max(1, height - 1)
-    return mask * (height * width + 1) + (place - line * width) * height + line - mask * (height - 1) + 1
+    beside = arrays.places((pixels[:, 1:width] != pixels[:, -width:-1]).reshape(-1))
+    other = beside // max(1, width - 1)
+    return (
+        mask * size + (below - line * width) * height + line - mask * (height - 1) + 1,
+        other * size + (beside - other * (width - 1) + 1) * height,
+        arrays.places(pixels[:, 0]) * size,
+        arrays.places(pixels[:, -1]) * size + size - 1,
+    )
 
 
 def area(edges: Tensor, lengths: Tensor) -> Tensor:
@@ -200,16 +205,16 @@ def _intersections(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Te
             key += segments.repeat(pair, many)
             key[1::2] += 1  # the ends of runs, as masks have even numbers of edges
             keys.append(key)
-        merged = _merged(*keys)
-        steps = 1 - 2 * (arrays.tensor(merged) & 1).to(torch.int8)  # a run begins, or ends
+        ordered = merged(*keys)
+        steps = 1 - 2 * (arrays.tensor(ordered) & 1).to(torch.int8)  # a run begins, or ends
         both = arrays.places(native(steps.cumsum(0, dtype=torch.int8)) == 2)
-        common = (arrays.take(merged, both + 1) >> 1) - (arrays.take(merged, both) >> 1)
+        common = (arrays.take(ordered, both + 1) >> 1) - (arrays.take(ordered, both) >> 1)
         offsets = segments.from_counts((counts[0] + counts[1])[part])
         parts.append(arrays.tensor(segments.total(common, arrays.namespace(both).searchsorted(both, offsets))))
     return torch.cat(parts)
 
 
-def _merged(one: Any, two: Any) -> Any:
+def merged(one: Any, two: Any) -> Any:
     """Two ascending columns as one; NumPy's stable sort finds them and merges them."""
     both = arrays.joined(one, two)
     if isinstance(both, Tensor):
