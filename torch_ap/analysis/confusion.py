@@ -6,14 +6,16 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference.result import Result
-from torch_ap.inputs.detections import Columns, Kind, image_of
+from torch_ap.inputs.detections import Columns, Kind
 from torch_ap.matching import candidate_pairs
-from torch_ap.matching.candidate_pairs import Candidates, Pairs, descending
+from torch_ap.matching.candidate_pairs import Candidates, Pairs, Ranked, descending
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
 from torch_ap.ranking import order, segments
 from torch_ap.rules import checks
 from torch_ap.rules.options import Normalize, allowed
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 BACKGROUND = "background"
 _LEAST = 5e-324  # what does not overlap at all is not confused
@@ -80,18 +82,21 @@ def confused(
         classes: K; without labels there is a category all the same.
     """
     found, missed, wrong = _of_one_class(matches, place, score_threshold)
-    ranked, partners = matches.ranked, matches.partners
+    ranked, size, partners = matches.ranked, matches.categories, matches.partners
     assert partners is not None
-    wrong, missed = (x[order.argsort(rows[x])] for x, rows in ((wrong, ranked.rows), (missed, partners.rows)))
-    true = matches.truth_group[missed] % matches.categories
-    pairs = _pairs(settings, columns, iou_type, ranked.rows[wrong], partners.rows[missed], _reached(matches, place))
-    detected = ranked.category[wrong]
-    other = detected[pairs.detection] != true[pairs.truth]
+    missed = _in_order(missed, partners.rows, len(columns["ground_truth_labels"]))
+    true = arrays.tensor(native(matches.truth_group.index_select(0, missed)) % size)
+    pairs = _pairs(settings, columns, iou_type, matches, wrong, missed, _reached(matches, place))
+    other = ranked.category.index_select(0, pairs.detection) != true.index_select(0, pairs.truth)
     if settings.strict:
         other &= pairs.iou > _reached(matches, place)
-    pairs = _preferred(Pairs(*(x[other] for x in pairs)), ranked.score[wrong])
-    taken = one_to_one(pairs.detection, pairs.truth, len(wrong), len(missed))
-    return _counted(ranked.category[found], pairs.detection[taken], pairs.truth[taken], detected, true, classes)
+    pairs = _preferred(Pairs(*(x[other] for x in pairs)), ranked)
+    distinct, detection = order.dense_ranks(pairs.detection)
+    taken = one_to_one(detection, pairs.truth, len(distinct), len(missed))
+    detection, truth = ranked.category.index_select(0, pairs.detection[taken]), pairs.truth[taken]
+    edges = torch.searchsorted(ranked.category, torch.arange(size + 1, device=taken.device))
+    wrongs = segments.running_counts(wrong).index_select(0, edges).diff() - segments.count(detection, size)
+    return _counted(ranked.category.index_select(0, found), detection, truth, true, wrongs[:classes])
 
 
 def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
@@ -122,17 +127,16 @@ def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
 def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Of the detections of at least the score: the true positives; the ground truths they leave; all others that count.
 
-    Detections as places among those ranked, ground truths as places among ``matches.truth_group``.
+    The first as places among those ranked; ground truths as places among ``matches.truth_group``; the last as
+    (N,) bool.
     """
-    ranked, partners = matches.ranked, matches.partners
+    ranked, partners, each = matches.ranked, matches.partners, score_threshold
     assert partners is not None
-    kept = segments.comparable(ranked.score) >= (
-        score_threshold if score_threshold.ndim == 0 else score_threshold[ranked.category]
-    )
-    pair = matches.criteria.of_one(matches.true_positive, 0, place) & kept[matches.at]
-    left = matches.valid[0].index_fill(0, partners.truth[pair], False)
-    wrong = matches.flags(0, place)[1] & kept
-    return matches.at[pair], left.nonzero().squeeze(1), wrong.nonzero().squeeze(1)
+    kept = segments.comparable(ranked.score) >= (each if each.ndim == 0 else each.index_select(0, ranked.category))
+    hit = matches.criteria.of_one(matches.true_positive, 0, place) & kept.index_select(0, matches.at)
+    pair = segments.places(hit)
+    left = matches.valid[0].index_fill(0, partners.truth.index_select(0, pair), False)
+    return matches.at.index_select(0, pair), segments.places(left), matches.flags(0, place)[1] & kept
 
 
 def _reached(matches: Matches, place: int) -> float:
@@ -142,33 +146,62 @@ def _reached(matches: Matches, place: int) -> float:
 
 
 def _pairs(
-    settings: ShapeSettings, columns: Columns, iou_type: Kind, rows: Tensor, truths: Tensor, least: float
+    settings: ShapeSettings,
+    columns: Columns,
+    iou_type: Kind,
+    matches: Matches,
+    wrong: Tensor,
+    missed: Tensor,
+    least: float,
 ) -> Pairs:
-    """All pairs of one image that overlap enough, as places in ``rows`` and ``truths``, both in order of images."""
-    image, true_image = (
-        image_of(columns[f"{side}s_per_image"])[x] for side, x in (("detection", rows), ("ground_truth", truths))
-    )
-    width = segments.count(true_image, len(columns["detections_per_image"]))
-    near = (width[image] > 0).nonzero().squeeze(1)
-    image = image[near]
-    candidates = Candidates(near, segments.from_zero(width)[image], width[image], truths, true_image)
+    """All pairs of one image that overlap enough: of a detection that is ``wrong``, and a place in ``missed``.
+
+    In the order of detections and of ground truths as they came in.
+    """
+    (image, true_image), partners = matches.images, matches.partners
+    assert partners is not None
+    true_image = true_image.index_select(0, missed)
+    width = segments.count(true_image, max(1, len(columns["detections_per_image"])))
+    near = segments.places(wrong & (width > 0).index_select(0, image))
+    near = _in_order(near, matches.ranked.rows, len(columns["detection_labels"]))
+    image = image.index_select(0, near)
+    first, truths = segments.from_counts(width)[:-1].index_select(0, image), partners.rows.index_select(0, missed)
+    candidates = Candidates(near, first, width.index_select(0, image), truths, true_image)
     no_crowd = torch.zeros_like(truths, dtype=torch.bool)
-    pair_iou = settings.similarity(columns, iou_type, rows[near], truths, no_crowd)
+    rows = matches.ranked.rows.index_select(0, near)
+    pair_iou = settings.similarity(columns, iou_type, rows, truths, no_crowd)
     found = candidate_pairs.overlapping(candidates, pair_iou, least)
-    return Pairs(near[found.detection], found.truth, found.iou)
+    return Pairs(near.index_select(0, found.detection), found.truth, found.iou)
 
 
-def _preferred(pairs: Pairs, score: Tensor) -> Pairs:
-    """Pairs by descending IoU, then by the score of the detection, in the order of detections and of ground truths."""
-    place = torch.argsort(descending(score[pairs.detection]), stable=True)
+def _in_order(places: Tensor, rows: Tensor, size: int) -> Tensor:
+    """Some places in the order of their rows, different ones of so many: these need no sort."""
+    own = rows.index_select(0, places)
+    by_row = rows.new_empty(size).scatter_(0, own, places)
+    taken = rows.new_zeros(size, dtype=torch.bool).index_fill_(0, own, True)
+    return by_row.index_select(0, segments.places(taken))
+
+
+def _preferred(pairs: Pairs, ranked: Ranked) -> Pairs:
+    """Pairs by descending IoU, then by the score of the detection, in the order given."""
+    place = torch.argsort(descending(ranked.score[pairs.detection]), stable=True)
     place = place[torch.argsort(pairs.iou[place], descending=True, stable=True)]
     return Pairs(*(x[place] for x in pairs))
 
 
-def _counted(found: Tensor, detection: Tensor, truth: Tensor, detected: Tensor, true: Tensor, size: int) -> Tensor:
-    """The matrix of the classes of true positives, of pairs of two classes, and of what these leave of both sides."""
-    wide = size + 1
-    missed, wrong = (torch.ones_like(x, dtype=torch.bool) for x in (true, detected))
-    missed[truth], wrong[detection] = False, False
-    others = true[truth] * wide + detected[detection], true[missed] * wide + size, size * wide + detected[wrong]
-    return segments.count(torch.cat([found * (wide + 1), *others]), wide * wide).reshape(wide, wide)
+def _counted(found: Tensor, detected: Tensor, truth: Tensor, true: Tensor, wrong: Tensor) -> Tensor:
+    """The matrix.
+
+    Args:
+        found: the classes of true positives.
+        detected: (P,) those of the detections of pairs of two classes.
+        truth: (P,) their ground truths.
+        true: (M,) the classes of ground truths.
+        wrong: (K,) how many detections of each class have neither.
+    """
+    wide = len(wrong) + 1
+    missed = torch.ones_like(true, dtype=torch.bool).index_fill_(0, truth, False)
+    each = torch.cat([found * (wide + 1), true[truth] * wide + detected, true[missed] * wide + len(wrong)])
+    matrix = segments.count(each, wide * wide).reshape(wide, wide)
+    matrix[-1, :-1] += wrong
+    return matrix

@@ -16,6 +16,9 @@ from torch_ap.matching.candidate_pairs import descending
 from torch_ap.ranking import hit_curve, order, segments
 from torch_ap.ranking.hit_curve import HitCurve
 
+_KINDS = outcomes.DETECTION_KINDS[outcomes.CLASSIFICATION : outcomes.IGNORED]
+_FIRST = _KINDS[0]  # classification, whose fixing moves detections to other classes
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DetectionErrors(Result):
@@ -102,41 +105,41 @@ class _Fixes:
 
         Where fixing leaves a class without ground truths, its AP is 0 if it has detections, and NaN if not.
         """
-        curves = {"ap": self._curve(self.hit, self.counted), **self._fixed()}
-        joined = hit_curve.join([*curves.values()])
+        names, curves = self._curves()
+        joined = hit_curve.join(curves)
         none = torch.where(joined.n > 0, 0, torch.nan)
         ap = torch.where(joined.m > 0, convention(joined), none).reshape(-1, self.size)
-        return dict(zip(curves, torch.where(self.m > 0, ap, torch.nan), strict=True))
+        found = dict(zip(names, torch.where(self.m > 0, ap, torch.nan), strict=True))
+        return {name: found[name] for name in ("ap", *_KINDS, "missed", "false_positives", "false_negatives")}
 
     def counts(self) -> dict[str, Tensor]:
         """(K,) int64 of every kind: false positives by the class they are given, ground truths by their own."""
         each = segments.count(self.found.outcome * self.size + self.category, len(outcomes.DETECTION_KINDS) * self.size)
         wrong = each.reshape(-1, self.size)[outcomes.CLASSIFICATION : outcomes.IGNORED]
         return {
-            **dict(zip(outcomes.DETECTION_KINDS[outcomes.CLASSIFICATION : outcomes.IGNORED], wrong, strict=True)),
+            **dict(zip(_KINDS, wrong, strict=True)),
             "missed": self._of_truths(self.found.missed),
             "false_positives": wrong.sum(0),
             "false_negatives": self.m - self._of_truths(self.found.found),
         }
 
-    def _fixed(self) -> dict[str, HitCurve]:
-        """The K rankings of every kind, after it is fixed."""
-        right, out = self.found.fixed, {}
-        for code in range(outcomes.CLASSIFICATION, outcomes.IGNORED):
-            wrong = self.found.outcome == code
-            hit, counted = self.hit | (wrong & right), self.counted & (~wrong | right)
-            curve = self._moved if code == outcomes.CLASSIFICATION else self._curve
-            out[outcomes.DETECTION_KINDS[code]] = curve(hit, counted)
-        m, found = self.m - self._of_truths(self.found.missed), self._of_truths(self.found.found)
-        return {
-            **out,
-            "missed": self._curve(self.hit, self.counted, m),
-            "false_positives": self._curve(self.hit, self.hit),
-            "false_negatives": self._curve(self.hit, self.counted, found),
+    def _curves(self) -> tuple[list[str], list[HitCurve]]:
+        """What is fixed, nothing at first, and the rankings after it: K of each kind, end to end."""
+        same, right = (self.hit, self.counted, self.m), self.found.fixed
+        ranked = {
+            "ap": same,
+            "missed": (self.hit, self.counted, self.m - self._of_truths(self.found.missed)),
+            "false_positives": (self.hit, self.hit, self.m),
+            "false_negatives": (self.hit, self.counted, self._of_truths(self.found.found)),
         }
-
-    def _curve(self, hit: Tensor, counted: Tensor, m: Tensor | None = None) -> HitCurve:
-        return one_by_one(hit, counted, self.ends, self.m if m is None else m)
+        for code, kind in enumerate(_KINDS, outcomes.CLASSIFICATION):
+            wrong = self.found.outcome == code
+            ranked[kind] = self.hit | (wrong & right), self.counted & (~wrong | right), self.m
+        moved = self._moved(*ranked.pop(_FIRST)[:2])
+        hit, counted, m = (torch.cat(x) for x in zip(*ranked.values(), strict=True))
+        lengths = self.ends.diff().repeat(len(ranked))
+        every = one_by_one(hit, counted, segments.from_counts(lengths), m)
+        return [*ranked, _FIRST], [every, moved]
 
     def _moved(self, hit: Tensor, counted: Tensor) -> HitCurve:
         """With the hits among the errors in the classes of their ground truths, in order of score, then of input."""

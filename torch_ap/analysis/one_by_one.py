@@ -16,17 +16,16 @@ def one_by_one(hit: Tensor, counted: Tensor, offsets: Tensor, m: Tensor) -> HitC
         offsets: (S + 1,) int64, where the items of each ranking begin and end.
         m: (S,) int64, relevant items.
     """
-    at = hit.nonzero().squeeze(1)
-    ranking, items = segments.of_places(at, offsets), segments.from_zero(counted.to(torch.int64))
-    ends = segments.from_counts(segments.count(ranking, len(m)))
-    ones, above = torch.ones_like(at), items[offsets[:-1]]
+    at, items = segments.places(hit), segments.running_counts(counted)
+    ranking, ones = segments.of_places(at, offsets), torch.ones_like(at)
+    ends, above = segments.from_counts(segments.count(ranking, len(m))), items.index_select(0, offsets)
     return HitCurve(
         hits=ones,
         items=ones,
-        hits_above=torch.arange(len(at), device=at.device) - ends[ranking],
-        items_above=items[at] - above[ranking],
+        hits_above=torch.arange(len(at), device=at.device).sub_(ends.index_select(0, ranking)),
+        items_above=(items.index_select(0, at) - above.index_select(0, ranking)).to(torch.int64),
         score=None,
         offsets=ends,
-        n=items[offsets[1:]] - above,
+        n=above.diff().to(torch.int64),
         m=m,
     )

@@ -58,7 +58,7 @@ class Outcomes:
     def fixable(self) -> Tensor:
         """(M,) the errors of class or place that are about a ground truth which is not found."""
         one_of = (self.outcome == CLASSIFICATION) | (self.outcome == LOCALIZATION)
-        rows = one_of.nonzero().squeeze(1)
+        rows = segments.places(one_of)
         return rows[~self.found[self.truth[rows]]]
 
     @property
@@ -119,8 +119,8 @@ def _matched(matches: Matches, place: int, truths: int) -> Outcomes:
     """With all false positives as background; ground truths that take no part in matching are not valid."""
     partners, size = matches.partners, matches.categories
     assert partners is not None
-    matched, hit = (matches.criteria.of_range(words, 0)[place] for words in (matches.matched, matches.true_positive))
-    pair = matched.nonzero().squeeze(1)
+    matched, hit = (matches.criteria.of_one(words, 0, place) for words in (matches.matched, matches.true_positive))
+    pair = segments.places(matched)
     at, row, is_hit = matches.at[pair], partners.rows[partners.truth[pair]], hit[pair]
     outcome = torch.where(matches.inside[0], BACKGROUND, IGNORED)
     outcome[at] = torch.where(is_hit, HIT, IGNORED)
@@ -140,8 +140,8 @@ def _image_pairs(settings: ShapeSettings, columns: Columns, iou_type: Kind, foun
 
     Detections are in order of image, ground truths of each in order of input, without those that are ignored.
     """
-    ranked, truths = found.matches.ranked, found.valid.nonzero().squeeze(1)
-    in_images = ranked._replace(group=ranked.group // found.matches.categories)
+    ranked, truths = found.matches.ranked, segments.places(found.valid)
+    in_images = ranked._replace(group=found.matches.images[0])
     image = image_of(columns["ground_truths_per_image"])[truths]
     images = max(1, len(columns["ground_truths_per_image"]))
     candidates = candidate_pairs.find_candidates(in_images, image, images)
@@ -159,7 +159,7 @@ def check_shares(iou: Tensor) -> None:
 
 
 def _taken(pairs: Pairs, kept: Tensor) -> Pairs:
-    places = kept.nonzero().squeeze(1)
+    places = segments.places(kept)
     return Pairs(*(column.index_select(0, places) for column in pairs))
 
 

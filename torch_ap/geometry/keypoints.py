@@ -9,11 +9,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.ranking import segments
+from torch_ap.ranking.order import stable_argsort
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 from torch_ap.runtime.cached import memoize
@@ -29,12 +31,11 @@ _SLACK = 1 + 1e-9  # rounding drops no pair
 def area(keypoints: Tensor) -> Tensor:
     """(N,) float64, the area of the box around all points of (N, K, 3) keypoints, as COCO gives it to detections."""
     low, high = _extent(keypoints, lambda: _planar(keypoints))
-    width, height = (high - low).unbind(1)
-    return width * height
+    return (high - low).prod(0)
 
 
 def _extent(keypoints: Tensor, planar: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
-    """(N, 2) lowest and highest x and y of (N, K, 3) keypoints; both matching and areas ask for them."""
+    """(2, N) lowest and highest x and y of (N, K, 3) keypoints; both matching and areas ask for them."""
 
     def of_planar() -> tuple[Tensor, Tensor]:
         points = planar()
@@ -49,10 +50,11 @@ def unlabelled(keypoints: Tensor) -> Tensor:
 
 
 def _planar(keypoints: Tensor) -> Tensor:
-    """(N, 2, K) float64 x and y of (N, K, 3) keypoints."""
-    points = native(keypoints)[..., :2].swapaxes(1, 2)
-    dense = points.contiguous() if isinstance(points, Tensor) else torch.from_numpy(points.copy("C"))
-    return segments.as_float64(dense)
+    """(2, N, K) float64 x and y of (N, K, 3) keypoints."""
+    points = native(keypoints)
+    if isinstance(points, Tensor):
+        return segments.as_float64(points[..., :2].movedim(2, 0).contiguous())
+    return segments.as_float64(torch.from_numpy(np.moveaxis(points[..., :2], 2, 0).copy("C")))
 
 
 def coco_pairs(detections: Tensor, truths: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]) -> PairIoU:
@@ -95,24 +97,22 @@ class _Poses:
         self.size = areas + _SPACING
         self.variances = areas.new_tensor([(sigma * 2) ** 2 for sigma in sigmas])
         found, true = (_planar(side) for side in (detections, truths))
-        self.points = [x.reshape(len(x), 2 * len(sigmas)) for x in (found, true)]
-        start, size = boxes[:, :2], boxes[:, 2:]
-        low, high = (torch.where(self.labelled[:, None], true, end) for end in (math.inf, -math.inf))
-        known = (self.count > 0)[:, None]
-        extent = _extent(detections, lambda: found)
-        self.low = [extent[0], torch.where(known, low.amin(2), start - size)]
-        self.high = [extent[1], torch.where(known, high.amax(2), start + size * 2)]
+        self.points = [native(found), native(true)]
+        start, size = boxes.t()[:2], boxes.t()[2:]
+        beyond = torch.where(self.labelled, 0, areas.new_full((), math.inf))  # faster to add than to choose by
+        known = self.count > 0
+        low, high = _extent(detections, lambda: found)
+        self.low = [native(low), native(torch.where(known, (true + beyond).amin(2), start - size))]
+        self.high = [native(high), native(torch.where(known, (true - beyond).amax(2), start + size * 2))]
 
     def near(self, d: Tensor, g: Tensor, least: float) -> Tensor:
         """Whether the similarity may reach ``least``: no two points are nearer than the boxes around all of them."""
         bound = self.size * (-2 * math.log(least) * max(self.variances.tolist()) * _SLACK)
         one, two = native(d), native(g)
-        xp, bounds = arrays.namespace(one), [native(side.t().contiguous()) for side in (*self.low, *self.high)]
-        square: Any = 0
+        xp, square = arrays.namespace(one), 0
         for axis in (0, 1):
-            low, true_low, high, true_high = (
-                arrays.take(side[axis], rows) for side, rows in zip(bounds, (one, two, one, two), strict=True)
-            )
+            low, high = (arrays.take(side[0][axis], one) for side in (self.low, self.high))
+            true_low, true_high = (arrays.take(side[1][axis], two) for side in (self.low, self.high))
             apart = arrays.at_least(xp.maximum(true_low - high, low - true_high), 0)
             square = square + apart * apart
         return arrays.tensor(square <= arrays.take(native(bound), two))
@@ -121,9 +121,9 @@ class _Poses:
     def similarity(self, d: Tensor, g: Tensor) -> Tensor:
         """(P,) float64 of each pair; those of as many labelled points together, whose sums have one order."""
         count = self.count.index_select(0, g)
-        order = torch.argsort(count, stable=True)
+        order = stable_argsort(count, len(self.variances) + 1)
         ends = torch.bincount(count, minlength=1).cumsum(0).tolist()
-        step = max(1, _NUMBERS_A_CHUNK.get(d.device.type, _NUMBERS_A_CHUNK_ON_DEVICE) // self.points[0].shape[1])
+        step = max(1, _NUMBERS_A_CHUNK.get(d.device.type, _NUMBERS_A_CHUNK_ON_DEVICE) // len(self.variances))
         parts = [
             self._of(native(d.index_select(0, part)), native(g.index_select(0, part)), labelled)
             for labelled, (start, end) in enumerate(itertools.pairwise([0, *ends]))
@@ -134,25 +134,28 @@ class _Poses:
 
     def _of(self, d: Any, g: Any, labelled: int) -> Any:
         """The similarity of pairs whose ground truths have so many labelled points."""
-        variances, size, points = native(self.variances), native(self.size), [native(x) for x in self.points]
+        variances, size = native(self.variances), native(self.size)
         xp, width = arrays.namespace(size), len(variances)
-        distance = _rows(points[0], d)
-        if labelled:
-            distance -= _rows(points[1], g)
-        else:
-            x = distance.reshape(len(d), 2, width)
-            low, high = (_rows(native(side[1]), g)[:, :, None] for side in (self.low, self.high))
-            distance = (arrays.at_least(low - x, 0) + arrays.at_least(x - high, 0)).reshape(len(d), 2 * width)
-        distance *= distance
-        e = distance[:, :width] + distance[:, width:]
+        e, y = (self._apart(axis, d, g, labelled) for axis in (0, 1))
+        e *= e
+        y *= y
+        e += y
         e /= variances
-        e /= size[g][:, None]
-        e /= -2
+        e /= (arrays.take(size, g) * -2)[:, None]  # halving is exact
         if 0 < labelled < width:
             chosen = arrays.places(_rows(native(self.labelled), g).reshape(-1))  # faster than by flags
             e = arrays.take(e.reshape(-1), chosen).reshape(len(d), labelled)
         value = xp.exp(e).sum(1) / e.shape[1]
         return xp.where(xp.isnan(value), 0, value)
+
+    def _apart(self, axis: int, d: Any, g: Any, labelled: int) -> Any:
+        """(P, K) how far each point lies from that of the ground truth, or from the box, on one axis."""
+        found = _rows(self.points[0][axis], d)
+        if labelled:
+            found -= _rows(self.points[1][axis], g)
+            return found
+        low, high = (arrays.take(side[1][axis], g)[:, None] for side in (self.low, self.high))
+        return arrays.at_least(low - found, 0) + arrays.at_least(found - high, 0)
 
 
 def _rows(values: Any, places: Any) -> Any:

@@ -19,6 +19,9 @@ from torch_ap.runtime.arrays import native
 
 SPACING = 2.0**-52  # COCO's numpy.spacing(1), which keeps 0 / 0 away and moves the very first precision by one bit
 
+_COUNTS_A_CHUNK = {"cpu": 1 << 15}  # which stay in a processor's cache from step to step
+_COUNTS_A_CHUNK_ON_DEVICE = 1 << 24
+
 
 class PrecisionTable(NamedTuple):
     """One area range, of the K' categories that have ground truths in it, in their order.
@@ -59,7 +62,7 @@ def precision_tables(matches: Matches, levels: Tensor, areas: Sequence[int]) -> 
     present, (ordered, places) = relevant > 0, levels.sort()
     pairs, m = _pairs(matches, areas, present), relevant[present]
     table = levels.new_zeros((len(pairs.added), len(levels) + 1, len(m)))
-    hits = torch.stack(_fill(table, pairs, m, ordered))
+    hits = _fill(table, pairs, m, ordered)
     xp, values = arrays.namespace(native(table)), native(table)
     for level in range(len(levels) - 1, 0, -1):
         xp.maximum(values[:, level], values[:, level + 1], out=values[:, level])
@@ -69,20 +72,24 @@ def precision_tables(matches: Matches, levels: Tensor, areas: Sequence[int]) -> 
     return [PrecisionTable(x.contiguous(), y) for x, y in parts]
 
 
-def _fill(table: Tensor, pairs: _Pairs, m: Tensor, levels: Tensor) -> list[Tensor]:
-    """Write the highest precision of each number of levels reached into (T, R + 1, S); and give (S,) hits, T times."""
+def _fill(table: Tensor, pairs: _Pairs, m: Tensor, levels: Tensor) -> Tensor:
+    """Write the highest precision of each number of levels reached into (T, R + 1, S); and give (T, S) hits."""
     size = segments.count(pairs.ranking, len(m))
     offsets, size = segments.from_counts(size), native(size)
     first, cells = _cells(m, levels)
     own, counted, out = native(first.index_select(0, pairs.ranking)), native(pairs.counted), []
-    for row, added in zip(table, pairs.added, strict=True):
+    step = max(1, _COUNTS_A_CHUNK.get(table.device.type, _COUNTS_A_CHUNK_ON_DEVICE) // max(1, len(pairs.ranking)))
+    for part, added in zip(torch.split(table, step), torch.split(pairs.added, step), strict=True):
         running = segments.running_counts(added)
-        ends = running.index_select(1, offsets)
-        hits, more = native(running)[:, 1:] - arrays.repeat(native(ends[:, :-1]), size)
+        ends = running.index_select(2, offsets)
+        counts = native(running)[..., 1:] - arrays.repeat(native(ends[..., :-1]), size)
+        hits, more = counts[:, 0], counts[:, 1]
         precision = hits / (segments.as_float64(more + counted) + SPACING)
-        arrays.raise_to(native(row.view(-1)), native(cells)[hits + own], precision)
-        out.append(ends[0].diff())
-    return out
+        at = arrays.take(native(cells), hits + own)
+        at += native(torch.arange(len(part), device=table.device)[:, None] * part[0].numel())
+        arrays.raise_to(native(part.view(-1)), at.reshape(-1), precision.reshape(-1))
+        out.append(ends[:, 0].diff())
+    return torch.cat(out)
 
 
 def _cells(m: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
