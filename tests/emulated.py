@@ -18,18 +18,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 
 
+LISTS = (list, tuple)  # much quicker than a union of types, here where every operator passes
+
+
 def leaves(x):
     """What operators are given, out of its lists; ``torch.utils._pytree`` takes three times as long."""
-    if isinstance(x, list | tuple):
-        return [leaf for part in x for leaf in leaves(part)]
-    return [leaf for part in x.values() for leaf in leaves(part)] if isinstance(x, dict) else [x]
+    return [leaf for part in x for leaf in leaves(part)] if isinstance(x, LISTS) else [x]
 
 
 def mapped(change, x):
     """The same with every leaf changed."""
-    if isinstance(x, list | tuple):
-        return type(x)([mapped(change, part) for part in x])
-    return {name: mapped(change, part) for name, part in x.items()} if isinstance(x, dict) else change(x)
+    return type(x)([mapped(change, part) for part in x]) if isinstance(x, LISTS) else change(x)
 
 
 # operators whose result has a size, or a Python value, that only the device knows
@@ -126,10 +125,9 @@ class Emulation(TorchDispatchMode):
         self.waits = waits
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        name = func._schema.name.removeprefix("aten::")
-        tensors = [x for x in leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        there = [x for x in tensors if isinstance(x, OnDevice)]
+        kwargs = kwargs or {}
+        name = func._schema.name[6:]  # without "aten::"
+        there = OnDevice in types
         device = torch.device(kwargs["device"]) if kwargs.get("device") is not None else (CUDA if there else CPU)
         if name in ("_pin_memory", "pin_memory"):
             return _pinned(args[0].clone())
@@ -137,19 +135,25 @@ class Emulation(TorchDispatchMode):
             return getattr(args[0], "is_pinned_here", False)
         if not there and device.type == "cpu":
             return func(*args, **kwargs)
-        self._check(func, name, args, there, [x for x in tensors if not isinstance(x, OnDevice)])
+        here = [x for x in leaves((args, *kwargs.values())) if isinstance(x, torch.Tensor) and type(x) is not OnDevice]
+        self._check(func, name, args, there, here)
         self._note(name, args, kwargs, device)
         return self._run(func, args, kwargs, device if name not in ("copy_",) else args[0].device)
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        """That torch's compiler need not be kept away at each operator, which takes a sixth of the time here."""
+        return False
 
     def _check(self, func, name, args, there, here):
         """Refuse to mix devices, as CUDA does."""
         first_on_host = not isinstance(args[0], OnDevice) if args else False
-        mixed = bool(there) and any(x.ndim > 0 or name in STRICT for x in here)
+        mixed = there and any(x.ndim > 0 or name in STRICT for x in here)
         if name in INDEX:  # indices may come from the host, and are copied; what is indexed and put must lie together
             put = [x for x in args[2:] if isinstance(x, torch.Tensor)]
             mixed = first_on_host or any(x.ndim > 0 and not isinstance(x, OnDevice) for x in put)
         elif name.endswith("_") and name not in COPY:
-            mixed = mixed or (first_on_host and bool(there))
+            mixed = mixed or (first_on_host and there)
         if mixed and name not in COPY:
             raise RuntimeError(f"Expected all tensors to be on the same device, but found cuda:0 and cpu in {func}")
 
@@ -188,9 +192,8 @@ class Emulation(TorchDispatchMode):
                 return wrapped.get(id(x)) if id(x) in wrapped else OnDevice(x)
             return x
 
-        name = func._schema.name
-        given, named = mapped(down, (args, kwargs))
-        out = func(*given, **{k: v for k, v in named.items() if k != "pin_memory"})
+        name, given = func._schema.name, mapped(down, args)
+        out = func(*given, **{k: mapped(down, v) for k, v in kwargs.items() if k != "pin_memory"})
         if name == "aten::_to_copy" and any(out is x for x in given):  # the same device to torch's eyes
             out = out.clone()
         if name == "aten::copy_":
@@ -206,14 +209,13 @@ class Python(TorchFunctionMode):
         self.waits = waits
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and isinstance(args[0], OnDevice):
+        if func in ITEM and isinstance(args[0], OnDevice):
             return self._item(func, *args)
-        if kwargs.get("device") is not None:
-            kwargs["device"] = _indexed(kwargs["device"])
         if func is torch.Tensor.to:
             args = tuple(map(_indexed, args))
-        return SPELLED_OUT.get(func, func)(*args, **kwargs)
+        if kwargs and kwargs.get("device") is not None:
+            kwargs = {**kwargs, "device": _indexed(kwargs["device"])}
+        return SPELLED_OUT.get(func, func)(*args, **(kwargs or {}))
 
     def _item(self, func, whole, index, *value):
         """``whole[index]``, or with a value to put there."""
@@ -245,6 +247,7 @@ def _nonzero(x, as_tuple=False):
     return places.unbind(1) if as_tuple else places
 
 
+ITEM = {torch.Tensor.__getitem__, torch.Tensor.__setitem__}
 SPELLED_OUT = {
     torch.Tensor.cuda: lambda x, _device=None, **how: x.to(CUDA, **how),
     torch.Tensor.copy_: lambda x, source, non_blocking=False: torch.ops.aten.copy_(x, source, non_blocking),

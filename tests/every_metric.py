@@ -5,6 +5,7 @@ name has no row.
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -733,9 +734,19 @@ OF_INPUT = {"ignore_index", "validate_args", "nan_strategy", "thresholds", "bins
 OF_INPUT |= {"relevance_level", "similarity", "iou_type", "box_format"}
 
 
+def one_by(rows: dict[str, Row], *what: Callable[[Row], Any]) -> list[str]:
+    """The name of the first row of each kind, which is what these functions give."""
+    return list({tuple(of(row) for of in what): name for name, row in reversed(rows.items())}.values())[::-1]
+
+
 def one_each(rows: dict[str, Row]) -> list[str]:
     """The name of the first row of each class or function."""
-    return list({row.call: name for name, row in reversed(rows.items())}.values())[::-1]
+    return one_by(rows, lambda row: row.call)
+
+
+def updated(row: Row) -> str:
+    """The module whose ``update`` a metric has: enough for what does not look inside, like compilers."""
+    return inspect.unwrap(row.call.update).__module__
 
 
 def kinds(value: Any) -> Any:
@@ -749,8 +760,7 @@ def kinds(value: Any) -> Any:
 
 def one_of_each_kind(rows: dict[str, Row], of: Callable[[Row], Any] = lambda row: row.call) -> list[str]:
     """The name of the first row of each class or function, or what else ``of`` gives, and of each kind of arguments."""
-    found = {(of(row), kinds(row.batches(1)[0])): name for name, row in reversed(rows.items())}
-    return list(found.values())[::-1]
+    return one_by(rows, of, lambda row: kinds(row.batches(1)[0]))
 
 
 @functools.cache

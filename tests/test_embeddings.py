@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.every_metric import share_a_tag
 from tests.threads import Threads
-from tests.tolerances import REORDERED
+from tests.tolerances import REORDERED, SINGLE
 from torch_ap import EmbeddingMAP, functional
 from torch_ap.evaluation.embeddings import OneMeasure
 from torch_ap.functional import embedding_average_precision
@@ -308,6 +308,7 @@ def test_products_in_float64_are_of_vectors_in_float64(similarity, generator):
 
 
 def test_float32_stays_float32_whatever_training_has_set(generator):
+    """Of the function, and of the metric, whose batches and value are computed where training computes."""
     x, labels = torch.randn(100, 64, generator=generator), torch.randint(8, (100,), generator=generator)
     expected = embedding_average_precision(x, None, labels)
     before = torch.get_float32_matmul_precision()
@@ -315,6 +316,9 @@ def test_float32_stays_float32_whatever_training_has_set(generator):
         torch.set_float32_matmul_precision("medium")
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert embedding_average_precision(x, None, labels) == expected
+            metric = EmbeddingMAP()
+            assert torch.equal(metric(x, labels), metric.compute())
+            assert float(metric.compute()) == pytest.approx(float(expected.map), rel=SINGLE)
         assert torch.get_float32_matmul_precision() == "medium"
     finally:
         torch.set_float32_matmul_precision(before)

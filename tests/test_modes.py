@@ -72,6 +72,10 @@ def copies(drawn, change=torch.clone):
     return tree_map_only(torch.Tensor, change, drawn)
 
 
+def states_of(metric):
+    return [x for state in metric.metric_state.values() for x in (state if isinstance(state, list) else [state])]
+
+
 def same_in(mode, value, expected):
     """To the bit; a default dtype is also that of a metric's result, as in torchmetrics."""
     same(value, expected, dtype=not mode.startswith("default"))
@@ -84,6 +88,7 @@ def test_metrics(name, mode):
     with MODES[mode]():
         same_in(mode, life(row.new(), copies(batches)), expected)
         same_in(mode, life(outside, copies(batches)), expected)
+    assert not any(x.is_inference() for x in states_of(outside))  # of which nobody counts the writes
     quiet(outside.update, **batches[0])
     same(quiet(outside.compute), after)
 
@@ -130,8 +135,7 @@ def test_metrics_of_tensors_that_require_grad(name):
     batches, expected, _ = plain(name)
     metric = METRICS[name].new()
     same(life(metric, copies(batches, with_grad)), expected)
-    states = [x for state in metric.metric_state.values() for x in (state if isinstance(state, list) else [state])]
-    assert not any(x.requires_grad for x in states)
+    assert not any(x.requires_grad for x in states_of(metric))
 
 
 @each("name", ROWS_OF_A_KIND)

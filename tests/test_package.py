@@ -18,7 +18,9 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 @pytest.fixture(scope="module")
 def imports():
-    """In a fresh process: {module: (own, cumulative) microseconds}, and what the two statements add to torchmetrics."""
+    """In a fresh process: {module: (own, cumulative) microseconds}, what the two statements add to torchmetrics, and
+    what is there after the first value of a metric on ranks.
+    """
     code = (
         "import json, sys\n"
         "import torch_ap\n"
@@ -26,7 +28,14 @@ def imports():
         "import torchmetrics\n"
         "before = set(sys.modules)\n"
         "from torch_ap import BinaryAveragePrecision\n"
-        "print(json.dumps([light, sorted(set(sys.modules) - before)]))"
+        "added = sorted(set(sys.modules) - before)\n"
+        "import torch\n"
+        "from torch_ap import functional, inference\n"
+        "ranks = dict(dist_sync_fn=lambda x, group: [x, x], distributed_available_fn=lambda: True)\n"
+        "metric = BinaryAveragePrecision(**ranks)\n"
+        "metric.update(torch.rand(3), torch.tensor([0, 1, 1]))\n"
+        "metric.compute()\n"
+        "print(json.dumps([light, added, sorted(sys.modules)]))"
     )
     done = subprocess.run([sys.executable, "-X", "importtime", "-c", code], capture_output=True, check=True, text=True)
     rows = re.findall(r"import time: +(\d+) \| +(\d+) \| +(\S+)", done.stderr)
@@ -41,10 +50,17 @@ def outside(modules):
 
 def test_importing_brings_nothing_that_torchmetrics_does_not(imports):
     """SciPy, matplotlib, tqdm, pyarrow and the like are imported where they are used."""
-    _, light, added = imports
+    _, light, added, _ = imports
     assert not outside(light) & {"torch", "numpy", "torchmetrics", "scipy", "matplotlib", "tqdm", "pyarrow", "sklearn"}
     assert not outside(added)
     assert "torch_ap.classification" in added
+
+
+def test_the_compiler_is_not_imported(imports):
+    """Neither by the package nor by what ranks do first."""
+    *_, used = imports
+    assert "torch_ap.inference" in used
+    assert "torch._dynamo" not in used
 
 
 def test_importing_takes_less_time_than_torchmetrics(imports):

@@ -5,7 +5,7 @@ import torch
 from lightning.pytorch import LightningModule
 from torchmetrics import MetricCollection
 
-from tests.every_metric import METRICS, one_each
+from tests.every_metric import METRICS, one_by, updated
 from tests.modes import life, same
 
 pytestmark = [
@@ -17,7 +17,7 @@ pytestmark = [
         "ignore:.*Metric.updated_called:DeprecationWarning"
     ),  # torchmetrics' own class warns too
 ]
-each_class = pytest.mark.parametrize("name", [*one_each(METRICS), "binary_64_bins", "binary_weighted_learnt"])
+each_update = pytest.mark.parametrize("name", [*one_by(METRICS, updated), "binary_64_bins", "binary_weighted_learnt"])
 
 
 class Model(LightningModule):
@@ -31,7 +31,7 @@ class Model(LightningModule):
         return self.layer(x)
 
 
-@each_class
+@each_update
 def test_a_metric_and_what_holds_it_are_scripted(name):
     row = METRICS[name]
     metric = row.new()

@@ -54,7 +54,8 @@ def _weights(shape_of):
 
 
 def _without(*names):
-    return lambda batch: {name: x for name, x in batch.items() if name not in names}
+    """None for a batch that has none of them, and would be what it is."""
+    return lambda batch: {name: x for name, x in batch.items() if name not in names} if batch.keys() & names else None
 
 
 def _flat(batch):

@@ -136,6 +136,9 @@ class RankingMetric(SyncedMetric):
         Raises:
             TorchMetricsUserError: while the metric is synced.
         """
+        if torch.is_inference_mode_enabled():  # as for `update`
+            with torch.inference_mode(False), torch.no_grad():
+                return self.forward(*args, **kwargs)
         if self._is_synced:
             raise TorchMetricsUserError("The metric is synced: call `unsync` before `forward`")
         self._aside = kept = {name: getattr(self, name) for name in self._defaults}

@@ -1,5 +1,6 @@
 """What the average precisions of classifiers hold: the items given, counts of them per bin, or a sketch."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch_ap.inputs import samples, sketches
 from torch_ap.inputs.classification import Batch, counted
 from torch_ap.metrics.item_sample import UncertainItems
 from torch_ap.metrics.states import Form
-from torch_ap.ranking import adaptive
+from torch_ap.ranking import adaptive, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import tensors
 from torch_ap.rules.values import NAN_SCORE
@@ -190,9 +191,9 @@ class ItemState(UncertainItems):
 
     def _check_held(self, state: dict[str, Any]) -> None:
         inputs = self._settings.inputs
-        for name in {"counts", "weight_sums"} & state.keys():
-            if not bool(((state[name] >= 0) & torch.isfinite(state[name])).all()):
-                raise ValueError(f"`{name}` must be finite and not negative")
+        for name, bound in (("counts", 2.0**63), ("weight_sums", math.inf)):
+            if name in state and not bool((state[name] >= 0).all() & (segments.as_float64(state[name]).sum() < bound)):
+                raise ValueError(f"`{name}` must not be negative, and must have a sum that its dtype holds")
         if "sketch" in state and not adaptive.is_sketch(state["sketch"]):
             raise ValueError("`sketch` must hold ascending ends of bins, and counts in them that are not negative")
         if not self._lists:

@@ -49,6 +49,7 @@ def is_sketch(sketch: Tensor) -> bool:
     whole = (used[:, :1] == used[0, 0]) & (~used[:, :1] | (ends[:, :1] == _LOWEST))
     # the bits of float64 ascend with the number from 0 on, and those of negative ones are negative
     fits = ascending.all() & whole.all() & (inside >= 0).all() & (sketch[:, :, _WEIGHTS] < _INFINITE).all()
+    fits &= segments.as_float64(sketch[:, :, _COUNTS]).sum() < 2.0**63
     return bool(fits & (used | (inside.amax(2) == 0)).all())
 
 
