@@ -19,6 +19,7 @@ from torch_ap.files.trec_tables import Qrels
 from torch_ap.reports import report as write_report
 from torch_ap.rules.messages import printable
 from torch_ap.runs import remarks
+from torch_ap.runs.judgements import judgements_of
 from torch_ap.runs.measured import Measured, Rules, measure_file, measure_whole
 
 _ALL = "all"
