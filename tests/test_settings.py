@@ -244,6 +244,7 @@ CHANGES = {
     ),
     "EmbeddingMAP": {
         "similarity": ({"similarity": "euclidean"}, vectors),
+        "relevance": ({"relevance": lambda query, gallery: query[:, None] >= gallery, "similarity": "dot"}, vectors),
         "top_k": ({"top_k": 3, "similarity": "dot"}, vectors),
         "denominator": ({"top_k": 3, "denominator": "found", "similarity": "dot"}, vectors),
         "interpolation": ({"interpolation": "trapezoid", "ties": "grouped", "similarity": "dot"}, vectors),
