@@ -42,8 +42,10 @@ def ranked(scores: Sequence[float], grades: Sequence[float], most: float, graded
     """The ranking of items of which those are hits whose grade is not 0; None where scores tie or are NaN, and for
     grades that are none: below 0, NaN, or more than ``most`` in all.
     """
+    if len(set(scores)) < len(scores):
+        return None
     total, grade_of = sum(scores), dict(zip(scores, grades, strict=True))
-    if len(grade_of) < len(scores) or total != total or not sum(grades) <= most or min(grades) < 0:
+    if total != total or not sum(grades) <= most or min(grades) < 0:
         return None
     ordered = [grade_of[score] for score in sorted(grade_of, reverse=True)]
     places = [place for place, grade in enumerate(ordered) if grade]
@@ -71,10 +73,12 @@ def _precisions(places: Sequence[int]) -> list[float]:
 
 
 def ratio(hits: FewHits, of: str, top_k: TopK) -> float:
-    """Precision or recall at k; NaN where nothing is relevant."""
+    """Precision, recall or fall-out at k; NaN where nothing is relevant."""
     if not hits.m:
         return _UNDEFINED
     k, inside = hits.cut(top_k)
+    if of == "fall_out":
+        return (min(hits.n, k) - inside) / (hits.n - len(hits.places))
     return inside / (hits.m if of == "recall" else k) if hits.n else 0.0
 
 

@@ -53,7 +53,8 @@ class AtRank:
 
     def of_few(self, rankings: Sequence[FewHits]) -> list[float] | None:
         """The value of each ranking, without arrays; None of what is rare."""
-        if self.adaptive_k or self.ratio not in ("precision", "recall"):
+        nothing_else = self.ratio == "fall_out" and any(hits.n == len(hits.places) for hits in rankings)
+        if self.adaptive_k or self.ratio == "f_beta" or nothing_else:
             return None
         return [few_hits.ratio(hits, self.ratio, self.top_k) for hits in rankings]
 

@@ -216,16 +216,15 @@ def each_query(
     return values[0] if single else values
 
 
-def _of_plain_items(measure: Any, preds: Tensor, target: Tensor, dtype: torch.dtype | None) -> Tensor | None:
+def _of_plain_items(measure: Any, preds: Any, target: Any, dtype: torch.dtype | None) -> Tensor | None:
     """The value of one short query, or of very short ones, without a look at anything twice.
 
     None where anything is out of the ordinary, which the usual code then handles or reports.
     """
-    graded = getattr(measure, "graded", False)
-    if not few_items.are_usual(preds, target, gains=graded):
+    if not isinstance(preds, Tensor):
         return None
-    dtype = dtype or result_dtype(preds.dtype)
-    values = _of_lists(measure, preds, target, graded)
+    graded, dtype = getattr(measure, "graded", False), dtype or result_dtype(preds.dtype)
+    values = _of_lists(measure, preds, target, graded) if 0 < preds.numel() <= 4 * LISTED else None
     if values is not None:
         return torch.tensor(values, dtype=dtype)
     plain = _of_plain_query if preds.ndim == 1 or graded else _of_plain_rows
@@ -234,15 +233,19 @@ def _of_plain_items(measure: Any, preds: Tensor, target: Tensor, dtype: torch.dt
 
 def _of_lists(measure: Any, preds: Tensor, target: Tensor, graded: bool) -> Any:
     """The value of one query, or a list of those of rows, without arrays; None where these are needed, or faster."""
-    shape, of_few = preds.shape, getattr(measure, "of_few", None)
-    few = len(shape) in (1, 2) and shape[-1] <= LISTED and 0 < preds.numel() <= 4 * LISTED
-    if not few or of_few is None or shape != target.shape:
+    of_few, shape = getattr(measure, "of_few", None), preds.shape
+    if of_few is None or len(shape) not in (1, 2) or shape[-1] > LISTED:
+        return None
+    if not few_items.are_usual(preds, target, gains=graded) or shape != target.shape:
         return None
     scores, grades = preds.tolist(), target.tolist()
     rows = zip(scores, grades, strict=True) if len(shape) == 2 else [(scores, grades)]
-    rankings = [few_hits.ranked(each, of_each, few_items.MOST_GAIN, graded) for each, of_each in rows]
-    if not all(hits is not None and hits.m for hits in rankings):
-        return None
+    rankings = []
+    for each, of_each in rows:
+        hits = few_hits.ranked(each, of_each, few_items.MOST_GAIN, graded)
+        if hits is None or not hits.m:
+            return None
+        rankings.append(hits)
     values = of_few(rankings)
     return values if len(shape) == 2 or values is None else values[0]
 

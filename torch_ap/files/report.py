@@ -159,7 +159,7 @@ def evaluate(judged: Judged, names: Sequence[str], *, denominator: str = "releva
     values = np.array([_values(measure_of(name, judged, denominator), judged) for name in of_ranks], np.float64)
     values = values.reshape(len(of_ranks), len(judged.queries))  # where there are none of either, too
     values[values != values] = 0  # where nothing is relevant
-    rows = zip(of_ranks, torch.from_numpy(values).unbind(), _means(values), strict=True)
+    rows = zip(of_ranks, map(torch.from_numpy, values), _means(values), strict=True)
     found = {name: _result(name, judged.queries, row, mean) for name, row, mean in rows}
     return found if len(found) == len(names) else {name: found.get(name) or _counts(name, judged) for name in names}
 
