@@ -191,6 +191,12 @@ def test_dicts_and_tables_have_one_value(queries, ties, monkeypatch):
         seen_to_be_the_same(*both_ways(monkeypatch, qrels, run, [*measures, "AP(rel=2)"], **settings))
 
 
+def test_no_document_for_any_judged_query():
+    qrels = {f"q{x}": {"d": 1} for x in range(20)}
+    with pytest.raises(ValueError, match="`run`: no query of the run has judgements in `qrels`"):
+        torch_ap.evaluate(qrels, {"x": {"d": 1.0}}, "AP")
+
+
 # -- forms
 
 

@@ -25,7 +25,7 @@ from torch_ap.runtime import arrays, cached
 MISSING = allowed(MissingQueries)
 AGGREGATIONS = ("mean", "median", "min", "max", "gm")
 GM_FLOOR = 1e-5
-LISTED = 128  # items up to which Python's lists cost less than arrays
+LISTED = 32  # items of a query up to which Python's lists cost less than arrays; of rows four times as many in all
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 

@@ -40,7 +40,9 @@ class Judgements:
     @property
     def _columns(self) -> tuple[Array, Array]:
         """(J,) int64 number of the query, and grade."""
-        return self.nested.columns if self.nested else (self.table.query.numpy(), self.table.relevance.numpy())
+        if self.nested is not None:
+            return self.nested.columns
+        return self.table.query.numpy(), self.table.relevance.numpy()
 
     def without(self, level: int) -> set[Any]:
         """The queries that have no document of this grade or more."""

@@ -202,7 +202,7 @@ def _of_short(
     query, grades = qrels.columns
     listed = [documents for _, documents in rows]
     scores = np.fromiter(chain.from_iterable([documents.values() for documents in listed]), np.float64, sum(lengths))
-    if np.abs(scores).max() >= _LARGEST_WHOLE:
+    if np.abs(scores).max(initial=0) >= _LARGEST_WHOLE:
         return None
     judged = chain.from_iterable([map(documents.get, names, _ABSENT) for names, documents in rows])
     wanted = np.fromiter(judged, np.float64, len(query))
