@@ -4,7 +4,7 @@
 
 prints Markdown tables; a peer's figure is its time, memory or sync time as a multiple of ours, in the same run.
 Each contender starts from the input that it takes without conversion: arrays here, loaded files for the evaluators
-(loading them is not counted), lists of dicts for the metrics. Times are processor time of one thread, then of some parts
+(loading them is not counted), lists of dicts for the metrics. Times are processor time of one thread, then some parts
 by the clock on two threads, which needs a machine that nobody else uses.
 
 The time of the whole is bounded: what takes more than 5 seconds runs once, and no part begins after so many minutes as
