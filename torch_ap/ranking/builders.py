@@ -223,9 +223,8 @@ def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
 
     def block(first: int) -> list[tuple[Array, ...]]:
         last = min(first + order.COLUMNS_A_TASK, columns)
-        # sorted in place, so never a view of what was given, as scores that lie column by column would be
-        across = given[:, first:last].t().clone(memory_format=torch.contiguous_format).numpy()
-        flags = None if by_class is not None else relevant[:, first:last].t().contiguous().bool().numpy()
+        across = order.as_rows(given[:, first:last]).numpy()  # which are sorted in place
+        flags = None if by_class is not None else order.as_rows(relevant[:, first:last]).bool().numpy()
         groups = []
         for column in range(last - first):
             if flags is None:
