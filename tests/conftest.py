@@ -1,6 +1,7 @@
 """What all tests share: drawing rankings with ties, the folder of public data, and accelerators."""
 
 import contextlib
+import gc
 import os
 import pathlib
 
@@ -68,6 +69,12 @@ def ranks(request):
     pool = two_ranks.Ranks({f"tests.{item.module.__name__}" for item in request.session.items if _needs_ranks(item)})
     yield pool
     pool.close()
+
+
+def pytest_collection_finish():
+    """What is there before the first test stays, and is not looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

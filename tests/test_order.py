@@ -94,3 +94,15 @@ def test_whole_numbers_are_counted_by_any_number_of_threads(threads, monkeypatch
     values = np.random.default_rng(0).integers(0, 9, 1000)
     assert order.extremes(values - 4) == (-4, 4)
     assert order.bincount(values, 11).tolist() == [int((values == x).sum()) for x in range(11)]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 5), (5, 1), (70, 90)])
+def test_columns_as_rows_are_in_memory_of_their_own(shape):
+    given = torch.rand(shape)
+    for columns in (given, given.t().contiguous().t(), given[:, 1:], given[:, ::2]):
+        rows = order.as_rows(columns)
+        assert torch.equal(rows, columns.t())
+        assert rows.is_contiguous()
+        before = given.clone()
+        rows.fill_(7)
+        assert torch.equal(given, before)

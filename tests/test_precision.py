@@ -65,5 +65,6 @@ def test_the_thread_that_leaves_last_restores_them():
 def test_what_is_full_is_not_touched(monkeypatch):
     monkeypatch.setattr(torch._C, "_set_fp32_precision_setter", None, raising=False)
     monkeypatch.setattr(torch, "set_float32_matmul_precision", None)
-    with full_precision(CPU):
-        pass
+    before = settings()
+    with full_precision(CPU):  # whose setters are gone
+        assert settings() == before

@@ -72,7 +72,7 @@ def _hits_and_misses(batch: Batch) -> Scores:
     target = target[:, None] if target.ndim == 1 and not classes else target
 
     def block(first: int) -> Scores:
-        across = arrays.native(scores[:, first : first + order.COLUMNS_A_TASK].t().contiguous())
+        across = arrays.native(order.as_rows(scores[:, first : first + order.COLUMNS_A_TASK]))
         found = Scores([], [])
         for column, values in enumerate(across, first):
             hits = arrays.native(target) == column if classes else arrays.native(target[:, column]) == 1

@@ -96,11 +96,11 @@ def from_columns(
     width = max(1, ITEMS_A_BLOCK // max(items, 1))
     blocks = []
     for first in range(0, max(columns, 1), width):
-        block = scores[:, first : first + width].t()
+        block = order.as_rows(scores[:, first : first + width])
         across = torch.arange(first, first + len(block), device=scores.device)
-        hits = relevant[:, first : first + width].t() if relevant.ndim == 2 else relevant == across[:, None]
+        hits = order.as_rows(relevant[:, first : first + width]) if relevant.ndim == 2 else relevant == across[:, None]
         if simple:
-            blocks.append(many_rankings.from_table(block.contiguous(), order.as_flags(hits.contiguous())))
+            blocks.append(many_rankings.from_table(block, order.as_flags(hits)))
             continue
         weights = None
         if weight is not None:
@@ -223,9 +223,8 @@ def _counted_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
 
     def block(first: int) -> list[tuple[Array, ...]]:
         last = min(first + order.COLUMNS_A_TASK, columns)
-        # sorted in place, so never a view of what was given, as scores that lie column by column would be
-        across = given[:, first:last].t().clone(memory_format=torch.contiguous_format).numpy()
-        flags = None if by_class is not None else relevant[:, first:last].t().contiguous().bool().numpy()
+        across = order.as_rows(given[:, first:last]).numpy()  # which are sorted in place
+        flags = None if by_class is not None else order.as_rows(relevant[:, first:last]).bool().numpy()
         groups = []
         for column in range(last - first):
             if flags is None:

@@ -52,7 +52,7 @@ def _on_cpu(columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     given = order.sortable(columns)
 
     def block(span: slice) -> list[Array]:
-        across = given[:, span].t().clone(memory_format=torch.contiguous_format).numpy()
+        across = order.as_rows(given[:, span]).numpy()
         return [_edges(order.sort_in_place(column)) for column in across]
 
     tasks = order.blocks(slice(0, given.shape[1]), order.COLUMNS_A_TASK)
