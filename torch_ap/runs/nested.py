@@ -72,7 +72,7 @@ def is_run(given: Any) -> bool:
         return False
     try:
         total = sum(_values(given))
-    except TypeError:
+    except (TypeError, OverflowError):  # of whole numbers beyond float64
         return False
     if type(total) is float:  # so none is NumPy's; whole numbers among them are looked at where they are sorted
         return math.isfinite(total)
@@ -202,7 +202,7 @@ def _of_short(
     query, grades = qrels.columns
     listed = [documents for _, documents in rows]
     scores = np.fromiter(chain.from_iterable([documents.values() for documents in listed]), np.float64, sum(lengths))
-    if np.abs(scores).max() >= _LARGEST_WHOLE:
+    if np.abs(scores).max(initial=0) >= _LARGEST_WHOLE:
         return None
     judged = chain.from_iterable([map(documents.get, names, _ABSENT) for names, documents in rows])
     wanted = np.fromiter(judged, np.float64, len(query))
