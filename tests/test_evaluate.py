@@ -492,8 +492,6 @@ def only(value):
     return {"q0": {"d1": value}}
 
 
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
