@@ -381,6 +381,10 @@ def test_bad_packed_input(preds, message):
         ({"max_detection_thresholds": [0]}, "`max_detection_thresholds` must be None or a list of ints"),
         ({"average": "weighted"}, "`average` must be one of"),
         ({"area_ranges": {"a": (5, 1)}}, "`area_ranges` must map names to"),
+        ({"area_ranges": {"50": (0, 9)}}, "`area_ranges` must have names of their own: no whole number.*, got '50'"),
+        ({"area_ranges": {"low": (0, 9)}}, "`area_ranges` must have names of their own"),
+        ({"area_ranges": {"iou_50": (0, 9)}}, "`area_ranges` must have names of their own"),
+        ({"area_ranges": {"per_class": (0, 9)}}, "`area_ranges` must have names of their own"),
         ({"box_width": 5}, "`box_width` must be 4 without a function `iou`"),
     ],
 )

@@ -517,6 +517,7 @@ def only(value):
             (QRELS, only(2**53 + 1)),
             r"`run` must have scores that float64 holds.* got 9007199254740993 for document 'd1'",
         ),
+        ((QRELS, {"q0": {"d1": 10**400, "d2": 0.5}}), r"must have scores that are numbers.* for document 'd1'"),
         ((QRELS, {"q0": {"d1": 0.5, "d2": -(2**60) + 1}}), r"must have scores that float64 holds.* for document 'd2'"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": ["d"], "score": [2**63 - 1]})), "scores that float64 holds"),
         ((QRELS, {}), r"`run`: holds no documents"),
@@ -584,6 +585,15 @@ def test_bad_input(given, message):
 def test_bad_settings(setting, message):
     with pytest.raises(ValueError, match=message):
         torch_ap.evaluate(QRELS, **{"run": RUN} | setting)
+
+
+@pytest.mark.parametrize("queries", [2, 40])
+@pytest.mark.parametrize("missing", ["neg", "skip"])
+def test_a_run_of_other_queries_is_an_error(queries, missing):
+    qrels = {f"q{place}": {"d1": 1} for place in range(queries)}
+    for run in ({"x": {"d1": 1.0}}, {"q0": {}, "x": {"d1": 1.0}}):
+        with pytest.raises(ValueError, match="`run`: no query of the run has judgements in `qrels`"):
+            torch_ap.evaluate(qrels, run, "AP", missing_queries=missing)
 
 
 @pytest.mark.parametrize("level", [1, 9])

@@ -197,6 +197,11 @@ def test_lists_of_supervision_fit_together():
         read_supervision([Detections.empty()], [{}])
 
 
+def test_names_of_supervisions_classes_may_be_numbers():
+    found, truth = (Detections(**FOUND, data={"class_name": names}) for names in (np.array([7]), ["7"]))
+    assert read_supervision([found], [truth]).class_names == {2: "7"}
+
+
 # -- FiftyOne, whose package needs a database
 
 

@@ -496,6 +496,8 @@ def test_a_level_that_no_grade_reaches_is_noted(two_runs, capsys):
     said = capsys.readouterr()
     assert said.err == f"torch-ap: {two_runs[0]}: no grade is 9 or more, so nothing is relevant\n"
     assert said.out.split()[-1] == "0.0000"
+    assert main.main(["trec", *two_runs[:2], "-m", "map(rel=1)", "-m", "ndcg", "-m", "P(rel=8)@5", "-l", "9"]) == 0
+    assert capsys.readouterr().err == f"torch-ap: {two_runs[0]}: no grade is 8 or more, so nothing is relevant\n"
     assert main.main(["trec", *two_runs[:2], "-m", "map", "-l", "0"]) == 2
     assert capsys.readouterr().err == "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"
 

@@ -371,8 +371,10 @@ def test_voc_has_the_thresholds_of_its_class(said):
         ("lvis", ["--sigmas", "0.1"], "--sigmas has no meaning here: LVIS has no keypoints"),
         ("lvis", ["--max-detections", "1,10"], "--max-detections: must be an int of at least 1, got '1,10'"),
         ("voc", ["--iou-thresholds", "0.5,0.50"], "--iou-thresholds: must be different numbers in [0, 1]"),
-        ("lvis", ["--areas", "rare:0:9"], "another name each, no number and none of all, low, high, chance, rare"),
+        ("lvis", ["--areas", "rare:0:9"], "another name each, not all, no whole number, none of low, high"),
         ("coco", ["--areas", "50:0:9"], "got '50:0:9'"),
+        ("coco", ["--areas", "all:0:9"], "got 'all:0:9'"),
+        ("coco", ["--areas", "per_class:0:9"], "got 'per_class:0:9'"),
     ],
 )
 def test_what_does_not_apply_is_refused(command, words, message, said):

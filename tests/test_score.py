@@ -210,6 +210,9 @@ def test_groups_of_which_nothing_is_relevant_are_counted(tmp_path, score):
             assert f"no row is relevant of {said}: counted as 0 in the mean" in found.err
         other.write_text("s,grade,q\n3,1,a\n2,0,a\n")
         assert not score(other, *arguments[1:], *bins).err
+    # of nDCG every grade above 0 counts
+    assert "no row is relevant of 2 of 4 groups" in score(*arguments, "-l", 3, "-m", "ndcg").err
+    assert "no row is relevant of 4 of 4 groups" in score(*arguments, "-l", 3, "-m", "ndcg", "-m", "map").err
 
 
 def test_ndcg_of_groups_is_scikit_learns(columns, tmp_path, score):

@@ -14,6 +14,7 @@ from torch_ap.cli.options import (
     add_resampling,
     numbers,
 )
+from torch_ap.rules import area_names
 from torch_ap.rules.messages import shown
 
 _FORMATS = (
@@ -26,7 +27,6 @@ _IMAGES = (
     "`image width height`; default: the folder GROUND_TRUTHS with `images` for `labels` in its path"
 )
 _KINDS = {"bbox": "boxes (default)", "segm": "masks", "boundary": "masks by their boundaries"}
-_TAKEN = ("all", "low", "high", "chance", "rare", "common", "frequent")
 _EACH_CATEGORY = 'also a table by category, "-" where one has no ground truths (in JSON -1, as in pycocotools)'
 
 
@@ -238,10 +238,8 @@ def areas(text: str) -> dict[str, tuple[float, float]]:
             low, high = map(float, ends.split(":"))
         except ValueError:
             low, high = 1, 0
-        if not name or name in found or name in _TAKEN or name.isdigit() or not low <= high:
-            rule = (
-                f"must be NAME:LOW:HIGH, LOW at most HIGH, another name each, no number and none of {', '.join(_TAKEN)}"
-            )
+        if name in ("", "all", *found) or area_names.is_taken(name) or not low <= high:
+            rule = f"must be NAME:LOW:HIGH, LOW at most HIGH, another name each, not all, {area_names.RULE}"
             raise argparse.ArgumentTypeError(f"{rule}, got {shown(part)}")
         found[name] = (low, high)
     return found

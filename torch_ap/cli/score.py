@@ -11,6 +11,7 @@ from torch_ap.cli.notes import named, note
 from torch_ap.cli.statements import Asked, Statement, statement_of
 from torch_ap.cli.table_inputs import ALL, is_file, names_asked, read, without_positives, without_relevant
 from torch_ap.cli.tables import Part, Report, Table, number
+from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.files import table_columns
 from torch_ap.files.table_columns import Columns
 
@@ -37,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
         for said in without_positives(args, positive, labels=labels):
             note(said)
     elif columns.group is not None:
-        hits = columns.target >= (1 if args.relevance_level is None else args.relevance_level)
+        graded = all(isinstance(one.formula, NormalizedDCG) for one in measures)  # whatever is relevant
+        hits = columns.target >= (1 if graded or args.relevance_level is None else args.relevance_level)
         for said in without_relevant(args, table, torch.bincount(columns.group[hits], minlength=len(table.groups))):
             note(said)
     if args.report is not None:

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     columns = _columns([(run.tag, path) for (run, _), path in zip(found, args.runs, strict=True)])
     results = {column: run.results for column, (run, _) in zip(columns, found, strict=True)}
     judged = {column: levels for column, (_, levels) in zip(columns, found, strict=True)}
-    for said in _notes(args, qrels, results, [run for run, _ in found]):
+    for said in _notes(args, qrels, measures, results, [run for run, _ in found]):
         note(said)
     settings = Settings(args.confidence_level, args.n_resamples)
     comparisons = compare_runs.comparisons(results, settings) if args.compare else {}
@@ -109,14 +109,15 @@ def _measured(args: argparse.Namespace, qrels: Qrels, path: str, measures: Seque
     return found, judged
 
 
-def _notes(args: argparse.Namespace, qrels: Qrels, results: Results, runs: list[Measured]) -> Iterator[str]:
+def _notes(
+    args: argparse.Namespace, qrels: Qrels, measures: Sequence[Asked], results: Results, runs: list[Measured]
+) -> Iterator[str]:
     """What to know of the numbers: runs that found nothing, queries that are left out."""
-    level = args.relevance_level
-    if len(qrels.relevance) and int(qrels.relevance.max()) < level:
-        yield f"{args.qrels}: no grade is {level} or more, so nothing is relevant"
-    else:
-        counted = frozenset[str]().union(*map(_queries, results.values()))
-        if without := len(judgements_of(qrels, {}).without(level) & counted):
+    counted = frozenset[str]().union(*map(_queries, results.values()))
+    for level in remarks.levels_of(measures):
+        if len(qrels.relevance) and int(qrels.relevance.max()) < level:
+            yield f"{args.qrels}: no grade is {level} or more, so nothing is relevant"
+        elif without := len(judgements_of(qrels, {}).without(level) & counted):
             yield f"{args.qrels}: {remarks.of_nothing_relevant(without, len(counted), level)}"
     yield from (
         f"{path} {remarks.of_unjudged(run.unjudged)}" for path, run in zip(args.runs, runs, strict=True) if run.unjudged

@@ -57,11 +57,11 @@ def run(args: argparse.Namespace) -> int:
     class_names = dict(enumerate(data.class_names))
     found_of = partial(_found, args=args, class_names=class_names)
     form_of = partial(_form, args=args)
-    detectors.write(
-        *(args, paths, lambda path: _metric(args, read[path]), found_of, form_of),
-        images=data.images,
-        class_names=class_names,
-    )
+
+    def metric_of(path: str) -> VOCMeanAveragePrecision:
+        return _metric(args, read[path])
+
+    detectors.write(args, paths, metric_of, found_of, form_of, images=data.images, class_names=class_names)
     return 0
 
 
@@ -117,10 +117,7 @@ def _form(metric: DetectionMetric, *, args: argparse.Namespace) -> Form:
     """A line per class, and the means."""
     form = Form(
         head=("class",),
-        rows=lambda one: [
-            *(((x,), ap) for x, ap in zip(one.classes["name"], one.classes["ap"], strict=True)),
-            *_means(one),
-        ],
+        rows=_rows,
         first=lambda one: [_table(one, form)],
         title=_title(args, metric._settings.thresholds),
         classes=None,

@@ -103,7 +103,7 @@ def _column(values: Any, count: int, where: str) -> Tensor:
 
 def _add_names(known: dict[int, str], labels: list[int], names: Iterable[Any], where: str) -> None:
     """Add the names of an image's classes to those that are known."""
-    for label, name in zip(labels, names, strict=False):
-        if known.setdefault(label, str(name)) != name:
+    for label, name in zip(labels, map(str, names), strict=False):
+        if known.setdefault(label, name) != name:
             rule = f"must call class {label} {shown(known[label])}, as images before do"
-            refuse(where, f"{rule} (are these the ids of another model?)", str(name))
+            refuse(where, f"{rule} (are these the ids of another model?)", name)

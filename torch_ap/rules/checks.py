@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.rules import area_names
 from torch_ap.rules.messages import refuse
 
 _SAME_SETTING = 1e-9  # 0.9 and COCO's 0.8999999999999999 are one; no two settings lie as close on purpose
@@ -160,13 +161,15 @@ def ranks(name: str, value: Any) -> list[Any]:
 
 
 def ranges(name: str, value: Any) -> None:
-    """A dict of names to (low, high), low <= high, no NaN."""
+    """A dict of names to (low, high), low <= high, no NaN; no number has the names already."""
     if not isinstance(value, Mapping) or not value:
         refuse(name, "must be None or a dict of names to (low, high)", value)
     for key, bounds in value.items():
         pair = isinstance(bounds, list | tuple) and len(bounds) == 2 and all(map(is_number, bounds))
         if not isinstance(key, str) or not pair or not bounds[0] <= bounds[1]:
             refuse(name, "must map names to (low, high) with low <= high", {key: bounds})
+        if area_names.is_taken(key):
+            refuse(name, f"must have names of their own: {area_names.RULE}", key)
 
 
 def floating_dtype(name: str, value: Any) -> None:

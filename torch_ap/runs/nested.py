@@ -72,7 +72,7 @@ def is_run(given: Any) -> bool:
         return False
     try:
         total = sum(_values(given))
-    except TypeError:
+    except (TypeError, OverflowError):  # of whole numbers beyond float64
         return False
     if type(total) is float:  # so none is NumPy's; whole numbers among them are looked at where they are sorted
         return math.isfinite(total)

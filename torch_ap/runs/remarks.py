@@ -48,7 +48,7 @@ def on_run(qrels: Judgements, run: Measured, name: str, complete: bool) -> Itera
 
 def on_judgements(qrels: Judgements, counted: Sequence[Any], measures: Sequence[Asked]) -> Iterator[str]:
     """Of the judgements, a warning too where nothing is relevant; ``counted`` are the queries that are not left out."""
-    for level in dict.fromkeys(x.level for x in measures if x.name not in COUNTS):
+    for level in levels_of(measures):
         if without := len(qrels.without(level).intersection(counted)):
             said = of_nothing_relevant(without, len(counted), level)
             if without == len(counted):
@@ -57,6 +57,11 @@ def on_judgements(qrels: Judgements, counted: Sequence[Any], measures: Sequence[
     negative, grades = qrels.negative()
     if negative:
         yield f"{negative:,} of {grades:,} grades {_of(negative, '{are} negative: {these} {are} not relevant')}"
+
+
+def levels_of(measures: Sequence[Asked]) -> list[int]:
+    """The lowest relevant grades of measures that are no counts."""
+    return list(dict.fromkeys(x.level for x in measures if x.name not in COUNTS))
 
 
 def of_unjudged(queries: int) -> str:
