@@ -43,8 +43,8 @@ def read_fiftyone(
 
     Raises:
         ValueError: for a sample without the field, or without a size; for what are no ``Detections``; for a label
-            without a name, a score or, of masks, a mask; a name that is no class; a box that is not four fractions, or
-            has a negative size.
+            without a name, a score or, of masks, a mask, or with an ``iscrowd`` other than 0 and 1; a name that is no
+            class; a box that is not four fractions, or has a negative size.
 
     Example:
         >>> from types import SimpleNamespace
@@ -63,6 +63,8 @@ def read_fiftyone(
         ([[64.0, 96.0, 384.0, 336.0]], tensor(1.0000, dtype=torch.float64))
     """
     checks.one_of("iou_type", iou_type, ("bbox", *OF_MASKS))
+    if class_names is not None:
+        _check_names(class_names)
     sides: tuple[list[Image], list[Image]] = ([], [])
     for place, sample in enumerate(samples):
         size = _size_of(sample, place, sizes)
@@ -70,6 +72,8 @@ def read_fiftyone(
             where = f"samples[{place}][{field!r}]"
             scored, masks = side is sides[0], iou_type in OF_MASKS
             side.append(_of_fiftyone(_labels_in(sample, field, where), where, size, scored=scored, masks=masks))
+    if sizes is not None and len(sizes) > len(sides[0]):
+        refuse("sizes", f"must hold (width, height) of each sample, of which there are {len(sides[0])}", sizes)
     images = [image for side in sides for image in side]
     names = sorted({x for image in images for x in image["labels"]}) if class_names is None else list(class_names)
     place_of = {name: place for place, name in enumerate(names)}
@@ -79,6 +83,13 @@ def read_fiftyone(
             refuse("class_names", f"must hold all labels{nearest(unknown, names)}", unknown)
         image["labels"] = torch.tensor([place_of[x] for x in image["labels"]], dtype=torch.int64)
     return InMemoryData(*sides, dict(enumerate(names)))
+
+
+def _check_names(class_names: Sequence[str]) -> None:
+    names = list(class_names)
+    text = not isinstance(class_names, str) and all(isinstance(x, str) for x in names)
+    if not text or len(set(names)) < len(names):
+        refuse("class_names", "must be a list of different names", class_names)
 
 
 def _size_of(sample: Any, place: int, sizes: Sequence[tuple[float, float]] | None) -> tuple[float, float]:
@@ -95,7 +106,8 @@ def _size_of(sample: Any, place: int, sizes: Sequence[tuple[float, float]] | Non
                 f"`samples[{place}]` must have `metadata` with width and height, of which boxes are fractions: call "
                 "`compute_metadata()` of the dataset, or give `sizes`, (width, height) of each sample"
             )
-    if len(size) != 2 or not all(checks.is_number(x) and 0 < x < _LARGEST for x in size):
+    pair = not checks.is_number(size) and len(size) == 2
+    if not pair or not all(checks.is_number(x) and 0 < x < _LARGEST for x in size):
         refuse(f"sizes[{place}]", "must be width and height in pixels, above 0", size)
     return size
 
@@ -118,13 +130,15 @@ def _of_fiftyone(labels: list[Any], where: str, size: tuple[float, float], *, sc
     boxes = [_corners(label.bounding_box, size, f"{one}.bounding_box") for label, one in zip(labels, each, strict=True)]
     out: Image = {
         "boxes": torch.tensor(boxes, dtype=torch.float64).reshape(-1, 4),
-        "labels": [_given(label.label, f"{one}.label") for label, one in zip(labels, each, strict=True)],
+        "labels": [_text(label.label, f"{one}.label") for label, one in zip(labels, each, strict=True)],
     }
     if scored:
-        scores = [_given(label.confidence, f"{one}.confidence") for label, one in zip(labels, each, strict=True)]
+        scores = [_number(label.confidence, f"{one}.confidence") for label, one in zip(labels, each, strict=True)]
         out["scores"] = torch.tensor(scores, dtype=torch.float64)
     else:
-        crowd = [int(label.get_attribute_value("iscrowd", None) or 0) for label in labels]
+        crowd = [
+            _flag(label.get_attribute_value("iscrowd", None), one) for label, one in zip(labels, each, strict=True)
+        ]
         out["iscrowd"] = torch.tensor(crowd, dtype=torch.int64)
     if masks:
         width, height = map(int, size)
@@ -135,10 +149,23 @@ def _of_fiftyone(labels: list[Any], where: str, size: tuple[float, float], *, sc
     return out
 
 
-def _given(value: Any, where: str) -> Any:
-    if value is None:
-        refuse(where, "must be given", None)
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        refuse(where, "must be given, as text", value)
     return value
+
+
+def _number(value: Any, where: str) -> float:
+    if not checks.is_number(value):
+        refuse(where, "must be given, as a number", value)
+    return float(value)
+
+
+def _flag(value: Any, where: str) -> int:
+    """Of an attribute that need not be there."""
+    if value not in (None, 0, 1):
+        refuse(f"{where}.iscrowd", "must be 0, 1 or None", value)
+    return int(value or 0)
 
 
 def _corners(box: Any, size: tuple[float, float], where: str) -> list[float]:
@@ -157,7 +184,9 @@ def _corners(box: Any, size: tuple[float, float], where: str) -> list[float]:
 def _mask_of(label: Any, where: str) -> Any:
     """(h, w) bool, the mask inside the box; newer versions read it from a file where it is not held in memory."""
     mask = label.get_mask() if label.mask is None and hasattr(label, "get_mask") else label.mask
-    mask = np.asarray(_given(mask, where)) > 0
+    if mask is None:
+        refuse(where, "must be given", None)
+    mask = np.asarray(mask) > 0
     if mask.ndim != 2 or not mask.size:
         refuse(where, "must have two dimensions, none of them 0", Plain(mask.shape))
     return mask
