@@ -525,6 +525,21 @@ def test_updates_that_are_refused_with_a_function(changed, message):
     assert metric.update_count == 1
 
 
+def test_copies_may_have_labels_of_nan(generator):
+    """What has none of its own is a copy of itself all the same."""
+    x, labels = torch.randn(6, 3, generator=generator), torch.tensor([0.0, torch.nan, 0.1, torch.nan, 3, 3])
+    for given_ in (labels, labels[:, None].repeat(1, 2)):
+        metric = EmbeddingMAP(relevance=lambda a, b: torch.cdist(a.reshape(len(a), -1), b.reshape(len(b), -1)) < 0.5)
+        ids = torch.arange(6)
+        metric.update(x, given_, sample_ids=ids)
+        expected = metric.compute()
+        metric.update(x[:3], given_[:3], sample_ids=ids[:3])
+        assert torch.equal(metric.compute(), expected)
+        metric.update(x[:1], given_[1:2], sample_ids=ids[:1])
+        with pytest.raises(ValueError, match="0 has come with two different targets"):
+            metric.compute()
+
+
 def test_a_function_says_what_is_ignored():
     with pytest.raises(ValueError, match="`ignore_index` must be None with `relevance`"):
         EmbeddingMAP(relevance=share_a_tag, ignore_index=0)

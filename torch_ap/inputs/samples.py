@@ -54,7 +54,9 @@ def first_copies(ids: Tensor, facts: Tensor, unlike_in: str = "targets") -> Tens
     if bool(new.all()):
         return None
     first = order[new][new.cumsum(0) - 1]
-    unlike = (facts[order] != facts[first]).flatten(1).any(1) if facts.ndim > 1 else facts[order] != facts[first]
+    one, other = facts[order], facts[first]
+    unlike = (one != other) & ((one == one) | (other == other))  # NaN is no other than NaN
+    unlike = unlike.flatten(1).any(1) if facts.ndim > 1 else unlike
     if bool(unlike.any()):
         shown = int(ordered[unlike][0])
         raise ValueError(f"`{STATE}` must tell samples apart: {shown} has come with two different {unlike_in}")
