@@ -375,6 +375,7 @@ def test_classes_that_nuscenes_metric_confuses():
     found = metric.confusion_matrix(distance_threshold=2.0)
     assert (found.distance_threshold, found.iou_threshold) == (2, None)
     assert "distance_threshold=2" in repr(found)
+    assert "iou_threshold" not in repr(found)
     assert "iou" not in repr(found)
     for name in ("errors", "detections_table", "lrp"):
         with pytest.raises(ValueError, match=f"`{name}` must be asked of a metric of overlaps; this one has distances"):

@@ -191,10 +191,15 @@ def test_dicts_and_tables_have_one_value(queries, ties, monkeypatch):
         seen_to_be_the_same(*both_ways(monkeypatch, qrels, run, [*measures, "AP(rel=2)"], **settings))
 
 
-def test_no_document_for_any_judged_query():
-    qrels = {f"q{x}": {"d": 1} for x in range(20)}
-    with pytest.raises(ValueError, match="`run`: no query of the run has judgements in `qrels`"):
-        torch_ap.evaluate(qrels, {"x": {"d": 1.0}}, "AP")
+@pytest.mark.parametrize("ties", CONVENTIONS)
+def test_one_pair_of_tied_documents_among_many_short_runs(ties, monkeypatch):
+    qrels = {f"q{place}": {"d1": 1, "d2": 0} for place in range(40)}
+    run = {query: {"d1": 0.5, "d2": 0.25, "d3": 0.125} for query in qrels}
+    run["q7"] = {"d1": 0.5, "d2": 0.5, "d3": 0.125}
+    found, wanted = both_ways(monkeypatch, qrels, run, "AP", ties=ties)
+    seen_to_be_the_same(found, wanted)
+    tied = {"expected": 0.75, "optimistic": 1}.get(ties, 0.5)  # d2 is the later name
+    assert found.per_query()["AP"]["q7"] == tied
 
 
 # -- forms

@@ -276,6 +276,7 @@ def test_fiftyones_masks_go_where_they_were_cut_out():
         ([0.1, 0.1, 0.2, 0.2], [[1, 0]], (slice(16, 48), slice(20, 40))),  # stretched
         ([-0.1, -0.1, 0.2, 0.2], np.ones((9, 9)), (slice(0, 16), slice(0, 20))),  # beyond the image
         ([0.9, 0.9, 0.2, 0.2], np.ones((9, 9)), (slice(144, 160), slice(180, 200))),
+        ([0.1034, 0.1, 0.2, 0.2], np.ones((9, 9)), (slice(16, 48), slice(21, 61))),  # 20.68 to 60.68
         ([0.5, 0.5, 0.0, 0.2], np.ones((9, 9)), (slice(0, 0), slice(0, 0))),  # no pixel
         ([1.2, 0.5, 0.1, 0.2], np.ones((9, 9)), (slice(0, 0), slice(0, 0))),  # outside
     ],
