@@ -252,6 +252,16 @@ def test_what_may_be_written_in_several_ways(tmp_path):
     assert data.sizes.tolist() == [[24, 20], [24, 20]]
 
 
+@pytest.mark.parametrize("side", [0, None, 1e10])
+def test_an_image_of_no_such_width_has_an_unknown_one(tmp_path, side):
+    truth, found = scene()
+    truth["images"][1]["width"] = side
+    for name, content in (("truth", truth), ("found", found)):
+        (tmp_path / name).write_text(json.dumps(content))
+    sizes = read_coco(tmp_path / "truth", tmp_path / "found").sizes
+    assert sizes.isnan().tolist() == [[True, False], [False, False]]  # by id
+
+
 def test_masks_of_an_image_without_a_size_must_be_of_one_size(said):
     truth, found = scene()
     truth["annotations"] = truth["annotations"][1:2]
