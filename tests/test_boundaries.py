@@ -53,6 +53,19 @@ def test_masks_of_several_sizes_keep_apart(monkeypatch):
         assert torch.equal(part, masks.edges_of([torch.from_numpy(boundary(one, many))[None]])[0])
 
 
+def test_runs_without_pixels_change_nothing():
+    """As in codes that begin or go on with a 0, between two runs that touch, and twice at one place."""
+    dense = np.ones((3, 30, 20), bool)
+    dense[1, 4], dense[2, :, :9] = False, False
+    edges, lengths = masks.edges_of([torch.from_numpy(dense)])
+    more = [[7, 7, 90, 90, 90, 90], [0, 0, 3, 3], [600, 600]]
+    spread = [sorted([*one.tolist(), *two]) for one, two in zip(edges.split(lengths.tolist()), more, strict=True)]
+    sizes, near = torch.tensor([[30, 20]] * 3), torch.tensor([1, 2, 3])
+    given = torch.tensor([x for one in spread for x in one]), torch.tensor(list(map(len, spread)))
+    expected = boundaries.boundaries(edges, lengths, sizes, near)
+    assert all(map(torch.equal, boundaries.boundaries(*given, sizes, near), expected))
+
+
 def blobs(r, count):
     """Dense masks of up to three rectangles, some of them cut out of others."""
     out = np.zeros((count, HEIGHT, WIDTH), bool)

@@ -306,6 +306,10 @@ def test_difficult_objects_and_strict_thresholds_of_voc(strict):
     hit = 0 if strict else 1
     wanted = [[1 + hit, 0, 1 - hit], [0, 0, 0], [1 - hit, 1, 0]]
     assert found.confusion_matrix().matrix.tolist() == wanted
+    found.reset()  # the same overlap, of two classes
+    labels = {"labels": torch.tensor([0]), "boxes": truth[:1]}
+    found.update([{"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([1])}], [labels])
+    assert found.confusion_matrix().matrix.tolist() == [[0, hit, 1 - hit], [0, 0, 0], [0, 1 - hit, 0]]
 
 
 def test_the_same_class_comes_before_a_better_overlap():

@@ -97,6 +97,7 @@ FAULTS = {
     "empty text": ("", "must be runs that add up to height times width, 20, got 0"),
     "junk": ("junk~~", "whose characters are '0' to 'o', not 'u' at 1, got 'junk~~'"),
     "other letters": ("é", "whose characters are '0' to 'o'"),
+    "beyond the letters": (b"0\x840", r"whose characters are '0' to 'o', not '\\x84' at 1"),  # the last bits of "0d0"
     "cut off": (text_of([0, 20])[:-1] + "d", "is cut off within a number"),
     "a long number": ("d" * 20 + "0", "whose numbers have at most 9 characters"),
     "of another size": (text_of([3, 27]), "must be runs that add up to height times width, 20, got 30"),

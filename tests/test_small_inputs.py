@@ -138,12 +138,24 @@ def test_rows_in_every_dtype_of_results(longer):
     assert functional.retrieval_average_precision(*args, dtype=torch.float64).tolist() == [(1 / 2 + 2 / 3) / 2, 1 / 3]
 
 
+@pytest.mark.parametrize("name", ["average_precision", "normalized_dcg"])
+def test_sums_of_the_top_have_the_same_last_bit(name, longer):
+    """Of float64, with more hits and grades than are added one by one, of which the top k are fewer."""
+    function, generator = getattr(functional, f"retrieval_{name}"), torch.Generator().manual_seed(7)
+    for k in (3, 4, 5, 6, 8, 12, "relevant"):
+        preds = torch.rand(20, 30, dtype=torch.float64, generator=generator)
+        target = torch.randint(0, 4, (20, 30), generator=generator)
+        for args in ((preds, target), (preds[0], target[0]), (preds[1], target[1])):
+            assert outcome(partial(function, top_k=k), *args) == longer(partial(function, top_k=k), *args), k
+
+
 def bad_batches():
     """Inputs that are refused, and allowed ones that are out of the ordinary."""
     preds, target = torch.tensor([0.3, 0.1, 0.2]), torch.tensor([1, 0, 1])
     return {
         "NaN score": (torch.tensor([0.3, torch.nan, 0.2]), target),
         "all NaN": (torch.full((3,), torch.nan), target),
+        "NaN score in rows": (torch.tensor([[0.3, 0.1, 0.2], [0.3, torch.nan, 0.2]]), target.expand(2, 3)),
         "target 2": (preds, torch.tensor([1, 2, 0])),
         "negative target": (preds, torch.tensor([1, -1, 0])),
         "half target": (preds, torch.tensor([1, 0.5, 0])),

@@ -17,7 +17,7 @@ from torch_ap.ranking import hit_curve, order, segments
 from torch_ap.ranking.hit_curve import HitCurve
 
 _KINDS = outcomes.DETECTION_KINDS[outcomes.CLASSIFICATION : outcomes.IGNORED]
-_FIRST = _KINDS[0]  # classification, whose fixing moves detections to other classes
+_CLASSIFICATION = _KINDS[0]  # whose fixing moves detections to other classes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,11 +135,11 @@ class _Fixes:
         for code, kind in enumerate(_KINDS, outcomes.CLASSIFICATION):
             wrong = self.found.outcome == code
             ranked[kind] = self.hit | (wrong & right), self.counted & (~wrong | right), self.m
-        moved = self._moved(*ranked.pop(_FIRST)[:2])
+        moved = self._moved(*ranked.pop(_CLASSIFICATION)[:2])
         hit, counted, m = (torch.cat(x) for x in zip(*ranked.values(), strict=True))
         lengths = self.ends.diff().repeat(len(ranked))
         every = one_by_one(hit, counted, segments.from_counts(lengths), m)
-        return [*ranked, _FIRST], [every, moved]
+        return [*ranked, _CLASSIFICATION], [every, moved]
 
     def _moved(self, hit: Tensor, counted: Tensor) -> HitCurve:
         """With the hits among the errors in the classes of their ground truths, in order of score, then of input."""

@@ -90,8 +90,9 @@ def _inner(mask: Any, column: Any, begin: Any, stop: Any, near: Any) -> tuple[An
     begin, stop = begin + arrays.take(near, mask), stop - arrays.take(near, mask)
     kept = arrays.places(begin < stop)
     mask, column, begin, stop = (arrays.take(x, kept) for x in (mask, column, begin, stop))
-    # lines are the columns of all masks between their first and last, and as many behind that windows do not meet
-    offset, first = _lines(mask, column, near)
+    # lines are the columns of all masks between their first and last, and one behind without runs, beyond which no step
+    # goes: it is no longer than the windows are wide, all of whose columns have runs
+    offset, first = _lines(mask, column, len(near))
     line, of_line = arrays.take(offset[:-1] - first, mask) + column, segments.ids(offset)
     wide = near * 0 + 1
     while arrays.some(wide <= 2 * near):
@@ -102,13 +103,13 @@ def _inner(mask: Any, column: Any, begin: Any, stop: Any, near: Any) -> tuple[An
     return mask, line + arrays.take(first - offset[:-1] + near, mask), begin, stop
 
 
-def _lines(mask: Any, column: Any, near: Any) -> tuple[Any, Any]:
+def _lines(mask: Any, column: Any, size: int) -> tuple[Any, Any]:
     """(N + 1,) offsets of the lines of each mask, (N,) the column of its first."""
-    runs = segments.from_counts(segments.count(mask, len(near)))
-    filled = arrays.places(runs[1:] > runs[:-1])
-    first, lines = near * 0, near * 0
+    count = segments.count(mask, size)
+    runs, filled = segments.from_counts(count), arrays.places(count > 0)
+    first, lines = count * 0, count * 0
     first[filled] = arrays.take(column, arrays.take(runs, filled))
-    lines[filled] = arrays.take(column, arrays.take(runs, filled + 1) - 1) + 1 + arrays.take(2 * near - first, filled)
+    lines[filled] = arrays.take(column, arrays.take(runs, filled + 1) - 1) + 2 - arrays.take(first, filled)
     return segments.from_counts(lines), first
 
 
