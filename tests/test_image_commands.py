@@ -197,7 +197,7 @@ def test_settings_are_those_of_the_class(said):
         (["a.json", "--areas", "x:1:2,x:3:4"], "another name each"),
         (["a.json", "--areas", "x"], "got 'x'"),
         (["a.json", "--slices", "a.json"], "a.json: must be a JSON object of names to lists of images"),
-        (["a.json", "--slices", "wrong.json"], "wrong.json: 'day': unknown image '100', as 100"),
+        (["a.json", "--slices", "wrong.json"], "wrong.json: 'day': unknown image '100'; known are 100, 101"),
         (["a.json", "--slices", "twice.json"], "twice.json: 'day': an image is named twice"),
         (["a.json", "--slices", "nosuch.json"], "nosuch.json: No such file"),
     ],
@@ -263,7 +263,7 @@ def test_several_folders_of_detections(tmp_path, monkeypatch, said):
     assert ["ant", "-", "-"] in lines
     unknown = tmp_path / "unknown.json"
     unknown.write_text('{"x": [0]}')
-    assert "unknown image 0, as '0'" in said("voc", "truth", "one", "--slices", "unknown.json", status=2)
+    assert "unknown image 0; did you mean '0'" in said("voc", "truth", "one", "--slices", "unknown.json", status=2)
 
 
 # -- what all three commands take
