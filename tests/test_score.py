@@ -524,7 +524,11 @@ FAULTS = {
     "two columns": ("s,s,y\n1,1,1\n", ("s", "y"), "x.csv: must have one column 's', got 2"),
     "no number": ("s,y\n1,1\nx,0\n", ("s", "y"), "x.csv, row 2: column 's' must hold numbers, got 'x'"),
     "no value": ("s,y\n1,1\n,0\n", ("s", "y"), "x.csv, row 2: column 's' must have a value, got none"),
-    "NaN": ("s,y\nnan,1\n1,0\n", ("s", "y"), "x.csv, row 1: column 's' must have a value, got none (empty, NA"),
+    "NaN": (
+        "s,y\nnan,1\n1,0\n",
+        ("s", "y"),
+        "x.csv, row 1: column 's' must have a value, got none (empty, NA, NaN or null)",
+    ),
     "a fraction": ("s,y\n1,1\n2,0.5\n", ("s", "y"), "x.csv, row 2: column 'y' must be 0 or 1 (or --pos-label"),
     "words": (
         "s,y\n1,yes\n",
