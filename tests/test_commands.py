@@ -579,7 +579,7 @@ def test_what_operating_points_are_for_needs_them(coco, capsys):
         assert main.main(["coco", "a", "b", option, "0.5"]) == 2
         assert capsys.readouterr().err == f"torch-ap: {option} has no meaning without --operating-points\n"
     assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, "--operating-points", "--precision", "1.5") == 2
-    assert capsys.readouterr().err == "torch-ap: `precision` must be a number in [0, 1], got 1.5\n"
+    assert capsys.readouterr().err == "torch-ap: --precision must be a number in [0, 1], got 1.5\n"
     both = ("--operating-points", "--precision", "0.5", "--recall", "0.5")
     assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, *both) == 2
     assert "`precision` and `recall` cannot both be wanted" in capsys.readouterr().err
