@@ -582,7 +582,7 @@ def test_what_operating_points_are_for_needs_them(coco, capsys):
     assert capsys.readouterr().err == "torch-ap: --precision must be a number in [0, 1], got 1.5\n"
     both = ("--operating-points", "--precision", "0.5", "--recall", "0.5")
     assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, *both) == 2
-    assert "`precision` and `recall` cannot both be wanted" in capsys.readouterr().err
+    assert "--precision and --recall cannot both be wanted" in capsys.readouterr().err
 
 
 def test_names_with_bars_do_not_break_a_table(capsys):

@@ -546,7 +546,7 @@ def only(value):
         ),
         ((QRELS, pd.DataFrame({"query": ["q0"] * 2, "doc": ["d"] * 2, "score": [1, 2]})), "`run`, row 1: document 'd'"),
         ((QRELS, pd.DataFrame({"query": ["q0"], "doc": [np.nan], "score": [1]})), "must name each document, got None"),
-        ((QRELS, RUN, "nDGC@10"), r"unknown measure 'nDGC@10'; did you mean 'nDCG@10'"),
+        ((QRELS, RUN, "nDGC@10"), r"unknown measure 'nDGC@10'; did you mean 'ndcg@10'"),
         ((QRELS, RUN, "ndcg10"), r"did you mean 'ndcg@10'\?"),
         ((QRELS, RUN, "nDGC@10"), r"and other names for them: .* ir_measures' AP, MAP, nDCG"),
         ((QRELS, RUN, "AP(dcg='exp-log2')"), r"unknown measure \"AP\(dcg='exp-log2'\)\""),
