@@ -652,6 +652,8 @@ def test_classes_of_detections_alone_are_told_by_voc(tmp_path, capsys):
     assert len(others) == 3
     assert not any("did you mean" in line for line in others)
     assert out.splitlines()[-1].split() == ["mean", "0.5000"]
+    assert main.main(["voc", truth, _boxes(tmp_path / "misspelt", ["persn .9"])]) == 0
+    assert "did you mean 'person'?" in capsys.readouterr().err
     assert main.main(["voc", truth, _boxes(tmp_path / "same", ["person .9"])]) == 0
     assert not capsys.readouterr().err
 

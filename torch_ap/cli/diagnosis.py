@@ -87,7 +87,7 @@ def without_truths(evidence: Evidence) -> Iterator[str]:
         found.append((name, count, "" if name.isdecimal() else nearest(name, names)))  # ids are not misspelt
     found.sort(key=lambda one: not one[2])
     for name, count, meant in found[:_FEW]:
-        are = f"is {count}" if count == 1 else f"are {count:,}"
+        are = "is 1 detection" if count == 1 else f"are {count:,} detections"
         yield f"no ground truth is of class {shown(name)}, of which there {are}: left out of the mean{meant}"
     if len(found) > _FEW:
         yield f"no ground truth is of {len(found) - _FEW:,} more classes, which are left out of the mean, too"
@@ -109,6 +109,8 @@ def _other_classes(found: Sequence[str], true: Sequence[str]) -> str:
         why = "; they differ in upper and lower case"
     elif {"ids", "names"} == {_kind(found), _kind(true)}:
         why = "; class ids here, names there"
+    else:
+        why = next(filter(None, (nearest(name, true) for name in found if not name.isdecimal())), "")
     ours, theirs = (shown(", ".join(names)) for names in (found, true))
     return f"no class of the detections ({ours}) is one of the ground truths ({theirs}), so that none can match{why}"
 
