@@ -579,10 +579,10 @@ def test_what_operating_points_are_for_needs_them(coco, capsys):
         assert main.main(["coco", "a", "b", option, "0.5"]) == 2
         assert capsys.readouterr().err == f"torch-ap: {option} has no meaning without --operating-points\n"
     assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, "--operating-points", "--precision", "1.5") == 2
-    assert capsys.readouterr().err == "torch-ap: `precision` must be a number in [0, 1], got 1.5\n"
+    assert capsys.readouterr().err == "torch-ap: --precision must be a number in [0, 1], got 1.5\n"
     both = ("--operating-points", "--precision", "0.5", "--recall", "0.5")
     assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, *both) == 2
-    assert "`precision` and `recall` cannot both be wanted" in capsys.readouterr().err
+    assert "--precision and --recall cannot both be wanted" in capsys.readouterr().err
 
 
 def test_names_with_bars_do_not_break_a_table(capsys):
@@ -634,8 +634,42 @@ def test_hints_for_ids_from_0_and_for_yolos_files(coco, tmp_path, capsys):
     assert "in [0, 1], as in YOLO's files: --format yolo" in capsys.readouterr().err
 
 
+def _boxes(folder, lines):
+    folder.mkdir()
+    (folder / "one.txt").write_text("".join(f"{line} 10 10 50 50\n" for line in lines))
+    return str(folder)
+
+
+def test_classes_of_detections_alone_are_told_by_voc(tmp_path, capsys):
+    truth = _boxes(tmp_path / "truth", ["person", "cat"])
+    alone = ["persn .9", "persn .8", "tram .7", "7 .6", "bus .5", "bicycle .4"]
+    found = _boxes(tmp_path / "found", ["person .9", *alone])
+    assert main.main(["voc", truth, found]) == 0
+    out, err = capsys.readouterr()
+    first, *others = err.splitlines()
+    for part in (found, "'persn'", "are 2", "did you mean 'person'?"):
+        assert part in first
+    assert len(others) == 3
+    assert not any("did you mean" in line for line in others)
+    assert out.splitlines()[-1].split() == ["mean", "0.5000"]
+    assert main.main(["voc", truth, _boxes(tmp_path / "misspelt", ["persn .9"])]) == 0
+    assert "did you mean 'person'?" in capsys.readouterr().err
+    assert main.main(["voc", truth, _boxes(tmp_path / "same", ["person .9"])]) == 0
+    assert not capsys.readouterr().err
+
+
+def test_an_image_of_yolo_that_is_not_known_has_a_hint(tmp_path, capsys):
+    for name, line in (("truth", "0 0.5 0.5 0.2 0.2"), ("found", "0 0.5 0.5 0.2 0.2 0.9")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ("one.txt" if name == "truth" else "onee.txt")).write_text(line)
+    (tmp_path / "sizes.txt").write_text("one.jpg 640 480")
+    folders = [str(tmp_path / name) for name in ("truth", "found")]
+    assert main.main(["voc", *folders, "--format", "yolo", "--images", str(tmp_path / "sizes.txt")]) == 2
+    assert "name 'onee'; did you mean 'one'?" in capsys.readouterr().err
+
+
 def test_unknown_measures_of_trec_have_a_hint(capsys):
-    for given, meant in (("mpa", "map"), ("Pp@5", "P@k"), ("gain_10", ""), ("recal_100", "recall_k")):
+    for given, meant in (("mpa", "map"), ("Pp@5", "P@5"), ("gain_10", ""), ("recal_100", "recall_100")):
         assert main.main(["trec", "a", "b", "-m", given]) == 2
         assert (
             f"{given!r}; did you mean {meant!r}?; known" if meant else f"{given!r}; known"

@@ -191,6 +191,9 @@ def test_ids_of_images_may_be_text(files):
     found[0]["image_id"] = "image 55"
     with pytest.raises(ValueError, match=r"found.json\[0\]: unknown image_id 'image 55'; did you mean 'image 5'"):
         read_coco(*write())
+    found[0]["image_id"], found[2]["image_id"] = "image 5", "imag 2"
+    with pytest.raises(ValueError, match=r"found.json\[2\]: unknown image_id 'imag 2'; did you mean 'image 2'"):
+        read_coco(*write())
     found[0]["image_id"] = 5
     with pytest.raises(ValueError, match=r"found.json\[0\]: 'image_id' must be text, got 5"):
         read_coco(*write())
@@ -244,8 +247,8 @@ def _entry(where, place, **change):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (_entry("found", 1, image_id=77), r"found.json\[1\]: unknown image_id 77"),
-        (_entry("found", 2, category_id=77), r"found.json\[2\]: unknown category_id 77"),
+        (_entry("found", 1, image_id=77), r"found.json\[1\]: unknown image_id 77; known are 2, 5$"),
+        (_entry("found", 2, category_id=77), r"found.json\[2\]: unknown category_id 77; known are 9, 4$"),
         (_entry("found", 0, score=None), r"found.json\[0\]: must have the key 'score'"),
         (_entry("found", 0, score="high"), r"found.json\[0\]: 'score' must be a finite number, got 'high'"),
         (
@@ -336,6 +339,12 @@ def test_voc_folders(voc, truths, detections, capsys):
         ("images/one.txt", "cat 0.9 1 2 3", r"one.txt, line 1: must hold a name and 5 numbers"),
         ("images/one.txt", "\ncat 0.9 1 2 3 x", r"one.txt, line 2: box must hold finite numbers"),
         ("images/three_cat.txt", "three 0.9 1 2 3 4", r"three_cat.txt, line 1: unknown image 'three'"),
+        ("images/x_cat.txt", "oen 0.9 1 2 3 4", r"unknown image 'oen'; did you mean 'one'\?.*of class 'cat'"),
+        (
+            "images/onee.txt",
+            "cat 0.9 1 2 3 4",
+            r"no ground truths for an image 'onee'.* 'one'.*'cat'",
+        ),
         ("xml/one.xml", "<a>", r"one.xml, line 1: must be XML"),
         (
             "xml/one.xml",

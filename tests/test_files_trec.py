@@ -499,7 +499,7 @@ def test_a_level_that_no_grade_reaches_is_noted(two_runs, capsys):
     assert main.main(["trec", *two_runs[:2], "-m", "map(rel=1)", "-m", "ndcg", "-m", "P(rel=8)@5", "-l", "9"]) == 0
     assert capsys.readouterr().err == f"torch-ap: {two_runs[0]}: no grade is 8 or more, so nothing is relevant\n"
     assert main.main(["trec", *two_runs[:2], "-m", "map", "-l", "0"]) == 2
-    assert capsys.readouterr().err == "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"
+    assert capsys.readouterr().err == "torch-ap: --relevance-level must be an int of at least 1, got 0\n"
 
 
 def test_queries_that_count_0_or_do_not_count_are_noted(tmp_path, capsys):
@@ -588,7 +588,7 @@ def test_default_measures(two_runs, capsys):
             "torch-ap: RUN, line 1: must have 4 columns, query iteration document relevance, got 6, as runs have: are ",
         ),
         (["QRELS", "RUN", "-m", "rbp"], "torch-ap: unknown measure 'rbp'; known are"),
-        (["QRELS", "RUN", "-l", "0"], "torch-ap: `relevance_level` must be an int of at least 1, got 0\n"),
+        (["QRELS", "RUN", "-l", "0"], "torch-ap: --relevance-level must be an int of at least 1, got 0\n"),
         (["RUN2", "RUN"], "torch-ap: RUN: no query of the run has judgements in RUN2\n"),
     ],
 )

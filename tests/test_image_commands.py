@@ -193,11 +193,16 @@ def test_settings_are_those_of_the_class(said):
         (["a.json", "b.json", "--report", "x.html"], "--report is of one list of detections"),
         (["a.json", "--max-detections", "1,0"], "--max-detections: must be ints of at least 1"),
         (["a.json", "--iou-thresholds", "0.5,1.5"], "--iou-thresholds: must be different numbers in [0, 1]"),
-        (["a.json", "--areas", "x:5:1"], "--areas: must be NAME:LOW:HIGH"),
-        (["a.json", "--areas", "x:1:2,x:3:4"], "another name each"),
+        (["a.json", "--areas", "x:5:1"], "--areas: must be NAME:LOW:HIGH, LOW at most HIGH, got 'x:5:1'"),
+        (["a.json", "--areas", "x:1:2,x:3:4"], "--areas: must give each range another name, got 'x:3:4'"),
+        (["a.json", "--areas", "x:1:2,:3:4"], "--areas: must give each range a name, got ':3:4'"),
+        (["a.json", "--areas", "x:1:2,rare:3:4"], "none of low, high, chance, rare"),
+        (["a.json", "--operating-points", "--precision", "90"], "--precision must be"),
+        (["a.json", "--operating-points", "--recall", "-1"], "--recall must be"),
+        (["a.json", "--operating-points", "--beta", "-1"], "--beta must be"),
         (["a.json", "--areas", "x"], "got 'x'"),
         (["a.json", "--slices", "a.json"], "a.json: must be a JSON object of names to lists of images"),
-        (["a.json", "--slices", "wrong.json"], "wrong.json: 'day': unknown image '100', as 100"),
+        (["a.json", "--slices", "wrong.json"], "wrong.json: 'day': unknown image '100'; known are 100, 101"),
         (["a.json", "--slices", "twice.json"], "twice.json: 'day': an image is named twice"),
         (["a.json", "--slices", "nosuch.json"], "nosuch.json: No such file"),
     ],
@@ -263,7 +268,7 @@ def test_several_folders_of_detections(tmp_path, monkeypatch, said):
     assert ["ant", "-", "-"] in lines
     unknown = tmp_path / "unknown.json"
     unknown.write_text('{"x": [0]}')
-    assert "unknown image 0, as '0'" in said("voc", "truth", "one", "--slices", "unknown.json", status=2)
+    assert "unknown image 0; did you mean '0'" in said("voc", "truth", "one", "--slices", "unknown.json", status=2)
 
 
 # -- what all three commands take
@@ -371,9 +376,13 @@ def test_voc_has_the_thresholds_of_its_class(said):
         ("lvis", ["--sigmas", "0.1"], "--sigmas has no meaning here: LVIS has no keypoints"),
         ("lvis", ["--max-detections", "1,10"], "--max-detections: must be an int of at least 1, got '1,10'"),
         ("voc", ["--iou-thresholds", "0.5,0.50"], "--iou-thresholds: must be different numbers in [0, 1]"),
-        ("lvis", ["--areas", "rare:0:9"], "another name each, not all, no whole number, none of low, high"),
+        (
+            "lvis",
+            ["--areas", "rare:0:9"],
+            "must have names that no other number has: no whole number, none of low, high",
+        ),
         ("coco", ["--areas", "50:0:9"], "got '50:0:9'"),
-        ("coco", ["--areas", "all:0:9"], "got 'all:0:9'"),
+        ("coco", ["--areas", "all:0:9"], "must not be called all, which is the range of every area, got 'all:0:9'"),
         ("coco", ["--areas", "per_class:0:9"], "got 'per_class:0:9'"),
     ],
 )

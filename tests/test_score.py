@@ -24,7 +24,7 @@ from torch_ap import (
     inference,
 )
 from torch_ap.cli import main
-from torch_ap.files import table_names
+from torch_ap.files import table_names, trec_names
 from torch_ap.rules.options import Interpolation, allowed
 
 pa = pytest.importorskip("pyarrow")
@@ -524,7 +524,11 @@ FAULTS = {
     "two columns": ("s,s,y\n1,1,1\n", ("s", "y"), "x.csv: must have one column 's', got 2"),
     "no number": ("s,y\n1,1\nx,0\n", ("s", "y"), "x.csv, row 2: column 's' must hold numbers, got 'x'"),
     "no value": ("s,y\n1,1\n,0\n", ("s", "y"), "x.csv, row 2: column 's' must have a value, got none"),
-    "NaN": ("s,y\nnan,1\n1,0\n", ("s", "y"), "x.csv, row 1: column 's' must have a value, got none (empty, NA"),
+    "NaN": (
+        "s,y\nnan,1\n1,0\n",
+        ("s", "y"),
+        "x.csv, row 1: column 's' must have a value, got none (empty, NA, NaN or null)",
+    ),
     "a fraction": ("s,y\n1,1\n2,0.5\n", ("s", "y"), "x.csv, row 2: column 'y' must be 0 or 1 (or --pos-label"),
     "words": (
         "s,y\n1,yes\n",
@@ -719,7 +723,7 @@ def _zipped(path, members):
 
 
 ARGUMENTS = {
-    "a measure": (("-m", "apk@5"), "unknown measure 'apk@5'; did you mean 'ap@k'?; known are ap, "),
+    "a measure": (("-m", "apk@5"), "unknown measure 'apk@5'; did you mean 'ap@5'?; known are ap, "),
     "rank 0": (("-m", "P@0"), "measure 'P@0': k must be at least 1"),
     "of groups": (("-m", "success@5"), "measure 'success@5' needs --group"),
     "no rank": (("-m", "P"), "measure 'P' needs a rank: P@k, as P@10"),
@@ -783,6 +787,27 @@ def test_classes_that_are_none(tmp_path, score):
 def test_without_pyarrow_the_error_names_the_extra(monkeypatch, paths, score):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install pyarrow (extra `files`)" in score(paths["csv"], *BINARY, status=2).err
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+def test_a_file_that_is_not_there_is_told_before_a_package(suffix, monkeypatch, score):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert score(f"nosuch.{suffix}", *BINARY, status=2).err == f"torch-ap: nosuch.{suffix}: No such file or directory\n"
+
+
+def test_measures_have_the_names_of_ir_measures_too(paths, score):
+    """All those that stand for a measure of a table, as in ``torch-ap trec``."""
+    for theirs, ours in trec_names.IR_MEASURES.items():
+        for end in ("", "@3"):
+            if ours + end in table_names.KNOWN or (end and f"{ours}@k" in table_names.KNOWN):
+                given, known = (score(paths["csv"], *BINARY, "--group", "query", "-m", x + end) for x in (theirs, ours))
+                assert given == known
+
+
+@pytest.mark.parametrize("given", ["ndcg10", "NdCG@10"])
+def test_the_nearest_measure_has_the_rank_that_was_given(given, paths, score):
+    said = score(paths["csv"], *BINARY, "--group", "query", "-m", given, status=2).err
+    assert said.startswith(f"torch-ap: unknown measure '{given}'; did you mean 'ndcg@10'?")
 
 
 def test_without_a_positive_nothing_is_said_but_why(tmp_path, score):

@@ -14,9 +14,10 @@ from torch import Tensor
 from torch_ap.cli.encodings import CORNERS, OVERLAP, PLAIN, READINGS, Encoding, Fit, Side, better
 from torch_ap.functional.ragged import ragged_box_iou
 from torch_ap.geometry import boxes
-from torch_ap.rules.messages import shown
+from torch_ap.rules.messages import nearest, shown
 
 _PAIRS = 2_000_000
+_FEW = 3  # classes that are told one by one
 _FRACTION = 2.0  # no box of pixels is that small, and detectors may place boxes over the image's edge
 _PARTS = {1.0: "fractions", 100.0: "percent", 1000.0: "thousandths"}
 _SLACK = 2.0  # pixels that a box may stand out of its image
@@ -70,6 +71,28 @@ def causes(evidence: Evidence) -> Iterator[str]:
         yield from _of_boxes(_Sample(evidence), evidence)
 
 
+def without_truths(evidence: Evidence) -> Iterator[str]:
+    """Which classes of the detections no ground truth has, those first that may be misspelt. Nothing where no class has
+    any, of which :func:`causes` tells.
+    """
+    labels, detections = torch.unique(_column(evidence.preds, "labels"), return_counts=True)
+    known = torch.unique(_column(evidence.target, "labels"))
+    true = torch.isin(labels, known)
+    if not true.any() or true.all():
+        return
+    names = [evidence.class_names[label] for label in known.tolist()]
+    found = []
+    for label, count in zip(labels[~true].tolist(), detections[~true].tolist(), strict=True):
+        name = evidence.class_names[label]
+        found.append((name, count, "" if name.isdecimal() else nearest(name, names)))  # ids are not misspelt
+    found.sort(key=lambda one: not one[2])
+    for name, count, meant in found[:_FEW]:
+        are = "is 1 detection" if count == 1 else f"are {count:,} detections"
+        yield f"no ground truth is of class {shown(name)}, of which there {are}: left out of the mean{meant}"
+    if len(found) > _FEW:
+        yield f"no ground truth is of {len(found) - _FEW:,} more classes, which are left out of the mean, too"
+
+
 def _column(images: Any, key: str) -> Tensor:
     """A column of all images, which may lack it."""
     nothing = torch.empty(0, dtype=torch.int64)
@@ -86,6 +109,8 @@ def _other_classes(found: Sequence[str], true: Sequence[str]) -> str:
         why = "; they differ in upper and lower case"
     elif {"ids", "names"} == {_kind(found), _kind(true)}:
         why = "; class ids here, names there"
+    else:
+        why = next(filter(None, (nearest(name, true) for name in found if not name.isdecimal())), "")
     ours, theirs = (shown(", ".join(names)) for names in (found, true))
     return f"no class of the detections ({ours}) is one of the ground truths ({theirs}), so that none can match{why}"
 

@@ -237,9 +237,17 @@ def areas(text: str) -> dict[str, tuple[float, float]]:
         try:
             low, high = map(float, ends.split(":"))
         except ValueError:
-            low, high = 1, 0
-        if name in ("", "all", *found) or area_names.is_taken(name) or not low <= high:
-            rule = f"must be NAME:LOW:HIGH, LOW at most HIGH, another name each, not all, {area_names.RULE}"
-            raise argparse.ArgumentTypeError(f"{rule}, got {shown(part)}")
+            raise argparse.ArgumentTypeError(
+                f"must be NAME:LOW:HIGH, LOW and HIGH numbers, got {shown(part)}"
+            ) from None
+        for rule, holds in (
+            ("must give each range a name", name != ""),
+            ("must give each range another name", name not in found),
+            ("must not be called all, which is the range of every area", name != "all"),
+            (f"must have names that no other number has: {area_names.RULE}", not area_names.is_taken(name)),
+            ("must be NAME:LOW:HIGH, LOW at most HIGH", low <= high),
+        ):
+            if not holds:
+                raise argparse.ArgumentTypeError(f"{rule}, got {shown(part)}")
         found[name] = (low, high)
     return found

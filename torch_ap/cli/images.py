@@ -12,7 +12,7 @@ from torch_ap.files import entries
 from torch_ap.inference.difference import Comparison, GroupComparison, of_groups
 from torch_ap.metrics.image_sample import UncertainImages
 from torch_ap.metrics.images import DetectionMetric
-from torch_ap.rules.messages import shown
+from torch_ap.rules.messages import known_ids, shown
 
 FIRST = ""  # of --compare: the first of the results is the baseline
 
@@ -117,9 +117,8 @@ def slices_of(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list
     for name, listed in found.items():
         unknown = next((x for x in listed if type(x) is not kind or x not in place), None)
         if unknown is not None:
-            raise ValueError(
-                f"{args.slices}: {shown(name)}: unknown image {shown(unknown)}, as {shown(images[:1])[1:-1]}"
-            )
+            also = known_ids(unknown, images)
+            raise ValueError(f"{args.slices}: {shown(name)}: unknown image {shown(unknown)}{also}")
         if len(set(listed)) < len(listed):
             raise ValueError(f"{args.slices}: {shown(name)}: an image is named twice")
     return {name: [place[x] for x in listed] for name, listed in found.items()}

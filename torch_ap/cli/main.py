@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from torch_ap._version import __version__
 from torch_ap.cli.image_options import add_coco, add_lvis, add_voc
-from torch_ap.cli.notes import OUTPUT, emit, in_words, note
+from torch_ap.cli.notes import OUTPUT, emit, in_options, in_words, note
 from torch_ap.cli.options import HelpFormatter, add_trec, filled_in
 from torch_ap.cli.table_options import add_report, add_score
 from torch_ap.rules.messages import LONGEST, shown
@@ -85,8 +85,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _note_warning
-        status: int = import_module(f"torch_ap.cli.{given.command}").run(given)
+        try:
+            status: int = import_module(f"torch_ap.cli.{given.command}").run(given)
+        except ValueError as error:
+            raise ValueError(in_options(str(error), _options(subparsers.choices[given.command]))) from error
     return status
+
+
+def _options(parser: argparse.ArgumentParser) -> set[str]:
+    """The options of a command, as arguments of functions are written."""
+    words = (word for action in parser._actions for word in action.option_strings)
+    return {word.removeprefix("--").replace("-", "_") for word in words if word.startswith("--")}
 
 
 def _note_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -61,7 +61,16 @@ def in_words(message: str) -> str:
     message = re.sub(r"`(\w+)='([\w-]+)'`", r"--\1 \2", message)
     for name, word in (("interpolation", "interpolated ap"), ("top_k", "k")):
         message = message.replace(f"`{name}`", word)
-    return re.sub(r"`(\w+)`", lambda found: f"--{found[1].replace('_', '-')}", message)
+    return re.sub(r"`(\w+)`", lambda found: _as_option(found[1]), message)
+
+
+def in_options(message: str, options: Collection[str]) -> str:
+    """The same, word for word, of those arguments alone that a command has as options."""
+    return re.sub(r"`(\w+)`", lambda found: _as_option(found[1]) if found[1] in options else found[0], message)
+
+
+def _as_option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def note(message: str) -> None:

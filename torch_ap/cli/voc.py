@@ -183,7 +183,7 @@ def _read(args: argparse.Namespace, detections: str) -> VocData:
         true=replace(_YOLO, score="") if yolo else CORNERS if xml else Encoding(PLAIN[given]),
         option="--box-format" if xml else "",
     )
-    for cause in diagnosis.causes(evidence):
+    for cause in (*diagnosis.causes(evidence), *diagnosis.without_truths(evidence)):
         note(f"{detections}: {cause}")
     return data
 

@@ -110,15 +110,16 @@ def _detections(path: str | Path, subsets: Mapping[str, str], subset: str, class
     for video, listed in _part(path, "results").items():
         where = f"{path}: results[{shown(video)}]"
         if subsets.get(video) != subset:
-            also = f"it is of the subset {shown(subsets[video])}" if video in subsets else "no such video"
-            raise ValueError(f"{where}: must be a video of the subset {shown(subset)}; {also}{_prefix(video, subsets)}")
+            known = video in subsets
+            also = f"it is of the subset {shown(subsets[video])}" if known else f"no such video{_meant(video, subsets)}"
+            raise ValueError(f"{where}: must be a video of the subset {shown(subset)}; {also}")
         yield from _rows(video, listed, where, classes)
 
 
-def _prefix(video: str, videos: Mapping[str, str]) -> str:
-    """A name that differs by the letters that ActivityNet's files of videos begin with."""
+def _meant(video: str, videos: Mapping[str, str]) -> str:
+    """The name without the letters that ActivityNet's files of videos begin with, else the nearest one."""
     plain = video.removeprefix("v_")
-    return f"; did you mean {shown(plain)}?" if plain != video and plain in videos else ""
+    return f"; did you mean {shown(plain)}?" if plain in videos else nearest(video, videos)
 
 
 def _refuse_other_units(found: list[Row], durations: Mapping[str, Any], path: str | Path) -> None:

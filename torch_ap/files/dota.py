@@ -107,7 +107,7 @@ def _detections(path: Path, images: Collection[str], classes: Collection[str]) -
         if len(words) != _CORNERS + 2:
             raise ValueError(f"{where}: must hold an image, a score and 8 numbers, got {shown(' '.join(words))}")
         if words[0] not in images:
-            raise ValueError(f"{where}: unknown image {shown(words[0])}")
+            raise ValueError(f"{where}: unknown image {shown(words[0])}{nearest(words[0], images)}")
         score = text.numbers(words[1:2], where, "score")[0]
         rows.append(Row(words[0], name, box_rows.box(words[2:], where, "corners"), score))
     return rows

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.files import text as text_files
-from torch_ap.rules.messages import nearest, shown
+from torch_ap.rules.messages import known_ids, shown
 
 Entry: TypeAlias = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -194,16 +194,14 @@ class Entries:
         values: list[Any] = self.each(key, text) if texts else self.integers(key)
         for place, value in zip(self.places, values, strict=True):
             if value not in allowed:
-                raise ValueError(f"{self.where}[{place}]: unknown {key} {shown(value)}{_as_places(values, allowed)}")
+                raise ValueError(f"{self.where}[{place}]: unknown {key} {shown(value)}{_meant(value, values, allowed)}")
         return [allowed[value] for value in values]
 
 
-def _as_places(values: Sequence[Any], allowed: Collection[Any]) -> str:
-    """What to say of ids that run from 0, where those allowed do not."""
-    if isinstance(values[0], str):
-        return nearest(values[0], allowed)
-    if 0 in allowed or 0 not in values or min(values) < 0 or max(values) >= len(allowed):
-        return ""
+def _meant(unknown: Any, values: Sequence[Any], allowed: Collection[Any]) -> str:
+    """What to say of an id that is not allowed; ids may run from 0, where those allowed do not."""
+    if isinstance(unknown, str) or 0 in allowed or 0 not in values or min(values) < 0 or max(values) >= len(allowed):
+        return known_ids(unknown, allowed)
     return "; these count from 0, as places in a list do, and the ids that are known do not"
 
 

@@ -52,7 +52,7 @@ from torch_ap.files.trec_names import (
 )
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.ranking.order import Array
-from torch_ap.rules.messages import nearest, shown
+from torch_ap.rules.messages import nearest_measure, shown
 from torch_ap.runtime import cached
 
 _EXPONENTIAL = "nDCG(dcg='exp-log2')", "ndcg_exp"  # ir_measures' name, and ours
@@ -266,6 +266,5 @@ def _parsed(name: str, given: str = "") -> tuple[str, float | None]:
 
 def _meant(name: str) -> str:
     """The known name, ours or trec_eval's, that is most like one that is not."""
-    kind = re.sub(r"[0-9.]+$", "k", name)
     ir_measures = (x for name in IR_MEASURES for x in (name, f"{name}@k"))
-    return nearest(kind, [*ir_measures, *(f"{theirs}_k" for theirs in TREC_NAMES), *KNOWN])
+    return nearest_measure(name, [*ir_measures, *(f"{theirs}_k" for theirs in TREC_NAMES), *KNOWN])

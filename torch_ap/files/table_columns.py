@@ -213,7 +213,7 @@ class Table:
 
     def _refuse_missing(self, name: str, row: int) -> NoReturn:
         raise ValueError(
-            f"{self.path}, row {row}: column {shown(name)} must have a value, got none (empty, NA or null)"
+            f"{self.path}, row {row}: column {shown(name)} must have a value, got none (empty, NA, NaN or null)"
         )
 
 

@@ -1,6 +1,5 @@
 """The measures of ``torch-ap score`` by name."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,8 +8,8 @@ from torch_ap.curve.convention import Convention
 from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.curve.measures import AtRank, FirstHit, RPrecision
 from torch_ap.files.table_names import AT_RANK, INTERPOLATED, KNOWN, OF_GROUPS, PLAIN
-from torch_ap.files.trec_names import GAINS
-from torch_ap.rules.messages import nearest, shown
+from torch_ap.files.trec_names import GAINS, IR_MEASURES
+from torch_ap.rules.messages import nearest_measure, shown
 
 Formula: TypeAlias = Convention | AtRank | FirstHit | RPrecision | NormalizedDCG
 
@@ -38,7 +37,7 @@ def measures_of(
     """The measures of these names, each once.
 
     Args:
-        names: as given; "map" is "ap".
+        names: as given, ours or those of ir_measures that stand for the same; "map" is "ap".
         ties: the rule for tied scores; None for "grouped", or "expected" over groups, but not for interpolated AP.
         denominator: of AP@k; None for "min".
         grouped: whether there is a ranking per group.
@@ -72,6 +71,7 @@ def measures_of(
 
 def _parsed(name: str) -> tuple[str, int | None]:
     kind, at, rest = name.partition("@")
+    kind = IR_MEASURES.get(kind, kind)
     kind = "ap" if kind == "map" else kind
     if not at and kind in PLAIN:
         return kind, None
@@ -82,7 +82,7 @@ def _parsed(name: str) -> tuple[str, int | None]:
     if kind in AT_RANK and rest.isascii() and rest.isdigit() and 1 <= int(rest[:19]) < 1 << 62:
         return kind, int(rest)
     raise ValueError(
-        f"unknown measure {shown(name)}{nearest(re.sub('[0-9]+$', 'k', name), KNOWN)}; known are {', '.join(KNOWN)}, "
+        f"unknown measure {shown(name)}{nearest_measure(name, KNOWN)}; known are {', '.join(KNOWN)}, "
         "with k of at least 1"
     )
 

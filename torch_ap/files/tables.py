@@ -58,9 +58,9 @@ def batches(
         ModuleNotFoundError: without pyarrow.
     """
     form = form or _form_of(path)
-    arrow = pyarrow()
     columns = list(dict.fromkeys(columns))
     with opened(path) as stream:
+        arrow = pyarrow()  # so late that a file that is not there is told first
         size = os.fstat(stream.fileno()).st_size
         try:
             for batch in _READERS[form](stream, path, columns, numbers):
@@ -81,7 +81,8 @@ def column_names(path: str | Path) -> list[str]:
     Raises:
         OSError, ValueError, ModuleNotFoundError: as :func:`batches`.
     """
-    arrow = pyarrow()
+    with opened(path):
+        arrow = pyarrow()
     try:
         names: list[str] = import_module("pyarrow.parquet").read_schema(path).names
     except arrow.ArrowException as error:

@@ -19,7 +19,7 @@ from torch_ap.files import box_rows, text, voc_xml
 from torch_ap.files.box_rows import Row, VocData, packed, text_files
 from torch_ap.geometry import boxes
 from torch_ap.rules import checks
-from torch_ap.rules.messages import shown
+from torch_ap.rules.messages import nearest, shown
 
 _FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
 _MOST_OF_YOLO, _OF_DETECTIONS = 1.1, 5
@@ -85,7 +85,7 @@ def read_voc(
     files = text_files(detections, allow_empty)
     known = {row.name for row in truths}
     class_of = _classes_of_files(files, set(images), known)
-    found = [row for path in files for row in _detections(path, set(images), class_of.get(path))]
+    found = [row for path in files for row in _detections(path, set(images), known, class_of.get(path))]
     _refuse_yolo(found, detections)
     _refuse_score_behind(found, detections)
     names = sorted(known.union(row.name for row in found))
@@ -122,19 +122,29 @@ def _classes_of_files(files: list[Path], images: set[str], classes: set[str]) ->
     return out
 
 
-def _detections(path: Path, images: set[str], class_of_file: str | None) -> list[Row]:
+def _detections(path: Path, images: set[str], classes: set[str], class_of_file: str | None) -> list[Row]:
     """The detections of one file, of an image or of a class."""
     rows = []
     for where, words in text.lines(path):
         first, numbers = _named(words, _OF_DETECTIONS, where)
         image, name = (path.stem, first) if class_of_file is None else (first, class_of_file)
         if image not in images:
-            raise ValueError(
-                f"{where}: unknown image {shown(image)}; the file has no image's name, so that its lines must begin "
-                f"with one, and all are of class {shown(name)}"
-            )
+            raise ValueError(f"{where}: {_unknown_image(path, image, name, images, classes)}")
         rows.append(Row(image, name, numbers[1:], numbers[0]))
     return rows
+
+
+def _unknown_image(path: Path, image: str, class_of_file: str, images: set[str], classes: set[str]) -> str:
+    """What is wrong with a line of a file that has no image's name: its first word, or the name of the file."""
+    if class_of_file in classes:
+        return (
+            f"unknown image {shown(image)}{nearest(image, images)}; the file has no image's name, so that its lines "
+            f"must begin with one, and all are of class {shown(class_of_file)}"
+        )
+    return (
+        f"there are no ground truths for an image {shown(path.stem)}{nearest(path.stem, images)}; the lines of a file "
+        f"of one class, here {shown(class_of_file)}, must begin with an image's name, got {shown(image)}"
+    )
 
 
 def _class_in(stem: str, classes: Iterable[str]) -> str:

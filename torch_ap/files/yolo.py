@@ -17,7 +17,7 @@ from torch_ap.files import text
 from torch_ap.files.box_rows import Row, VocData, packed, text_files
 from torch_ap.files.entries import MOST_DIGITS
 from torch_ap.files.image_sizes import Size, image_sizes
-from torch_ap.rules.messages import shown
+from torch_ap.rules.messages import nearest, shown
 
 _CLASSES = "classes"
 _TRUTH_RANGE = (-0.01, 1.01)  # rounded labels may lie a little outside
@@ -183,7 +183,7 @@ def _rows(
 ) -> list[Row]:
     """The boxes of one image, as corners in pixels; classes by id."""
     if path.stem not in sizes:
-        raise ValueError(f"{path}: no image in {source} has the name {shown(path.stem)}")
+        raise ValueError(f"{path}: no image in {source} has the name {shown(path.stem)}{nearest(path.stem, sizes)}")
     width, height = sizes[path.stem]
     columns, form = (6, DETECTED) if detected else (5, _FORM)
     rows = []

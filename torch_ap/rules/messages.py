@@ -1,5 +1,6 @@
 """How messages show what they complain about."""
 
+import re
 import reprlib
 import sys
 import unicodedata
@@ -18,6 +19,7 @@ class Plain(str):
 
 
 _ALIKE = 0.65  # of difflib; its own 0.6 finds "map_cut_k" for "ndcg_cut_k"
+_FEW = 3  # ids that are told where none is like the one that is not known
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Hindi, and of emojis
 _NOBODYS = ("torch_ap", "torch", "torchmetrics", "contextlib", "numpy")  # packages whose lines are not the caller's
 _REPR = reprlib.Repr()
@@ -59,6 +61,36 @@ def nearest(given: str, known: Iterable[str]) -> str:
     plain = {name.casefold(): name for name in known}
     found = get_close_matches(given[:LONGEST].casefold(), list(plain), 1, _ALIKE)
     return f"; did you mean {shown(plain[found[0]])}?" if found else ""
+
+
+def nearest_measure(given: str, known: Iterable[str]) -> str:
+    """:func:`nearest` of measures, of which those at a rank are known as ``name@k`` or ``name_k``.
+
+    Example:
+        >>> from torch_ap.rules.messages import nearest_measure
+        >>> nearest_measure("ndgc10", ["ap", "ndcg", "ndcg@k"])
+        "; did you mean 'ndcg@10'?"
+    """
+    kind = re.sub("[0-9.]+$", "k", given)
+    rank = given[len(kind) - 1 :] if kind != given else ""
+    meant = nearest(kind, known)
+    return re.sub(r"(?<=[@_])k(?='\?$)", rank, meant) if rank.isdigit() and 0 < int(rank[:19]) < 1 << 62 else meant
+
+
+def known_ids(given: object, known: Iterable[object]) -> str:
+    """What a message adds where an id is not known: the text that is most like it, else the first of those that are.
+
+    Example:
+        >>> from torch_ap.rules.messages import known_ids
+        >>> known_ids("img1", ["img_1", "img_2"]), known_ids(7, range(42, 50))
+        ("; did you mean 'img_1'?", '; known are 42, 43, 44, ...')
+    """
+    ids = list(known)
+    texts = [x for x in ids if isinstance(x, str)]
+    near = nearest(str(given), texts) if len(texts) == len(ids) else ""
+    if near or not ids:
+        return near
+    return f"; known are {', '.join(map(shown, ids[:_FEW]))}{', ...' if len(ids) > _FEW else ''}"
 
 
 def printable(line: str) -> str:
