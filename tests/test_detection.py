@@ -233,7 +233,7 @@ def test_degenerate_boxes_overlap_nothing():
 )
 @pytest.mark.filterwarnings("ignore:.*boxes in `preds`")
 def test_ground_truths_of_negative_size_are_refused(box_format, box, rule):
-    """Sizes read as corners would silently give an AP near 0; the boxes of a detector may be anything, with a warning."""
+    """Sizes read as corners would silently give an AP near 0; a detector's boxes may be anything, with a warning."""
     fine, wrong = torch.tensor([[1.0, 1, 2, 2]]), torch.tensor([[1.0, 1, 2, 2], box])
     preds = [{"boxes": x, "scores": torch.rand(len(x)), "labels": torch.zeros(len(x)).long()} for x in (fine, wrong)]
     target = [{key: image[key] for key in ("boxes", "labels")} for image in preds]
