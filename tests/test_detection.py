@@ -213,6 +213,7 @@ def test_no_images_no_detections_no_truths():
     assert float(voc_mean_average_precision([empty], [one])["map"]) == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*x2 < x1")
 def test_degenerate_boxes_overlap_nothing():
     flat, whole = torch.tensor([[5.0, 5, 5, 9]]), torch.tensor([[5.0, 5, 9, 9]])
     backwards = torch.tensor([[9.0, 9, 5, 5]])
@@ -230,8 +231,9 @@ def test_degenerate_boxes_overlap_nothing():
         ("cxcywh", [4.0, 8, 1, -5], "have no negative width or height"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*boxes in `preds`")
 def test_ground_truths_of_negative_size_are_refused(box_format, box, rule):
-    """Sizes read as corners would silently give an AP near 0; the boxes of a detector may be anything."""
+    """Sizes read as corners would silently give an AP near 0; a detector's boxes may be anything, with a warning."""
     fine, wrong = torch.tensor([[1.0, 1, 2, 2]]), torch.tensor([[1.0, 1, 2, 2], box])
     preds = [{"boxes": x, "scores": torch.rand(len(x)), "labels": torch.zeros(len(x)).long()} for x in (fine, wrong)]
     target = [{key: image[key] for key in ("boxes", "labels")} for image in preds]
@@ -365,6 +367,15 @@ def test_bad_packed_input(preds, message):
         coco_mean_average_precision({**one, **preds}, two)
     with pytest.raises(ValueError, match=r"both .*lists of dicts"):
         coco_mean_average_precision([one], two)
+
+
+def test_images_that_are_no_list_are_told():
+    one = {"boxes": torch.ones(2, 4), "scores": torch.ones(2), "labels": torch.tensor([0, 1])}
+    counts = {"counts": torch.tensor([2])}
+    message = r"`{}` must be a list of dicts.*or .*`counts`.* got a dict with the keys \['boxes', 'labels', 'scores'\]"
+    for preds, target, name in ((one, one, "preds"), (one | counts, one, "target"), (one, one | counts, "preds")):
+        with pytest.raises(ValueError, match=message.format(name)):
+            MeanAveragePrecision().update(preds, target)
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,8 @@ FOUND = {"xyxy": BOX, "class_id": np.array([2]), "confidence": np.array([0.5])}
             r"`targets\[0\].class_id` must hold a row for each of 1 .*, got shape \(2,\)",
         ),
         ({"confidence": [None]}, {}, "bbox", r"`predictions\[0\].confidence` must hold numbers, got object"),
+        ({"confidence": [np.nan]}, {}, "bbox", r"`predictions\[0\].confidence\[0\]` must not be NaN, got nan"),
+        ({}, {"xyxy": BOX * np.nan}, "bbox", r"`targets\[0\].xyxy\[0\]` must not be NaN, got \[nan"),
         ({"confidence": 0.5}, {}, "bbox", r"`predictions\[0\].confidence` must hold a row .*, got shape \(\)"),
         ({}, {"class_id": np.array([1.0])}, "bbox", r"`targets\[0\].class_id` must hold whole numbers, got float64"),
         ({}, {}, "segm", r"`predictions\[0\].mask` must hold a row for each of 1 objects, got None"),
@@ -315,6 +317,8 @@ def test_classes_and_sizes_may_be_given():
         (SIZE, {}, {"gt_field": "other"}, r"`samples\[0\]\['other'\]` must be fiftyone.Detections or None, got str"),
         (SIZE, {}, {"sizes": [SIZE, SIZE]}, r"`sizes` must hold .* of each sample, of which there are 1, got"),
         (SIZE, {}, {"sizes": SIZE}, r"`sizes\[0\]` must be width and height in pixels"),
+        (SIZE, {}, {"sizes": {"image": SIZE}}, r"`sizes` must be .*\(width, height\) .*got {'image': \(512, 256\)}"),
+        (SIZE, {}, {"sizes": 5}, r"`sizes` must be a list .* got 5"),
         (SIZE, {}, {"class_names": "cat"}, "`class_names` must be a list of different names, got 'cat'"),
         (SIZE, {}, {"class_names": {0: "cat"}}, "`class_names` must be a list of different names"),
         (SIZE, {}, {"class_names": ["cat", "cat"]}, "`class_names` must be a list of different names"),
@@ -349,3 +353,31 @@ def test_what_fiftyones_samples_lack_is_told(size, label, more, message):
     sample = Sample(size, a=SimpleNamespace(detections=[one]), b=None, other="text")
     with pytest.raises(ValueError, match=message):
         read_fiftyone([sample], "a", **{"gt_field": "b", **more})
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ("text", "`samples` must be .* a list of samples, got str"),
+        ({"image": Sample()}, "`samples` must be .* a list of samples, got dict"),
+        (None, "`samples` must be .* a list of samples, got NoneType"),
+        (["text"], r"`samples\[0\]` must be a sample.*got str"),
+        ([Sample(a=None, b=None), 5], r"`samples\[1\]` must be a sample.*got int"),
+    ],
+)
+def test_what_is_no_sample_is_told(samples, message):
+    with pytest.raises(ValueError, match=message):
+        read_fiftyone(samples, "a", "b")
+
+
+def test_objects_and_dicts_with_the_documented_attributes_alone_are_read():
+    """As docs/switching.md lists them; a crowd and metadata where they are given."""
+    one = {"label": "cat", "bounding_box": [0.25, 0, 0.5, 1], "confidence": 0.5, "mask": np.ones((2, 2))}
+    size = {"width": 8, "height": 4}
+    found = read_fiftyone([{"a": SimpleNamespace(detections=[one]), "b": None, "metadata": size}], "a", "b")
+    for kind in (dict, SimpleNamespace):
+        listed = SimpleNamespace(detections=[kind(**one), kind(**one, iscrowd=True)])
+        data = read_fiftyone([{"a": listed, "metadata": kind(**size)}], "a", "a", iou_type="segm")
+        assert data.preds[0]["boxes"].tolist() == found.preds[0]["boxes"].tolist() * 2 == [[2, 0, 6, 4]] * 2
+        assert data.preds[0]["masks"].sum((1, 2)).tolist() == [16, 16]
+        assert data.target[0]["iscrowd"].tolist() == [0, 1]

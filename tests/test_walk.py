@@ -12,12 +12,12 @@ import torch_ap
 ROOT = pathlib.Path(torch_ap.__file__).parent
 PAGE = ROOT.parent / "CONTRIBUTING.md"
 SECTION = PAGE.read_text().partition("## From `update` to the number")[2].partition("\n## ")[0]
-LISTS = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", SECTION, re.MULTILINE))
+LISTS = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", SECTION, re.MULTILINE))
 MOST = {"BinaryAveragePrecision": 8, "RetrievalMAP": 12, "MeanAveragePrecision": 12}
 
 
 def files_in(text):
-    return set(re.findall(r"`([a-z]\w*(?:/\w+)?)`", text))
+    return set(re.findall(r"`([a-z]\w*(?:/\w+)*)`", text))
 
 
 HELPERS = files_in(SECTION.partition("|")[0])  # rooms and files
@@ -43,7 +43,7 @@ INPUTS = {
 }
 
 
-def files_called(metric, batch):
+def files_called(metric, batch, ask="compute"):
     """The files of this package in which any function is called, without `.py`."""
     called = set()
 
@@ -55,7 +55,7 @@ def files_called(metric, batch):
     sys.setprofile(note)
     try:
         metric.update(*batch)
-        metric.compute()
+        getattr(metric, ask)()
     finally:
         sys.setprofile(before)
     paths = [pathlib.Path(name) for name in called]
@@ -68,3 +68,13 @@ def test_the_walk_is_the_one_of_the_page(name):
     assert len(walk) <= MOST[name]
     assert walk <= called
     assert {file for file in called - walk if not {file, file.split("/")[0]} & HELPERS} == set()
+
+
+def test_the_walk_of_an_interval_is_the_one_of_the_page():
+    name, _, ask = next(row for row in LISTS if "." in row).partition(".")
+    called = files_called(getattr(torch_ap, name)(), INPUTS[name](), ask)
+    walk = files_in(LISTS[f"{name}.{ask}"])
+    shared = files_in(LISTS[name])
+    assert walk <= called
+    assert {file for file in called - walk - shared if not {file, file.split("/")[0]} & HELPERS} == set()
+    assert "matching/assignment" in shared & called

@@ -1,6 +1,7 @@
 """``torch-ap voc``: PASCAL VOC's average precision of folders of ground truths and detections."""
 
 import argparse
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,8 @@ from torch_ap.files.yolo import read_yolo
 from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.ranking import segments
+from torch_ap.rules.detections import negative_sizes
+from torch_ap.rules.messages import shown
 
 _YOLO = Encoding(PLAIN["cxcywh"], unit="fractions", score="last")
 _USUAL: dict[str, dict[str, Any]] = {
@@ -74,7 +77,9 @@ def _renamed(data: VocData, names: list[str]) -> VocData:
 
 def _metric(args: argparse.Namespace, data: VocData) -> VOCMeanAveragePrecision:
     metric = VOCMeanAveragePrecision(**_rules(args), class_metrics=True)
-    metric.update(data.preds, data.target)
+    with warnings.catch_warnings():  # of boxes, of which `_read` says more
+        warnings.filterwarnings("ignore", r"\d+ of \d+ boxes in `preds`", UserWarning)
+        metric.update(data.preds, data.target)
     return metric
 
 
@@ -183,9 +188,22 @@ def _read(args: argparse.Namespace, detections: str) -> VocData:
         true=replace(_YOLO, score="") if yolo else CORNERS if xml else Encoding(PLAIN[given]),
         option="--box-format" if xml else "",
     )
-    for cause in (*diagnosis.causes(evidence), *diagnosis.without_truths(evidence)):
+    causes = [*diagnosis.causes(evidence)] or _negative_sizes(data)
+    for cause in (*causes, *diagnosis.without_truths(evidence)):
         note(f"{detections}: {cause}")
     return data
+
+
+def _negative_sizes(data: VocData) -> list[str]:
+    """What to say of detections of negative size, where no likelier cause is known."""
+    found = negative_sizes(data.preds["boxes"], "xyxy", data.preds["counts"])
+    if found is None:
+        return []
+    many, image, box = f"{found.total} of {len(data.preds['boxes'])}", shown(data.images[found.image]), shown(found.box)
+    return [
+        f"{many} boxes have x2 < x1 or y2 < y1, the first in image {image}, corners {box}: are corners swapped, or is "
+        "--box-format another?"
+    ]
 
 
 def _of_other_shapes(args: argparse.Namespace, detections: str) -> VocData:

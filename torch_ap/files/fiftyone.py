@@ -1,6 +1,6 @@
 """FiftyOne's samples as input of the detection metrics, known by their attributes: nothing is imported."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -50,11 +50,8 @@ def read_fiftyone(
         >>> from types import SimpleNamespace
         >>> from torch_ap import MeanAveragePrecision
         >>> from torch_ap.files.fiftyone import read_fiftyone
-        >>> class Detection(SimpleNamespace):  # fiftyone.Detection has these attributes, and more
-        ...     label, bounding_box, mask, confidence = "cat", [0.1, 0.2, 0.5, 0.5], None, 0.9
-        ...     def get_attribute_value(self, name, default=None):
-        ...         return getattr(self, name, default)
-        >>> found = SimpleNamespace(detections=[Detection()])
+        >>> cat = SimpleNamespace(label="cat", bounding_box=[0.1, 0.2, 0.5, 0.5], confidence=0.9)
+        >>> found = SimpleNamespace(detections=[cat])  # fiftyone's objects have these attributes, and more
         >>> samples = [{"predictions": found, "ground_truth": found}]  # samples are indexed by field, as dicts are
         >>> data = read_fiftyone(samples, "predictions", sizes=[(640, 480)])
         >>> metric = MeanAveragePrecision(class_names=data.class_names)
@@ -63,10 +60,13 @@ def read_fiftyone(
         ([[64.0, 96.0, 384.0, 336.0]], tensor(1.0000, dtype=torch.float64))
     """
     checks.one_of("iou_type", iou_type, ("bbox", *OF_MASKS))
+    _check_forms(samples, sizes)
     if class_names is not None:
         _check_names(class_names)
     sides: tuple[list[Image], list[Image]] = ([], [])
     for place, sample in enumerate(samples):
+        if not hasattr(sample, "__getitem__") or isinstance(sample, str | list | tuple):
+            refuse(f"samples[{place}]", "must be a sample, which has fields", Plain(type(sample).__name__))
         size = _size_of(sample, place, sizes)
         for side, field in zip(sides, (pred_field, gt_field), strict=True):
             where = f"samples[{place}][{field!r}]"
@@ -85,6 +85,13 @@ def read_fiftyone(
     return InMemoryData(*sides, dict(enumerate(names)))
 
 
+def _check_forms(samples: Any, sizes: Any) -> None:
+    if isinstance(samples, str | Mapping) or not isinstance(samples, Iterable):
+        refuse("samples", "must be a dataset, a view or a list of samples", Plain(type(samples).__name__))
+    if sizes is not None and (isinstance(sizes, str | Mapping) or not hasattr(sizes, "__len__")):
+        refuse("sizes", "must be a list with (width, height) of each sample, in their order", sizes)
+
+
 def _check_names(class_names: Sequence[str]) -> None:
     names = list(class_names)
     text = not isinstance(class_names, str) and all(isinstance(x, str) for x in names)
@@ -99,8 +106,8 @@ def _size_of(sample: Any, place: int, sizes: Sequence[tuple[float, float]] | Non
             refuse("sizes", f"must hold (width, height) of each sample, of which there are at least {place + 1}", sizes)
         size = sizes[place]
     else:
-        metadata = getattr(sample, "metadata", None)
-        size = getattr(metadata, "width", 0), getattr(metadata, "height", 0)
+        metadata = _of(sample, "metadata")
+        size = _of(metadata, "width"), _of(metadata, "height")
         if not all(size):
             raise ValueError(
                 f"`samples[{place}]` must have `metadata` with width and height, of which boxes are fractions: call "
@@ -112,13 +119,18 @@ def _size_of(sample: Any, place: int, sizes: Sequence[tuple[float, float]] | Non
     return size
 
 
+def _of(value: Any, name: str) -> Any:
+    """An attribute, of a dict what it has by that name; None where there is none."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
 def _labels_in(sample: Any, field: str, where: str) -> list[Any]:
     """The detections of a field."""
     try:
         found = sample[field]
     except (KeyError, AttributeError):
         raise ValueError(f"`{where}`: the sample has no such field") from None
-    listed = [] if found is None else getattr(found, "detections", None)
+    listed = [] if found is None else _of(found, "detections")
     if not isinstance(listed, Sequence):
         refuse(where, "must be fiftyone.Detections or None", Plain(type(found).__name__))
     return list(listed)
@@ -127,18 +139,17 @@ def _labels_in(sample: Any, field: str, where: str) -> list[Any]:
 def _of_fiftyone(labels: list[Any], where: str, size: tuple[float, float], *, scored: bool, masks: bool) -> Image:
     """One image, whose labels are still names."""
     each = [f"{where}.detections[{place}]" for place in range(len(labels))]
-    boxes = [_corners(label.bounding_box, size, f"{one}.bounding_box") for label, one in zip(labels, each, strict=True)]
+    named = [*zip(labels, each, strict=True)]
+    boxes = [_corners(_of(label, "bounding_box"), size, f"{one}.bounding_box") for label, one in named]
     out: Image = {
         "boxes": torch.tensor(boxes, dtype=torch.float64).reshape(-1, 4),
-        "labels": [_text(label.label, f"{one}.label") for label, one in zip(labels, each, strict=True)],
+        "labels": [_text(_of(label, "label"), f"{one}.label") for label, one in named],
     }
     if scored:
-        scores = [_number(label.confidence, f"{one}.confidence") for label, one in zip(labels, each, strict=True)]
+        scores = [_number(_of(label, "confidence"), f"{one}.confidence") for label, one in named]
         out["scores"] = torch.tensor(scores, dtype=torch.float64)
     else:
-        crowd = [
-            _flag(label.get_attribute_value("iscrowd", None), one) for label, one in zip(labels, each, strict=True)
-        ]
+        crowd = [_flag(_attribute(label, "iscrowd"), one) for label, one in named]
         out["iscrowd"] = torch.tensor(crowd, dtype=torch.int64)
     if masks:
         width, height = map(int, size)
@@ -147,6 +158,12 @@ def _of_fiftyone(labels: list[Any], where: str, size: tuple[float, float], *, sc
             _draw(picture, _mask_of(label, f"{one}.mask"), corners)
         out["masks"] = torch.from_numpy(canvas)
     return out
+
+
+def _attribute(label: Any, name: str) -> Any:
+    """One that labels may have, by FiftyOne's method, which finds those of its older versions too."""
+    get = getattr(label, "get_attribute_value", None)
+    return _of(label, name) if get is None else get(name, None)
 
 
 def _text(value: Any, where: str) -> str:
@@ -183,7 +200,9 @@ def _corners(box: Any, size: tuple[float, float], where: str) -> list[float]:
 
 def _mask_of(label: Any, where: str) -> Any:
     """(h, w) bool, the mask inside the box; newer versions read it from a file where it is not held in memory."""
-    mask = label.get_mask() if label.mask is None and hasattr(label, "get_mask") else label.mask
+    mask = _of(label, "mask")
+    if mask is None and hasattr(label, "get_mask"):
+        mask = label.get_mask()
     if mask is None:
         refuse(where, "must be given", None)
     mask = np.asarray(mask) > 0

@@ -29,8 +29,9 @@ def read_supervision(
         The images in their order; labels are class ids, and their names those of ``data["class_name"]``.
 
     Raises:
-        ValueError: for what is no such object or lacks one of these; for lists of different length; for a class id that
-            has two names, as those of two models may; and for a ground truth whose ``data["ignore"]`` is set.
+        ValueError: for what is no such object or lacks one of these; for NaN; for lists of different length; for a
+            class id that has two names, as those of two models may; and for a ground truth whose ``data["ignore"]`` is
+            set.
 
     Example:
         >>> import numpy as np
@@ -98,6 +99,9 @@ def _column(values: Any, count: int, where: str) -> Tensor:
         refuse(where, "must hold numbers", Plain(found.dtype))
     if found.shape[:1] != (count,):
         refuse(where, f"must hold a row for each of {count} objects", Plain(f"shape {found.shape}"))
+    if found.dtype.kind == "f" and np.isnan(found).any():
+        row = int(np.argwhere(np.isnan(found))[0, 0])
+        refuse(f"{where}[{row}]", "must not be NaN", found[row].tolist())
     return torch.from_numpy(found)
 
 

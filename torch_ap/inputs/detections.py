@@ -38,6 +38,7 @@ class RowColumn:
         of_truths: likewise in ``target``.
         optional: whether images may lack it; their rows are NaN then.
         remark: what a warning says of the rows of ``target``, if anything; asked for on CPU alone.
+        doubtful: name of the rule which detections may break, with a warning; None for no such rule.
     """
 
     key: str
@@ -46,6 +47,7 @@ class RowColumn:
     of_truths: tuple[str, ...] | None
     optional: bool = False
     remark: Callable[[Tensor], str | None] | None = field(default=None, repr=False)
+    doubtful: str | None = field(default=None, repr=False)
 
     def rules(self, side: str) -> tuple[str, ...] | None:
         """Those of "detection" or "ground_truth"."""
@@ -133,7 +135,18 @@ class DetectionInputs:
             truths = columns[f"ground_truth_{column.key}"]
             if column.remark is not None and truths.is_cpu and (said := column.remark(truths)) is not None:
                 warn_caller(said, UserWarning)
+        if columns["detection_labels"].is_cpu:
+            self.remark_on_detections(columns)
         return columns, broken
+
+    def remark_on_detections(self, columns: Columns) -> None:
+        """Warn of detections that are allowed and likely wrong, where values are checked. Waits for an accelerator."""
+        for column in self.rows if self.check_values else ():
+            if column.doubtful is None:
+                continue
+            values, counts = columns[f"detection_{column.key}"], columns["detections_per_image"]
+            if (said := value_rules.seem_of_another_format(values, column.doubtful, counts)) is not None:
+                warn_caller(said, UserWarning)
 
     def look_at(self, columns: Columns) -> Tensor | None:
         """Check columns that come as such, as :meth:`validate` does those that it makes.

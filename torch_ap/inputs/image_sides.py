@@ -93,6 +93,9 @@ def packed(name: str, value: Any) -> Mapping[str, Any]:
             f"`preds` and `target` must both be lists of dicts, or both be dicts with `counts`; `{name}` is a "
             f"{type(value).__name__}"
         )
+    if "counts" not in value:
+        got = f"a dict with the keys {sorted(value, key=str)}"
+        refuse(name, "must be a list of dicts, one per image, or a dict with `counts`, the rows per image", Plain(got))
     return value
 
 

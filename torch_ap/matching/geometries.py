@@ -64,7 +64,9 @@ class Geometry:
 
 
 def _box_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
-    return (RowColumn("boxes", (4,), ("boxes",), ("boxes", settings.box_format)),)
+    """Those of detections may have negative sizes, as COCO's own code takes them; a warning tells."""
+    form = settings.box_format
+    return (RowColumn("boxes", (4,), ("boxes",), ("boxes", form), doubtful=form),)
 
 
 def _box_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:

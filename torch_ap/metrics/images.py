@@ -69,6 +69,8 @@ class DetectionMetric(SlicedImages, ClassTables):
         if isinstance(self._kept, StoredMatches):
             if broken is not None and bool(broken.any()):  # which cannot wait for `compute` where they are matched
                 raise ValueError(detections.VALUE_RULES[int(broken.nonzero()[0])])
+            if not counts.is_cpu:
+                self._inputs.remark_on_detections(columns)
             columns, broken = self._kept.made(columns, *self._match_batch(columns)), None
         self._hold([*(columns[name] for name in self._kept.states), ids])
         self._note(broken)
@@ -107,6 +109,8 @@ class DetectionMetric(SlicedImages, ClassTables):
         if not held["detection_scores"]:
             return self._no_images()
         columns = {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
+        if self._keeps_shapes and not columns["detection_scores"].is_cpu:  # on CPU `update` did
+            self._once(lambda: self._inputs.remark_on_detections(columns), "remarks")
         if not len(ids := self.sample_ids):
             return columns
         kept = samples.first_copies(

@@ -48,9 +48,7 @@ def place_among(name: str, value: Any, allowed: Sequence[float]) -> int:
 
 
 def positive_int(name: str, value: Any, *, least: int = 1, optional: bool = False, words: tuple[str, ...] = ()) -> Any:
-    """``value`` as an int, which must be at least ``least``, or None where optional, or one of ``words``; a bool is not
-    an int here.
-    """
+    """``value`` as an int of at least ``least``, or None where optional, or one of ``words``; a bool is no int."""
     if (value is None and optional) or (isinstance(value, str) and value in words):
         return value
     found = _index(value)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.rules.messages import refuse
+from torch_ap.rules.messages import refuse, shown
 from torch_ap.rules.values import Rule
 
 _MOST = sys.float_info.max
@@ -157,6 +157,40 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, image: T
             found = _flag(name, broken)
             flags = found if flags is None else flags | found
     return flags
+
+
+class NegativeSizes(NamedTuple):
+    """Boxes of negative size: how many, and of the first its image and numbers."""
+
+    total: int
+    image: int
+    box: list[float]
+
+
+def negative_sizes(boxes: Tensor, box_format: str, counts: Tensor) -> NegativeSizes | None:
+    """Those of (N, 4) boxes of all images end to end, of which each has ``counts``, (B,); None where there is none."""
+    wrong = RULES[box_format].offends(boxes).any(1)
+    if not bool(wrong.any()):
+        return None
+    row = int(wrong.nonzero()[0])
+    image = int(torch.searchsorted(counts.cumsum(0), row, right=True))
+    return NegativeSizes(int(wrong.sum()), image, boxes[row].tolist())
+
+
+def seem_of_another_format(boxes: Tensor, box_format: str, counts: Tensor) -> str | None:
+    """What to say of detections of negative size. COCO's code takes them, and some detectors may give a few; but boxes
+    that are read in the wrong format have negative sizes too, and silently match nothing.
+    """
+    found = negative_sizes(boxes, box_format, counts)
+    if found is None:
+        return None
+    what, why = "a width or height below 0", "are corners swapped, or are these a network's raw outputs?"
+    if box_format == "xyxy":
+        what, why = "x2 < x1 or y2 < y1", "are these sizes (then give their `box_format`), or are corners swapped?"
+    return (
+        f"{found.total} of {len(boxes)} boxes in `preds` have {what} by `box_format='{box_format}'`, the first in "
+        f"`preds[{found.image}]['boxes']`: {shown(found.box)}; {why}"
+    )
 
 
 def seem_radians(boxes: Tensor) -> str | None:
