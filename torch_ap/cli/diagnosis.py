@@ -80,12 +80,10 @@ def without_truths(evidence: Evidence) -> Iterator[str]:
     true = torch.isin(labels, known)
     if not true.any() or true.all():
         return
-    names = [evidence.class_names[label] for label in known.tolist()]
-    found = []
-    for label, count in zip(labels[~true].tolist(), detections[~true].tolist(), strict=True):
-        name = evidence.class_names[label]
-        found.append((name, count, "" if name.isdecimal() else nearest(name, names)))  # ids are not misspelt
-    found.sort(key=lambda one: not one[2])
+    others = [evidence.class_names[label] for label in known.tolist()]
+    names = [evidence.class_names[label] for label in labels[~true].tolist()]
+    meanings = ["" if name.isdecimal() else nearest(name, others) for name in names]  # ids are not misspelt
+    found = sorted(zip(names, detections[~true].tolist(), meanings, strict=True), key=lambda one: not one[2])
     for name, count, meant in found[:_FEW]:
         are = "is 1 detection" if count == 1 else f"are {count:,} detections"
         yield f"no ground truth is of class {shown(name)}, of which there {are}: left out of the mean{meant}"

@@ -92,10 +92,14 @@ def paths_of(args: argparse.Namespace, given: Sequence[str]) -> Paths:
         shown_too.insert(0, baseline)
     if args.report is not None and (len(given) > 2 or (len(given) == 2 and baseline not in given)):
         raise ValueError(f"--report is of one list of detections, or with --compare of two, got {len(given)}")
-    for option in ("errors", "operating_points"):
-        if getattr(args, option) and len(shown_too) > 1:
-            raise ValueError(f"--{option.replace('_', '-')} is of one list of detections, got {len(shown_too)}")
+    _check_of_one(args, len(shown_too))
     return Paths({path: end_of(path, set(shown_too) - {path}) for path in shown_too}, baseline)
+
+
+def _check_of_one(args: argparse.Namespace, lists: int) -> None:
+    for option in ("errors", "operating_points"):
+        if getattr(args, option) and lists > 1:
+            raise ValueError(f"--{option.replace('_', '-')} is of one list of detections, got {lists}")
 
 
 def slices_of(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list[int]] | None:

@@ -101,21 +101,23 @@ def _check_names(class_names: Sequence[str]) -> None:
 
 def _size_of(sample: Any, place: int, sizes: Sequence[tuple[float, float]] | None) -> tuple[float, float]:
     """Width and height of a sample in pixels."""
-    if sizes is not None:
-        if place >= len(sizes):
-            refuse("sizes", f"must hold (width, height) of each sample, of which there are at least {place + 1}", sizes)
-        size = sizes[place]
-    else:
-        metadata = _of(sample, "metadata")
-        size = _of(metadata, "width"), _of(metadata, "height")
-        if not all(size):
-            raise ValueError(
-                f"`samples[{place}]` must have `metadata` with width and height, of which boxes are fractions: call "
-                "`compute_metadata()` of the dataset, or give `sizes`, (width, height) of each sample"
-            )
+    if sizes is not None and place >= len(sizes):
+        refuse("sizes", f"must hold (width, height) of each sample, of which there are at least {place + 1}", sizes)
+    size = sizes[place] if sizes is not None else _recorded_size(sample, place)
     pair = not checks.is_number(size) and len(size) == 2
     if not pair or not all(checks.is_number(x) and 0 < x < _LARGEST for x in size):
         refuse(f"sizes[{place}]", "must be width and height in pixels, above 0", size)
+    return size
+
+
+def _recorded_size(sample: Any, place: int) -> tuple[Any, Any]:
+    metadata = _of(sample, "metadata")
+    size = _of(metadata, "width"), _of(metadata, "height")
+    if not all(size):
+        raise ValueError(
+            f"`samples[{place}]` must have `metadata` with width and height, of which boxes are fractions: call "
+            "`compute_metadata()` of the dataset, or give `sizes`, (width, height) of each sample"
+        )
     return size
 
 
