@@ -79,8 +79,7 @@ class Rows:
     def _add_classes(self, system: System, batch: Columns, preds: Tensor) -> None:
         if self._inputs is None:
             self.classes, self.labels = preds.shape[1], batch.target.ndim == 2
-            how = self._args.normalization
-            self._inputs = ClassificationInputs(self.classes, not self.labels, normalization=how)
+            self._inputs = ClassificationInputs(self.classes, not self.labels, normalization=self._args.normalization)
         if preds.shape[1] != self.classes:  # of another file
             raise ValueError(
                 f"{self._args.baseline}: must have as many scores in a row as {self._args.file}, {self.classes}, "

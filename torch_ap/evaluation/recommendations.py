@@ -49,9 +49,8 @@ def measured(
     with products.workers(threads) as pool_map:
         for span in with_bar(order.blocks(slice(0, matrix.shape[0]), rows * max(4, threads)), progress):
             curve = tiles.curve_of(matrix, span, pool_map, _ROOM)
-            parts.append(
-                _values(curve, ranks, ties) if correction is None else _estimates(curve, ranks, ties, sampled_from)
-            )
+            whole = correction is None
+            parts.append(_values(curve, ranks, ties) if whole else _estimates(curve, ranks, ties, sampled_from))
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 

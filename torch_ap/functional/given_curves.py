@@ -160,10 +160,8 @@ def _ascending_points(precision: Tensor, recall: Tensor) -> tuple[Tensor, Tensor
     """Checked points by ascending recall, float64, without those at which nothing is retrieved."""
     p, r = segments.as_float64(precision.detach()), segments.as_float64(recall.detach())
     nothing = torch.isnan(p) & (r == 0)
-    for name, value, bad in (
-        ("precision", p, ~((p >= 0) & (p <= 1)) & ~nothing),
-        ("recall", r, ~((r >= 0) & (r <= 1))),
-    ):
+    for name, value in (("precision", p), ("recall", r)):
+        bad = ~((value >= 0) & (value <= 1)) & ~nothing
         if bool(bad.any()):
             place = int(bad.nonzero()[0])
             raise ValueError(f"`{name}` must lie in [0, 1]; got {float(value[place]):g} at index {place}")

@@ -60,6 +60,4 @@ def first_copies(ids: Tensor, facts: Tensor, unlike_in: str = "targets") -> Tens
     if bool(unlike.any()):
         shown = int(ordered[unlike][0])
         raise ValueError(f"`{STATE}` must tell samples apart: {shown} has come with two different {unlike_in}")
-    kept = torch.zeros_like(new)
-    kept[order[new]] = True
-    return kept
+    return torch.zeros_like(new).index_fill_(0, order[new], True)

@@ -140,5 +140,4 @@ def _content(metric: UncertainMetric, asked: Asked, title: str | None) -> Conten
     said = dict.fromkeys([*content.warnings, *(str(x.message) for x in caught if issubclass(x.category, UserWarning))])
     name = content.headline.name
     system = "" if asked.systems == _NAMES else f" of {asked.systems[0]}"
-    title = title or f"Report: {name}{system}"
-    return replace(content, title=title, warnings=list(said))
+    return replace(content, title=title or f"Report: {name}{system}", warnings=list(said))

@@ -202,8 +202,7 @@ def bins(value: Any) -> Any:
         if not value or not all(is_number(x) and abs(x) <= sys.float_info.max for x in value):
             refuse("bins", "as a list must hold finite numbers, one at least", value)
     elif isinstance(value, Tensor):
-        finite = value.ndim == 1 and _known_numbers(value) and bool(torch.isfinite(value).all())
-        if not finite:
+        if not (value.ndim == 1 and _known_numbers(value) and bool(torch.isfinite(value).all())):
             refuse("bins", "as a tensor must be 1-D, not empty and finite", value)
     else:
         refuse("bins", "must be None, 'half', 'adaptive', an int, a list of floats or a 1-D tensor", value)

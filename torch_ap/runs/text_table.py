@@ -46,15 +46,8 @@ class Table:
 
         head, *rows = [f"{' & '.join(row)} {chr(92) * 2}" for row in self._marked(cell)]
         form = "l" * self.names + "r" * (len(self.rows[0]) - self.names)
-        return [
-            rf"\begin{{tabular}}{{{form}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *rows,
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
+        begin, end = rf"\begin{{tabular}}{{{form}}}", r"\end{tabular}"
+        return [begin, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", end]
 
     def _marked(self, cell: Callable[[str, tuple[int, int]], str]) -> list[list[str]]:
         return [[cell(text, (row, column)) for column, text in enumerate(line)] for row, line in enumerate(self.rows)]
