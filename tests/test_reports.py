@@ -15,6 +15,7 @@ import pytest
 import torch
 from matplotlib import pyplot
 
+from tests.each import each
 from tests.every_metric import METRICS, one_each
 from torch_ap import (
     BinaryAveragePrecision,
@@ -89,7 +90,7 @@ def reported(rows):
     ]
 
 
-@pytest.mark.parametrize("name", reported(METRICS))
+@each("name", reported(METRICS))
 def test_every_metric_has_a_report(name, tmp_path):
     metric, other = updated(METRICS[name]), updated(METRICS[name])
     path = tmp_path / "x.md"
@@ -104,7 +105,7 @@ def test_every_metric_has_a_report(name, tmp_path):
     assert "+0.000" in text
 
 
-@pytest.mark.parametrize("name", reported(one_each(METRICS)))
+@each("name", reported(one_each(METRICS)))
 def test_every_metric_has_a_page(name, tmp_path):
     page = report(updated(METRICS[name]), tmp_path / "x.html", n_resamples=10).read_text()
     assert page.startswith("<!doctype html>")
