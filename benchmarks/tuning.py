@@ -19,7 +19,7 @@ from torch import Tensor
 
 import torch_ap.inference
 from benchmarks.detection import ours
-from benchmarks.detection_scenes import dense
+from benchmarks.detection_scenes import dense, like_coco
 from benchmarks.timing import by_turns, in_ms, machine, parser, peak
 from torch_ap import functional
 from torch_ap.curve import average_precision, first_hit, harmonic
@@ -140,6 +140,13 @@ def macro_interval(items: int, width: int) -> Callable[[], Any]:
     return lambda: torch_ap.inference.average_precision_interval(preds, target, average="macro")
 
 
+def detectors_interval(images: int, classes: int) -> Callable[[], Any]:
+    """A confidence interval of COCO's mAP: 1,000 resamples of a few images."""
+    metric, scenes = torch_ap.MeanAveragePrecision("xywh"), like_coco(images, classes)
+    metric.update(scenes.preds, scenes.target)
+    return metric.confidence_interval
+
+
 def often(call: Callable[[], Any], times: int = 200) -> Callable[[], Any]:
     """Many calls, where one is too short to be timed."""
     return lambda: [call() for _ in range(times)]
@@ -191,6 +198,7 @@ def rows(scale: int) -> list[Row]:
         Row(run_lengths, "_NUMBERS_A_BLOCK", NEVER, "100 images of 100 masks", ragged_masks(100 // min(scale, 10))),
         Row(resampling, "_DRAWS_PER_GROUP", NEVER, "bootstrap, 20 hits", interval(20_000, 0.001, "bootstrap-bca")),
         Row(resampling, "_NUMBERS_AT_ONCE", NEVER, "bootstrap, 2,000 hits", interval(n // 10, 0.02, "bootstrap-bca")),
+        Row(resampling, "_TOGETHER", ALWAYS, "bootstrap, 50 images of 3 classes", detectors_interval(50, 3)),
         Row(influence, "_BLOCK", NEVER, "influence, half of 1,000,000 hits", interval(n, 0.5, "influence")),
         Row(influence, "_THREADED", NEVER, "influence, 5,000,000 hits", interval(10 * n, 0.5, "influence"), True),
         Row(influence, "_THREADED", ALWAYS, "influence, 500,000 hits", interval(n, 0.5, "influence"), True),

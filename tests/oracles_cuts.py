@@ -13,8 +13,11 @@ def plain(images):
 
 def coco_iou(one, two, crowd=False):
     """Of two boxes in xywh."""
-    wide, high = (min(one[k] + one[k + 2], two[k] + two[k + 2]) - max(one[k], two[k]) for k in (0, 1))
-    if wide <= 0 or high <= 0:
+    wide = min(one[0] + one[2], two[0] + two[2]) - max(one[0], two[0])
+    if wide <= 0:
+        return 0.0
+    high = min(one[1] + one[3], two[1] + two[3]) - max(one[1], two[1])
+    if high <= 0:
         return 0.0
     size, inter = one[2] * one[3], wide * high
     return inter / (size if crowd else size + two[2] * two[3] - inter)
@@ -57,11 +60,15 @@ def counts(items, truths, threshold):
     return sum(kept), len(kept) - sum(kept), len(truths) - sum(kept)
 
 
-def best(items, truths, *, beta=1.0, precision=None, recall=None):
-    """The threshold that is chosen; NaN where there is none."""
+def every_count(items, truths):
+    """The counts at every threshold, from the highest on."""
+    return [(x, counts(items, truths, x)) for x in sorted({score for _, score, _ in items}, reverse=True)]
+
+
+def best(every, *, beta=1.0, precision=None, recall=None):
+    """The threshold of :func:`every_count` that is chosen; NaN where there is none."""
     chosen, highest = math.nan, -math.inf
-    for threshold in sorted({score for _, score, _ in items}, reverse=True):
-        tp, fp, fn = counts(items, truths, threshold)
+    for threshold, (tp, fp, fn) in every:
         value = f_beta(tp, fp, fn, beta)
         if precision is not None:
             value = tp if tp and tp / (tp + fp) >= precision else -math.inf

@@ -59,16 +59,15 @@ class Errors:
 
     Args:
         preds, target: lists of dicts; ``iscrowd`` or ``difficult``.
-        iou: of an image: (D, G) float64, and the same where no ground truth is a crowd.
+        ious: of each image: (D, G) float64, and the same where no ground truth is a crowd.
         levels: of recall, or "all-points".
         matched: a rule of matching.
     """
 
-    def __init__(self, preds, target, iou, levels, *, matched=matched_by_coco, threshold=0.5, background=0.1):
+    def __init__(self, preds, target, ious, levels, *, matched=matched_by_coco, threshold=0.5, background=0.1):
         self.levels, self.background, self.threshold = levels, background, threshold
         self.detections, self.truths = [], []
-        for image, (p, t) in enumerate(zip(preds, target, strict=True)):
-            crowded, plain = iou(p, t)
+        for image, (p, t, (crowded, plain)) in enumerate(zip(preds, target, ious, strict=True)):
             crowd = [bool(x) for x in t["iscrowd" if "iscrowd" in t else "difficult"]]
             truths = [
                 {"image": image, "row": j, "class": c, "valid": not crowd[j], "found": False, "about": []}

@@ -201,7 +201,7 @@ def numbers_of(found):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("row", INFERENCE.values(), ids=INFERENCE)
+@each("row", INFERENCE)
 def test_results_are_records_of_float64_tensors(row, dtype):
     drawn = {
         name: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
@@ -240,7 +240,7 @@ def test_records_print_and_export_what_a_person_reads():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("row", INFERENCE.values(), ids=INFERENCE)
+@each("row", INFERENCE)
 def test_results_lie_on_the_device_of_the_input(row):
     drawn = row.batches(1)[0]
     moved = {name: x.cuda() if isinstance(x, Tensor) else x for name, x in drawn.items()}
@@ -487,7 +487,7 @@ def test_what_has_no_summary_is_a_row():
     assert set(NO_SUMMARY) <= set(METRICS)
 
 
-@pytest.mark.parametrize("which", METRICS)
+@each("which", list(METRICS))
 def test_summaries_are_named_by_the_metric(which):
     row = METRICS[which]
     if row.call.__name__ in WITHOUT_INTERVAL:

@@ -77,14 +77,13 @@ def test_rank_is_the_stable_order(most, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int32])
 def test_dtype_of_scores_and_boxes_changes_nothing_that_it_can_hold(dtype):
-    for seed in range(20):
-        preds, target = random_scene(seed)
-        preds = [{**image, "scores": (image["scores"] * 8).round()} for image in preds]
-        wanted = coco_mean_average_precision(preds, target, "xywh", extended_summary=True)
-        cast = [{**image, "scores": image["scores"].to(dtype), "boxes": image["boxes"].to(dtype)} for image in preds]
-        found = coco_mean_average_precision(cast, target, "xywh", extended_summary=True)
-        for name in ("precision", "recall", "scores"):
-            torch.testing.assert_close(found[name], wanted[name], rtol=0, atol=0)
+    preds, target = joined(random_scene, range(20))
+    preds = [{**image, "scores": (image["scores"] * 8).round()} for image in preds]
+    wanted = coco_mean_average_precision(preds, target, "xywh", extended_summary=True)
+    cast = [{**image, "scores": image["scores"].to(dtype), "boxes": image["boxes"].to(dtype)} for image in preds]
+    found = coco_mean_average_precision(cast, target, "xywh", extended_summary=True)
+    for name in ("precision", "recall", "scores"):
+        torch.testing.assert_close(found[name], wanted[name], rtol=0, atol=0)
 
 
 def test_infinite_and_negative_scores_are_scores():

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import inspect
 import math
 import pickle
 import warnings
@@ -30,10 +31,7 @@ CUTS = {
 }
 SUMMED_ANEW = {"rtol": 1e-6, "atol": 1e-7}  # the same terms of a mean in another order, in float32
 
-each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-NAMES = {id(row): name for name, row in METRICS.items()}
-each_state = pytest.mark.parametrize("row", one_of_each_state().values(), ids=one_of_each_state())
-each_row = pytest.mark.parametrize("row", METRICS.values(), ids=METRICS.keys())
+each_case = each("case", CASES)
 
 
 @pytest.fixture(autouse=True)
@@ -50,16 +48,32 @@ def _drawn_and_value(name):
     return drawn, whole(METRICS[name], drawn)
 
 
-@pytest.fixture
-def drawn(row):
-    """Batches of the row, the same for every law."""
-    return mapped(_drawn_and_value(NAMES[id(row)])[0], torch.clone)
+def each_of(rows):
+    """As ``each``, of rows by name, for a test of what it takes of these.
+
+    ``row``; ``drawn``: batches of the row, the same for every law; ``expected``: the value of a fresh metric that is
+    given these at once; ``generator``, as new for each row.
+    """
+
+    def wrap(test):
+        wanted = inspect.signature(test).parameters
+
+        def of_row(name, **more):
+            drawn, expected = _drawn_and_value(name)
+            own = {"row": METRICS[name], "expected": expected, "generator": torch.Generator().manual_seed(20040826)}
+            own["drawn"] = mapped(drawn, torch.clone)
+            test(**{key: x for key, x in own.items() if key in wanted}, **more)
+
+        functools.update_wrapper(of_row, test)
+        fixtures = [x for key, x in wanted.items() if key not in ("row", "drawn", "expected", "generator")]
+        name = inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        of_row.__signature__ = inspect.Signature([name, *fixtures])
+        return each("name", list(rows))(of_row)
+
+    return wrap
 
 
-@pytest.fixture
-def expected(row):
-    """The value of a fresh metric that is given ``drawn`` at once."""
-    return _drawn_and_value(NAMES[id(row)])[1]
+each_row, each_state = each_of(METRICS), each_of(one_of_each_state())
 
 
 def filled(row, *batches, **more):
@@ -128,7 +142,7 @@ def test_every_metric_has_a_definition():
     assert not (CASES.keys() | DEFINITIONS.keys()) & WITHOUT_DEFINITION.keys()
 
 
-@pytest.mark.parametrize("name", DEFINITIONS)
+@each("name", list(DEFINITIONS))
 @each("size", [8, 40])
 def test_metric_equals_the_definition(name, size, generator):
     row = METRICS[name]
@@ -181,9 +195,7 @@ def strided(x):
     return torch.stack([x, x], -1)[..., 0] if x.ndim != 2 else x.t().contiguous().t()
 
 
-@pytest.mark.parametrize(
-    ("name", "size"), [*((name, 40) for name in METRICS), *((name, 3000) for name in one_of_each_state())]
-)
+@each("name, size", [*((name, 40) for name in METRICS), *((name, 3000) for name in one_of_each_state())])
 def test_memory_layout_does_not_matter_and_nothing_given_or_held_is_written_to(name, generator, size):
     row = METRICS[name]
     drawn = row.draw(size if row.kind == "items" else 40, generator)

@@ -29,15 +29,20 @@ def updated(metric, preds, target, parts=1):
     return metric
 
 
-def overlaps(function, crowds=True, **settings):
-    """Of an image: with crowds as such, and as any others."""
-
-    def iou(p, t):
-        flags = [t["iscrowd"], None] if crowds else [None, None]
-        key = next(x for x in ("boxes", "intervals") if x in p)
-        return tuple(function(p[key], t[key], iscrowd=x, **settings).numpy() for x in flags)
-
-    return iou
+def overlaps(preds, target, function, crowds=True, **settings):
+    """Of each image: with crowds as such, and as any others; some images a call, which costs as much as one."""
+    key = next(x for x in ("boxes", "intervals") if x in preds[0])
+    for first in range(0, len(preds), 20):
+        p, t = (side[first : first + 20] for side in (preds, target))
+        found, true = (torch.cat([image[key] for image in side]) for side in (p, t))
+        flags = [torch.cat([image["iscrowd"] for image in t]), None] if crowds else [None]
+        each = [function(found, true, iscrowd=x, **settings).numpy() for x in flags]
+        row = column = 0
+        for one, two in zip(p, t, strict=True):
+            d, g = len(one["labels"]), len(two["labels"])
+            own = [x[row : row + d, column : column + g] for x in each]
+            yield own[0], own[-1]
+            row, column = row + d, column + g
 
 
 @cache
@@ -51,19 +56,20 @@ def case(name):
     few = range(100)
     if name.startswith("coco"):
         metric, preds, target = coco_scenes({"coco": 150, "coco of 2,000": 2000}[name])
-        return metric, Errors(preds, target, overlaps(box_iou, box_format="xywh"), LEVELS)
+        return metric, Errors(preds, target, overlaps(preds, target, box_iou, box_format="xywh"), LEVELS)
     if name == "voc":
         preds, target = to_voc(*joined(random_scene, few))
-        iou = overlaps(box_iou, crowds=False, inclusive_pixels=True)
+        iou = overlaps(preds, target, box_iou, crowds=False, inclusive_pixels=True)
         metric = VOCMeanAveragePrecision()
         return updated(metric, preds, target), Errors(preds, target, iou, "all-points", matched=matched_by_voc)
     if name == "rotated":
         preds, target = joined(random_rotated, few[:50])
-        metric, iou = MeanAveragePrecision("cxcywhr", "rotated"), overlaps(rotated_box_iou, box_format="cxcywhr")
+        metric = MeanAveragePrecision("cxcywhr", "rotated")
+        iou = overlaps(preds, target, rotated_box_iou, box_format="cxcywhr")
         return updated(metric, preds, target), Errors(preds, target, iou, LEVELS)
     preds, target = joined(random_intervals, few)
     metric = MeanAveragePrecision(iou_type="intervals", iou_thresholds=[0.75, 0.5])
-    return updated(metric, preds, target), Errors(preds, target, overlaps(interval_iou), LEVELS)
+    return updated(metric, preds, target), Errors(preds, target, overlaps(preds, target, interval_iou), LEVELS)
 
 
 CASES = ["coco", "voc", "rotated", "intervals", pytest.param("coco of 2,000", marks=pytest.mark.slow)]

@@ -48,7 +48,7 @@ def numbers(found):
         yield found
 
 
-@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
+@each("row", METRICS)
 def test_what_is_drawn_can_be_measured(row):
     """So that no law holds of rows because nothing in them is defined."""
     metric = row.new()

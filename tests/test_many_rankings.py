@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests import oracles_retrieval as oracles
+from tests.each import each
 from torch_ap.ranking import builders, few_items, many_rankings, order, segments
 from torch_ap.ranking.hit_curve import HitCurve
 
@@ -82,7 +83,7 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("lengths", "share", "dtype"), LARGE)
+@each("lengths, share, dtype", {str(x): x for x in LARGE})
 def test_large(lengths, share, dtype):
     generator = torch.Generator().manual_seed(0)
     size = sum(lengths)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tests.each import each
 from torch_ap.runtime import memory
 
 DTYPES = (
@@ -15,12 +16,13 @@ DTYPES = (
     torch.uint8,
     torch.bool,
 )
-SIZES = (0, 1, 5_000_000)
+LARGE = 5_000_000  # bytes
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", SIZES)
+@each("dtype", DTYPES)
+@each("size", [0, 1, LARGE])
 def test_copied(dtype, size):
+    size = size // dtype.itemsize if size == LARGE else size
     values = torch.arange(size).remainder_(100).to(dtype)
     copy = memory.copied(values)
     assert torch.equal(copy, values)
@@ -37,10 +39,11 @@ def test_copied_of_any_layout_is_contiguous(size):
     assert torch.equal(copy, values)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("sizes", [(0,), (3,), (0, 4, 2), (2_500_000, 0, 2_500_001)])
-@pytest.mark.parametrize("width", [(), (2,)])
+@each("dtype", DTYPES)
+@each("sizes", [(0,), (3,), (0, 4, 2), (LARGE, 0, LARGE)])
+@each("width", [(), (2,)])
 def test_joined(dtype, sizes, width):
+    sizes = [size // dtype.itemsize - place if size == LARGE else size for place, size in enumerate(sizes)]
     parts = [torch.arange(2 * size).remainder_(100).to(dtype).reshape(-1, 2)[:, : len(width) + 1] for size in sizes]
     parts = [part if width else part[:, 0] for part in parts]
     assert torch.equal(memory.joined(parts), torch.cat(parts))

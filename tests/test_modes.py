@@ -81,7 +81,7 @@ def same_in(mode, value, expected):
     same(value, expected, dtype=not mode.startswith("default"))
 
 
-@pytest.mark.parametrize(("name", "mode"), in_modes(METRICS, METRICS_OF_A_KIND))
+@each("name, mode", in_modes(METRICS, METRICS_OF_A_KIND))
 def test_metrics(name, mode):
     row, (batches, expected, after) = METRICS[name], plain(name)
     outside = row.new()  # as of a module that is trained and validated in turn
@@ -130,7 +130,7 @@ def with_grad(x):
     return x.clone().requires_grad_() if x.is_floating_point() else x
 
 
-@pytest.mark.parametrize("name", METRICS_OF_A_KIND)
+@each("name", METRICS_OF_A_KIND)
 def test_metrics_of_tensors_that_require_grad(name):
     batches, expected, _ = plain(name)
     metric = METRICS[name].new()

@@ -11,12 +11,13 @@ import pytest
 import torch
 
 import torch_ap
+from tests.each import each
 from tests.every_metric import METRICS, one_of_each_state
 from tests.modes import quiet, same
 from tests.parts import count, cut
 from torch_ap.metrics import payload
 
-each_state = pytest.mark.parametrize("row", one_of_each_state().values(), ids=one_of_each_state())
+each_state = each("row", one_of_each_state())
 
 
 def filled(row, *batches):

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from sklearn.metrics import PrecisionRecallDisplay
 
 import torch_ap
+from tests.each import each
 from tests.every_metric import METRICS
 from tests.tolerances import REORDERED
 from torch_ap import (
@@ -54,6 +55,15 @@ def ax():
 def drawn(ax):
     """The picture, to the last letter: what cannot be drawn fails here."""
     ax.figure.draw_without_rendering()
+    return ax
+
+
+def emptied(ax):
+    """The same axes without what was drawn on them: to make new ones costs as much as most pictures."""
+    for artist in (*ax.lines, *ax.patches, *ax.collections, *ax.images, *ax.texts):
+        artist.remove()
+    if ax.get_legend():
+        ax.get_legend().remove()
     return ax
 
 
@@ -763,8 +773,7 @@ def test_small_rankings(draw, case, ax):
         curve = functional.curve(scores, target.long(), **convention)
         value = float(curve.average_precision)
         assert np.isnan(value) == (not target.any())
-        ax.clear()
-        draw(curve, ax=ax, **more)
+        draw(curve, ax=emptied(ax), **more)
         shown = style.number(value)
         if draw is RECTANGLES:
             assert ax.get_title().endswith(f"= {shown}" if target.any() else "-: no positives")
@@ -828,12 +837,12 @@ def test_bars_too_many_for_names_are_a_profile(classes, ax):
 # -- the value of a metric
 
 
-@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@each("row", METRICS)
 def test_metrics_draw_their_measures(row, ax):
     metric = row.new()
     values = [metric(**batch) for batch in row.batches(3)]
-    figure, same = metric.plot(ax=ax)
+    figure, same = metric.plot(ax=emptied(ax))
     assert (figure, same) == (ax.figure, ax)
     found = metric.compute()
     if isinstance(found, tuple):  # of which a line, or the first number, is drawn
@@ -842,7 +851,7 @@ def test_metrics_draw_their_measures(row, ax):
     expected = found.reshape(-1).tolist() if isinstance(found, torch.Tensor) else measures(found).values()
     assert [float(x) for line in ax.lines for x in line.get_ydata()] == pytest.approx(list(expected), nan_ok=True)
     if isinstance(found, dict):
-        _, ax = metric.plot(values)
+        metric.plot(values, ax=emptied(ax))
         assert {line.get_label() for line in ax.lines} == {name for x in values for name in measures(x)}
         assert {len(line.get_ydata()) for line in ax.lines} <= {3}
 

@@ -124,7 +124,7 @@ def rows():
         yield (preds * 9).long(), target.float() / 2
 
 
-@pytest.mark.parametrize(("place", "name"), [x for x in enumerate(FUNCTIONS) if x[1].startswith("retrieval")])
+@each("place, name", [x for x in enumerate(FUNCTIONS) if x[1].startswith("retrieval")])
 def test_rows_have_one_value_both_ways(place, name, longer):
     for args in list(rows())[place % 5 :: 5]:  # as above
         assert outcome(FUNCTIONS[name], *args) == longer(FUNCTIONS[name], *args), args

@@ -21,6 +21,7 @@ from torch_ap.runtime.progress import with_bar
 
 _DRAWS_PER_GROUP = 16
 _NUMBERS_AT_ONCE = 1 << 23
+_TOGETHER = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,20 @@ class Resampling:
         """The resamples in turn, ``batch`` at a time; by default so many that ``width`` numbers each fit the bound."""
         spans: Any = _spans(self.n_resamples, self.batch or _fitting(width))
         yield from with_bar(spans, self.progress)
+
+    def together(self, work: Callable[[list[np.random.Generator]], Any], size: int) -> list[Any]:
+        """``work(rngs)`` of all resamples on CPU, those that hold few numbers together, on as many threads as pay.
+
+        Args:
+            work: what becomes of the resamples of some generators; no result may depend on which are together.
+            size: about how many numbers one of them holds.
+        """
+        seed, most = self.seed(), max(1, _TOGETHER // max(size, 1))
+        found: list[Any] = []
+        for span in self.batches(size):
+            tasks = [generators(seed, span[first : first + most]) for first in range(0, len(span), most)]
+            found += order.in_threads(work, tasks, order.workers(size * len(span)))
+        return found
 
     def drawn_on_device(self, width: int, draw: Callable[[int], tuple[Tensor, ...]]) -> Iterator[tuple[Tensor, ...]]:
         """What ``draw(b)`` draws, (b, ...) each, for all resamples: a tuple for each of :meth:`batches`.

@@ -1,5 +1,6 @@
 """How a metric presents itself: its settings in ``repr``, its class in messages, its classes in results."""
 
+import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
@@ -20,6 +21,7 @@ def setting(path: str, doc: str) -> Any:
     return property(lambda metric: read(metric), doc=doc)  # of Python code, which torch.jit asks of every property
 
 
+@functools.cache
 def defaults_of(metric: type) -> dict[str, Any]:
     """The settings of a metric's class by name, each with its default, or ``inspect.Parameter.empty``.
 

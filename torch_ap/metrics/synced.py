@@ -52,6 +52,10 @@ class SyncedMetric(StatefulMetric):
         super().__setstate__(state)
         once.enrol(self)
 
+    def __getnewargs__(self) -> tuple[()]:
+        """Nothing: torchmetrics' gives the letters of ``repr``, which are of no use and a third of a copy's time."""
+        return ()
+
     def extra_repr(self) -> str:
         """What differs from the defaults, for ``repr``."""
         synced = ["sync='exchange'"] if self.dist_sync_fn is by_exchange else []

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_ap.inference import bootstrap
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.interval import Ends, Interval, logit
-from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device, rows
+from torch_ap.inference.resampling import Resampling, multinomial, multinomial_on_device
 from torch_ap.inference.student import normal_quantile, student_quantile
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
@@ -49,11 +49,10 @@ def image_replicates(
     if device.type == "cpu":
         equal, size = np.ones(images, np.int64), sum(size_of(ranked, interpolation) for ranked in systems)
 
-        def one(rng: np.random.Generator) -> Tensor:
-            return means(torch.from_numpy(multinomial(rng, equal, images))[None])
+        def some(rngs: list[np.random.Generator]) -> Tensor:
+            return means(torch.from_numpy(np.stack([multinomial(rng, equal, images) for rng in rngs])))
 
-        seed = resampling.seed()
-        return torch.cat([x for span in resampling.batches(size) for x in rows(one, generators(seed, span), size)])
+        return torch.cat(resampling.together(some, size))
     width = max(size_of(ranked, interpolation) for ranked in systems)
     generator, ones = resampling.on(device), torch.ones(images, dtype=torch.int64, device=device)
 

@@ -13,7 +13,7 @@ from torch_ap.curve.convention import PLAIN, Convention
 from torch_ap.inference.images.bootstrap import size_of
 from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
 from torch_ap.inference.random_ranking import expected_average_precision
-from torch_ap.inference.resampling import Resampling, generators, rows
+from torch_ap.inference.resampling import Resampling
 from torch_ap.ranking import order, segments
 from torch_ap.ranking.counting import of_rows
 from torch_ap.ranking.hit_curve import HitCurve
@@ -140,8 +140,7 @@ def _gains(shuffles: Shuffles, resampling: Resampling) -> Tensor:
 
         return torch.cat([shuffles(*random) for random in resampling.drawn_on_device(size, draw)])
 
-    def one(rng: np.random.Generator) -> Tensor:
-        return shuffles(torch.from_numpy(rng.integers(bound, size=(1, shuffles.items))))
+    def some(rngs: list[np.random.Generator]) -> Tensor:
+        return shuffles(torch.from_numpy(np.stack([rng.integers(bound, size=shuffles.items) for rng in rngs])))
 
-    seed = resampling.seed()
-    return torch.cat([x for span in resampling.batches(size) for x in rows(one, generators(seed, span), size)])
+    return torch.cat(resampling.together(some, size))
