@@ -13,8 +13,10 @@ from torch_ap.analysis.outcomes import Outcomes
 from torch_ap.curve.convention import Convention
 from torch_ap.inference.result import Result
 from torch_ap.matching.candidate_pairs import descending
-from torch_ap.ranking import hit_curve, order, segments
+from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 _KINDS = outcomes.DETECTION_KINDS[outcomes.CLASSIFICATION : outcomes.IGNORED]
 _CLASSIFICATION = _KINDS[0]  # whose fixing moves detections to other classes
@@ -94,10 +96,9 @@ class _Fixes:
     """Detections and ground truths before and after errors are fixed."""
 
     def __init__(self, found: Outcomes) -> None:
-        self.found, self.size = found, found.matches.categories
-        self.category = found.matches.ranked.category
-        self.ends = self._ends(self.category)
-        self.hit, self.counted = found.outcome == outcomes.HIT, found.outcome != outcomes.IGNORED
+        self.found, self.matches, self.size = found, found.matches, found.matches.categories
+        self.outcome = native(found.outcome)
+        self.hit, self.counted = self.outcome == outcomes.HIT, self.outcome != outcomes.IGNORED
         self.m = self._of_truths(found.valid)
 
     def average_precision(self, convention: Convention) -> dict[str, Tensor]:
@@ -105,16 +106,16 @@ class _Fixes:
 
         Where fixing leaves a class without ground truths, its AP is 0 if it has detections, and NaN if not.
         """
-        names, curves = self._curves()
-        joined = hit_curve.join(curves)
-        none = torch.where(joined.n > 0, 0, torch.nan)
-        ap = torch.where(joined.m > 0, convention(joined), none).reshape(-1, self.size)
+        names, curve = self._curves()
+        none = torch.where(curve.n > 0, 0, torch.nan)
+        ap = torch.where(curve.m > 0, convention(curve), none).reshape(-1, self.size)
         found = dict(zip(names, torch.where(self.m > 0, ap, torch.nan), strict=True))
         return {name: found[name] for name in ("ap", *_KINDS, "missed", "false_positives", "false_negatives")}
 
     def counts(self) -> dict[str, Tensor]:
         """(K,) int64 of every kind: false positives by the class they are given, ground truths by their own."""
-        each = segments.count(self.found.outcome * self.size + self.category, len(outcomes.DETECTION_KINDS) * self.size)
+        each = arrays.tensor(self.outcome * self.size + native(self.matches.ranked.category))
+        each = segments.count(each, len(outcomes.DETECTION_KINDS) * self.size)
         wrong = each.reshape(-1, self.size)[outcomes.CLASSIFICATION : outcomes.IGNORED]
         return {
             **dict(zip(_KINDS, wrong, strict=True)),
@@ -123,37 +124,56 @@ class _Fixes:
             "false_negatives": self.m - self._of_truths(self.found.found),
         }
 
-    def _curves(self) -> tuple[list[str], list[HitCurve]]:
+    def _curves(self) -> tuple[list[str], HitCurve]:
         """What is fixed, nothing at first, and the rankings after it: K of each kind, end to end."""
-        same, right = (self.hit, self.counted, self.m), self.found.fixed
+        lengths, right = self.matches.edges.diff(), native(self.found.fixed)
+        same = self.hit, self.counted, lengths, self.m
         ranked = {
             "ap": same,
-            "missed": (self.hit, self.counted, self.m - self._of_truths(self.found.missed)),
-            "false_positives": (self.hit, self.hit, self.m),
-            "false_negatives": (self.hit, self.counted, self._of_truths(self.found.found)),
+            "missed": (*same[:3], self.m - self._of_truths(self.found.missed)),
+            "false_positives": (self.hit, self.hit, lengths, self.m),
+            "false_negatives": (*same[:3], self._of_truths(self.found.found)),
         }
         for code, kind in enumerate(_KINDS, outcomes.CLASSIFICATION):
-            wrong = self.found.outcome == code
-            ranked[kind] = self.hit | (wrong & right), self.counted & (~wrong | right), self.m
-        moved = self._moved(*ranked.pop(_CLASSIFICATION)[:2])
-        hit, counted, m = (torch.cat(x) for x in zip(*ranked.values(), strict=True))
-        lengths = self.ends.diff().repeat(len(ranked))
-        every = one_by_one(hit, counted, segments.from_counts(lengths), m)
-        return [*ranked, _CLASSIFICATION], [every, moved]
+            wrong = self.outcome == code
+            left, mended = self.counted & ~wrong, wrong & right
+            if kind == _CLASSIFICATION:
+                ranked[kind] = *self._moved(left, arrays.tensor(arrays.places(mended))), self.m
+            else:
+                ranked[kind] = self.hit | mended, left | mended, lengths, self.m
+        hit, counted, lengths, m = (torch.cat([*map(arrays.tensor, x)]) for x in zip(*ranked.values(), strict=True))
+        return list(ranked), one_by_one(hit, counted, segments.from_counts(lengths), m)
 
-    def _moved(self, hit: Tensor, counted: Tensor) -> HitCurve:
-        """With the hits among the errors in the classes of their ground truths, in order of score, then of input."""
-        ranked = self.found.matches.ranked
-        category = self.category.clone()
-        category[hit] = self.found.truth_category[self.found.truth[hit]]
-        rows = order.stable_argsort(ranked.rows, int(ranked.rows.max()) + 1) if len(hit) else ranked.rows
-        rows = rows[counted[rows]]
-        rows = rows[order.stable_argsort((category[rows] << 32).add_(descending(ranked.score[rows])), self.size << 32)]
-        return one_by_one(hit[rows], counted[rows], self._ends(category[rows]), self.m)
+    def _moved(self, left: Any, which: Tensor) -> tuple[Any, Any, Tensor]:
+        """With some detections as hits in the classes of their ground truths: hits, what counts, and (K,) lengths.
 
-    def _ends(self, category: Tensor) -> Tensor:
-        """(K + 1,) where the detections of each category begin and end."""
-        return torch.searchsorted(category, torch.arange(self.size + 1, device=category.device))
+        Args:
+            left: (N,) bool, what counts of the others.
+            which: (X,) int64, their places.
+        """
+        category = self.found.truth_category[self.found.truth[which]]
+        place = native(self._place(which, category).sort().values)
+        hit, counted = (_with_set(flags, place) for flags in (self.hit, left))
+        return hit, counted, self.matches.edges.diff() + segments.count(category, self.size)
+
+    def _place(self, which: Tensor, category: Tensor) -> Tensor:
+        """How many detections would come before some of them in other categories: of equal scores those first given."""
+        ranked, down = self.matches.ranked, native(descending(self.matches.ranked.score))
+        keys, rows = (native(ranked.category) << 32) + down, native(ranked.rows)
+        own = (native(category) << 32) + down[native(which)]
+        low, equal = arrays.below(keys, own), arrays.below(keys, own + 1)
+        lift = native(segments.running_counts(arrays.tensor(keys[1:] != keys[:-1])).long()) * len(rows)
+        among = arrays.below(lift + rows, lift[arrays.at_most(low, len(rows) - 1)] + rows[native(which)])
+        return arrays.tensor(low + (equal > low) * (among - low))
 
     def _of_truths(self, which: Tensor) -> Tensor:
-        return segments.count(self.found.truth_category[which], self.size)
+        return segments.count(segments.pick(self.found.truth_category, which), self.size)
+
+
+def _with_set(flags: Any, places: Any) -> Any:
+    """(N,) flags with others that are set, each before that of its place, where N is the end: native."""
+    more = torch.ones(len(flags) + len(places), dtype=torch.bool, device=arrays.tensor(flags).device)
+    out, old = native(more), native(more.clone())
+    old[places + arrays.steps(len(places), places)] = False
+    out[old] = flags
+    return out
