@@ -19,7 +19,8 @@ from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 
 _KINDS = outcomes.DETECTION_KINDS[outcomes.CLASSIFICATION : outcomes.IGNORED]
-_CLASSIFICATION = _KINDS[0]  # whose fixing moves detections to other classes
+_ALL = (*_KINDS, "missed", "false_positives", "false_negatives")
+_COUNTS = tuple(f"{kind}_count" for kind in _ALL)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,16 +78,15 @@ def errors_of(
     """
     fixes = _Fixes(found)
     counts, each = fixes.counts(), fixes.average_precision(Convention(interpolation=interpolation))
-    before = each.pop("ap")
-    mean = before.nanmean()
-    table: dict[str, Any] = {"class": labels, "name": list(names), "ap": before}
-    table |= {kind: ap - before for kind, ap in each.items()}
-    table |= {f"{kind}_count": count for kind, count in counts.items()}
+    means, kept = each.nanmean(1), slice(len(labels))  # without labels there is a category all the same
+    costs, numbers = (each[1:] - each[0])[:, kept], counts[:, kept]
+    table: dict[str, Any] = {"class": labels, "name": list(names), "ap": each[0, kept]}
+    table |= {**dict(zip(_ALL, costs, strict=True)), **dict(zip(_COUNTS, numbers, strict=True))}
     return DetectionErrors(
-        mean,
-        **{kind: ap.nanmean() - mean for kind, ap in each.items()},
-        counts={kind: count.sum() for kind, count in counts.items()},
-        per_class={name: x[: len(labels)] for name, x in table.items()},
+        means[0],
+        **dict(zip(_ALL, means[1:] - means[0], strict=True)),
+        counts=dict(zip(_ALL, counts.sum(1), strict=True)),
+        per_class=table,
         iou_threshold=thresholds[1],
         background_threshold=thresholds[0],
     )
@@ -99,50 +99,39 @@ class _Fixes:
         self.found, self.matches, self.size = found, found.matches, found.matches.categories
         self.outcome = native(found.outcome)
         self.hit, self.counted = self.outcome == outcomes.HIT, self.outcome != outcomes.IGNORED
-        self.m = self._of_truths(found.valid)
+        self.m, self.missed, self.of_found = map(self._of_truths, (found.valid, found.missed, found.found))
 
-    def average_precision(self, convention: Convention) -> dict[str, Tensor]:
-        """(K,) float64 by kind of what is fixed, "ap" where nothing is; NaN for classes without ground truths.
+    def average_precision(self, convention: Convention) -> Tensor:
+        """(9, K) float64: where nothing is fixed, then of each kind; NaN for classes without ground truths.
 
         Where fixing leaves a class without ground truths, its AP is 0 if it has detections, and NaN if not.
         """
-        names, curve = self._curves()
+        curve = self._curve()
         none = torch.where(curve.n > 0, 0, torch.nan)
         ap = torch.where(curve.m > 0, convention(curve), none).reshape(-1, self.size)
-        found = dict(zip(names, torch.where(self.m > 0, ap, torch.nan), strict=True))
-        return {name: found[name] for name in ("ap", *_KINDS, "missed", "false_positives", "false_negatives")}
+        return torch.where(self.m > 0, ap, torch.nan)
 
-    def counts(self) -> dict[str, Tensor]:
-        """(K,) int64 of every kind: false positives by the class they are given, ground truths by their own."""
+    def counts(self) -> Tensor:
+        """(8, K) int64 of every kind: false positives by the class they are given, ground truths by their own."""
         each = arrays.tensor(self.outcome * self.size + native(self.matches.ranked.category))
         each = segments.count(each, len(outcomes.DETECTION_KINDS) * self.size)
         wrong = each.reshape(-1, self.size)[outcomes.CLASSIFICATION : outcomes.IGNORED]
-        return {
-            **dict(zip(_KINDS, wrong, strict=True)),
-            "missed": self._of_truths(self.found.missed),
-            "false_positives": wrong.sum(0),
-            "false_negatives": self.m - self._of_truths(self.found.found),
-        }
+        return torch.cat([wrong, torch.stack([self.missed, wrong.sum(0), self.m - self.of_found])])
 
-    def _curves(self) -> tuple[list[str], HitCurve]:
-        """What is fixed, nothing at first, and the rankings after it: K of each kind, end to end."""
-        lengths, right = self.matches.edges.diff(), native(self.found.fixed)
-        same = self.hit, self.counted, lengths, self.m
-        ranked = {
-            "ap": same,
-            "missed": (*same[:3], self.m - self._of_truths(self.found.missed)),
-            "false_positives": (self.hit, self.hit, lengths, self.m),
-            "false_negatives": (*same[:3], self._of_truths(self.found.found)),
-        }
-        for code, kind in enumerate(_KINDS, outcomes.CLASSIFICATION):
-            wrong = self.outcome == code
-            left, mended = self.counted & ~wrong, wrong & right
-            if kind == _CLASSIFICATION:
-                ranked[kind] = *self._moved(left, arrays.tensor(arrays.places(mended))), self.m
-            else:
-                ranked[kind] = self.hit | mended, left | mended, lengths, self.m
-        hit, counted, lengths, m = (torch.cat([*map(arrays.tensor, x)]) for x in zip(*ranked.values(), strict=True))
-        return list(ranked), one_by_one(hit, counted, segments.from_counts(lengths), m)
+    def _curve(self) -> HitCurve:
+        """The rankings where nothing is fixed, and after each kind is: K of each, end to end."""
+        xp, codes = arrays.namespace(self.outcome), native(torch.arange(len(_KINDS), device=self.m.device)[:, None])
+        wrong = self.outcome == codes + outcomes.CLASSIFICATION
+        mended = wrong & native(self.found.fixed)
+        left = self.counted & ~wrong
+        *moved, others = self._moved(left[0], arrays.tensor(arrays.places(mended[0])))
+        same, there = (self.hit, self.counted), (self.hit | mended[1:], left[1:] | mended[1:])
+        rows = zip(same, moved, there, same, (self.hit, self.hit), same, strict=True)
+        hit, counted = (arrays.tensor(xp.concatenate([x.reshape(-1) for x in row])) for row in rows)
+        m = torch.cat([self.m.repeat(1 + len(_KINDS)), self.m - self.missed, self.m, self.of_found])
+        lengths = self.matches.edges.diff()
+        offsets = segments.from_counts(torch.cat([lengths, others, lengths.repeat(len(_ALL) - 1)]))
+        return one_by_one(hit, counted, offsets, m)
 
     def _moved(self, left: Any, which: Tensor) -> tuple[Any, Any, Tensor]:
         """With some detections as hits in the classes of their ground truths: hits, what counts, and (K,) lengths.

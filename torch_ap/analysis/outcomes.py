@@ -12,7 +12,6 @@ from torch import Tensor
 
 from torch_ap.analysis.image_pairs import image_pairs
 from torch_ap.inputs.detections import Columns, Kind
-from torch_ap.matching import assignment
 from torch_ap.matching.candidate_pairs import Pairs, descending
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
@@ -111,9 +110,9 @@ def outcomes_of(
     wrong = arrays.tensor(native(found.outcome) == BACKGROUND)
     truths = segments.places(found.valid)
     pairs = image_pairs(settings, columns, iou_type, matches, wrong, truths, min(thresholds))
-    check_shares(pairs.iou)
-    own = native(matches.ranked.category)[native(pairs.detection)] == native(found.truth_category)[native(pairs.truth)]
-    alike, other = (_best(pairs, which, len(wrong)) for which in (own, ~own))
+    for iou in (found.iou, pairs.iou):
+        check_shares(iou)
+    alike, other = _best(found, pairs)
     return _told_apart(found, alike, other, thresholds)
 
 
@@ -137,18 +136,26 @@ def _matched(matches: Matches, place: int, truths: int) -> Outcomes:
 
 def check_shares(iou: Tensor) -> None:
     """Refuse similarities above 1, but for rounding, which no share of an overlap is."""
-    if len(iou) and float(iou.max()) > _MOST:
-        raise ValueError(f"errors and LRP need similarities of at most 1, as IoU is, got {float(iou.max()):g}")
+    above = native(iou) > _MOST  # NaN, of no pair, is not
+    if arrays.some(above):
+        highest = float(native(iou)[above].max())
+        raise ValueError(f"errors and LRP need similarities of at most 1, as IoU is, got {highest:g}")
 
 
-def _best(pairs: Pairs, kept: Any, detections: int) -> tuple[Any, Any]:
-    """(N,) the highest IoU of each detection in the pairs that are kept, 0 for none; and (N,) the row there. Native."""
-    places = arrays.tensor(arrays.places(kept))
-    best: Any = assignment.best_pairs(Pairs(*(column.index_select(0, places) for column in pairs)))
-    iou, truth = (native(x.new_full((detections,), y)) for x, y in ((best.iou, 0), (best.truth, -1)))
-    at = native(best.detection)
-    iou[at], truth[at] = native(best.iou), native(best.truth)
-    return iou, truth
+def _best(found: Outcomes, pairs: Pairs) -> list[tuple[Any, Any]]:
+    """Among ground truths of the own class, and of others: the highest IoU of each detection, 0 for none; its row.
+
+    The first of equals, (N,) each, native.
+    """
+    detection, row, iou = map(native, pairs)
+    own = native(found.matches.ranked.category)[detection] == native(found.truth_category)[row]
+    key = detection + ~own * len(found.outcome)
+    best = native(pairs.iou.new_zeros(2 * len(found.outcome)))
+    arrays.raise_to(best, key, iou)
+    equal = arrays.places(iou == best[key])
+    first = native(pairs.truth.new_full((len(best),), -len(found.valid)))
+    arrays.raise_to(first, key[equal], -row[equal])
+    return [(best[side], -first[side]) for side in (slice(len(found.outcome)), slice(len(found.outcome), None))]
 
 
 def _told_apart(
