@@ -13,11 +13,14 @@ from torch_ap.analysis.outcomes import Outcomes
 from torch_ap.curve.convention import Convention
 from torch_ap.inference.result import Result
 from torch_ap.matching.candidate_pairs import descending
-from torch_ap.ranking import hit_curve, order, segments
+from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 _KINDS = outcomes.DETECTION_KINDS[outcomes.CLASSIFICATION : outcomes.IGNORED]
-_CLASSIFICATION = _KINDS[0]  # whose fixing moves detections to other classes
+_ALL = (*_KINDS, "missed", "false_positives", "false_negatives")
+_COUNTS = tuple(f"{kind}_count" for kind in _ALL)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,16 +78,15 @@ def errors_of(
     """
     fixes = _Fixes(found)
     counts, each = fixes.counts(), fixes.average_precision(Convention(interpolation=interpolation))
-    before = each.pop("ap")
-    mean = before.nanmean()
-    table: dict[str, Any] = {"class": labels, "name": list(names), "ap": before}
-    table |= {kind: ap - before for kind, ap in each.items()}
-    table |= {f"{kind}_count": count for kind, count in counts.items()}
+    means, kept = each.nanmean(1), slice(len(labels))  # without labels there is a category all the same
+    costs, numbers = (each[1:] - each[0])[:, kept], counts[:, kept]
+    table: dict[str, Any] = {"class": labels, "name": list(names), "ap": each[0, kept]}
+    table |= {**dict(zip(_ALL, costs, strict=True)), **dict(zip(_COUNTS, numbers, strict=True))}
     return DetectionErrors(
-        mean,
-        **{kind: ap.nanmean() - mean for kind, ap in each.items()},
-        counts={kind: count.sum() for kind, count in counts.items()},
-        per_class={name: x[: len(labels)] for name, x in table.items()},
+        means[0],
+        **dict(zip(_ALL, means[1:] - means[0], strict=True)),
+        counts=dict(zip(_ALL, counts.sum(1), strict=True)),
+        per_class=table,
         iou_threshold=thresholds[1],
         background_threshold=thresholds[0],
     )
@@ -94,66 +96,73 @@ class _Fixes:
     """Detections and ground truths before and after errors are fixed."""
 
     def __init__(self, found: Outcomes) -> None:
-        self.found, self.size = found, found.matches.categories
-        self.category = found.matches.ranked.category
-        self.ends = self._ends(self.category)
-        self.hit, self.counted = found.outcome == outcomes.HIT, found.outcome != outcomes.IGNORED
-        self.m = self._of_truths(found.valid)
+        self.found, self.matches, self.size = found, found.matches, found.matches.categories
+        self.outcome = native(found.outcome)
+        self.hit, self.counted = self.outcome == outcomes.HIT, self.outcome != outcomes.IGNORED
+        self.m, self.missed, self.of_found = map(self._of_truths, (found.valid, found.missed, found.found))
 
-    def average_precision(self, convention: Convention) -> dict[str, Tensor]:
-        """(K,) float64 by kind of what is fixed, "ap" where nothing is; NaN for classes without ground truths.
+    def average_precision(self, convention: Convention) -> Tensor:
+        """(9, K) float64: where nothing is fixed, then of each kind; NaN for classes without ground truths.
 
         Where fixing leaves a class without ground truths, its AP is 0 if it has detections, and NaN if not.
         """
-        names, curves = self._curves()
-        joined = hit_curve.join(curves)
-        none = torch.where(joined.n > 0, 0, torch.nan)
-        ap = torch.where(joined.m > 0, convention(joined), none).reshape(-1, self.size)
-        found = dict(zip(names, torch.where(self.m > 0, ap, torch.nan), strict=True))
-        return {name: found[name] for name in ("ap", *_KINDS, "missed", "false_positives", "false_negatives")}
+        curve = self._curve()
+        none = torch.where(curve.n > 0, 0, torch.nan)
+        ap = torch.where(curve.m > 0, convention(curve), none).reshape(-1, self.size)
+        return torch.where(self.m > 0, ap, torch.nan)
 
-    def counts(self) -> dict[str, Tensor]:
-        """(K,) int64 of every kind: false positives by the class they are given, ground truths by their own."""
-        each = segments.count(self.found.outcome * self.size + self.category, len(outcomes.DETECTION_KINDS) * self.size)
+    def counts(self) -> Tensor:
+        """(8, K) int64 of every kind: false positives by the class they are given, ground truths by their own."""
+        each = arrays.tensor(self.outcome * self.size + native(self.matches.ranked.category))
+        each = segments.count(each, len(outcomes.DETECTION_KINDS) * self.size)
         wrong = each.reshape(-1, self.size)[outcomes.CLASSIFICATION : outcomes.IGNORED]
-        return {
-            **dict(zip(_KINDS, wrong, strict=True)),
-            "missed": self._of_truths(self.found.missed),
-            "false_positives": wrong.sum(0),
-            "false_negatives": self.m - self._of_truths(self.found.found),
-        }
+        return torch.cat([wrong, torch.stack([self.missed, wrong.sum(0), self.m - self.of_found])])
 
-    def _curves(self) -> tuple[list[str], list[HitCurve]]:
-        """What is fixed, nothing at first, and the rankings after it: K of each kind, end to end."""
-        same, right = (self.hit, self.counted, self.m), self.found.fixed
-        ranked = {
-            "ap": same,
-            "missed": (self.hit, self.counted, self.m - self._of_truths(self.found.missed)),
-            "false_positives": (self.hit, self.hit, self.m),
-            "false_negatives": (self.hit, self.counted, self._of_truths(self.found.found)),
-        }
-        for code, kind in enumerate(_KINDS, outcomes.CLASSIFICATION):
-            wrong = self.found.outcome == code
-            ranked[kind] = self.hit | (wrong & right), self.counted & (~wrong | right), self.m
-        moved = self._moved(*ranked.pop(_CLASSIFICATION)[:2])
-        hit, counted, m = (torch.cat(x) for x in zip(*ranked.values(), strict=True))
-        lengths = self.ends.diff().repeat(len(ranked))
-        every = one_by_one(hit, counted, segments.from_counts(lengths), m)
-        return [*ranked, _CLASSIFICATION], [every, moved]
+    def _curve(self) -> HitCurve:
+        """The rankings where nothing is fixed, and after each kind is: K of each, end to end."""
+        xp, codes = arrays.namespace(self.outcome), native(torch.arange(len(_KINDS), device=self.m.device)[:, None])
+        wrong = self.outcome == codes + outcomes.CLASSIFICATION
+        mended = wrong & native(self.found.fixed)
+        left = self.counted & ~wrong
+        *moved, others = self._moved(left[0], arrays.tensor(arrays.places(mended[0])))
+        same, there = (self.hit, self.counted), (self.hit | mended[1:], left[1:] | mended[1:])
+        rows = zip(same, moved, there, same, (self.hit, self.hit), same, strict=True)
+        hit, counted = (arrays.tensor(xp.concatenate([x.reshape(-1) for x in row])) for row in rows)
+        m = torch.cat([self.m.repeat(1 + len(_KINDS)), self.m - self.missed, self.m, self.of_found])
+        lengths = self.matches.edges.diff()
+        offsets = segments.from_counts(torch.cat([lengths, others, lengths.repeat(len(_ALL) - 1)]))
+        return one_by_one(hit, counted, offsets, m)
 
-    def _moved(self, hit: Tensor, counted: Tensor) -> HitCurve:
-        """With the hits among the errors in the classes of their ground truths, in order of score, then of input."""
-        ranked = self.found.matches.ranked
-        category = self.category.clone()
-        category[hit] = self.found.truth_category[self.found.truth[hit]]
-        rows = order.stable_argsort(ranked.rows, int(ranked.rows.max()) + 1) if len(hit) else ranked.rows
-        rows = rows[counted[rows]]
-        rows = rows[order.stable_argsort((category[rows] << 32).add_(descending(ranked.score[rows])), self.size << 32)]
-        return one_by_one(hit[rows], counted[rows], self._ends(category[rows]), self.m)
+    def _moved(self, left: Any, which: Tensor) -> tuple[Any, Any, Tensor]:
+        """With some detections as hits in the classes of their ground truths: hits, what counts, and (K,) lengths.
 
-    def _ends(self, category: Tensor) -> Tensor:
-        """(K + 1,) where the detections of each category begin and end."""
-        return torch.searchsorted(category, torch.arange(self.size + 1, device=category.device))
+        Args:
+            left: (N,) bool, what counts of the others.
+            which: (X,) int64, their places.
+        """
+        category = self.found.truth_category[self.found.truth[which]]
+        place = native(self._place(which, category).sort().values)
+        hit, counted = (_with_set(flags, place) for flags in (self.hit, left))
+        return hit, counted, self.matches.edges.diff() + segments.count(category, self.size)
+
+    def _place(self, which: Tensor, category: Tensor) -> Tensor:
+        """How many detections would come before some of them in other categories: of equal scores those first given."""
+        ranked, down = self.matches.ranked, native(descending(self.matches.ranked.score))
+        keys, rows = (native(ranked.category) << 32) + down, native(ranked.rows)
+        own = (native(category) << 32) + down[native(which)]
+        low, equal = arrays.below(keys, own), arrays.below(keys, own + 1)
+        lift = native(segments.running_counts(arrays.tensor(keys[1:] != keys[:-1])).long()) * len(rows)
+        among = arrays.below(lift + rows, lift[arrays.at_most(low, len(rows) - 1)] + rows[native(which)])
+        return arrays.tensor(low + (equal > low) * (among - low))
 
     def _of_truths(self, which: Tensor) -> Tensor:
-        return segments.count(self.found.truth_category[which], self.size)
+        return segments.count(segments.pick(self.found.truth_category, which), self.size)
+
+
+def _with_set(flags: Any, places: Any) -> Any:
+    """(N,) flags with others that are set, each before that of its place, where N is the end: native."""
+    more = torch.ones(len(flags) + len(places), dtype=torch.bool, device=arrays.tensor(flags).device)
+    out, old = native(more), native(more.clone())
+    old[places + arrays.steps(len(places), places)] = False
+    out[old] = flags
+    return out

@@ -3,19 +3,21 @@
 Source: Bolya, Foley, Hays & Hoffman (2020), TIDE: A General Toolbox for Identifying Object Detection Errors, section 2.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.inputs.detections import Columns, Kind, image_of
-from torch_ap.matching import assignment, candidate_pairs
-from torch_ap.matching.candidate_pairs import Pairs
+from torch_ap.analysis.image_pairs import image_pairs
+from torch_ap.inputs.detections import Columns, Kind
+from torch_ap.matching.candidate_pairs import Pairs, descending
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
-from torch_ap.ranking import segments
+from torch_ap.ranking import order, segments
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 DETECTION_KINDS = (
     "true positive",
@@ -30,6 +32,7 @@ DETECTION_KINDS = (
 
 HIT, CLASSIFICATION, LOCALIZATION, BOTH, DUPLICATE, BACKGROUND, IGNORED = range(len(DETECTION_KINDS))
 _MOST = 1 + 1e-6  # IoU, but for rounding
+_OF_TRUTHS = ((-1, torch.int64), (False, torch.bool), (False, torch.bool))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +60,14 @@ class Outcomes:
     @cached_property
     def fixable(self) -> Tensor:
         """(M,) the errors of class or place that are about a ground truth which is not found."""
-        one_of = (self.outcome == CLASSIFICATION) | (self.outcome == LOCALIZATION)
-        rows = segments.places(one_of)
-        return rows[~self.found[self.truth[rows]]]
+        outcome, truth, found = map(native, (self.outcome, self.truth, self.found))
+        rows = arrays.places((outcome == CLASSIFICATION) | (outcome == LOCALIZATION))
+        return arrays.tensor(rows[~found[truth[rows]]])
 
-    @property
+    @cached_property
     def missed(self) -> Tensor:
         """(G,) bool, by row: the ground truths that are not found, and that no error is about."""
-        missed = self.valid & ~self.found
-        missed[self.truth[self.fixable]] = False
-        return missed
+        return (self.valid & ~self.found).index_fill_(0, self.truth.index_select(0, self.fixable), False)
 
     @property
     def fixed(self) -> Tensor:
@@ -76,11 +77,10 @@ class Outcomes:
         """
         ranked, errors = self.matches.ranked, self.fixable
         errors = errors[torch.argsort(ranked.rows[errors])]
-        errors = errors[torch.sort(ranked.score[errors], descending=True, stable=True).indices]
-        errors = errors[torch.argsort(self.truth[errors], stable=True)]
-        out = torch.zeros_like(self.outcome, dtype=torch.bool)
-        out[errors[segments.run_starts(self.truth[errors])]] = True
-        return out
+        key = (self.truth[errors] << 32) + descending(ranked.score[errors])
+        errors = errors[order.stable_argsort(key, len(self.valid) << 32)]
+        first = segments.run_starts(self.truth[errors])
+        return torch.zeros_like(self.outcome, dtype=torch.bool).index_fill_(0, errors[first], True)
 
 
 def outcomes_of(
@@ -107,73 +107,59 @@ def outcomes_of(
         thresholds: the lower one, of background, and the upper one.
     """
     found = _matched(matches, place, len(columns["ground_truth_labels"]))
-    wrong = found.outcome == BACKGROUND
-    pairs = _image_pairs(settings, columns, iou_type, found, min(thresholds))
-    pairs = _taken(pairs, wrong[pairs.detection])
-    own = matches.ranked.category[pairs.detection] == found.truth_category[pairs.truth]
-    alike, other = (_best(_taken(pairs, which), len(wrong)) for which in (own, ~own))
+    wrong = arrays.tensor(native(found.outcome) == BACKGROUND)
+    truths = segments.places(found.valid)
+    pairs = image_pairs(settings, columns, iou_type, matches, wrong, truths, min(thresholds))
+    for iou in (found.iou, pairs.iou):
+        check_shares(iou)
+    alike, other = _best(found, pairs)
     return _told_apart(found, alike, other, thresholds)
 
 
 def _matched(matches: Matches, place: int, truths: int) -> Outcomes:
     """With all false positives as background; ground truths that take no part in matching are not valid."""
-    partners, size = matches.partners, matches.categories
+    partners, xp = matches.partners, arrays.namespace(native(matches.at))
     assert partners is not None
-    matched, hit = (matches.criteria.of_one(words, 0, place) for words in (matches.matched, matches.true_positive))
-    pair = segments.places(matched)
-    at, row, is_hit = matches.at[pair], partners.rows[partners.truth[pair]], hit[pair]
-    outcome = torch.where(matches.inside[0], BACKGROUND, IGNORED)
-    outcome[at] = torch.where(is_hit, HIT, IGNORED)
-    truth = torch.full_like(outcome, -1)
-    truth[at] = row
-    iou = torch.full_like(outcome, torch.nan, dtype=partners.iou.dtype)
-    iou[at] = partners.iou[pair]
-    category, valid = partners.rows.new_full((truths,), -1), matches.valid.new_zeros(truths)
-    category[partners.rows], valid[partners.rows] = matches.truth_group % size, matches.valid[0]
-    found = torch.zeros_like(valid)
+    matched, hit = (native(matches.criteria.of_one(x, 0, place)) for x in (matches.matched, matches.true_positive))
+    pair, rows = arrays.places(matched), native(partners.rows)
+    at, row, is_hit = native(matches.at)[pair], rows[native(partners.truth)[pair]], hit[pair]
+    outcome = xp.where(native(matches.inside[0]), BACKGROUND, IGNORED)
+    outcome[at] = xp.where(is_hit, HIT, IGNORED)
+    truth, overlap = xp.full_like(outcome, -1), native(partners.iou)
+    iou = xp.full_like(outcome, xp.nan, dtype=overlap.dtype)
+    truth[at], iou[at] = row, overlap[pair]
+    category, valid, found = (native(partners.rows.new_full((truths,), x, dtype=y)) for x, y in _OF_TRUTHS)
+    category[rows], valid[rows] = native(matches.truth_category), native(matches.valid[0])
     found[row[is_hit]] = True
-    return Outcomes(matches, outcome, truth, iou, category, valid, found)
-
-
-def _image_pairs(settings: ShapeSettings, columns: Columns, iou_type: Kind, found: Outcomes, least: float) -> Pairs:
-    """All pairs of one image, whatever their classes, of an IoU of at least ``least``: detections, rows, IoU.
-
-    Detections are in order of image, ground truths of each in order of input, without those that are ignored.
-    """
-    ranked, truths = found.matches.ranked, segments.places(found.valid)
-    in_images = ranked._replace(group=found.matches.images[0])
-    image = image_of(columns["ground_truths_per_image"])[truths]
-    images = max(1, len(columns["ground_truths_per_image"]))
-    candidates = candidate_pairs.find_candidates(in_images, image, images)
-    rows, truths = ranked.rows[candidates.ranked], truths[candidates.truths]
-    pair_iou = settings.similarity(columns, iou_type, rows, truths, torch.zeros_like(truths, dtype=torch.bool))
-    pairs = candidate_pairs.overlapping(candidates, pair_iou, least)
-    check_shares(pairs.iou)
-    return Pairs(candidates.ranked[pairs.detection], truths[pairs.truth], pairs.iou)
+    return Outcomes(matches, *map(arrays.tensor, (outcome, truth, iou, category, valid, found)))
 
 
 def check_shares(iou: Tensor) -> None:
     """Refuse similarities above 1, but for rounding, which no share of an overlap is."""
-    if len(iou) and float(iou.max()) > _MOST:
-        raise ValueError(f"errors and LRP need similarities of at most 1, as IoU is, got {float(iou.max()):g}")
+    above = native(iou) > _MOST  # NaN, of no pair, is not
+    if arrays.some(above):
+        highest = float(native(iou)[above].max())
+        raise ValueError(f"errors and LRP need similarities of at most 1, as IoU is, got {highest:g}")
 
 
-def _taken(pairs: Pairs, kept: Tensor) -> Pairs:
-    places = segments.places(kept)
-    return Pairs(*(column.index_select(0, places) for column in pairs))
+def _best(found: Outcomes, pairs: Pairs) -> list[tuple[Any, Any]]:
+    """Among ground truths of the own class, and of others: the highest IoU of each detection, 0 for none; its row.
 
-
-def _best(pairs: Pairs, detections: int) -> tuple[Tensor, Tensor]:
-    """(N,) the highest IoU of each detection, 0 for none; and (N,) the row of that ground truth."""
-    best: Any = assignment.best_pairs(pairs)
-    iou = best.iou.new_zeros(detections)
-    truth = torch.full_like(iou, -1, dtype=torch.int64)
-    iou[best.detection], truth[best.detection] = best.iou, best.truth
-    return iou, truth
+    The first of equals, (N,) each, native.
+    """
+    detection, row, iou = map(native, pairs)
+    own = native(found.matches.ranked.category)[detection] == native(found.truth_category)[row]
+    key = detection + ~own * len(found.outcome)
+    best = native(pairs.iou.new_zeros(2 * len(found.outcome)))
+    arrays.raise_to(best, key, iou)
+    equal = arrays.places(iou == best[key])
+    first = native(pairs.truth.new_full((len(best),), -len(found.valid)))
+    arrays.raise_to(first, key[equal], -row[equal])
+    return [(best[side], -first[side]) for side in (slice(len(found.outcome)), slice(len(found.outcome), None))]
 
 
 def _told_apart(
-    found: Outcomes, alike: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor], thresholds: tuple[float, float]
+    found: Outcomes, alike: tuple[Any, Any], other: tuple[Any, Any], thresholds: tuple[float, float]
 ) -> Outcomes:
     """With each error under its kind. ``alike``, ``other``: the best ground truth of the own and of other classes."""
     low, high = thresholds
@@ -183,9 +169,8 @@ def _told_apart(
         (DUPLICATE, alike[0] > high, alike),
         (BOTH, other[0] > low, other),
     )
-    outcome, truth, iou = found.outcome, found.truth, found.iou
+    outcome, truth, iou = map(native, (found.outcome, found.truth, found.iou))
     for kind, holds, (overlap, row) in rules:
-        chosen = holds & (outcome == BACKGROUND)
-        outcome = torch.where(chosen, kind, outcome)
-        truth, iou = torch.where(chosen, row, truth), torch.where(chosen, overlap, iou)
-    return replace(found, outcome=outcome, truth=truth, iou=iou)
+        chosen = arrays.places(holds & (outcome == BACKGROUND))
+        outcome[chosen], truth[chosen], iou[chosen] = kind, row[chosen], overlap[chosen]
+    return found

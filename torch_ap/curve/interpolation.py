@@ -49,7 +49,8 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
         (S, L) float64; 0 at levels that are not reached, NaN where nothing is relevant.
     """
     found = highest_at_levels(curve, _precision(curve), levels)
-    return torch.where(curve.m[:, None] > 0, found, torch.nan)
+    arrays.native(found)[~(arrays.native(curve.m) > 0)] = torch.nan
+    return found
 
 
 def highest_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missing: float = 0.0) -> Tensor:
@@ -69,12 +70,13 @@ def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor
     """The same where only the recall of the entries is known: (E,) float64, ascending in each ranking."""
     rankings, width = len(offsets) - 1, len(levels) + 1
     ordered, places = levels.sort()
-    each, bounds = arrays.native(recall), arrays.native(ordered)
-    reached = arrays.tensor(arrays.namespace(each).searchsorted(bounds, each, side="right"))
-    table = values.new_full((rankings * width,), missing)
-    table = table.scatter_reduce_(0, segments.ids(offsets) * width + reached, values, "amax").reshape(rankings, width)
-    table = table[:, 1:].flip(1).cummax(1).values.flip(1)
-    return table if torch.equal(ordered, levels) else table.index_select(1, places.argsort())
+    each, xp = arrays.native(recall), arrays.namespace(arrays.native(recall))
+    reached = xp.searchsorted(arrays.native(ordered), each, side="right")
+    reached += arrays.native(segments.ids(offsets)) * width
+    found = values.new_full((rankings * width,), missing)
+    arrays.raise_to(arrays.native(found), reached, arrays.native(values))
+    found = arrays.tensor(arrays.highest_from(arrays.native(found.reshape(rankings, width)[:, 1:])))
+    return found if torch.equal(ordered, levels) else found.index_select(1, places.argsort())
 
 
 def mean_over_levels(curve: HitCurve, values: Tensor, levels: Tensor) -> Tensor:

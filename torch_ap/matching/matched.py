@@ -91,8 +91,19 @@ class Matches:
         """(A, K) int64, ground truths that are not ignored."""
         if self.relevant_of_all is not None:
             return self.relevant_of_all
-        category = self.truth_group % self.categories
-        return torch.stack([segments.count(category[flags], self.categories) for flags in self.valid])
+        each = [self.truth_category.index_select(0, segments.places(flags)) for flags in self.valid]
+        return torch.stack([segments.count(category, self.categories) for category in each])
+
+    @cached_property
+    def truth_category(self) -> Tensor:
+        """(G,) int64, the category of each ground truth."""
+        return arrays.tensor(native(self.truth_group) % self.categories)
+
+    @cached_property
+    def edges(self) -> Tensor:
+        """(K + 1,) int64, where the detections of each category begin and end."""
+        category = self.ranked.category
+        return torch.searchsorted(category, torch.arange(self.categories + 1, device=category.device))
 
     @cached_property
     def images(self) -> tuple[Tensor, Tensor]:

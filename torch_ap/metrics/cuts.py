@@ -10,7 +10,7 @@ from torch_ap.analysis.operating_points import OperatingPoints, operating_points
 from torch_ap.analysis.score_thresholds import Given, score_thresholds
 from torch_ap.inference.operating_point import Wanted
 from torch_ap.inputs.detections import Columns
-from torch_ap.matching.coco import ClassNames, check_names, classes_of, different_names_of
+from torch_ap.matching.coco import ClassNames, check_names, different_names_of, labels_of
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.uncertainty import UncertainMetric
@@ -20,6 +20,7 @@ from torch_ap.rules import checks
 class _Found(NamedTuple):
     columns: Columns
     matches: Matches
+    interpolation: Any
     place: int
     labels: Tensor
     names: list[str]
@@ -200,10 +201,10 @@ class Cuts(UncertainMetric):
         check_names(class_names)
         with self._all_ranks():
             columns = self._columns()
-            matches = self._matched(columns, iou_type, per_class=True)[0]
-            labels = self._once(lambda: classes_of(columns)[0], "labels")
+            matches, interpolation = self._matched(columns, iou_type, per_class=True)
+            labels = self._once(lambda: labels_of(columns), "labels")
         names = different_names_of(labels, self._class_names if class_names is None else class_names)
-        return _Found(columns, matches, place, labels.clone(), names)
+        return _Found(columns, matches, interpolation, place, labels.clone(), names)
 
     def _place(self, iou_threshold: float | None) -> int:
         return place_of_threshold(iou_threshold, self._settings.thresholds, self._threshold_name)

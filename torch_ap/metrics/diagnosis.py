@@ -9,7 +9,7 @@ from torch_ap.analysis.lrp import OptimalLRP, optimal_lrp
 from torch_ap.analysis.outcomes import IGNORED, Outcomes, outcomes_of
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, image_of
-from torch_ap.matching.coco import ClassNames, check_names, classes_of, different_names_of
+from torch_ap.matching.coco import ClassNames
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics.cuts import Cuts
 from torch_ap.metrics.image_sample import UncertainImages
@@ -104,10 +104,9 @@ class DiagnosedImages(UncertainImages, Cuts):
         self._check_shapes_kept("errors")
         place = self._place(iou_threshold)
         thresholds = self._thresholds(place, background_threshold)
-        check_names(class_names)
-        columns, _, matches, interpolation = self._all_matched(iou_type)
-        found = self._outcomes(columns, iou_type, matches, place, thresholds)
-        return errors_of(found, interpolation, *self._classes(columns, class_names), thresholds)
+        of = self._found(iou_threshold, iou_type, class_names)
+        found = self._outcomes(of.columns, iou_type, of.matches, place, thresholds)
+        return errors_of(found, of.interpolation, of.labels, of.names, thresholds)
 
     def detections_table(
         self, iou_threshold: float | None = None, background_threshold: float | None = None, iou_type: str | None = None
@@ -247,9 +246,8 @@ class DiagnosedImages(UncertainImages, Cuts):
         threshold = self._settings.thresholds[place]
         if threshold == 1:
             refuse("iou_threshold", "must be below 1 for LRP, which divides by its distance from 1", threshold)
-        check_names(class_names)
-        columns, _, matches, _ = self._all_matched(iou_type)
-        return optimal_lrp(matches, place, threshold, *self._classes(columns, class_names))
+        found = self._found(iou_threshold, iou_type, class_names)
+        return optimal_lrp(found.matches, place, threshold, found.labels, found.names)
 
     def _thresholds(self, place: int, background: float | None) -> tuple[float, float]:
         """The threshold of background, and the IoU threshold."""
@@ -273,8 +271,3 @@ class DiagnosedImages(UncertainImages, Cuts):
         self, columns: Columns, iou_type: str | None, matches: Matches, place: int, thresholds: tuple[float, float]
     ) -> Outcomes:
         return outcomes_of(self._settings, columns, iou_type or self._settings.iou_types[0], matches, place, thresholds)
-
-    def _classes(self, columns: Columns, class_names: ClassNames) -> tuple[Tensor, list[str]]:
-        """The labels that occur, and their names."""
-        labels = classes_of(columns)[0]
-        return labels, different_names_of(labels, self._class_names if class_names is None else class_names)

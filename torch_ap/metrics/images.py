@@ -13,7 +13,7 @@ from torch_ap.exchange.ranks import Ranks
 from torch_ap.inference.images.resampled_rankings import ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs
-from torch_ap.matching.coco import classes_of, different_names_of
+from torch_ap.matching.coco import different_names_of, labels_of
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.stored import StoredMatches
 from torch_ap.metrics.class_tables import ClassTables
@@ -179,7 +179,7 @@ class DetectionMetric(SlicedImages, ClassTables):
         members = None if slices is None else self._members(slices, columns)
         matches, interpolation = self._matched(columns, iou_type, per_class)
         dtype = self._dtype_of_result(columns["detection_scores"].dtype)
-        labels = classes_of(columns)[0] if per_class else None
+        labels = labels_of(columns) if per_class else None
         names = [] if labels is None else different_names_of(labels, self._class_names)
 
         def sample(of: Matches, images: int) -> ImageSample:

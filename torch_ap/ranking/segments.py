@@ -242,9 +242,9 @@ def _total_on_device(values: Tensor, offsets: Tensor) -> Tensor:
 
 
 def run_starts(values: Tensor) -> Tensor:
-    """Where each run of equal values begins: (R,) int64."""
-    new = torch.ones(len(values), dtype=torch.bool, device=values.device)
-    torch.ne(values[1:], values[:-1], out=new[1:])
+    """Where each run of equal whole numbers begins: (R,) int64."""
+    new, each = torch.ones_like(values, dtype=torch.bool), native(values)
+    native(new)[1:] = each[1:] != each[:-1]
     return places(new)
 
 

@@ -1,0 +1,47 @@
+"""Pairs of one image, whatever their classes: what detections overlap beside the ground truths of their own class."""
+
+import torch
+from torch import Tensor
+
+from torch_ap.inputs.detections import Columns, Kind, image_of
+from torch_ap.matching import candidate_pairs
+from torch_ap.matching.candidate_pairs import Candidates, Pairs
+from torch_ap.matching.matched import Matches
+from torch_ap.matching.shape_settings import ShapeSettings
+from torch_ap.ranking import segments
+
+
+def image_pairs(
+    settings: ShapeSettings,
+    columns: Columns,
+    iou_type: Kind,
+    matches: Matches,
+    chosen: Tensor,
+    truths: Tensor,
+    least: float,
+) -> Pairs:
+    """All pairs of one image, of an IoU of at least ``least``: detections as ranked, rows of ground truths, IoU.
+
+    The pairs of each detection are together, in the order of ground truths.
+
+    Args:
+        settings: of shapes.
+        columns: all images.
+        iou_type: one of the settings' kinds.
+        matches: of these images.
+        chosen: (N,) bool, which of the detections that were ranked.
+        truths: (G,) int64, rows of ground truths, ascending.
+        least: the least IoU.
+    """
+    ranked, image = matches.ranked, matches.images[0]
+    true_image = image_of(columns["ground_truths_per_image"]).index_select(0, truths)
+    width = segments.count(true_image, max(1, len(columns["ground_truths_per_image"])))
+    near = chosen & (width > 0).index_select(0, image)
+    near = segments.pick(ranked.by_group, segments.pick(near, ranked.by_group))  # image by image
+    image = image.index_select(0, near)
+    first = segments.from_counts(width).index_select(0, image)
+    candidates = Candidates(near, first, width.index_select(0, image), truths, true_image)
+    no_crowd = torch.zeros_like(truths, dtype=torch.bool)
+    pair_iou = settings.similarity(columns, iou_type, ranked.rows.index_select(0, near), truths, no_crowd)
+    found = candidate_pairs.overlapping(candidates, pair_iou, least)
+    return Pairs(near.index_select(0, found.detection), truths.index_select(0, found.truth), found.iou)
