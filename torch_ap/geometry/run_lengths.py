@@ -175,11 +175,15 @@ def _edges(codes: list[Any], pixels: Array, named: Callable[[int], str]) -> tupl
     if not _TEXT.issuperset(map(type, counts)):
         counts = [_listed(code, "counts", named, row) for row, code in enumerate(codes)]
     texts = _TEXT.issuperset(map(type, counts))
-    sizes = list(map(len, counts)) if texts else [len(one) if isinstance(one, _SIZED) else 0 for one in counts]
-    edges, lengths, held = np.empty(sum(sizes), np.int64), np.empty(len(counts), np.int64), 0
+    known = map(len, counts) if texts else (len(one) if isinstance(one, _SIZED) else 0 for one in counts)
+    sizes = np.fromiter(known, np.int64, len(counts))
+    edges, lengths, held = np.empty(int(sizes.sum()), np.int64), np.empty(len(counts), np.int64), 0
     for first, last in _blocks(sizes, None if texts else [isinstance(one, str | bytes) for one in counts]):
         block = counts[first:last]
-        runs = (run_counts.from_text if isinstance(block[0], str | bytes) else run_counts.from_lists)(block)
+        if isinstance(block[0], str | bytes):
+            runs = run_counts.from_text(block, sizes[first:last], int(pixels[first:last].max()))
+        else:
+            runs = run_counts.from_lists(block)
         if runs is None or not _summed(runs, pixels[first:last], edges[held : held + len(runs.runs)]):
             faults = ((row, _fault(counts[row], int(pixels[row]))) for row in range(first, last))
             row, fault = next(one for one in faults if one[1] is not None)
@@ -189,13 +193,13 @@ def _edges(codes: list[Any], pixels: Array, named: Callable[[int], str]) -> tupl
     return edges[:held], lengths
 
 
-def _blocks(sizes: list[int], kinds: list[bool] | None) -> Iterator[tuple[int, int]]:
+def _blocks(sizes: Array, kinds: list[bool] | None) -> Iterator[tuple[int, int]]:
     """Ranges of codes of one kind each, with no more numbers than fit into the processor's cache."""
-    block = segments.from_zero(np.array(sizes, np.int64))[:-1] // _NUMBERS_A_BLOCK
+    block = segments.from_zero(sizes)[:-1] // _NUMBERS_A_BLOCK
     if kinds is not None:
         block = 2 * block + kinds
     other = np.flatnonzero(block[1:] != block[:-1]) + 1
-    return itertools.pairwise([0, *other.tolist(), len(sizes)] if sizes else [])
+    return itertools.pairwise([0, *other.tolist(), len(sizes)] if len(sizes) else [])
 
 
 def _summed(found: Runs, pixels: Array, edges: Array) -> bool:
