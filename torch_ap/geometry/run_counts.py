@@ -13,25 +13,25 @@ _CHARACTERS_A_NUMBER = 9  # of five bits each: enough for signed differences of 
 _FOLLOWED = 80  # the first character that is not the highest of its number
 _ALL_FOLLOWED = bytes(range(_FOLLOWED, 112))
 _VALUES = bytes(((char - 48) ^ 16) - 16 & 255 for char in range(256))  # of the others, in two's complement
-_PIXELS_OF_PAIRS = 1 << 30 if sys.byteorder == "little" else 0  # of masks whose numbers fit into halves of int64
+PIXELS_OF_INT32 = 1 << 30  # of masks for whose edges, and their differences, int32 is enough
 
 
 class Runs(NamedTuple):
-    """The runs of several codes, without those that are outside behind everything inside.
+    """The runs of several codes, in pairs of one outside and one inside.
 
     Attributes:
-        runs: (E,) int32 or int64 of all codes end to end: of each an even number, outside and inside in turn.
+        runs: (E,) int32 or int64 of all codes end to end.
         lengths: (N,) int64, how many of them each code has.
-        last: (N,) int64, the run outside behind them; 0 where a code ends inside.
+        outside: (N,) bool, whether a code ends outside; the last of its runs is then one of 0 inside, and no number.
     """
 
     runs: Array
     lengths: Array
-    last: Array
+    outside: Array
 
 
 def from_lists(counts: list[Any]) -> Runs | None:
-    """The runs of plain lists; None if one is not a list of integers."""
+    """The runs of plain lists, int64; None if one is not a list of integers."""
     if not all(isinstance(one, list | tuple) for one in counts):
         return None
     kinds = set(map(type, itertools.chain.from_iterable(counts)))
@@ -42,10 +42,8 @@ def from_lists(counts: list[Any]) -> Runs | None:
         runs = np.fromiter(itertools.chain.from_iterable(counts), np.int64, int(numbers.sum()))
     except OverflowError:
         return None
-    odd, last = np.flatnonzero(numbers & 1), np.zeros_like(numbers)
-    ends = numbers.cumsum()[odd] - 1
-    last[odd] = runs[ends]
-    return Runs(np.delete(runs, ends), numbers - (numbers & 1), last)
+    outside = numbers % 2 == 1
+    return Runs(np.insert(runs, numbers.cumsum()[outside], 0), numbers + outside, outside)
 
 
 def from_text(counts: list[str | bytes], sizes: Array, most: int) -> Runs | None:
@@ -59,7 +57,7 @@ def from_text(counts: list[str | bytes], sizes: Array, most: int) -> Runs | None
         most: pixels of the largest mask.
     """
     texts: list[bytes] = counts if set(map(type, counts)) == {bytes} else list(map(as_bytes, counts))  # type: ignore[assignment]
-    if most >= _PIXELS_OF_PAIRS:
+    if most >= PIXELS_OF_INT32 or sys.byteorder == "big":
         return from_lists(list(map(runs_of_text, texts)))
     text = bytearray(b"0").join([*texts, b""])  # a number more for each code
     chars, behind = np.frombuffer(text, np.uint8), (sizes + 1).cumsum() - 1
@@ -67,15 +65,17 @@ def from_text(counts: list[str | bytes], sizes: Array, most: int) -> Runs | None
         return None
     low = np.flatnonzero(chars >= _FOLLOWED)
     lows = np.diff(low.searchsorted(behind), prepend=0)
-    even = 1 - ((sizes - lows) & 1)
-    chars[behind[even == 1]] = _FOLLOWED  # none more for those that are pairs without: what is followed is left out
+    outside = (sizes - lows) % 2 == 1
+    chars[behind[~outside]] = _FOLLOWED  # none more where numbers are in pairs: what is followed is left out below
     long = _of_several_characters(chars, low)
     if long is None:
         return None
-    runs = _of_highest_characters(text)
-    place = low - np.arange(len(low)) - np.repeat(even.cumsum() - even, lows)
+    runs, left_out = _of_highest_characters(text), np.cumsum(~outside) - ~outside
+    place = low - np.arange(len(low)) - np.repeat(left_out, lows)
     runs[place[long[0]]] += long[1]
-    return _summed(runs.view(np.int64), (sizes - lows + 1 - even) // 2, even == 0)
+    lengths = sizes - lows + outside
+    _sum_differences(runs.view(np.int64), lengths // 2, outside)
+    return Runs(runs, lengths, outside)
 
 
 def _of_highest_characters(text: bytearray) -> Array:
@@ -103,7 +103,7 @@ def _of_several_characters(chars: Array, low: Array) -> tuple[Array, Array] | No
     for place in range(1, longest):
         rows = np.flatnonzero(many > place)
         numbers[rows] = 32 * numbers[rows] + lower[last[rows] - place]
-    if max(numbers.max(initial=0), -numbers.min(initial=0)) >= _PIXELS_OF_PAIRS:
+    if max(numbers.max(initial=0), -numbers.min(initial=0)) >= PIXELS_OF_INT32:
         return None
     return last, (numbers - highest).astype(np.int32)
 
@@ -113,27 +113,24 @@ def _signed(chars: Array) -> Array:
     return (((chars - np.uint8(48)) ^ np.uint8(16)) - np.uint8(16)).view(np.int8).astype(np.int64)
 
 
-def _summed(pairs: Array, counts: Array, odd: Array) -> Runs:
+def _sum_differences(pairs: Array, counts: Array, outside: Array) -> None:
     """Make runs of the numbers in a text: from the fourth on, each is the difference to the run two places before.
 
-    The runs outside and those inside are added in one go, as halves of int64: runs that are no runs of a mask, below 0
-    or beyond its pixels, are still there as such in the first pair that has one. Over all codes end to end: the first
-    pair of a code takes off what the sums have come to by then.
+    Those outside and those inside are summed in one go, as halves of int64. Halves overflow into one another only
+    behind a run that no mask has, below 0 or beyond its pixels. Over all codes end to end: the first pair of a code
+    takes off what the sums have come to by then.
 
     Args:
-        pairs: numbers of all codes end to end; used up.
+        pairs: of all codes end to end.
         counts: (N,) int64, pairs per code.
-        odd: (N,) bool, the codes whose last pair is a run outside and no number.
+        outside: (N,) bool, of which codes the last pair has no number inside.
     """
-    stop, last = counts.cumsum(), np.zeros_like(counts)
-    start = (stop - counts)[counts > 0]
-    second = (stop - counts)[counts > 1] + 1
+    stop = counts.cumsum()
+    start, second = (stop - counts)[counts > 0], (stop - counts)[counts > 1] + 1
     pairs[second] -= pairs[second - 1].astype(np.int32)
     pairs[start[1:]] -= np.add.reduceat(pairs, start)[:-1]
     segments.running(pairs, pairs)
-    behind = stop[odd] - 1
-    last[odd] = pairs[behind].astype(np.int32)
-    return Runs(np.delete(pairs, behind).view(np.int32), 2 * (counts - odd), last)
+    pairs[stop[outside] - 1] &= 0xFFFFFFFF
 
 
 def as_bytes(text: str | bytes) -> bytes:
