@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.geometry.boxes import Spanned
+from torch_ap.geometry.run_counts import PIXELS_OF_INT32
 from torch_ap.ranking import order, segments
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
@@ -32,7 +33,8 @@ def edges_of(images: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         images: at least one tensor, (N, H, W) bool, or integers, where all but 0 is inside.
 
     Returns:
-        (E,) int64 edges, mask after mask; (M,) int64 edges per mask. Both on the device of the first tensor.
+        (E,) edges, mask after mask, int32, or int64 where a mask has 2^30 pixels or more; (M,) int64 edges per mask.
+        Both on the device of the first tensor.
     """
     device, found = images[0].device, [torch.zeros(0, dtype=torch.int64, device=images[0].device)]
     shapes = np.array([image.shape for image in images])
@@ -47,7 +49,9 @@ def edges_of(images: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     # so many pixels, and one more, come before each mask
     changes, before = order.sort(torch.cat(found)), torch.from_numpy(pixels).to(device)
     lengths = torch.searchsorted(changes, before).diff()
-    return changes - segments.repeat(before[:-1], lengths), lengths
+    edges = changes - segments.repeat(before[:-1], lengths)
+    large = shapes[:, 1:].prod(1).max() >= PIXELS_OF_INT32
+    return edges if large else edges.to(torch.int32), lengths
 
 
 def _changes(inside: Any) -> tuple[Any, ...]:
@@ -75,7 +79,8 @@ def area(edges: Tensor, lengths: Tensor) -> Tensor:
 
     def total() -> Tensor:
         ends = native(edges)
-        return arrays.tensor(segments.total(ends[1::2] - ends[::2], native(segments.from_counts(lengths // 2))))
+        runs = segments.as_int64(ends[1::2] - ends[::2])
+        return arrays.tensor(segments.total(runs, native(segments.from_counts(lengths // 2))))
 
     return memoize(total, area, (edges, lengths))
 
@@ -84,7 +89,7 @@ class Masks:
     """One set of masks, of which rows are compared.
 
     Args:
-        edges: (E,) int64 edges, mask after mask.
+        edges: (E,) int32 or int64 edges, mask after mask.
         lengths: (N,) int64 edges per mask.
         sizes: (N, 2) int64 height and width of the image of each.
     """
@@ -93,7 +98,8 @@ class Masks:
         self.edges, self.lengths, self.height = native(edges), native(lengths), native(sizes[:, 0].clamp(min=1))
         self.reach = int(sizes.prod(1).max()) + 1 if len(sizes) else 1
         self.start = segments.from_counts(self.lengths)
-        self.pixels = segments.from_zero(self.edges[1::2] - self.edges[::2])  # before each run of all masks
+        runs = segments.as_int64(self.edges[1::2] - self.edges[::2])
+        self.pixels = segments.from_zero(runs)  # before each run of all masks
         before = arrays.tensor(arrays.take(self.pixels, self.start // 2))
         self.area = memoize(before.diff, area, (edges, lengths))
         self.first, self.last = (self._edge_at(place) for place in (self.start[:-1], self.start[1:] - 1))
@@ -102,14 +108,15 @@ class Masks:
         """(N,) an edge of each mask; 0 of an empty one."""
         if not len(self.edges):
             return place * 0
-        return arrays.take(self.edges, arrays.at_most(place, len(self.edges) - 1)) * (self.lengths > 0)
+        edges = arrays.take(self.edges, arrays.at_most(place, len(self.edges) - 1))
+        return segments.as_int64(edges) * (self.lengths > 0)
 
     def edges_of(self, masks: Any) -> Any:
-        """The edges of some masks, end to end; all of this class in native values."""
+        """The edges of some masks, end to end, int64; all of this class in native values."""
         lengths = arrays.take(self.lengths, masks)
         places = segments.repeat(arrays.take(self.start, masks) - segments.from_counts(lengths)[:-1], lengths)
         places += arrays.steps(len(places), places)
-        return arrays.take(self.edges, places)
+        return segments.as_int64(arrays.take(self.edges, places))
 
     def columns(self, masks: Any) -> tuple[Any, Any]:
         """Where the first column begins and the last one ends of some masks, none of which is empty."""

@@ -24,7 +24,7 @@ from torch_ap.rules.messages import shown
 Size: TypeAlias = tuple[int, int]
 
 _MOST_PIXELS = 1 << 40
-_NUMBERS_A_BLOCK = 1 << 17
+_NUMBERS_A_BLOCK = 1 << 18
 _SIZE, _COUNTS = operator.itemgetter("size"), operator.itemgetter("counts")
 _TEXT, _SIZED = {str, bytes}, str | bytes | list | tuple
 
@@ -33,7 +33,7 @@ class DecodedMasks(tuple[Any, ...]):
     """The run-length codes of one image's masks, decoded and checked; immutable, since its parts belong together.
 
     Attributes:
-        edges: (E,) int64 edges, mask after mask.
+        edges: (E,) edges, mask after mask: int32, or int64 where masks of 2^30 pixels and more are among them.
         lengths: (N,) int64 edges per mask.
         size: height and width; None without masks.
     """
@@ -57,7 +57,7 @@ class Decoded(NamedTuple):
     """The run-length codes of the masks of several images, decoded and checked.
 
     Attributes:
-        edges: (E,) int64 edges, mask after mask.
+        edges: (E,) edges, mask after mask: int32, or int64 where masks of 2^30 pixels and more are among them.
         lengths: (N,) int64 edges per mask.
         sizes: height and width of each image; None for one without masks.
     """
@@ -170,53 +170,58 @@ def _listed(code: Mapping[str, Any], key: str, named: Callable[[int], str], row:
 
 
 def _edges(codes: list[Any], pixels: Array, named: Callable[[int], str]) -> tuple[Array, Array]:
-    """(E,) int64 edges of all codes end to end, and (N,) edges per code."""
+    """(E,) edges of all codes end to end, and (N,) edges per code."""
     counts = list(map(_COUNTS, codes))
     if not _TEXT.issuperset(map(type, counts)):
         counts = [_listed(code, "counts", named, row) for row, code in enumerate(codes)]
     texts = _TEXT.issuperset(map(type, counts))
-    sizes = list(map(len, counts)) if texts else [len(one) if isinstance(one, _SIZED) else 0 for one in counts]
-    edges, lengths, held = np.empty(sum(sizes), np.int64), np.empty(len(counts), np.int64), 0
+    known = map(len, counts) if texts else (len(one) if isinstance(one, _SIZED) else 0 for one in counts)
+    sizes = np.fromiter(known, np.int64, len(counts))
+    most = int(pixels.max(initial=0))
+    edges = np.empty(int(sizes.sum()), np.int32 if most < run_counts.PIXELS_OF_INT32 else np.int64)
+    lengths, held = np.empty(len(counts), np.int64), 0
     for first, last in _blocks(sizes, None if texts else [isinstance(one, str | bytes) for one in counts]):
         block = counts[first:last]
-        runs = (run_counts.from_text if isinstance(block[0], str | bytes) else run_counts.from_lists)(block)
-        if runs is None or not _summed(runs, pixels[first:last], edges[held : held + len(runs.runs)]):
+        if isinstance(block[0], str | bytes):
+            runs = run_counts.from_text(block, sizes[first:last], most)
+        else:
+            runs = run_counts.from_lists(block)
+        if runs is None or (found := _edges_of(runs, pixels[first:last], edges)) is None:
             faults = ((row, _fault(counts[row], int(pixels[row]))) for row in range(first, last))
             row, fault = next(one for one in faults if one[1] is not None)
             raise ValueError(f"{named(row)}: 'counts' {fault}")
-        lengths[first:last] = runs.lengths
-        held += len(runs.runs)
+        lengths[first:last] = runs.lengths - 2 * runs.outside
+        edges[held : held + len(found)] = found
+        held += len(found)
     return edges[:held], lengths
 
 
-def _blocks(sizes: list[int], kinds: list[bool] | None) -> Iterator[tuple[int, int]]:
+def _blocks(sizes: Array, kinds: list[bool] | None) -> Iterator[tuple[int, int]]:
     """Ranges of codes of one kind each, with no more numbers than fit into the processor's cache."""
-    block = segments.from_zero(np.array(sizes, np.int64))[:-1] // _NUMBERS_A_BLOCK
+    block = segments.from_zero(sizes)[:-1] // _NUMBERS_A_BLOCK
     if kinds is not None:
         block = 2 * block + kinds
     other = np.flatnonzero(block[1:] != block[:-1]) + 1
-    return itertools.pairwise([0, *other.tolist(), len(sizes)] if sizes else [])
+    return itertools.pairwise([0, *other.tolist(), len(sizes)] if len(sizes) else [])
 
 
-def _summed(found: Runs, pixels: Array, edges: Array) -> bool:
-    """Write the edges of all codes, end to end; the runs are used up.
+def _edges_of(found: Runs, pixels: Array, like: Array) -> Array | None:
+    """The edges of all codes, end to end, in the dtype of others; the runs are used up.
 
-    False unless all runs are at least 0 and those of each code add up to its pixels. Runs within bounds are not what
-    int64 has made of others: a run of a text that leaves int64 leaves the bounds before, since differences are smaller
-    than those. Nor are edges within bounds.
+    None unless all runs are at least 0 and those of each code add up to its pixels. The first run or edge that is
+    out of bounds is seen as such in either dtype, as it is less than twice as large as they allow.
     """
-    runs, lengths, last = found
-    ends = pixels - last  # the last edge of each code
-    longest, most = int(runs.max(initial=0)), int(pixels.max())
-    if min(int(x.min(initial=0)) for x in (runs, last, ends)) < 0 or longest > most:
-        return False
-    filled = np.flatnonzero(lengths)
-    stop, end = lengths.cumsum()[filled], ends[filled]
-    runs[stop[:-1]] -= end[:-1]  # the next begins at 0
-    segments.running(runs, edges)
-    if longest * len(runs) >= 1 << 63 and int(edges.max()) > most:
-        return False
-    return bool((edges[stop - 1] == end).all()) and not ends[lengths == 0].any()
+    (runs, lengths, outside), most = found, int(pixels.max())
+    if runs.min(initial=0) < 0 or runs.max(initial=0) > most or pixels[lengths == 0].any():
+        return None
+    edges, stop, end = runs.astype(like.dtype, copy=False), lengths.cumsum(), pixels[lengths > 0]
+    last = stop[lengths > 0] - 1
+    edges[last[:-1] + 1] -= end[:-1]  # the next begins at 0
+    segments.running(edges, edges)
+    if edges.max(initial=0) > most or (edges[last] != end).any():
+        return None
+    pair = np.int64 if edges.dtype == np.int32 else np.complex128  # of the same size
+    return np.delete(edges.view(pair), stop[outside] // 2 - 1).view(edges.dtype)
 
 
 def _fault(counts: Any, pixels: int) -> str | None:

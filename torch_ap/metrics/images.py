@@ -83,6 +83,8 @@ class DetectionMetric(SlicedImages, ClassTables):
         forms, of_shapes = {}, {f"_{column.key}" for column in self._kept.rows}
         for name, empty in self._kept.empty().items():
             dtypes = tensors.SCORES if name.endswith("scores") else [empty.dtype]
+            if name.endswith("mask_edges"):
+                dtypes = [torch.int32, torch.int64]
             if name.endswith(tuple(of_shapes)):
                 dtypes = [dtype for dtype in tensors.SCORES if dtype.is_floating_point]
             forms[name] = Form(dtypes, [tuple(empty.shape[1:])])

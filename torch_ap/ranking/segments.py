@@ -69,12 +69,12 @@ def running_counts(flags: Tensor) -> Tensor:
 
 
 def running(values: Array, out: Array) -> Array:
-    """Running sums along the last dimension, written to ``out``, which has the dtype of the values and may be them."""
+    """Running sums along the last dimension, written to ``out``, in its dtype; it may be the values."""
     if values.size >= LONG_SUM and values.flags.carray:  # the same sums in the same order
         sums = torch.from_numpy(out)
         torch.cumsum(torch.from_numpy(values), -1, dtype=sums.dtype, out=sums)
     else:
-        values.cumsum(-1, values.dtype, out)  # by default NumPy would add int32 in int64
+        values.cumsum(-1, out.dtype, out)  # by default NumPy would add int32 in int64
     return out
 
 
