@@ -141,7 +141,7 @@ def coco_mean_average_precision(
 
 def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns:
     """The columns of images that are all there is; a broken rule is raised at once."""
-    columns, broken = inputs.validate(preds, target)
+    columns, broken = inputs.validate(preds, target, copy=False)
     values.raise_first(detections.VALUE_RULES, broken)
     if not columns["detection_labels"].is_cpu:  # on CPU `validate` did
         inputs.remark_on_detections(columns)

@@ -4,7 +4,6 @@ That order, and NumPy's ``exp`` and sum on CPU, make every similarity, and so ev
 to pycocotools' to the last bit.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +14,6 @@ from torch import Tensor
 
 from torch_ap.geometry.boxes import PairIoU
 from torch_ap.ranking import segments
-from torch_ap.ranking.order import stable_argsort
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 from torch_ap.runtime.cached import memoize
@@ -26,6 +24,8 @@ _SPACING = 2.0**-52  # COCO's numpy.spacing(1), added to areas
 _NUMBERS_A_CHUNK = {"cpu": 1 << 15}  # which stay in a processor's cache from step to step
 _NUMBERS_A_CHUNK_ON_DEVICE = 1 << 26
 _SLACK = 1 + 1e-9  # rounding drops no pair
+_SMALLEST = -700.0  # exp of less takes ten times as long, and changes no bit of a mean of at least `_CLEAR`
+_CLEAR = 1e-280
 
 
 def area(keypoints: Tensor) -> Tensor:
@@ -75,9 +75,8 @@ def coco_pairs(detections: Tensor, truths: Tensor, areas: Tensor, boxes: Tensor,
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         if least > 0:
-            kept = pose.near(d, g, least).nonzero().squeeze(1)
-            d, g = d.index_select(0, kept), g.index_select(0, kept)
-        value = pose.similarity(d, g)
+            d, g = pose.near(d, g, least)
+        value = pose.similarity(d, g, least)
         if least <= 0:
             return d, g, value
         kept = (value >= least).nonzero().squeeze(1)
@@ -92,70 +91,100 @@ class _Poses:
     def __init__(
         self, detections: Tensor, truths: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]
     ) -> None:
-        self.labelled = truths[..., 2] > 0
-        self.count = self.labelled.sum(1)
+        labelled = truths[..., 2] > 0
+        known = labelled.any(1)
+        self.boxed = native(~known)
+        self.counted = native(torch.cat([labelled.new_ones((len(truths), 1)), labelled | ~known[:, None]], 1))
+        self.terms = native(labelled.sum(1).masked_fill_(~known, len(sigmas)))
         self.size = areas + _SPACING
         self.variances = areas.new_tensor([(sigma * 2) ** 2 for sigma in sigmas])
         found, true = (_planar(side) for side in (detections, truths))
         self.points = [native(found), native(true)]
         start, size = boxes.t()[:2], boxes.t()[2:]
-        beyond = torch.where(self.labelled, 0, areas.new_full((), math.inf))  # faster to add than to choose by
-        known = self.count > 0
+        beyond = torch.where(labelled, 0, areas.new_full((), math.inf))  # faster to add than to choose by
         low, high = _extent(detections, lambda: found)
         self.low = [native(low), native(torch.where(known, (true + beyond).amin(2), start - size))]
         self.high = [native(high), native(torch.where(known, (true - beyond).amax(2), start + size * 2))]
+        self._reach: tuple[float, Any, Any] | None = None
 
-    def near(self, d: Tensor, g: Tensor, least: float) -> Tensor:
-        """Whether the similarity may reach ``least``: no two points are nearer than the boxes around all of them."""
-        bound = self.size * (-2 * math.log(least) * max(self.variances.tolist()) * _SLACK)
+    def _reachable(self, least: float) -> tuple[Any, Any]:
+        """(2, G) lowest and highest x and y that a point may have for a similarity of ``least``."""
+        if self._reach is None or self._reach[0] != least:
+            most = float(self.variances.max())
+            reach = native((self.size * (-2 * math.log(least) * most)).sqrt() * _SLACK)
+            self._reach = least, self.low[1] - reach, self.high[1] + reach
+        return self._reach[1:]
+
+    def near(self, d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor]:
+        """The pairs whose similarity may reach ``least``: for that, some point has to be as near as that."""
         one, two = native(d), native(g)
-        xp, square = arrays.namespace(one), 0
+        low, high = self._reachable(least)
         for axis in (0, 1):
-            low, high = (arrays.take(side[0][axis], one) for side in (self.low, self.high))
-            true_low, true_high = (arrays.take(side[1][axis], two) for side in (self.low, self.high))
-            apart = arrays.at_least(xp.maximum(true_low - high, low - true_high), 0)
-            square = square + apart * apart
-        return arrays.tensor(square <= arrays.take(native(bound), two))
+            inside = arrays.take(self.low[0][axis], one) <= arrays.take(high[axis], two)
+            inside &= arrays.take(self.high[0][axis], one) >= arrays.take(low[axis], two)
+            kept = arrays.places(inside)
+            one, two = arrays.take(one, kept), arrays.take(two, kept)
+        return arrays.tensor(one), arrays.tensor(two)
 
     @arrays.quiet
-    def similarity(self, d: Tensor, g: Tensor) -> Tensor:
-        """(P,) float64 of each pair; those of as many labelled points together, whose sums have one order."""
-        count = self.count.index_select(0, g)
-        order = stable_argsort(count, len(self.variances) + 1)
-        ends = torch.bincount(count, minlength=1).cumsum(0).tolist()
+    def similarity(self, d: Tensor, g: Tensor, least: float) -> Tensor:
+        """(P,) float64 of each pair, to the last bit where it is at least ``least``."""
         step = max(1, _NUMBERS_A_CHUNK.get(d.device.type, _NUMBERS_A_CHUNK_ON_DEVICE) // len(self.variances))
-        parts = [
-            self._of(native(d.index_select(0, part)), native(g.index_select(0, part)), labelled)
-            for labelled, (start, end) in enumerate(itertools.pairwise([0, *ends]))
-            for part in torch.split(order[start:end], step)
-        ]
-        every = torch.cat([self.size[:0], *map(arrays.tensor, parts)])
-        return torch.empty_like(every).scatter_(0, order, every)
+        pairs = zip(torch.split(d, step), torch.split(g, step), strict=True)
+        parts = [self._of(native(one), native(two), least) for one, two in pairs]
+        return torch.cat([self.size[:0], *map(arrays.tensor, parts)])
 
-    def _of(self, d: Any, g: Any, labelled: int) -> Any:
-        """The similarity of pairs whose ground truths have so many labelled points."""
-        variances, size = native(self.variances), native(self.size)
-        xp, width = arrays.namespace(size), len(variances)
-        e, y = (self._apart(axis, d, g, labelled) for axis in (0, 1))
+    def _of(self, d: Any, g: Any, least: float) -> Any:
+        """The similarity of pairs."""
+        boxed = arrays.places(arrays.take(self.boxed, g))
+        e, y = (self._apart(axis, d, g, boxed) for axis in (0, 1))
         e *= e
         y *= y
         e += y
-        e /= variances
-        e /= (arrays.take(size, g) * -2)[:, None]  # halving is exact
-        if 0 < labelled < width:
-            chosen = arrays.places(_rows(native(self.labelled), g).reshape(-1))  # faster than by flags
-            e = arrays.take(e.reshape(-1), chosen).reshape(len(d), labelled)
-        value = xp.exp(e).sum(1) / e.shape[1]
+        e /= native(self.variances)
+        e = _over(e, arrays.take(native(self.size), g) * -2)  # halving is exact
+        if least >= _CLEAR:
+            e = arrays.at_least(e, _SMALLEST)
+        value = _means(e, _rows(self.counted, g), arrays.take(self.terms, g))
+        xp = arrays.namespace(value)
         return xp.where(xp.isnan(value), 0, value)
 
-    def _apart(self, axis: int, d: Any, g: Any, labelled: int) -> Any:
+    def _apart(self, axis: int, d: Any, g: Any, boxed: Any) -> Any:
         """(P, K) how far each point lies from that of the ground truth, or from the box, on one axis."""
-        found = _rows(self.points[0][axis], d)
-        if labelled:
-            found -= _rows(self.points[1][axis], g)
-            return found
-        low, high = (arrays.take(side[1][axis], g)[:, None] for side in (self.low, self.high))
-        return arrays.at_least(low - found, 0) + arrays.at_least(found - high, 0)
+        apart = _rows(self.points[0][axis], d)
+        apart -= _rows(self.points[1][axis], g)
+        if len(boxed):
+            low, high = (arrays.take(side[1][axis], g[boxed])[:, None] for side in (self.low, self.high))
+            found = _rows(self.points[0][axis], d[boxed])
+            apart[boxed] = arrays.at_least(low - found, 0) + arrays.at_least(found - high, 0)
+        return apart
+
+
+def _over(e: Any, divisor: Any) -> Any:
+    """(P, K) numbers over (P,) of their rows: (P, 1 + K), with a 0 before each row."""
+    out = e.new_zeros((len(e), 1 + e.shape[1])) if isinstance(e, Tensor) else np.zeros((len(e), 1 + e.shape[1]))
+    arrays.namespace(e).divide(e, divisor[:, None], out=out[:, 1:])
+    return out
+
+
+def _means(e: Any, counted: Any, terms: Any) -> Any:
+    """(P,) the means of exp(e) over the numbers that count, each summed in the order in which NumPy sums a row.
+
+    NumPy's ``reduceat`` adds the first number of a run to the sum of the others, where a sum of its own begins with 0.
+
+    Args:
+        e: (P, 1 + K), after a number of no meaning.
+        counted: (P, 1 + K) bool, the first of each row and those that count.
+        terms: (P,) int64, how many count.
+    """
+    if isinstance(e, Tensor):
+        return torch.where(counted[:, 1:], e[:, 1:].exp(), 0).sum(1) / terms
+    values = e.reshape(-1).take(counted.reshape(-1).nonzero()[0])  # faster than by flags
+    np.exp(values, out=values)
+    ends = (terms + 1).cumsum()
+    first = ends - terms - 1
+    values[first] = 0
+    return np.add.reduceat(values, first) / terms
 
 
 def _rows(values: Any, places: Any) -> Any:

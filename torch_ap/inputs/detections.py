@@ -102,8 +102,12 @@ class DetectionInputs:
         """As :func:`of_images`."""
         return of_images(columns, kept)
 
-    def validate(self, preds: Images, target: Images) -> tuple[Columns, Tensor | None]:
+    def validate(self, preds: Images, target: Images, *, copy: bool = True) -> tuple[Columns, Tensor | None]:
         """Check images and make columns of them; the tensors given are neither kept nor written to.
+
+        Args:
+            preds, target: the images.
+            copy: whether no column may share memory with them, as columns that are kept.
 
         Returns:
             The columns; and None, or on an accelerator (R,) bool, the rules of ``VALUE_RULES`` that they break.
@@ -113,7 +117,7 @@ class DetectionInputs:
             preds, target = ([packed_side(name, x)] for name, x in (("preds", preds), ("target", target)))
         else:
             rules.lists(preds, target)
-        sides = [Side(name, images, packed) for name, images in (("preds", preds), ("target", target))]  # type: ignore[arg-type]
+        sides = [Side(name, images, packed, copy) for name, images in (("preds", preds), ("target", target))]  # type: ignore[arg-type]
         columns: Columns = {}
         for side, further in zip(sides, (("scores", *self.of_detections), self.of_truths), strict=True):
             columns |= self._rows(side, further)
@@ -207,12 +211,11 @@ class DetectionInputs:
         for name, prefix in SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
             flags.append(value_rules.check_counts(counts, len(columns[f"{prefix}_labels"])))
-            image = image_of(counts) if counts.device.type == "cpu" else None
             further = self.of_truths if name == "target" else ("scores", *self.of_detections)
             looks: dict[str, tuple[str, ...]] = {key: (value_rules.RULE_OF[key],) for key in further}
             looks |= {key: column.rules(prefix) or () for key, column in self.rows_of(prefix).items()}
             for key, names in looks.items():
-                flags.append(value_rules.check(names, (name, key), columns[f"{prefix}_{key}"], image))
+                flags.append(value_rules.check(names, (name, key), columns[f"{prefix}_{key}"], counts))
         if self.pairs:
             owner = ("preds", "ious") if self.similarity is None else ("iou_type", "")
             flags.append(value_rules.check(("ious",), owner, columns["pair_ious"], None))

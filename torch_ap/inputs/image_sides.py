@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.ranking import segments
 from torch_ap.rules import detections as value_rules
 from torch_ap.rules import images as rules
 from torch_ap.rules.messages import Plain, refuse
@@ -19,10 +18,10 @@ _INTEGER_FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
 
 
 class Side:
-    """Predictions or targets on their way into columns."""
+    """Predictions or targets on their way into columns, which with ``copy`` share no memory with them."""
 
-    def __init__(self, name: str, images: Sequence[Mapping[str, Any]], packed: bool) -> None:
-        self.name, self.prefix, self.images, self.packed = name, SIDES[name], images, packed
+    def __init__(self, name: str, images: Sequence[Mapping[str, Any]], packed: bool, copy: bool) -> None:
+        self.name, self.prefix, self.images, self.packed, self.copy = name, SIDES[name], images, packed, copy
         rules.missing(name, images, "labels")
         values = [image["labels"] for image in images]
         if not rules.form_fits("labels", values, None):
@@ -42,7 +41,7 @@ class Side:
         return memory.sent(counts, self.images[0]["labels"].device) if self.images else counts
 
     def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False, optional: bool = False) -> Tensor:
-        """One key of all images end to end; a copy. Where rows are ``real`` numbers, integers become float64."""
+        """One key of all images end to end. Where rows are ``real`` numbers, integers become float64."""
         if not optional:
             rules.missing(self.name, self.images, key)
         values = [
@@ -61,6 +60,8 @@ class Side:
             filled = [value.to(torch.int64) for value in filled]
         elif len({value.dtype for value in filled}) > 1:
             return memory.joined(filled, f"{key} in {self.name}").detach()
+        if len(filled) == 1 and not self.copy:
+            return filled[0].detach().resolve_neg().contiguous()
         return torch.cat(filled).detach()
 
     def optional(self, key: str, rows: int, device: torch.device, *, check_values: bool) -> Tensor:
@@ -81,7 +82,7 @@ class Side:
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
             if check_values and joined.device.type == "cpu":
-                value_rules.check(("flags",), (self.name, key), joined, segments.ids(segments.from_counts(self.counts)))
+                value_rules.check(("flags",), (self.name, key), joined, self.counts)
             joined = torch.where((joined == 0) | (joined == 1), joined, 255)
         return joined.to(dtype)
 

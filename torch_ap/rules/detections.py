@@ -126,14 +126,14 @@ RULE_OF = {"scores": "scores", "area": "area", "row": "area"} | dict.fromkeys(_F
 _PLACES = {name: place for place, name in enumerate(RULES)}
 
 
-def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, image: Tensor | None) -> Tensor | None:
+def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, counts: Tensor | None) -> Tensor | None:
     """Whether a column of detections or ground truths keeps rules.
 
     Args:
         names: of the rules.
         owner: argument, as "preds", and key of its dicts; "" where it is no dicts.
         values: the column.
-        image: (rows,) image of each row, needed where something is wrong; None if unknown.
+        counts: (B,) how many rows each image has; None if unknown.
 
     Returns:
         On CPU None. On an accelerator (R,) bool, true where a rule of ``VALUE_RULES`` is broken.
@@ -150,7 +150,7 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, image: T
                 bad = rule.offends(values)
                 row = int(bad.reshape(len(values), -1).any(1).nonzero()[0])
                 side, key = owner
-                where = side if image is None else f"{side}[{int(image[row])}]"
+                where = side if counts is None else f"{side}[{_image_of(row, counts)}]"
                 where += f"['{key}']" if key else ""
                 refuse(where, rule.rule, _shown(values[row], bad[row]))
         else:
@@ -173,8 +173,7 @@ def negative_sizes(boxes: Tensor, box_format: str, counts: Tensor) -> NegativeSi
     if not bool(wrong.any()):
         return None
     row = int(wrong.nonzero()[0])
-    image = int(torch.searchsorted(counts.cumsum(0), row, right=True))
-    return NegativeSizes(int(wrong.sum()), image, boxes[row].tolist())
+    return NegativeSizes(int(wrong.sum()), _image_of(row, counts), boxes[row].tolist())
 
 
 def seem_of_another_format(boxes: Tensor, box_format: str, counts: Tensor) -> str | None:
@@ -219,14 +218,18 @@ def check_ids(name: str, owner: tuple[str, str], ids: Tensor, wrong: Tensor, cou
         return _flag(name, wrong.any())
     if bool(wrong.any()):
         row = int(wrong.nonzero()[0])
-        image = int(torch.searchsorted(counts.cumsum(0), row, right=True))
-        refuse(f"{owner[0]}[{image}]['{owner[1]}']", RULES[name].rule, int(ids[row]))
+        refuse(f"{owner[0]}[{_image_of(row, counts)}]['{owner[1]}']", RULES[name].rule, int(ids[row]))
     return None
 
 
 def check_counts(value: Tensor, total: int) -> Tensor | None:
     """The rule about the sum of ``counts`` on an accelerator; None on CPU, where form and sum are checked together."""
     return None if value.is_cpu else _flag("counts", (value < 0).any() | (value.sum() != total))
+
+
+def _image_of(row: int, counts: Tensor) -> int:
+    """The image that a row belongs to, of all images end to end."""
+    return int(torch.searchsorted(counts.cumsum(0), row, right=True))
 
 
 def _shown(row: Tensor, bad: Tensor) -> Any:
