@@ -86,6 +86,18 @@ def test_each_tells_once(form):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_images_that_are_kept_elsewhere_are_told_of_once(device):
+    metric = detection.MeanAveragePrecision(compute_on_cpu=True).to(device)
+    with pytest.warns(UserWarning, match=message("xyxy")) as told:
+        metric.update(*scene("xyxy", device))
+        assert metric.detection_boxes[0].is_cpu
+        metric.compute()
+        metric.per_class()
+    assert len(told) == 1
+
+
+@pytest.mark.gpu
 def test_each_tells_once_on_an_accelerator():
     for name in FUNCTIONS:
         function_tells_once(name, "xyxy", "cuda")
