@@ -119,7 +119,6 @@ FAULTS = [
     ("both", (*TRUE, "iscrowd"), None, "truth.json: annotations[2]: 'iscrowd' must be 0 or 1, got None"),
     ("both", (*TRUE, "area"), "64", "annotations[2]: 'area' must be a finite number of at least 0, got '64'"),
     ("both", (*TRUE, "area"), -1, "annotations[2]: 'area' must be a finite number of at least 0, got -1"),
-    ("both", (*FOUND, "area"), -0.5, "found.json[1]: 'area' must be a finite number of at least 0, got -0.5"),
     ("both", (*TRUE, "area"), None, "annotations[2]: 'area' must be a finite number of at least 0, got None"),
     ("both", (*TRUE, "area"), float("nan"), "annotations[2]: 'area' must be a finite number of at least 0, got nan"),
     ("both", (*TRUE, "area"), 10**400, "annotations[2]: 'area' must be a finite number of at least 0, got 1000"),
@@ -347,6 +346,25 @@ def test_mutations_are_refused_by_name_or_read_as_pycocotools_reads_them(said, s
     else:
         expected = numbers_of_pycocotools(truth, found, kind)
         assert list(json.loads(out).values()) == expected
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm"])
+def test_what_is_not_used_may_hold_anything(said, kind):
+    truth, found = scene()
+    compressed(found)
+    wanted = said(truth, found, kind)
+    for value in (None, -0.5, "", [], {}):
+        one = {"area": value, "iscrowd": value, "id": value, "num_keypoints": value, "keypoints": value}
+        unused = {"bbox"} if kind == "segm" else {"segmentation"}
+        true = {"id": value, "num_keypoints": value, "keypoints": value, **dict.fromkeys(unused, value)}
+        truth["annotations"][2] |= true
+        truth["images"][1] |= {"file_name": value, "license": value}
+        truth["categories"][0] |= {"supercategory": value}
+        more = {} if kind == "segm" else {"segmentation": value}
+        assert (
+            said(truth | {"info": value, "licenses": value}, [found[0], found[1] | one | more, found[2]], kind)
+            == wanted
+        )
 
 
 # -- whose area counts

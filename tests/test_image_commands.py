@@ -159,6 +159,14 @@ def test_a_slice_is_a_file_of_its_images(files, said):
 
 
 @pytest.mark.usefixtures("files")
+def test_matches_are_asked_for_where_something_is_made_of_them(said, monkeypatch):
+    monkeypatch.setattr(MeanAveragePrecision, "_matched", None, raising=False)
+    assert "Average Precision" in said("coco", "truth.json", "a.json", "--per-class")
+    with pytest.raises(TypeError, match="not callable"):
+        said("coco", "truth.json", "a.json", "--operating-points")
+
+
+@pytest.mark.usefixtures("files")
 def test_settings_are_those_of_the_class(said):
     ranges = "tiny:0:900,rest:900:1e10"
     more = ["--max-detections", "2,1", "--iou-thresholds", "0.4,0.6", "--areas", ranges]
@@ -360,6 +368,9 @@ def test_voc_has_the_thresholds_of_its_class(said):
     text = said("voc", "truth", "a", *more, "--per-class")
     assert "AP at IoU of at least 0.75, 0.5, 0.6, interpolation all-points; tp and fp of any score, at 0.5\n" in text
     assert f"\nmean at 0.75  {means[0]:.4f}\n" in text
+    near = said("voc", "truth", "a", "--iou-thresholds", "0.5,0.500000002", "--json")
+    assert [name for name in near if name.startswith("map_")] == ["map_50", "map_50.0000002"]
+    assert "\nmean at 0.500000002  " in said("voc", "truth", "a", "--iou-thresholds", "0.5,0.500000002")
     one = said("voc", "truth", "a", "--per-class", "--json")
     assert said("voc", "truth", "a", "--per-class", "--iou-thresholds", "0.5", "--json") == one
     assert said("voc", "truth", "a", "--per-class", *more, "--json")["per_class"]["tp"] == one["per_class"]["tp"]
@@ -376,6 +387,7 @@ def test_voc_has_the_thresholds_of_its_class(said):
         ("lvis", ["--sigmas", "0.1"], "--sigmas has no meaning here: LVIS has no keypoints"),
         ("lvis", ["--max-detections", "1,10"], "--max-detections: must be an int of at least 1, got '1,10'"),
         ("voc", ["--iou-thresholds", "0.5,0.50"], "--iou-thresholds: must be different numbers in [0, 1]"),
+        ("voc", ["--iou-thresholds", "0.5,0.5000000001"], "--iou-thresholds: must be different numbers in [0, 1]"),
         (
             "lvis",
             ["--areas", "rare:0:9"],

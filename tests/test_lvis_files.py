@@ -54,6 +54,11 @@ def test_lines_are_those_of_lvis(files, capsys):
     out = printed(capsys, *files[:2]).out
     lvis_eval(*files[3:]).print_results()
     assert out == capsys.readouterr().out
+    out = printed(capsys, *files[:2], "--fixed", "--per-class").out.partition("\n\n")
+    lvis_eval(*files[3:], most=-1).print_results()
+    assert out[0] + "\n" == capsys.readouterr().out.replace("maxDets= -1", "maxDets=all")  # detections of an image
+    assert "AR@all" in out[2]
+    assert "-1" not in out[2]
 
 
 def test_tables_intervals_and_a_baseline(files, capsys):

@@ -86,6 +86,20 @@ def test_each_tells_once(form):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_images_that_are_kept_elsewhere_are_told_of_once(device):
+    metric = detection.MeanAveragePrecision(compute_on_cpu=True).to(device)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        metric.update(*scene("xyxy", device))
+        assert metric.detection_boxes[0].is_cpu
+        metric.compute()
+        metric.per_class()
+    assert len(told) == 1
+    assert re.search(message("xyxy"), str(told[0].message))
+
+
+@pytest.mark.gpu
 def test_each_tells_once_on_an_accelerator():
     for name in FUNCTIONS:
         function_tells_once(name, "xyxy", "cuda")

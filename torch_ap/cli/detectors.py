@@ -9,7 +9,7 @@ from torch_ap.cli.errors import with_errors
 from torch_ap.cli.image_tables import Form
 from torch_ap.cli.images import Found, Paths, evaluated, slices_of, system_names
 from torch_ap.cli.progress import of_resamples
-from torch_ap.matching.coco import ClassNames, labels_of
+from torch_ap.matching.coco import ClassNames
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.reports import report
 
@@ -40,11 +40,10 @@ def write(
     _write_page(args, paths, metrics, class_names)
     found = evaluated(args, paths, metrics, found_of, slices)
     metric = next(iter(metrics.values()))
-    form, columns = form_of(metric), metric._columns()
-    matches, labels = metric._matched(columns, None)[0], labels_of(columns)
+    form = form_of(metric)
     told = image_tables.reported(args, paths, found, form)
     told = with_errors(told, args, metric, class_names, form.name("ap"))
-    told = operating_points.with_points(told, args, matches, labels, class_names, metric._settings.thresholds)
+    told = operating_points.with_points(told, args, metric, class_names)
     told.write(args.form)
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from torch_ap.cli import operating_points
@@ -17,6 +18,7 @@ from torch_ap.cli.options import (
 from torch_ap.rules import area_names
 from torch_ap.rules.messages import shown
 
+_SAME = 1e-9  # thresholds no further apart are one, as for the metrics
 _FORMATS = (
     "yolo: text files, one per image, of the lines `class cx cy w h` and, detected, `class cx cy w h confidence`, with "
     "boxes in fractions of the image's size; classes are ids. dota: its text files of quadrilaterals, labelTxt and "
@@ -202,9 +204,10 @@ def _refuse(parser: argparse.ArgumentParser, why: str, *options: str) -> None:
 
 
 def fractions(text: str) -> list[float]:
-    """Different numbers in [0, 1] with commas between them."""
+    """Different numbers in [0, 1] with commas between them, so different that each has a name of its own."""
     found = numbers(text)
-    if not all(0 <= x <= 1 for x in found) or len(set(found)) < len(found):
+    alike = any(two - one <= _SAME for one, two in pairwise(sorted(found)))
+    if not all(0 <= x <= 1 for x in found) or alike:
         raise argparse.ArgumentTypeError(f"must be different numbers in [0, 1], got {shown(text)}")
     return found
 

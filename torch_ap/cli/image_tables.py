@@ -29,6 +29,7 @@ class Form:
         classes: the title of a table of classes behind them; None where they are those of the classes.
         digits: of a number for people.
         name: what a number is called; its own name by default.
+        word: what people are told that it is called.
     """
 
     head: tuple[str, ...]
@@ -38,6 +39,7 @@ class Form:
     classes: str | None
     digits: str
     name: Callable[[str], str] = str
+    word: Callable[[str], str] = str
 
     def shown(self, value: float) -> str:
         """A value for people: "-" for what is undefined, pycocotools' -1 too."""
@@ -46,7 +48,7 @@ class Form:
     def table(self, head: str, names: Sequence[str], columns: Mapping[str, Sequence[Any]], title: str = "") -> Table:
         """A row per class or slice."""
         cells = [[self._cell(x, value) for value in column] for x, column in columns.items()]
-        return Table([(head, *map(self.name, columns)), *zip(names, *cells, strict=True)], title=title)
+        return Table([(head, *map(self.word, columns)), *zip(names, *cells, strict=True)], title=title)
 
     def _cell(self, column: str, value: float) -> str:
         if column in _COMPARED:
@@ -187,12 +189,12 @@ def _groups(
         values: dict[str, Rows] = {
             name: [((x,), v) for x, v in zip(one[named], one[measure], strict=True)] for name, one in every.items()
         }
-        yield _grid((kind,), values, form, f"{form.name(measure)} of each {kind}")
+        yield _grid((kind,), values, form, f"{form.word(measure)} of each {kind}")
     for name, one in every.items():
         if _COMPARED[0] in one:
             columns = zip(*(one[x] for x in _COMPARED), strict=True)
             title = (
-                f"{name} - {paths.baseline_name}: {form.name(measure)} of each {kind}; Holm's p allows for all of them"
+                f"{name} - {paths.baseline_name}: {form.word(measure)} of each {kind}; Holm's p allows for all of them"
             )
             yield _comparisons(kind, dict(zip(one[named], columns, strict=True)), ends, title)
 

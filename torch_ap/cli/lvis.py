@@ -55,8 +55,10 @@ def _metric(data: LvisData, args: argparse.Namespace) -> LVISMeanAveragePrecisio
 def _form(metric: DetectionMetric) -> Form:
     """LVIS's thirteen numbers in its lines; tables have whole words, and no column of the limit on detections."""
     assert isinstance(metric, LVISMeanAveragePrecision)
-    most = "-1" if metric.fixed else str(metric.max_detections)  # -1 is lvis's word for none
-    name = partial(_name, limit=str(metric.max_detections), most=most)
+    limit = str(metric.max_detections)
+    most = "all" if metric.fixed else limit  # of an image; programs are told lvis's own word for that, -1
+    name = partial(_name, limit=limit, most="-1" if metric.fixed else limit)
+    word = partial(_name, limit=limit, most=most)
 
     def lines(found: Found) -> Rows:
         rows = [(tuple(_LETTERS.get(x, x) for x in names), value) for names, value in coco.rows_of(metric, found)]
@@ -67,9 +69,10 @@ def _form(metric: DetectionMetric) -> Form:
         rows=lambda one: [((*names[:3], *names[4:]), value) for names, value in coco.rows_of(metric, one)],
         first=lambda one: [coco.line_of(_LINE, names, value) for names, value in lines(one)],
         title="",
-        classes=coco.class_title(metric, name),
+        classes=coco.class_title(metric, word),
         digits=".3f",
         name=name,
+        word=word,
     )
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from torch_ap.matching.coco import ClassNames
     from torch_ap.matching.matched import Matches
+    from torch_ap.metrics.images import DetectionMetric
 
 _COLUMNS = ("threshold", "precision", "recall", "f_beta", "tp", "fp", "fn")
 
@@ -36,19 +37,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def with_points(
-    report: Report,
-    args: argparse.Namespace,
-    matches: "Matches",
-    labels: "Tensor",
-    class_names: "ClassNames",
-    thresholds: Sequence[float],
+    report: Report, args: argparse.Namespace, metric: "DetectionMetric", class_names: "ClassNames"
 ) -> Report:
     """A report with the operating points at the IoU threshold .5, or the lowest, where they are asked for."""
     if not args.operating_points:
         return report
+    from torch_ap.matching.coco import classes_of
     from torch_ap.matching.shape_settings import place_of_threshold
 
-    place = place_of_threshold(None, thresholds)
+    columns, thresholds = metric._columns(), metric._settings.thresholds
+    matches, labels, place = (
+        metric._matched(columns, None)[0],
+        classes_of(columns)[0],
+        place_of_threshold(None, thresholds),
+    )
     each, together = _points(args, matches, place, labels, class_names)
     table = _table(args, each, together, thresholds[place])
     numbers = {"iou_threshold": thresholds[place], "all": together, "per_class": each}

@@ -105,7 +105,7 @@ def _found(metric: DetectionMetric, *, args: argparse.Namespace, class_names: Ma
     values = {"map": numbers["map"].item()}
     if "map_per_threshold" in numbers:
         means = numbers["map_per_threshold"].reshape(-1).tolist()
-        values |= {f"map_{100 * x:g}": y for x, y in zip(metric._settings.thresholds, means, strict=True)}
+        values |= {f"map_{_named(100 * x)}": y for x, y in zip(metric._settings.thresholds, means, strict=True)}
     return Found(values["map"], values, labels, table)
 
 
@@ -138,15 +138,22 @@ def _rows(found: Found) -> Rows:
 
 def _means(found: Found) -> Rows:
     """That over classes, and of several IoU thresholds those at each."""
-    at = [((f"mean at {float(name[4:]) / 100:g}",), value) for name, value in found.values.items() if name != "map"]
+    at = [
+        ((f"mean at {_named(float(name[4:]) / 100)}",), value) for name, value in found.values.items() if name != "map"
+    ]
     return [(("mean",), found.mean), *at]
+
+
+def _named(threshold: float) -> str:
+    """In as many digits as tell any two apart that are different, and no more."""
+    return f"{threshold:.10g}"
 
 
 def _title(args: argparse.Namespace, thresholds: Sequence[float]) -> str:
     rules = _rules(args)
     rule = "above" if rules["strict"] else "of at least"
-    place = ", ".join(f"{x:g}" for x in thresholds)
-    at = f", at {thresholds[place_of_threshold(None, thresholds)]:g}" if len(thresholds) > 1 else ""
+    place = ", ".join(map(_named, thresholds))
+    at = f", at {_named(thresholds[place_of_threshold(None, thresholds)])}" if len(thresholds) > 1 else ""
     counts = f"; tp and fp of any score{at}" if args.per_class else ""
     return f"AP at IoU {rule} {place}, interpolation {rules['interpolation']}{counts}"
 

@@ -55,17 +55,17 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
         What the files hold. ``area`` is that of the annotation, where it has one, else that of its box or mask; for
         what was detected it is that of the mask, or of the box around all keypoints, or of the ``bbox`` where the first
         of the results has one, as in pycocotools. With ``area_as_given=True`` the function and the metric take all of
-        these as pycocotools does. The ids of annotations are not read.
+        these as pycocotools does. The ids of annotations are not read, nor is ``area`` in results.
 
     Raises:
         ValueError: for a file that is not such JSON or not UTF-8; a missing key; a value of the wrong type, such as a
             number written as text; an unknown image or category; an image or category id given twice; a key that one
-            object has twice; a ``bbox`` that is not four finite numbers or has a negative size; an ``area``, or a
-            ``width`` or ``height`` of an image, that is negative or not finite; a score that is not finite; a
-            run-length code whose runs are not whole numbers of at least 0 that add up to height times width; a mask
-            of another size than its image; keypoints that are not as many triples of finite numbers in every entry,
-            whose visibility is not 0, 1 or 2, or whose ``num_keypoints`` contradicts it; a polygon of fewer than three
-            points, or far outside its image. The message names file and entry.
+            object has twice; a ``bbox`` that is not four finite numbers or has a negative size; an ``area`` of an
+            annotation, or a ``width`` or ``height`` of an image, that is negative or not finite; a score that is not
+            finite; a run-length code whose runs are not whole numbers of at least 0 that add up to height times width;
+            a mask of another size than its image; keypoints that are not as many triples of finite numbers in every
+            entry, whose visibility is not 0, 1 or 2, or whose ``num_keypoints`` contradicts it; a polygon of fewer than
+            three points, or far outside its image. The message names file and entry.
         ModuleNotFoundError: for polygons without pycocotools.
 
     Example:
@@ -168,7 +168,6 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     found, where = _listed(entries.load(results), str(results))
     detections, counts = _by_image(Entries.of(found, where), data.images, data.class_names)
     preds = _labels(detections) | {"scores": detections.numbers("score")}
-    detections.numbers("area", least=0, default=0.0)  # not used, but a negative one is a fault
     sizes = _extents(data.entries)
     if "keypoints" in data.target:
         given = detections.keypoints("keypoints", entries.points)

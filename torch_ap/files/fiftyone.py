@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from torch_ap.files.in_memory import OF_MASKS, Image, InMemoryData
 from torch_ap.rules import checks
@@ -12,6 +13,11 @@ from torch_ap.rules.messages import Plain, nearest, refuse
 
 _LEAST, _MOST = -1.0, 2.0  # fractions; detected boxes may extend beyond the image
 _LARGEST = 1e9  # pixels of a side
+_HALF = 1e-6  # pixels; an edge as near to the middle of one may have been rounded up or down
+_INSTEAD = {  # of Detections
+    "Polylines": "; each has `to_detection(frame_size=(width, height))`, with a mask",
+    "Keypoints": ", which have no score of an object: give the metric `keypoints` and `scores` as tensors",
+}
 
 
 def read_fiftyone(
@@ -88,14 +94,13 @@ def read_fiftyone(
 def _check_forms(samples: Any, sizes: Any) -> None:
     if isinstance(samples, str | Mapping) or not isinstance(samples, Iterable):
         refuse("samples", "must be a dataset, a view or a list of samples", Plain(type(samples).__name__))
-    if sizes is not None and (isinstance(sizes, str | Mapping) or not hasattr(sizes, "__len__")):
+    if sizes is not None and (isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray | Tensor)):
         refuse("sizes", "must be a list with (width, height) of each sample, in their order", sizes)
 
 
 def _check_names(class_names: Sequence[str]) -> None:
-    names = list(class_names)
-    text = not isinstance(class_names, str) and all(isinstance(x, str) for x in names)
-    if not text or len(set(names)) < len(names):
+    listed = isinstance(class_names, Sequence | np.ndarray) and not isinstance(class_names, str)
+    if not listed or not all(isinstance(x, str) for x in class_names) or len(set(class_names)) < len(class_names):
         refuse("class_names", "must be a list of different names", class_names)
 
 
@@ -103,22 +108,32 @@ def _size_of(sample: Any, place: int, sizes: Sequence[tuple[float, float]] | Non
     """Width and height of a sample in pixels."""
     if sizes is not None and place >= len(sizes):
         refuse("sizes", f"must hold (width, height) of each sample, of which there are at least {place + 1}", sizes)
-    size = sizes[place] if sizes is not None else _recorded_size(sample, place)
-    pair = not checks.is_number(size) and len(size) == 2
-    if not pair or not all(checks.is_number(x) and 0 < x < _LARGEST for x in size):
-        refuse(f"sizes[{place}]", "must be width and height in pixels, above 0", size)
-    return size
+    size, where = _recorded_size(sample, place) if sizes is None else (sizes[place], f"sizes[{place}]")
+    sides = _plain(size)
+    if not isinstance(sides, Sequence) or len(sides) != 2 or not all(map(_is_side, sides)):
+        refuse(where, f"must be width and height in pixels, above 0 and below {_LARGEST:g}", size)
+    return sides[0], sides[1]
 
 
-def _recorded_size(sample: Any, place: int) -> tuple[Any, Any]:
+def _is_side(value: Any) -> bool:
+    return checks.is_number(value) and 0 < value < _LARGEST
+
+
+def _recorded_size(sample: Any, place: int) -> tuple[tuple[Any, Any], str]:
+    """What the sample says, and what a message calls that."""
     metadata = _of(sample, "metadata")
     size = _of(metadata, "width"), _of(metadata, "height")
-    if not all(size):
+    if any(side is None for side in size):
         raise ValueError(
             f"`samples[{place}]` must have `metadata` with width and height, of which boxes are fractions: call "
             "`compute_metadata()` of the dataset, or give `sizes`, (width, height) of each sample"
         )
-    return size
+    return size, f"samples[{place}].metadata"
+
+
+def _plain(values: Any) -> Any:
+    """An array as lists, all else as it is."""
+    return values.tolist() if isinstance(values, np.ndarray | Tensor) else values
 
 
 def _of(value: Any, name: str) -> Any:
@@ -130,11 +145,12 @@ def _labels_in(sample: Any, field: str, where: str) -> list[Any]:
     """The detections of a field."""
     try:
         found = sample[field]
-    except (KeyError, AttributeError):
+    except (KeyError, AttributeError, IndexError, TypeError):
         raise ValueError(f"`{where}`: the sample has no such field") from None
     listed = [] if found is None else _of(found, "detections")
     if not isinstance(listed, Sequence):
-        refuse(where, "must be fiftyone.Detections or None", Plain(type(found).__name__))
+        kind = type(found).__name__
+        refuse(where, "must be fiftyone.Detections or None", Plain(f"{kind}{_INSTEAD.get(kind, '')}"))
     return list(listed)
 
 
@@ -175,14 +191,15 @@ def _text(value: Any, where: str) -> str:
 
 
 def _number(value: Any, where: str) -> float:
-    if not checks.is_number(value):
-        refuse(where, "must be given, as a number", value)
+    if not checks.is_number(value) or value != value:
+        refuse(where, "must be given, as a number other than NaN", value)
     return float(value)
 
 
 def _flag(value: Any, where: str) -> int:
     """Of an attribute that need not be there."""
-    if value not in (None, 0, 1):
+    number = isinstance(value, bool) or checks.is_number(value)
+    if value is not None and not (number and value in (0, 1)):
         refuse(f"{where}.iscrowd", "must be 0, 1 or None", value)
     return int(value or 0)
 
@@ -190,7 +207,7 @@ def _flag(value: Any, where: str) -> int:
 def _corners(box: Any, size: tuple[float, float], where: str) -> list[float]:
     """Corners in pixels of a box in fractions of the image: x, y, width and height."""
     rule = "must hold x, y, width and height as fractions of the image's size"
-    sides = box.tolist() if isinstance(box, np.ndarray) else box
+    sides = _plain(box)
     if not isinstance(sides, Sequence) or len(sides) != 4 or not all(checks.is_number(x) for x in sides):
         refuse(where, rule, sides)
     x, y, w, h = sides
@@ -204,20 +221,40 @@ def _mask_of(label: Any, where: str) -> Any:
     """(h, w) bool, the mask inside the box; newer versions read it from a file where it is not held in memory."""
     mask = _of(label, "mask")
     if mask is None and hasattr(label, "get_mask"):
-        mask = label.get_mask()
-    if mask is None:
-        refuse(where, "must be given", None)
-    mask = np.asarray(mask) > 0
-    if mask.ndim != 2 or not mask.size:
-        refuse(where, "must have two dimensions, none of them 0", Plain(mask.shape))
-    return mask
+        try:
+            mask = label.get_mask()
+        except OSError as reason:
+            raise ValueError(f"`{where}_path` must be a file that can be read: {reason}") from None
+    found = np.asarray(mask)
+    if mask is None or found.dtype.kind not in "biuf":
+        refuse(where, "must be given, as an array of numbers", mask)
+    if found.ndim != 2:
+        refuse(where, "must have two dimensions", Plain(f"shape {found.shape}"))
+    return found > 0
 
 
 def _draw(picture: Any, mask: Any, corners: list[float]) -> None:
-    """Put a mask into a picture of the image, between rounded corners, as far as these lie in it."""
-    (x0, y0, x1, y1), (height, width) = map(round, corners), mask.shape
-    rows, columns = np.arange(max(0, y0), min(y1, len(picture))), np.arange(max(0, x0), min(x1, picture.shape[1]))
-    if len(rows) and len(columns):
-        from_rows = (rows - y0) * height // (y1 - y0)
-        from_columns = (columns - x0) * width // (x1 - x0)
+    """Put a mask into a picture of the image, between rounded corners, as far as these lie in it.
+
+    FiftyOne cuts none of the pixels of a box that is thinner than one: there is nothing to put then.
+    """
+    (height, width), (x0, y0, x1, y1) = mask.shape, corners
+    (top, bottom), (left, right) = _pixels(y0, y1, height), _pixels(x0, x1, width)
+    rows, columns = (
+        np.arange(max(0, top), min(bottom, len(picture))),
+        np.arange(max(0, left), min(right, picture.shape[1])),
+    )
+    if mask.size and len(rows) and len(columns):
+        from_rows, from_columns = (rows - top) * height // (bottom - top), (columns - left) * width // (right - left)
         picture[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = mask[np.ix_(from_rows, from_columns)]
+
+
+def _pixels(start: float, end: float, length: int) -> tuple[int, int]:
+    """The first pixel and the one behind the last, rounded; edges in the middle of a pixel so that ``length`` fits."""
+    choices = [(one, other) for one in _roundings(start) for other in _roundings(end)]
+    return next((pixels for pixels in choices if pixels[1] - pixels[0] == length), choices[0])
+
+
+def _roundings(edge: float) -> tuple[int, ...]:
+    """What an edge may have been rounded to before it was made a fraction; that of its decimals first."""
+    return round(round(edge, 6)), round(edge - _HALF), round(edge + _HALF)

@@ -1,7 +1,9 @@
-"""``supervision.Detections`` as input of the detection metrics, known by their attributes: nothing is imported."""
+"""supervision's ``Detections`` and ``KeyPoints`` as input of the detection metrics, known by their attributes: nothing
+is imported.
+"""
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -11,27 +13,40 @@ from torch_ap.files.in_memory import OF_MASKS, Image, InMemoryData
 from torch_ap.rules import checks
 from torch_ap.rules.messages import Plain, refuse, shown
 
+Rows: TypeAlias = tuple[tuple[int | None, ...], ...]  # shapes that a row may have, None for any length
+
+_ONE: Rows = ((),)
+_CORNERS: Rows = ((4,),)
+_ATTRIBUTES = {
+    "Detections": ("xyxy", "class_id", "confidence", "mask", "data"),
+    "KeyPoints": ("xy", "class_id", "detection_confidence", "visible", "data"),
+}
+
 
 def read_supervision(
-    predictions: Any, targets: Any, iou_type: Literal["bbox", "segm", "boundary", "rotated"] = "bbox"
+    predictions: Any, targets: Any, iou_type: Literal["bbox", "segm", "boundary", "rotated", "keypoints"] = "bbox"
 ) -> InMemoryData:
     """Detections and ground truths of supervision.
 
     Args:
         predictions: a ``supervision.Detections`` per image, in a list, or one alone, with ``class_id`` and
-            ``confidence``.
-        targets: likewise without ``confidence``; ``iscrowd`` and ``area`` of their ``data`` count, where it has them,
+            ``confidence``; of keypoints a ``supervision.KeyPoints``, with ``class_id`` and ``detection_confidence``.
+        targets: likewise without a confidence; ``iscrowd`` and ``area`` of their ``data`` count, where it has them,
             as supervision's reader of COCO's files gives them.
-        iou_type: "bbox", "segm" or "boundary" for ``mask``, or "rotated" for ``data["xyxyxyxy"]``, which the metrics
-            take as ``box_format="xyxyxyxy"``.
+        iou_type: "bbox", "segm" or "boundary" for ``mask``, "rotated" for ``data["xyxyxyxy"]``, which the metrics
+            take as ``box_format="xyxyxyxy"``, or "keypoints" for ``xy``.
 
     Returns:
-        The images in their order; labels are class ids, and their names those of ``data["class_name"]``.
+        The images in their order; labels are class ids, and their names those of ``data["class_name"]``. Keypoints are
+        as supervision's own metric takes them: in ``targets`` those that are not ``visible`` are not labelled; boxes
+        are those of ``data["xyxy"]``; areas are ``data["area"]``, else those of the boxes around the visible points,
+        or where none is of ``data["xyxy"]``; in ``predictions`` those of ``data["xyxy"]``, else of the boxes around all
+        points. Metrics take these areas with ``area_as_given=True``.
 
     Raises:
-        ValueError: for what is no such object or lacks one of these; for NaN; for lists of different length; for a
-            class id that has two names, as those of two models may; and for a ground truth whose ``data["ignore"]`` is
-            set.
+        ValueError: for what is no such object or lacks one of these; for arrays of another shape; for NaN; for lists
+            of different length; for a class id that has two names, as those of two models may; and for a ground truth
+            whose ``data["ignore"]`` is set.
 
     Example:
         >>> import numpy as np
@@ -47,14 +62,17 @@ def read_supervision(
         >>> metric.compute()["map"], metric.per_class()["name"]
         (tensor(1.), ['cat'])
     """
-    checks.one_of("iou_type", iou_type, ("bbox", *OF_MASKS, "rotated"))
+    checks.one_of("iou_type", iou_type, ("bbox", *OF_MASKS, "rotated", "keypoints"))
     sides = {"predictions": _listed(predictions), "targets": _listed(targets)}
     images, truths = map(len, sides.values())
     if images != truths:
         raise ValueError(f"`predictions` and `targets` must hold as many images, got {images} and {truths}")
     class_names: dict[int, str] = {}
     preds, target = (
-        [_of_supervision(one, f"{side}[{place}]", iou_type, class_names) for place, one in enumerate(listed)]
+        [
+            _image(one, f"{side}[{place}]", iou_type, class_names, scored=side == "predictions")
+            for place, one in enumerate(listed)
+        ]
         for side, listed in sides.items()
     )
     return InMemoryData(preds, target, class_names)
@@ -64,45 +82,91 @@ def _listed(images: Any) -> list[Any]:
     return list(images) if isinstance(images, list | tuple) else [images]
 
 
-def _of_supervision(image: Any, where: str, iou_type: str, class_names: dict[int, str]) -> Image:
+def _image(image: Any, where: str, iou_type: str, class_names: dict[int, str], *, scored: bool) -> Image:
     """One image; the names of its classes are added to those that are known."""
-    if not all(hasattr(image, key) for key in ("xyxy", "class_id", "confidence", "mask", "data")):
-        refuse(where, "must be a supervision.Detections", Plain(type(image).__name__))
-    count, data = len(image.xyxy), image.data or {}
-    rotated = iou_type == "rotated"
-    corners = (data.get("xyxyxyxy"), "data['xyxyxyxy']") if rotated else (image.xyxy, "xyxy")
-    columns = {"boxes": corners, "labels": (image.class_id, "class_id")}
-    if iou_type in OF_MASKS:
-        columns["masks"] = image.mask, "mask"
-    if where.startswith("predictions"):
-        columns["scores"] = image.confidence, "confidence"
+    kind = "KeyPoints" if iou_type == "keypoints" else "Detections"
+    if not all(hasattr(image, key) for key in _ATTRIBUTES[kind]):
+        refuse(where, f"must be a supervision.{kind} with `iou_type={iou_type!r}`", Plain(type(image).__name__))
+    count, data = len(image.xy if kind == "KeyPoints" else image.xyxy), image.data or {}
+    score = "detection_confidence" if kind == "KeyPoints" else "confidence"
+    columns = _shapes(image, data, iou_type) | {"labels": (image.class_id, "class_id", _ONE)}
+    if scored:
+        columns["scores"] = getattr(image, score), score, _ONE
     else:
         given = [key for key in ("iscrowd", "area") if key in data or not count]
-        columns |= {key: (data.get(key), f"data['{key}']") for key in given}
+        columns |= {key: (data.get(key), f"data['{key}']", _ONE) for key in given}
         if np.any(data.get("ignore", 0)):
             refuse(f"{where}.data['ignore']", "must be 0, as only LVIS's rules know ignored objects", 1)
-    out = {key: _column(values, count, f"{where}.{name}") for key, (values, name) in columns.items()}
-    out["boxes"] = out["boxes"].reshape(count, 8 if rotated else 4)
+    out = {key: _column(values, count, f"{where}.{name}", rows) for key, (values, name, rows) in columns.items()}
     if out["labels"].is_floating_point() and count:
-        refuse(f"{where}.class_id", "must hold whole numbers", Plain(image.class_id.dtype))
+        refuse(f"{where}.class_id", "must hold whole numbers", Plain(np.asarray(image.class_id).dtype))
     out["labels"] = out["labels"].to(torch.int64)
     _add_names(class_names, out["labels"].tolist(), data.get("class_name", ()), f"{where}.data['class_name']")
-    return out
+    if kind == "KeyPoints":
+        return _with_keypoints(out, where, scored=scored)
+    return out | {"boxes": out["boxes"].reshape(count, 8 if iou_type == "rotated" else 4)}
 
 
-def _column(values: Any, count: int, where: str) -> Tensor:
+def _shapes(image: Any, data: Mapping[str, Any], iou_type: str) -> dict[str, tuple[Any, str, Rows]]:
+    """Of each key of shapes what holds it, what a message calls that, and the shapes that its rows may have."""
+    if iou_type == "rotated":
+        return {"boxes": (data.get("xyxyxyxy"), "data['xyxyxyxy']", ((4, 2), (8,)))}
+    if iou_type != "keypoints":
+        masks = {"masks": (image.mask, "mask", ((None, None),))} if iou_type in OF_MASKS else {}
+        return {"boxes": (image.xyxy, "xyxy", _CORNERS), **masks}
+    columns: dict[str, tuple[Any, str, Rows]] = {"keypoints": (image.xy, "xy", ((None, 2), (None, 3)))}
+    if image.visible is not None:
+        columns["visible"] = image.visible, "visible", ((None,),)
+    if "xyxy" in data:
+        columns["boxes"] = data["xyxy"], "data['xyxy']", _CORNERS
+    return columns
+
+
+def _with_keypoints(columns: Image, where: str, *, scored: bool) -> Image:
+    """The same with visibilities of 0 and 2, and areas."""
+    count, seen = len(columns["labels"]), columns.pop("visible", None)
+    if not count:
+        return columns | {"area": torch.zeros(0, dtype=torch.float64)}
+    points = columns["keypoints"][..., :2].to(torch.float64)
+    every = torch.ones(points.shape[:2], dtype=torch.bool)
+    seen = every if seen is None else seen.bool()
+    if seen.shape != every.shape:
+        refuse(f"{where}.visible", f"must have a column for each of {every.shape[1]} points", Plain(tuple(seen.shape)))
+    corners = columns.get("boxes", torch.zeros((count, 4))).to(torch.float64)
+    own = (corners[:, 2:] - corners[:, :2]).prod(1)
+    area = own if scored and "boxes" in columns else _around(points, every if scored else seen, own)
+    return columns | {"keypoints": torch.cat([points, 2.0 * seen[..., None]], 2), "area": columns.get("area", area)}
+
+
+def _around(points: Tensor, kept: Tensor, otherwise: Tensor) -> Tensor:
+    """(N,) areas of the boxes around those of (N, K, 2) points that are kept; ``otherwise`` where none is."""
+    high, low = points.where(kept[..., None], -torch.inf).amax(1), points.where(kept[..., None], torch.inf).amin(1)
+    return torch.where(kept.any(1), (high - low).prod(1), otherwise)
+
+
+def _column(values: Any, count: int, where: str, rows: Rows) -> Tensor:
     """A copy of an array of numbers with a row per object; of no objects it may be missing."""
+    rule = f"must hold a row for each of {count} objects"
     if values is None and count:
-        refuse(where, f"must hold a row for each of {count} objects", None)
-    found = np.array(values) if count else np.zeros(0)
+        refuse(where, rule, None)
+    try:
+        found = np.array(values) if count else np.zeros(0)
+    except ValueError:
+        refuse(where, f"{rule}, all of one shape", values)
     if found.dtype.kind not in "biuf":
         refuse(where, "must hold numbers", Plain(found.dtype))
-    if found.shape[:1] != (count,):
-        refuse(where, f"must hold a row for each of {count} objects", Plain(f"shape {found.shape}"))
+    if count and (found.shape[:1] != (count,) or not any(_fits(found.shape[1:], row) for row in rows)):
+        shape = " or ".join(f"({', '.join('...' if x is None else str(x) for x in (count, *row))})" for row in rows)
+        refuse(where, rule if rows == _ONE else f"{rule}: shape {shape}", Plain(f"shape {found.shape}"))
     if found.dtype.kind == "f" and np.isnan(found).any():
         row = int(np.argwhere(np.isnan(found))[0, 0])
         refuse(f"{where}[{row}]", "must not be NaN", found[row].tolist())
-    return torch.from_numpy(found)
+    wide = found.dtype.type is np.longdouble  # of which torch has none, as of numbers in another byte order
+    return torch.from_numpy(found.astype(np.float64 if wide else found.dtype.newbyteorder("="), copy=False))
+
+
+def _fits(shape: tuple[int, ...], row: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(row) and all(wanted in (None, length) for length, wanted in zip(shape, row, strict=True))
 
 
 def _add_names(known: dict[int, str], labels: list[int], names: Iterable[Any], where: str) -> None:

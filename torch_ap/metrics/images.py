@@ -47,6 +47,7 @@ class DetectionMetric(SlicedImages, ClassTables):
     """
 
     sample_ids: list[Tensor]
+    _unseen: bool = False  # whether images came on an accelerator, which `update` does not wait for
 
     value_rules = detections.VALUE_RULES
     settings_of_update = "box format, geometry, `validate_args`, `match`, what `match='update'` depends on"
@@ -72,6 +73,8 @@ class DetectionMetric(SlicedImages, ClassTables):
             if not counts.is_cpu:
                 self._inputs.remark_on_detections(columns)
             columns, broken = self._kept.made(columns, *self._match_batch(columns)), None
+        elif not counts.is_cpu:
+            self._unseen = True
         self._hold([*(columns[name] for name in self._kept.states), ids])
         self._note(broken)
 
@@ -111,7 +114,7 @@ class DetectionMetric(SlicedImages, ClassTables):
         if not held["detection_scores"]:
             return self._no_images()
         columns = {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
-        if self._keeps_shapes and not columns["detection_scores"].is_cpu:  # on CPU `update` did
+        if self._keeps_shapes and (self._unseen or not columns["detection_scores"].is_cpu):  # on CPU `update` did
             self._once(lambda: self._inputs.remark_on_detections(columns), "remarks")
         if not len(ids := self.sample_ids):
             return columns
