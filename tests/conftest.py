@@ -18,6 +18,7 @@ settings.load_profile("here")
 # on a busy machine more threads spend ten times as long, waiting for one another; processes that tests start inherit it
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx is given a few queries: to compile it takes longer, in each worker
 
 
 def pytest_generate_tests(metafunc):
@@ -71,10 +72,14 @@ def ranks(request):
     pool.close()
 
 
+gc.disable()  # what is imported and collected stays; looking for garbage among it takes a seventh of the time of both
+
+
 def pytest_collection_finish():
     """What is there before the first test stays, and is not looked through for garbage again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items):

@@ -55,7 +55,7 @@ def _rounded(text):
 
 
 DETECTION = ("detection", "detection_errors", "detection_shapes")
-SLOW = ("lightning", "switching")  # other packages, one of which compiles its functions
+SLOW = ("lightning", "switching")  # other packages
 
 
 @pytest.mark.parametrize(
