@@ -18,7 +18,7 @@ settings.load_profile("here")
 # on a busy machine more threads spend ten times as long, waiting for one another; processes that tests start inherit it
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx is given a few queries: to compile it takes longer, in each worker
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # of ranx: compiling takes longer than the few queries that it is given
 
 
 def pytest_generate_tests(metafunc):
