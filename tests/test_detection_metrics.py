@@ -258,7 +258,7 @@ def test_a_threshold_is_found_by_the_number_that_people_write():
     assert metric.per_class(0.9)["tp"].tolist() == metric.per_class(exact)["tp"].tolist()
     assert metric.curve(0.9) == metric.curve(exact)
     voc = VOCMeanAveragePrecision("xywh", iou_threshold=[0.5, 0.1 * 7])
-    voc.update(preds, target)
+    voc.update(preds, [{key: one[key] for key in ("boxes", "labels")} for one in target])
     assert voc.curve(0.7) == voc.curve(0.1 * 7)
     for wrong in (0.91, True, "0.5", float("nan")):
         with pytest.raises(ValueError, match=r"`iou_threshold` .*0.5, 0.55, .*0.9, 0.95, got"):

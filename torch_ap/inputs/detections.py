@@ -135,13 +135,23 @@ class DetectionInputs:
         if len(devices) > 1:
             raise ValueError(f"all tensors in `preds` and `target` must lie on one device, got {sorted(devices)}")
         broken = self._broken(columns) if self.check_values else None
-        for column in self.rows if self.check_values else ():
-            truths = columns[f"ground_truth_{column.key}"]
-            if column.remark is not None and truths.is_cpu and (said := column.remark(truths)) is not None:
-                warn_caller(said, UserWarning)
-        if columns["detection_labels"].is_cpu:
-            self.remark_on_detections(columns)
+        if self.check_values and columns["detection_labels"].is_cpu:
+            self._remark(sides, columns)
         return columns, broken
+
+    def _remark(self, sides: Sequence[Side], columns: Columns) -> None:
+        """Warn, on CPU, of what is allowed and likely wrong."""
+        said = [side.of_other_rules(known) for side, known in zip(sides, self._marks, strict=True)]
+        said += [x.remark(columns[f"ground_truth_{x.key}"]) for x in self.rows if x.remark is not None]
+        for message in said:
+            if message is not None:
+                warn_caller(message, UserWarning)
+        self.remark_on_detections(columns)
+
+    @property
+    def _marks(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is read of detections and of ground truths beside shapes, labels and scores."""
+        return self.of_detections, self.of_truths
 
     def remark_on_detections(self, columns: Columns) -> None:
         """Warn of detections that are allowed and likely wrong, where values are checked. Waits for an accelerator."""

@@ -29,6 +29,11 @@ class FederatedInputs(DetectionInputs):
     categories: tuple[int, ...] | None = None
 
     @property
+    def _marks(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        detected, true = super()._marks
+        return detected, (*true, *KEYS)
+
+    @property
     def states(self) -> tuple[str, ...]:
         """The names of all columns: of each list the categories of all images end to end, and how many each has."""
         return (*super().states, *(name for key in KEYS for name in (key, f"{key}_per_image")))

@@ -1,6 +1,6 @@
 """One side of images, predictions or targets, on its way into columns; and the numbers of its pairs with the other."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -15,6 +15,13 @@ _Similarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor
 
 SIDES = {"preds": "detection", "target": "ground_truth"}
 _INTEGER_FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
+_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
+_WHOSE = {
+    "iscrowd": "COCO's and KITTI's",
+    "difficult": "VOC's, Open Images' and KITTI's",
+    "ignore": "LVIS's and KITTI's",
+    "group_of": "Open Images'",
+} | dict.fromkeys(_LISTS, "LVIS's")
 
 
 class Side:
@@ -85,6 +92,36 @@ class Side:
                 value_rules.check(("flags",), (self.name, key), joined, self.counts)
             joined = torch.where((joined == 0) | (joined == 1), joined, 255)
         return joined.to(dtype)
+
+    def of_other_rules(self, known: Collection[str]) -> str | None:
+        """What to say of the first key that means something to the rules of another metric alone, if any does.
+
+        Args:
+            known: the keys that are read.
+        """
+        given = set().union(*self.images).difference(known)
+        for key in (key for key in _WHOSE if key in given):
+            place = self._marked(key)
+            if place is None:
+                continue
+            where = self.name if self.packed else f"{self.name}[{place}]"
+            said = f"by {_WHOSE[key]} rules, which this metric does not know"
+            if key in _LISTS:
+                return f"`{where}['{key}']` lists categories {said}: detections of all categories count"
+            own = " and ".join(f"`{x}`" for x in known if x in _INTEGER_FLAGS)
+            also = f"; it reads {own}" if own else ""
+            return f"`{where}['{key}']` marks objects {said}: they count as all others{also}"
+        return None
+
+    def _marked(self, key: str) -> int | None:
+        """The first image whose ``key`` says something, on CPU: a flag that is set, a list that is not empty."""
+        every = {place: image.get(key) for place, image in enumerate(self.images)}
+        given = {place: x for place, x in every.items() if isinstance(x, Tensor) and x.is_cpu}
+        if key in _LISTS:
+            return next((place for place, x in given.items() if x.numel()), None)
+        if {(x.dtype, x.ndim) for x in given.values()} == {(torch.int64, 1)} and not torch.cat([*given.values()]).any():
+            return None  # as most data sets have it, in one step
+        return next((place for place, x in given.items() if x.any()), None)
 
 
 def packed(name: str, value: Any) -> Mapping[str, Any]:
