@@ -218,7 +218,8 @@ def kitti_mean_average_precision(
     Raises:
         ValueError: for an argument that breaks one of these rules; the message names image and key.
 
-    Equals ``evaluate_object_3d_offline.cpp`` of KITTI's development kit.
+    Equals ``evaluate_object_3d_offline.cpp`` of KITTI's development kit, which takes a score of -1e7 or less for no
+    detection; here any score is one.
 
     Source: Geiger, Lenz & Urtasun (2012), Are we ready for Autonomous Driving?; the 40 points: Simonelli et al. (2019),
     Disentangling Monocular 3D Object Detection.
