@@ -348,6 +348,17 @@ def test_mutations_are_refused_by_name_or_read_as_pycocotools_reads_them(said, s
         assert list(json.loads(out).values()) == expected
 
 
+def test_ids_one_less_than_they_are_count_from_0(said):
+    truth, found = scene()
+    truth["categories"] += [{"id": 1, "name": "bus"}]
+    moved = [{**one, "category_id": label} for one, label in zip(found, (0, 3, 8), strict=True)]
+    assert "found.json[0]: unknown category_id 0; these count from 0" in said(truth, moved)[2]
+    moved[2]["category_id"] = 9
+    assert "found.json[0]: unknown category_id 0; known are 9, 4, 1" in said(truth, moved)[2]
+    truth["categories"], truth["annotations"] = [], []
+    assert "found.json[0]: unknown category_id 0" in said(truth, moved)[2]
+
+
 @pytest.mark.parametrize("kind", ["bbox", "segm"])
 def test_what_is_not_used_may_hold_anything(said, kind):
     truth, found = scene()

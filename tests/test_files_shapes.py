@@ -84,6 +84,7 @@ def test_dota_ground_truths_must_hold_an_object(tmp_path, capsys):
 
 
 SQUARE = "0 0 9 0 9 9 0 9"
+CROSSED = "0 0 9 9 9 0 0 9"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,8 @@ SQUARE = "0 0 9 0 9 9 0 9"
         ("Task1/Task1_plan.txt", f"P0000 0.5 {SQUARE}", "no ground truth is of class 'plan'; did you mean 'plane'?"),
         ("Task1/P0001.txt", f"{SQUARE} plane 0", "are the folders swapped?"),
         ("Task1/plane.txt", f"P0000 0.5 {SQUARE}", "class 'plane' must have one file, but has "),
+        ("labelTxt/P0000.txt", f"gsd:1\n{CROSSED} plane 0", "labelTxt/P0000.txt, line 2: the corners must be convex"),
+        ("Task1/Task1_plane.txt", f"P0000 0.5 {SQUARE}\nP0000 0.5 {CROSSED}", "plane.txt, line 2: the corners must be"),
     ],
 )
 @pytest.mark.usefixtures("dota")

@@ -36,12 +36,13 @@ class VocData:
 
 @dataclass(frozen=True)
 class Row:
-    """One box: the name of its image, its class, its numbers, and its score or whether it is difficult."""
+    """One box: the name of its image, its class, its numbers, its score or whether it is difficult, and its line."""
 
     image: str
     name: str
     box: list[float]
     further: float
+    where: str = ""
 
 
 def text_files(folder: str | Path, allow_empty: bool) -> list[Path]:

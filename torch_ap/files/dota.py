@@ -9,8 +9,11 @@
 from collections.abc import Collection
 from pathlib import Path
 
+import torch
+
 from torch_ap.files import box_rows, text
 from torch_ap.files.box_rows import Row, VocData, packed, text_files
+from torch_ap.rules.detections import RULES
 from torch_ap.rules.messages import nearest, shown
 
 _CORNERS = 8
@@ -32,8 +35,8 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
 
     Raises:
         ValueError: for a folder without files, a line that cannot be read, an unknown image or class, a class with two
-            files, detections where no ground truth has an object, and corners that all lie in [0, 1], which are no
-            pixels; the message names file and line.
+            files, detections where no ground truth has an object, corners that all lie in [0, 1], which are no pixels,
+            and edges that cross; the message names file and line.
 
     Example:
         >>> import pathlib, tempfile
@@ -64,6 +67,7 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
     for rows, folder in ((truths, ground_truths), (found, detections)):
         if rows and all(min(row.box) >= 0 and max(row.box) <= 1 for row in rows):
             raise ValueError(f"{folder}: all corners lie in [0, 1]; they must be in pixels of the image")
+        _refuse_crossed(rows)
     return packed(truths, found, images, names, {})
 
 
@@ -81,8 +85,17 @@ def _objects(path: Path) -> list[Row]:
         if hard is None:
             raise ValueError(f"{where}: difficult must be 0 or 1, got {shown(words[-1])}")
         box = box_rows.box(words[:_CORNERS], where, "corners")
-        rows.append(Row(path.stem, " ".join(words[_CORNERS:-1]), box, float(hard > 0)))
+        rows.append(Row(path.stem, " ".join(words[_CORNERS:-1]), box, float(hard > 0), where))
     return rows
+
+
+def _refuse_crossed(rows: list[Row]) -> None:
+    """Refuse what the metrics refuse, here by file and line."""
+    rule, corners = RULES["convex"], torch.tensor([row.box for row in rows], dtype=torch.float64).reshape(-1, _CORNERS)
+    wrong = rule.offends(corners).reshape(-1).nonzero()
+    if len(wrong):
+        row = rows[int(wrong[0])]
+        raise ValueError(f"{row.where}: the corners {rule.rule}, got {shown(row.box)}")
 
 
 def _check_one_each(files: list[Path]) -> None:
@@ -109,5 +122,5 @@ def _detections(path: Path, images: Collection[str], classes: Collection[str]) -
         if words[0] not in images:
             raise ValueError(f"{where}: unknown image {shown(words[0])}{nearest(words[0], images)}")
         score = text.numbers(words[1:2], where, "score")[0]
-        rows.append(Row(words[0], name, box_rows.box(words[2:], where, "corners"), score))
+        rows.append(Row(words[0], name, box_rows.box(words[2:], where, "corners"), score, where))
     return rows

@@ -200,7 +200,13 @@ class Entries:
 
 def _meant(unknown: Any, values: Sequence[Any], allowed: Collection[Any]) -> str:
     """What to say of an id that is not allowed; ids may run from 0, where those allowed do not."""
-    if isinstance(unknown, str) or 0 in allowed or 0 not in values or min(values) < 0 or max(values) >= len(allowed):
+    if (
+        isinstance(unknown, str)
+        or 0 in allowed
+        or 0 not in values
+        or min(values) < 0
+        or max(values) >= max(allowed, default=0)
+    ):
         return known_ids(unknown, allowed)
     return "; these count from 0, as places in a list do, and the ids that are known do not"
 

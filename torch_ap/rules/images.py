@@ -42,7 +42,8 @@ def column(
         if not isinstance(value, Tensor):
             refuse(where, "must be a tensor", Plain(type(value).__name__))
         if value.numel() and (not value.ndim or value.shape[1:] != row):
-            refuse(where, f"must have shape {shape}", Plain(tuple(value.shape)))
+            points = ", a point for each of `sigmas`" if key == "keypoints" else ""
+            refuse(where, f"must have shape {shape}{points}", Plain(tuple(value.shape)))
         if value.numel() and not _dtype_fits(key, value.dtype):
             kind = "an integer" if key in _INTEGERS else "a real"
             more = ", whose numbers int64 does not hold" if value.dtype == torch.uint64 else ""
