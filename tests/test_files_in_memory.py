@@ -187,6 +187,11 @@ FOUND = {"xyxy": BOX, "class_id": np.array([2]), "confidence": np.array([0.5])}
             r"`predictions\[0\].xyxy` must hold a row for each of 1 .*shape \(1, 4\), got shape \(1, 5\)",
         ),
         ({"xyxy": [[0, 0, 1, 1], [0, 0]]}, {}, "bbox", r"`predictions\[0\].xyxy` must hold a row .* all of one shape"),
+        ({"xyxy": None}, {}, "bbox", r"`predictions\[0\].xyxy` must hold a row for each object, got None"),
+        ({"xyxy": np.array(5)}, {}, "bbox", r"`predictions\[0\].xyxy` must hold a row for each object, got array"),
+        ({}, {"data": [1]}, "bbox", r"`targets\[0\].data` must be a dict, got \[1\]"),
+        ({}, {"data": {"class_name": ["a", "b"]}}, "bbox", r"class_name'\]` must hold a name for each of 1 objects"),
+        ({}, {"data": {"class_name": 5}}, "bbox", r"class_name'\]` must hold a name for each of 1 objects, got 5"),
         ({"confidence": np.ones((1, 1))}, {}, "bbox", r"`predictions\[0\].confidence` must .* got shape \(1, 1\)"),
         (
             {"mask": np.ones((1, 9), bool)},
@@ -309,7 +314,15 @@ def test_lists_of_supervision_fit_together():
         read_supervision([Detections.empty()], [{}])
 
 
+def test_keypoints_of_versions_without_a_score_of_the_object_are_told():
+    older = SimpleNamespace(xy=np.ones((1, 2, 2)), class_id=np.array([0]), confidence=np.ones((1, 2)), data={})
+    with pytest.raises(ValueError, match=r"must be a supervision.KeyPoints .* without `detection_confidence`"):
+        read_supervision(older, older, "keypoints")
+
+
 def test_names_of_supervisions_classes_may_be_numbers():
+    nothing = dict.fromkeys(("class_name", "area", "iscrowd", "ignore"))
+    assert read_supervision([Detections(**FOUND)], [Detections(**FOUND, data=nothing)]).class_names == {}
     found, truth = (Detections(**FOUND, data={"class_name": names}) for names in (np.array([7]), ["7"]))
     assert read_supervision([found], [truth]).class_names == {2: "7"}
 

@@ -98,7 +98,11 @@ def image(**change):
 @pytest.mark.parametrize(
     ("side", "change", "message"),
     [
-        ("preds", {"keypoints": torch.ones(2, 6, 3)}, r"must have shape \(N, 5, 3\), a point for each of `sigmas`, got \(2, 6, 3\)"),
+        (
+            "preds",
+            {"keypoints": torch.ones(2, 6, 3)},
+            r"must have shape \(N, 5, 3\), a point for each of `sigmas`, got \(2, 6, 3\)",
+        ),
         ("target", {"keypoints": torch.ones(2, 15)}, r"must have shape \(N, 5, 3\)"),
         ("target", {"keypoints": torch.full((2, 5, 3), 3.0)}, r"must have 0, 1 or 2 .*, got \[3.0, 3.0, 3.0\]"),
         ("target", {"keypoints": torch.full((2, 5, 3), 0.5)}, "must have 0, 1 or 2"),

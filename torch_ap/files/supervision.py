@@ -2,7 +2,7 @@
 is imported.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -84,16 +84,14 @@ def _listed(images: Any) -> list[Any]:
 
 def _image(image: Any, where: str, iou_type: str, class_names: dict[int, str], *, scored: bool) -> Image:
     """One image; the names of its classes are added to those that are known."""
-    kind = "KeyPoints" if iou_type == "keypoints" else "Detections"
-    if not all(hasattr(image, key) for key in _ATTRIBUTES[kind]):
-        refuse(where, f"must be a supervision.{kind} with `iou_type={iou_type!r}`", Plain(type(image).__name__))
-    count, data = len(image.xy if kind == "KeyPoints" else image.xyxy), image.data or {}
-    score = "detection_confidence" if kind == "KeyPoints" else "confidence"
+    poses = iou_type == "keypoints"
+    count, data = _checked(image, where, iou_type, "KeyPoints" if poses else "Detections")
     columns = _shapes(image, data, iou_type) | {"labels": (image.class_id, "class_id", _ONE)}
     if scored:
+        score = "detection_confidence" if poses else "confidence"
         columns["scores"] = getattr(image, score), score, _ONE
     else:
-        given = [key for key in ("iscrowd", "area") if key in data or not count]
+        given = [key for key in ("iscrowd", "area") if data.get(key) is not None or not count]
         columns |= {key: (data.get(key), f"data['{key}']", _ONE) for key in given}
         if np.any(data.get("ignore", 0)):
             refuse(f"{where}.data['ignore']", "must be 0, as only LVIS's rules know ignored objects", 1)
@@ -101,10 +99,26 @@ def _image(image: Any, where: str, iou_type: str, class_names: dict[int, str], *
     if out["labels"].is_floating_point() and count:
         refuse(f"{where}.class_id", "must hold whole numbers", Plain(np.asarray(image.class_id).dtype))
     out["labels"] = out["labels"].to(torch.int64)
-    _add_names(class_names, out["labels"].tolist(), data.get("class_name", ()), f"{where}.data['class_name']")
-    if kind == "KeyPoints":
+    _add_names(class_names, out["labels"].tolist(), data.get("class_name"), f"{where}.data['class_name']")
+    if poses:
         return _with_keypoints(out, where, scored=scored)
     return out | {"boxes": out["boxes"].reshape(count, 8 if iou_type == "rotated" else 4)}
+
+
+def _checked(image: Any, where: str, iou_type: str, kind: str) -> tuple[int, Mapping[str, Any]]:
+    """How many objects an image of this kind has, and its ``data``."""
+    lacking = next((key for key in _ATTRIBUTES[kind] if not hasattr(image, key)), None)
+    if lacking is not None:
+        got = Plain(f"{type(image).__name__} without `{lacking}`")
+        refuse(where, f"must be a supervision.{kind} with `iou_type={iou_type!r}`", got)
+    data = {} if image.data is None else image.data
+    if not isinstance(data, Mapping):
+        refuse(f"{where}.data", "must be a dict", data)
+    shapes = _ATTRIBUTES[kind][0]
+    try:
+        return len(getattr(image, shapes)), data
+    except TypeError:
+        refuse(f"{where}.{shapes}", "must hold a row for each object", getattr(image, shapes))
 
 
 def _shapes(image: Any, data: Mapping[str, Any], iou_type: str) -> dict[str, tuple[Any, str, Rows]]:
@@ -117,7 +131,7 @@ def _shapes(image: Any, data: Mapping[str, Any], iou_type: str) -> dict[str, tup
     columns: dict[str, tuple[Any, str, Rows]] = {"keypoints": (image.xy, "xy", ((None, 2), (None, 3)))}
     if image.visible is not None:
         columns["visible"] = image.visible, "visible", ((None,),)
-    if "xyxy" in data:
+    if data.get("xyxy") is not None:
         columns["boxes"] = data["xyxy"], "data['xyxy']", _CORNERS
     return columns
 
@@ -169,9 +183,11 @@ def _fits(shape: tuple[int, ...], row: tuple[int | None, ...]) -> bool:
     return len(shape) == len(row) and all(wanted in (None, length) for length, wanted in zip(shape, row, strict=True))
 
 
-def _add_names(known: dict[int, str], labels: list[int], names: Iterable[Any], where: str) -> None:
+def _add_names(known: dict[int, str], labels: list[int], names: Any, where: str) -> None:
     """Add the names of an image's classes to those that are known."""
-    for label, name in zip(labels, map(str, names), strict=False):
+    if labels and names is not None and np.shape(names) != (len(labels),):
+        refuse(where, f"must hold a name for each of {len(labels)} objects", names)
+    for label, name in zip(labels, map(str, () if names is None else names), strict=False):
         if known.setdefault(label, name) != name:
             rule = f"must call class {label} {shown(known[label])}, as images before do"
             refuse(where, f"{rule} (are these the ids of another model?)", name)

@@ -99,7 +99,7 @@ class Side:
         Args:
             known: the keys that are read.
         """
-        given = set().union(*self.images).difference(known)
+        given = set().union(*[image.keys() for image in self.images]).difference(known)
         for key in (key for key in _WHOSE if key in given):
             place = self._marked(key)
             if place is None:
