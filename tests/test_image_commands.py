@@ -240,6 +240,33 @@ def test_skeletons_want_their_sigmas(tmp_path, monkeypatch, said):
     assert said("coco", "truth.json", "found.json", *kind, *sigmas, "--json")["map"] == pytest.approx(1)
 
 
+def test_keypoints_in_fractions_or_with_y_first_are_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    draw, truths, found = random.Random(1), [], {"found": [], "fractions": [], "turned": []}
+    images = [{"id": image, "width": 640, "height": 480} for image in range(12)]
+    for image in [image for image in range(12) for _ in range(2)]:
+        x, y = draw.uniform(0, 400), draw.uniform(0, 300)
+        points = [(x + draw.uniform(0, 80), y + draw.uniform(0, 100)) for _ in range(17)]
+        one = {"image_id": image, "category_id": 1, "score": draw.random()}
+        labelled = [z for x, y in points[:15] for z in (x, y, 2)] + [0] * 6
+        truths.append({**one, "bbox": [x, y, 80, 100], "area": 6000, "keypoints": labelled})
+        ways = ([(x, y) for x, y in points], [(x / 640, y / 480) for x, y in points], [(y, x) for x, y in points])
+        for name, way in zip(found, ways, strict=True):
+            found[name].append({**one, "keypoints": [z for x, y in way for z in (x, y, 0.5)]})
+    truths[0]["keypoints"] = [0] * 51
+    write = {"truth": {"images": images, "categories": [{"id": 1, "name": "x"}], "annotations": truths}, **found}
+    for name, content in write.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    told = {}
+    for name in found:
+        assert main.main(["coco", "truth.json", f"{name}.json", "--iou-type", "keypoints"]) == 0
+        told[name] = capsys.readouterr().err
+    assert told["found"] == ""
+    assert "taken as fractions of the image's width and height" in told["fractions"]
+    assert "write `keypoints` as [x, y, a third number, ...] in pixels" in told["fractions"]
+    assert "read as y x height width" in told["turned"]
+
+
 def test_several_folders_of_detections(tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
     draw = random.Random(2)

@@ -60,10 +60,14 @@ def noted(args: argparse.Namespace, data: CocoData, results: str) -> CocoData:
     """The same data, with a note on what is likely wrong with the results."""
     detections = len(data.preds["labels"]) if isinstance(data.preds, Mapping) else sum(map(_detections, data.preds))
     images.refuse_empty(detections, results, args.allow_empty)
+    poses = isinstance(data.preds, Mapping) and "keypoints" in data.preds
+    shape = "`keypoints` as [x, y, a third number, ...]" if poses else "`bbox` as [x, y, width, height]"
     evidence = diagnosis.Evidence(
-        *(data.preds, data.target, data.class_names, data.sizes, "xywh"),
+        _boxed(data.preds) if poses else data.preds,
+        _boxed(data.target) if poses else data.target,
+        *(data.class_names, data.sizes, "xywh"),
         given=_ENCODING,
-        form="`bbox` as [x, y, width, height] in pixels of the image",
+        form=f"{shape} in pixels of the image",
         true=_ENCODING,
     )
     for cause in diagnosis.causes(evidence):
@@ -73,6 +77,14 @@ def noted(args: argparse.Namespace, data: CocoData, results: str) -> CocoData:
 
 def _detections(image: Mapping[str, Any]) -> int:
     return len(image["labels"])
+
+
+def _boxed(side: Any) -> dict[str, Any]:
+    """Packed images with the boxes around keypoints; around those that are labelled, if any is, of ground truths."""
+    points, seen = side["keypoints"][..., :2], side["keypoints"][..., 2:] > 0
+    kept = seen | ~seen.any(1, keepdim=True) if "boxes" in side else torch.ones_like(seen)
+    low, high = points.where(kept, torch.inf).amin(1), points.where(kept, -torch.inf).amax(1)
+    return {**side, "boxes": torch.cat([low, high - low], 1)}
 
 
 def _check_sigmas(args: argparse.Namespace, path: str, side: Any) -> None:
