@@ -496,6 +496,7 @@ def test_classes_and_sizes_may_be_given(kind):
         (SIZE, {"bounding_box": "0 0 1 1"}, {}, "bounding_box` must hold .*got '0 0 1 1'"),
         (SIZE, {"bounding_box": [0, 0, float("nan"), 1]}, {}, "bounding_box` must hold .*got "),
         (SIZE, {}, {"iou_type": "segm"}, r"detections\[0\].mask` must be given, .*got None"),
+        (SIZE, {"mask": [[1], [1, 0]]}, {"iou_type": "segm"}, r"mask` must have rows of one length, got \[\[1\], "),
         (SIZE, {"mask": [1, 0]}, {"iou_type": "segm"}, r"mask` must have two dimensions, got shape \(2,\)"),
         (
             SIZE,

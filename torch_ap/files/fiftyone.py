@@ -36,7 +36,7 @@ def read_fiftyone(
             object.
         pred_field: the field of what was detected, as of FiftyOne's ``evaluate_detections``; each has ``confidence``.
         gt_field: the field of the ground truths; their attribute ``iscrowd`` counts.
-        iou_type: "bbox", or "segm" or "boundary" for ``mask``.
+        iou_type: "bbox", or "segm" or "boundary" for ``mask`` or ``mask_path``.
         class_names: the classes in order of label; default all that occur, in alphabetical order. Give them where
             samples come in several calls.
         sizes: (width, height) of each sample in pixels; default that of its ``metadata``, as ``compute_metadata()``
@@ -49,8 +49,8 @@ def read_fiftyone(
 
     Raises:
         ValueError: for a sample without the field, or without a size; for what are no ``Detections``; for a label
-            without a name, a score or, of masks, a mask, or with an ``iscrowd`` other than 0 and 1; a name that is no
-            class; a box that is not four fractions, or has a negative size.
+            without a name, a score or, of masks, a mask that can be read, or with an ``iscrowd`` other than 0 and 1; a
+            name that is no class; a box that is not four fractions, or has a negative size.
 
     Example:
         >>> from types import SimpleNamespace
@@ -225,7 +225,10 @@ def _mask_of(label: Any, where: str) -> Any:
             mask = label.get_mask()
         except OSError as reason:
             raise ValueError(f"`{where}_path` must be a file that can be read: {reason}") from None
-    found = np.asarray(mask)
+    try:
+        found = np.asarray(mask)
+    except ValueError:
+        refuse(where, "must have rows of one length", mask)
     if mask is None or found.dtype.kind not in "biuf":
         refuse(where, "must be given, as an array of numbers", mask)
     if found.ndim != 2:
