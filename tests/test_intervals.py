@@ -265,10 +265,10 @@ def test_replicates_have_the_law_of_drawn_items():
         found = bootstrap.replicates(curve, Convention(), design, Resampling(4000))
         hits, misses = np.flatnonzero(target.numpy()), np.flatnonzero(1 - target.numpy())
         if design == "iid":
-            drawn = rng.integers(0, 60, (60, 2000))
+            drawn = rng.integers(0, 60, (60, 8000))
         else:
-            drawn = np.concatenate([rng.choice(x, (len(x), 2000)) for x in (hits, misses)])
-        slow = multilabel_average_precision(preds[drawn], target[drawn], 2000, None)
+            drawn = np.concatenate([rng.choice(x, (len(x), 8000)) for x in (hits, misses)])
+        slow = multilabel_average_precision(preds[drawn], target[drawn], 8000, None)
         assert stats.ks_2samp(found.numpy(), slow.numpy()).pvalue > 1e-4
 
 
