@@ -1,6 +1,7 @@
 """Whatever enters a metric's state, by any way, passes the same checks: every metric, every way, every fault."""
 
 import copy
+import functools
 import threading
 import warnings
 
@@ -18,6 +19,7 @@ KINDS = {
     name: row for name, row in one_of_each_state().items() if row.settings.get("bins") != "half" and not row.learns
 }
 SOME = {id(METRICS[name]) for name in one_each(METRICS)}  # which tell whether a collection passes on what it is given
+NAMES = {id(row): name for name, row in KINDS.items()}
 each_metric = pytest.mark.parametrize("row", KINDS.values(), ids=KINDS.keys())
 
 
@@ -92,8 +94,10 @@ CHANGES = {
 }
 
 
-def others(row):
+@functools.cache
+def others(name):
     """A batch, and others that a fresh metric takes."""
+    row = KINDS[name]
     first, second = row.batches(2)
     found = {}
     for name, change in CHANGES.items():
@@ -133,7 +137,7 @@ def said(call):
 
 @each_metric
 def test_batches_are_refused_in_every_way_or_in_none_and_what_is_taken_can_be_computed(row):
-    first, batches = others(row)
+    first, batches = others(NAMES[id(row)])
     assert "as it is" in batches
     fresh = row.new()
     fresh.update(**first)
@@ -194,7 +198,7 @@ class Ranks:
 
 @each_metric
 def test_metrics_checkpoints_and_ranks_go_together_where_batches_do(row):
-    first, batches = others(row)
+    first, batches = others(NAMES[id(row)])
     for name, batch in batches.items():
         together, one, other = row.new(), row.new(), row.new()
         together.update(**first)
