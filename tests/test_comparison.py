@@ -239,7 +239,7 @@ def test_bad_arguments_are_refused_by_name():
 @pytest.mark.gpu
 @pytest.mark.parametrize("method", METHODS)
 def test_on_cuda(method):
-    a, b, target = pair(2000)
+    a, b, target = pair(700)
     here = compare_rankings(a, b, target, method=method)
     there = compare_rankings(a.cuda(), b.cuda(), target.cuda(), method=method)
     assert there.p_value.device.type == "cuda"
