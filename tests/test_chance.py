@@ -70,7 +70,7 @@ def test_moments_at_k_of_reference(row):
     assert chance.variance == pytest.approx(row["Var"], rel=DOZENS_OF_TERMS)
 
 
-@pytest.mark.parametrize("row", REFERENCE["random_AP_distribution"])
+@each("row", list(REFERENCE["random_AP_distribution"]))
 def test_distribution_of_reference(row):
     law = exact_distribution(row["n"], row["m"])
     wanted = sorted((Fraction(v), c) for v, c in zip(row["values"], row["counts"], strict=True))

@@ -378,8 +378,8 @@ def test_images_that_are_no_list_are_told():
             MeanAveragePrecision().update(preds, target)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
+@each(
+    "settings, message",
     [
         ({"box_format": "yolo"}, "`box_format` must be one of"),
         ({"iou_type": "pose"}, "`iou_type` must be one of"),

@@ -763,8 +763,8 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("case", SMALL)
-@pytest.mark.parametrize("draw", [*OF_CURVES.values(), RECTANGLES])
+@each("case", list(SMALL))
+@each("draw", [*OF_CURVES.values(), RECTANGLES])
 def test_small_rankings(draw, case, ax):
     """The numbers in the picture are those of the curve, whatever is undefined."""
     scores, target = (torch.tensor(x) for x in SMALL[case])
@@ -939,7 +939,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("function", "given", "settings", "kind", "message"), REFUSED)
+@each("function, given, settings, kind, message", list(REFUSED))
 def test_what_is_refused_opens_no_figure(function, given, settings, kind, message):
     with pytest.raises(kind, match=message):
         function(given, **settings)

@@ -3,9 +3,9 @@
 import dataclasses
 import warnings
 
-import pytest
 import torch
 
+from tests.each import each
 from tests.every_metric import METRICS
 
 IMAGES = {name: row for name, row in METRICS.items() if row.kind == "images"}
@@ -44,7 +44,7 @@ def overwrite(x):
         x.fill_(77)
 
 
-@pytest.mark.parametrize("name", IMAGES)
+@each("name", list(IMAGES))
 def test_writing_into_what_is_returned_changes_nothing(name):
     row = IMAGES[name]
     metric = row.new(compute_with_cache=False)  # torchmetrics' cache is the tensor that it returned

@@ -272,8 +272,8 @@ BOWTIE = [0.0, 0, 1, 1, 1, 0, 0, 1]
 DART = [0.0, 0, 2, 1, 0, 2, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("settings", "key", "value", "message"),
+@each(
+    "settings, key, value, message",
     [
         ({"box_format": "cxcywhr"}, "boxes", [[1.0, 1, 1, 1]], r"must have shape \(N, 5\), got \(1, 4\)"),
         ({"box_format": "xyxyxyxy"}, "boxes", [[1.0, 1, 1, 1, 1]], r"must have shape \(N, 8\), got \(1, 5\)"),
@@ -288,8 +288,8 @@ DART = [0.0, 0, 2, 1, 0, 2, 1, 1]
         ({"iou_type": "intervals"}, "intervals", [[1.0, 2, 3]], r"must have shape \(N, 2\), got \(1, 3\)"),
     ],
 )
-@pytest.mark.parametrize("side", ["preds", "target"])
-@pytest.mark.parametrize("make", [MeanAveragePrecision, VOCMeanAveragePrecision])
+@each("side", ["preds", "target"])
+@each("make", [MeanAveragePrecision, VOCMeanAveragePrecision])
 def test_bad_input(make, side, settings, key, value, message):
     settings = {"iou_type": "rotated", **settings}
     good = {"intervals": [[1.0, 1]], "boxes": [[1.0, 1, 1, 1, 7]]}[key]

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torchmetrics import MetricCollection
 
+from tests.each import each
 from tests.tolerances import FEW_TERMS, REORDERED, SINGLE
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision, functional
 from torch_ap.curve.convention import Convention
@@ -184,8 +185,8 @@ def test_tied_columns_and_bins_have_their_own_level():
     assert classes.chance_level().tolist() == pytest.approx(each, rel=REORDERED)
 
 
-@pytest.mark.parametrize("top_k", [None, 1, 700, 19_999])
-@pytest.mark.parametrize("levels", [1, 30, 9000, 10**9])
+@each("top_k", [None, 1, 700, 19_999])
+@each("levels", [1, 30, 9000, 10**9])
 def test_ties_alone_say_what_all_groups_say(top_k, levels):
     """What tied items add in place of untied ones, against the sum over all groups."""
     generator = torch.Generator().manual_seed(0)
