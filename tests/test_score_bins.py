@@ -52,10 +52,10 @@ def test_every_measure_lies_within_its_bounds(items, most):
     if not target.any():
         return
     exact = len(scores.unique()) <= most
+    curve, mixed, whole = found.curve(), found.mixed(), builders.from_scores(scores, target.bool())
     for ties in TIES:
-        curve = builders.from_scores(scores, target.bool())
         for measure in measures(ties):
-            value, limits = measure(curve)[0], bounds(measure, found.curve(), found.mixed())
+            value, limits = measure(whole)[0], bounds(measure, curve, mixed)
             if value.isnan():  # fall-out where every item is a hit
                 assert limits.low.isnan()
                 assert limits.high.isnan()
