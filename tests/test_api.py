@@ -405,7 +405,7 @@ def test_draws_of_a_device_do_not_depend_on_the_batch():
 DETECTION = ("coco", "lvis", "voc", "open_images", "nuscenes")
 
 
-@pytest.mark.parametrize("kind", sorted(METRIC_CLASSES - {torch_ap.AveragePrecision}, key=str))  # it makes the others
+@each("kind", sorted(METRIC_CLASSES - {torch_ap.AveragePrecision}, key=str))  # it makes the others
 def test_methods_of_metrics_are_those_of_the_page(kind):
     task = kind.__module__.removeprefix("torch_ap.metrics.")
     for (method,), _, *cells in table("| method | gives |"):
@@ -419,7 +419,7 @@ def test_methods_of_metrics_are_those_of_the_page(kind):
     assert not hasattr(kind, "baseline")
 
 
-@pytest.mark.parametrize("kind", sorted(METRIC_CLASSES - {torch_ap.AveragePrecision}, key=str))
+@each("kind", sorted(METRIC_CLASSES - {torch_ap.AveragePrecision}, key=str))
 def test_curves_of_metrics_are_those_of_the_page(kind):
     rows = {name[0]: (gives, takes) for name, gives, takes, _ in table("| metric | `curve` gives |")}
     assert hasattr(kind, "curve") == (kind.__name__ in rows)

@@ -1,5 +1,6 @@
 """Boundary IoU: boundaries against the erosion of dense masks, AP against pycocotools' rules and against vernier."""
 
+import functools
 import json
 
 import numpy as np
@@ -92,10 +93,15 @@ def scene(r):
     )
 
 
-def scenes(count, seed=0):
-    r = np.random.default_rng(seed)
-    preds, target = zip(*(scene(r) for _ in range(count)), strict=True)
-    return list(preds), list(target)
+@functools.cache
+def _scenes(count):
+    r = np.random.default_rng(0)
+    return list(zip(*(scene(r) for _ in range(count)), strict=True))
+
+
+def scenes(count):
+    preds, target = ([{**image} for image in side] for side in _scenes(count))
+    return preds, target
 
 
 def similarities(found, true):
@@ -123,8 +129,12 @@ def check_arrays(count):
             for image, x in zip(images, areas, strict=True)
         ]
 
+    @functools.cache
+    def of_image(image):
+        return similarities(preds[image], target[image])
+
     def similarity(image, detections, truths):
-        return similarities(preds[image], target[image])[detections.numpy()][:, truths.numpy()]
+        return of_image(image)[detections.numpy()][:, truths.numpy()]
 
     theirs = pycocotools_eval(boxed(preds), boxed(target), similarity=similarity).eval
     for name in ("precision", "recall", "scores"):

@@ -6,6 +6,7 @@ import torch
 from torchmetrics import MetricCollection
 
 from tests import emulated
+from tests.each import each
 from tests.oracles_detection import joined, packed, random_scene, to_voc
 from tests.tolerances import REORDERED
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
@@ -15,8 +16,8 @@ from torch_ap.matching.assignment import Criteria
 from torch_ap.ranking import builders, hit_curve, order, segments
 
 
-@pytest.mark.parametrize("bound", [1, 2, 7, 1 << 20, 1 << 62])
-@pytest.mark.parametrize("size", [0, 1, 2, 1000])
+@each("bound", [1, 2, 7, 1 << 20, 1 << 62])
+@each("size", [0, 1, 2, 1000])
 def test_stable_argsort(bound, size):
     keys = torch.from_numpy(np.random.default_rng(size).integers(0, min(bound, 1 << 61), size))
     assert order.stable_argsort(keys, bound).tolist() == sorted(range(size), key=keys.tolist().__getitem__)
@@ -54,10 +55,8 @@ def test_criteria_are_bits_of_words(thresholds, ranges):
         assert torch.equal(criteria.of_range(criteria.pack(expected), 0), expected)
 
 
-@pytest.mark.parametrize("most", [None, 1, 3])
-@pytest.mark.parametrize(
-    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.uint8]
-)
+@each("most", [None, 1, 3])
+@each("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.uint8])
 def test_rank_is_the_stable_order(most, dtype):
     r = np.random.default_rng(5)
     scores = torch.from_numpy(r.integers(0, 4, 60)).to(dtype)

@@ -47,13 +47,13 @@ def test_all_that_compute_average_precision_take_a_convention():
     assert ROWS.keys() == wanted | functions | curves | queries
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each("name", list(ROWS))
 @each("words", GIVEN)
 def test_a_convention_is_its_keywords(name, words):
     same(value_of(ROWS[name], convention=Convention(**words)), value_of(ROWS[name], **words))
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each("name", list(ROWS))
 @each(
     "keyword, value",
     [
@@ -69,7 +69,7 @@ def test_keywords_beside_a_convention_are_refused(name, keyword, value):
         value_of(ROWS[name], convention=Convention(), **{keyword: value})
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each("name", list(ROWS))
 def test_what_is_no_convention_is_refused(name):
     with pytest.raises(TypeError, match=r"`convention` must be a torch_ap\.Convention or None, got dict"):
         value_of(ROWS[name], convention={"top_k": 3})

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests import oracles_cuts
+from tests.each import each
 from tests.every_metric import METRICS
 from tests.modes import quiet
 from tests.oracles_detection import joined, random_scene, to_voc
@@ -288,7 +289,7 @@ def test_matches_that_are_kept_say_where_to_cut_and_nothing_of_shapes():
         kept.confusion_matrix()
 
 
-@pytest.mark.parametrize("name", WITH_SHAPES)
+@each("name", list(WITH_SHAPES))
 def test_every_kind_of_shape(name):
     """In the confusion matrix of each, objects are those of the operating points, in any batches."""
     row = METRICS[name]

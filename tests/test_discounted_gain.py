@@ -14,6 +14,7 @@ from torchmetrics import MetricCollection
 from torchmetrics.functional.retrieval import retrieval_normalized_dcg as peer_function
 
 from tests import oracles_retrieval as oracles
+from tests.each import each
 from tests.tolerances import LAST_BITS, REORDERED
 from torch_ap import RetrievalMAP, RetrievalNormalizedDCG
 from torch_ap.curve.discounted_gain import NormalizedDCG, discounts, running_discounts, total_discount
@@ -112,9 +113,9 @@ def test_trec_eval_agrees_where_documents_were_not_retrieved():
         assert values.tolist() == pytest.approx([found[f"q{q}"][name] for q in range(12)], abs=REORDERED)
 
 
-@pytest.mark.parametrize("ties", TIES)
-@pytest.mark.parametrize("gains", GAINS)
-@pytest.mark.parametrize("k", [None, 2, 4])
+@each("ties", list(TIES))
+@each("gains", list(GAINS))
+@each("k", [None, 2, 4])
 def test_chance_level_is_the_mean_over_all_orders(ties, gains, k):
     scores = [[0.4, 0.4, 0.2, 0.2, 0.2], [0.1] * 3, [0.3], [0.9, 0.8]]
     grades = [[1, 0, 3, 0, 2], [0, 1, 0], [1], [0, 0]]

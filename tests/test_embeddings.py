@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each import each
 from tests.every_metric import share_a_tag
 from tests.threads import Threads
 from tests.tolerances import REORDERED, SINGLE
@@ -550,8 +551,8 @@ def test_a_function_says_what_is_ignored():
 # -- what cannot be
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
+@each(
+    "changed, message",
     [
         ({"queries": [[1.0]]}, r"`queries` must be a tensor.* got list"),
         ({"queries": X.long()}, r"`queries` must be a floating .*\(N, d\).* got shape \(4, 4\), torch.int64"),

@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 
+from tests.each import each
 from torch_ap.cli import main
 
 PLAIN = {"xyxy": "x1 y1 x2 y2", "xywh": "x y width height", "cxcywh": "centre x, centre y, width, height"}
@@ -212,8 +213,8 @@ def test_right_files_are_read_without_a_word(kind, seed, tmp_path, capsys):
         assert said(capsys, files.run(scene(seed, wrong=wrong), right)) == ""
 
 
-@pytest.mark.parametrize("kind", FILES)
-@pytest.mark.parametrize("reading", READINGS)
+@each("kind", list(FILES))
+@each("reading", list(READINGS))
 def test_other_columns_are_named(kind, reading, tmp_path, capsys):
     files = FILES[kind](tmp_path)
     if reading == files.box_format:
@@ -225,8 +226,8 @@ def test_other_columns_are_named(kind, reading, tmp_path, capsys):
     assert f" would: {remedy}" in text
 
 
-@pytest.mark.parametrize("kind", SIZED)
-@pytest.mark.parametrize("scale", SCALES)
+@each("kind", list(SIZED))
+@each("scale", list(SCALES))
 def test_other_units_are_named(kind, scale, tmp_path, capsys):
     files = FILES[kind](tmp_path)
     make, message = SCALES[scale]
@@ -355,9 +356,10 @@ def test_nothing_is_made_up_of_real_truths(way, real, tmp_path, capsys):
         assert not re.search(r" would: |fractions|format", text), text
 
 
-@pytest.mark.parametrize("scale", [*SCALES, "xyxy", "cxcywh", "yxhw", "xyhw"])
+@each("scale", [*SCALES, "xyxy", "cxcywh", "yxhw", "xyhw"])
 def test_real_boxes_that_were_written_in_another_way(scale, real, tmp_path, capsys):
     path, found, sizes = real
+    found = [{**one} for one in found]
     for one in found:
         x, y, w, h = one["bbox"]
         corners = [x, y, x + w, y + h]

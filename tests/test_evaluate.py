@@ -16,6 +16,7 @@ import pytrec_eval
 import torch
 
 import torch_ap
+from tests.each import each
 from tests.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.files import report, trec
@@ -503,8 +504,8 @@ def only(value):
     return {"q0": {"d1": value}}
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+@each(
+    "given, message",
     [
         ((QRELS, only("high")), r"`run` must have scores that are numbers, got 'high' for document 'd1' of query 'q0'"),
         ((QRELS, only(None)), r"`run` must have scores that are numbers, got None"),

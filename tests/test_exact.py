@@ -50,8 +50,8 @@ def test_a_part_of_no_items_does_not_matter():
     assert memory.joined([torch.zeros(0), torch.tensor([2**53 + 1])]).tolist() == [2**53 + 1]
 
 
-@pytest.mark.parametrize("first", WHOLE)
-@pytest.mark.parametrize("second", REAL)
+@each("first", list(WHOLE))
+@each("second", list(REAL))
 def test_batches_of_whole_scores_and_of_floats(first, second):
     """The relevant one is higher, and the other what it would be rounded to: 1. Were they one value, it would be .5."""
     high = min(torch.iinfo(first).max, 2**24 + 1 if second == torch.float32 else 2**11 + 1)
@@ -118,7 +118,7 @@ LEVELS = [-(2**70), -(2**33), -257, -129, -1, -0.5, 0, 0.3, 1, 1.5, 127, 128, 25
 LEVELS += [2**24 + 1, 2**31, 2**32 + 1, 2**53 + 1, 2**63 - 1, 2**63, 2**70, 1e300, -1e300]
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@each("level", list(LEVELS))
 def test_relevance_levels_do_not_wrap(level):
     for dtype in (*WHOLE, *REAL, torch.bool):
         target = (
@@ -152,8 +152,8 @@ EDGES = [-math.inf, -(2.0**63), -(2.0**53), -0.5, 0.0, 0.5, 2.0**24, 2.0**53, 2.
 WHOLE_EDGES = [-(2**63), -(2**53) - 1, 0, 2**24 + 1, 2**53 + 1, 2**62 + 1, 2**63 - 1]
 
 
-@pytest.mark.parametrize("dtype", tensors.SCORES)
-@pytest.mark.parametrize("edges", [torch.tensor(EDGES, dtype=torch.float64), torch.tensor(WHOLE_EDGES)])
+@each("dtype", list(tensors.SCORES))
+@each("edges", [torch.tensor(EDGES, dtype=torch.float64), torch.tensor(WHOLE_EDGES)])
 def test_thresholds_are_compared_exactly(dtype, edges):
     around = [x + shift for x in (0, 2**24, 2**53, 2**62) for shift in (-1, 0, 1, 2)]
     scores = torch.cat(

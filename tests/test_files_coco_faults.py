@@ -186,7 +186,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("kinds", "path", "value", "message"), FAULTS)
+@each("kinds, path, value, message", list(FAULTS))
 def test_a_fault_names_file_and_entry(said, kinds, path, value, message):
     for kind in ("bbox", "segm"):
         status, out, error = said(*put(path, value)(scene()), kind)
@@ -223,8 +223,8 @@ DOCUMENTS = {
 }
 
 
-@pytest.mark.parametrize("which", [T, F])
-@pytest.mark.parametrize("fault", DOCUMENTS)
+@each("which", [T, F])
+@each("fault", list(DOCUMENTS))
 def test_what_is_no_document(said, fault, which):
     change, message = DOCUMENTS[fault]
     status, out, error = said(*document(change)(which))

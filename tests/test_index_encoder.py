@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import torch_ap
+from tests.each import each
 from torch_ap.inputs import index_encoder
 from torch_ap.retrieval import IndexEncoder, RetrievalMAP
 
@@ -53,7 +54,7 @@ def test_integers_do_not_change():
     assert IndexEncoder()(["a", "b"]).tolist() == [8322617052064244408, -4641152682338122816]
 
 
-@pytest.mark.parametrize(
+@each(
     "equal",
     [
         [1, 1.0, True, np.int64(1), np.float32(1), Decimal("1.0"), Fraction(1), 1 + 0j, Level.ONE],
@@ -118,7 +119,7 @@ def test_two_names_of_one_integer_are_an_error(monkeypatch):
         encoder.decode(torch.tensor([1, 3]))
 
 
-@pytest.mark.parametrize(
+@each(
     "names",
     [
         *["q1", b"q1", 3, [None], [float("nan")], [["q"]], [object()], [lambda: 0], [(1, object())]],

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests import oracles_inference as oracles
+from tests.each import each
 from tests.tolerances import DOZENS_OF_TERMS, FEW_TERMS, LAST_BITS, REORDERED
 from torch_ap.curve import averaging
 from torch_ap.curve.convention import Convention
@@ -145,9 +146,9 @@ def test_an_average_of_1_has_no_interval(method):
     assert math.isnan(found.low)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    ("target", "reason"),
+@each("method", list(METHODS))
+@each(
+    "target, reason",
     [
         ([0, 0, 0, 0], "no hits"),
         ([0, 1, 0, 0], "one hit"),

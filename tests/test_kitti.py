@@ -1,5 +1,6 @@
 """KITTI's average precision, against the rules of its development kit written out one detection at a time."""
 
+import functools
 import math
 
 import numpy as np
@@ -68,12 +69,14 @@ def statistics(image, least, cut=None):
     return right, wrong
 
 
-def kitti(preds, target, labels, least, places):
-    """AP of each class as the development kit computes it."""
-    return [of_images(images, least, places) for images in of_classes(preds, target, labels).values()]
+@functools.cache
+def drawn(count, seed):
+    preds, target = scenes(count, seed)
+    return preds, target, of_classes(preds, target, range(3))
 
 
 def of_images(images, least, places):
+    """AP of a class as the development kit computes it."""
     total = sum(int((~image[3]).sum()) for image in images)
     if not total:
         return math.nan
@@ -102,11 +105,11 @@ def test_two_thousand_scenes_equal_the_kits_rules(interpolation, threshold):
     """As one data set, and some as sets of one to six images, where there are fewer than 41 thresholds."""
     for count, seeds in ((2000, 1), (1, 20), (6, 20)):
         for seed in range(seeds):
-            preds, target = scenes(count, seed)
+            preds, target, images = drawn(count, seed)
             settings = {"interpolation": interpolation, "class_metrics": True, "dtype": torch.float64}
             found = kitti_mean_average_precision(preds, target, "xywh", threshold, **settings)
             labels = found["classes"].reshape(-1).tolist()
-            expected = kitti(preds, target, labels, threshold, PLACES[interpolation])
+            expected = [of_images(images[label], threshold, PLACES[interpolation]) for label in labels]
             assert found["map_per_class"].reshape(-1).tolist() == pytest.approx(expected, abs=REORDERED, nan_ok=True)
         assert count < 2000 or 0.003 < found["map"] < 1
 
@@ -116,7 +119,8 @@ def test_any_shapes_by_a_function_of_images():
     found = kitti_mean_average_precision(preds, target, iou_threshold=0.4, iou_type="intervals", class_metrics=True)
     same = kitti_mean_average_precision(preds, target, iou_threshold=0.4, iou_type=similarity, class_metrics=True)
     torch.testing.assert_close(found, same, rtol=0, atol=0)
-    expected = kitti(preds, target, range(3), 0.4, PLACES["40-point"])
+    images = of_classes(preds, target, range(3)).values()
+    expected = [of_images(each, 0.4, PLACES["40-point"]) for each in images]
     assert found["map_per_class"].tolist() == pytest.approx(expected, abs=REORDERED)
 
 

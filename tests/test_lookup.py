@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each import each
 from torch_ap.ranking import adaptive, lookup
 
 INF = math.inf
@@ -29,8 +30,8 @@ def searched(ends, scores):
     return torch.searchsorted(ends, scores.double(), right=True).to(torch.int32)
 
 
-@pytest.mark.parametrize("ends", [1, 300, 5000])
-@pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
+@each("ends", [1, 300, 5000])
+@each("draw", DRAWN)
 def test_a_lookup_is_a_search(draw, ends, generator):
     known = draw(ends, generator).double().unique()
     scores = torch.cat([draw(40_000, generator).double(), known, torch.nextafter(known, torch.tensor(-INF).double())])

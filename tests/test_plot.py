@@ -20,7 +20,7 @@ from sklearn.metrics import PrecisionRecallDisplay
 
 import torch_ap
 from tests.each import each
-from tests.every_metric import METRICS
+from tests.every_metric import METRICS, one_by
 from tests.tolerances import REORDERED
 from torch_ap import (
     BinaryAveragePrecision,
@@ -763,8 +763,8 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("case", SMALL)
-@pytest.mark.parametrize("draw", [*OF_CURVES.values(), RECTANGLES])
+@each("case", list(SMALL))
+@each("draw", [*OF_CURVES.values(), RECTANGLES])
 def test_small_rankings(draw, case, ax):
     """The numbers in the picture are those of the curve, whatever is undefined."""
     scores, target = (torch.tensor(x) for x in SMALL[case])
@@ -837,9 +837,15 @@ def test_bars_too_many_for_names_are_a_profile(classes, ax):
 # -- the value of a metric
 
 
+def form(row):
+    """What says whether a value is one number, several, or a dict of which names: enough for what draws it."""
+    return str([row.settings.get(x) for x in ("average", "top_k", "class_metrics", "iou_type")])
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@each("row", METRICS)
-def test_metrics_draw_their_measures(row, ax):
+@each("name", one_by(METRICS, lambda row: row.call, form))
+def test_metrics_draw_their_measures(name, ax):
+    row = METRICS[name]
     metric = row.new()
     values = [metric(**batch) for batch in row.batches(3)]
     figure, same = metric.plot(ax=emptied(ax))
@@ -939,7 +945,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("function", "given", "settings", "kind", "message"), REFUSED)
+@each("function, given, settings, kind, message", list(REFUSED))
 def test_what_is_refused_opens_no_figure(function, given, settings, kind, message):
     with pytest.raises(kind, match=message):
         function(given, **settings)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
+from tests.each import each
 from tests.tolerances import REORDERED, SOLVED
 from torch_ap.functional import counts_at_k
 from torch_ap.inference.posteriors import f_beta_posterior, precision_posterior, probability_better, recall_posterior
@@ -31,8 +32,8 @@ def test_reference_comparisons(row):
     )
 
 
-@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("counts", [(20, 7, 11), (2, 1, 2), (0, 3, 4), (900, 40, 300), (5, 0, 0)])
+@each("beta", [0.5, 1.0, 2.0])
+@each("counts", [(20, 7, 11), (2, 1, 2), (0, 3, 4), (900, 40, 300), (5, 0, 0)])
 def test_f_beta_shares_its_gamma(counts, beta):
     rng = np.random.default_rng(0)
     u, v, w = (rng.gamma(x + 0.5, size=100_000) for x in counts)

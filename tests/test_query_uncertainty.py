@@ -117,15 +117,15 @@ def test_chance_level_of_every_measure_is_the_mean_over_all_orders(name, ties):
     tops = (None,) if name in ("RPrecision", "AUROC") else (None, 1, 3, 10, "relevant")
     for top_k, unseen in itertools.product(tops, (0, 2)):
         words = {"ties": ties} | ({} if top_k is None else {"top_k": top_k})
-        metric, wanted = kind(**words).set_dtype(torch.float64), []
+        metric, each, sizes = kind(**words).set_dtype(torch.float64), kind(**words).set_dtype(torch.float64), []
         for query, target in enumerate(targets):
             preds = torch.arange(len(target)).double() // (1 if ties == "expected" else 2)
             orders = torch.tensor(sorted(set(itertools.permutations(target.tolist()))))
             m = int(target.sum()) + unseen
             metric.update(preds, target, torch.full_like(target, query), num_relevant={query: m})
-            each = kind(**words).set_dtype(torch.float64)
             each.update(preds.expand(orders.shape), orders, num_relevant=torch.full((len(orders),), m))
-            wanted.append(float(each.compute()))
+            sizes.append(len(orders))
+        wanted = [float(x.mean()) for x in each.per_query()[1].split(sizes)]
         assert float(metric.chance_level()) == pytest.approx(sum(wanted) / len(wanted), rel=REORDERED), words
         metric.update(num_relevant={99: 2})
         assert float(metric.chance_level()) == pytest.approx(sum(wanted) / (len(wanted) + 1), rel=REORDERED)

@@ -8,6 +8,7 @@ import torchmetrics.retrieval as peer
 from matplotlib.figure import Figure
 from torchmetrics.functional.retrieval import retrieval_precision_recall_curve as peer_function
 
+from tests.each import each
 from tests.tolerances import REORDERED
 from torch_ap import RetrievalMAP, RetrievalPrecisionRecallCurve, RetrievalRecallAtFixedPrecision, functional
 
@@ -79,9 +80,9 @@ def test_what_has_no_chance_level_says_why():
         RetrievalRecallAtFixedPrecision(0.5).chance_level()
 
 
-@pytest.mark.parametrize("action", ["neg", "pos", "skip"])
-@pytest.mark.parametrize("aggregation", ["mean", "median", "min", "max"])
-@pytest.mark.parametrize("k", [None, 5, 40])
+@each("action", ["neg", "pos", "skip"])
+@each("aggregation", ["mean", "median", "min", "max"])
+@each("k", [None, 5, 40])
 def test_drop_in(action, aggregation, k):
     generator = torch.Generator().manual_seed(3)
     preds, indexes = torch.rand(200, generator=generator), torch.randint(20, (200,), generator=generator)

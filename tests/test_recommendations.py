@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.each import each
 from tests.tolerances import REORDERED
 from torch_ap import functional
 from torch_ap.evaluation.recommendations import corrected
@@ -124,8 +125,8 @@ def test_a_correction_comes_closer_to_all_items_than_the_sample_does():
 SCORES, LIKED = torch.eye(3), torch.tensor([0, 1, 2])
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
+@each(
+    "changed, message",
     [
         ({"scores": [[1.0]]}, r"`scores` must be a tensor"),
         ({"scores": SCORES[0]}, r"`scores` must be \(U, I\), or a function of users, got shape \(3,\)"),

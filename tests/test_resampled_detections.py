@@ -45,23 +45,27 @@ def ranked_of(metric, area=0):
     return ranked_images(numbers.matches, len(columns["detections_per_image"]), area), numbers.levels
 
 
-def written_out(preds, target, weights, name="map", **settings):
+def written_out(preds, target, weights, **settings):
     drawn = np.repeat(np.arange(len(preds)), weights)
-    value = float(fed([preds[i] for i in drawn], [target[i] for i in drawn], **settings).compute()[name])
-    return math.nan if value == -1 else value
+    found = fed([preds[i] for i in drawn], [target[i] for i in drawn], **settings).compute()
+    return [math.nan if found[name] == -1 else float(found[name]) for name in AREAS]
+
+
+AREAS = ("map", "map_small", "map_medium")
 
 
 @SETTINGS
 @each("seed", range(8))
-@pytest.mark.parametrize(("area", "name"), [(0, "map"), (1, "map_small"), (2, "map_medium")])
-def test_weights_are_images_written_out(area, name, settings, seed):
+def test_weights_are_images_written_out(settings, seed):
     preds, target = scene(seed)
-    ranked, levels = ranked_of(fed(preds, target, **settings), area)
     weights = np.random.default_rng(seed).multinomial(8, np.ones(8) / 8, 4)
     weights[0] = 1
-    wanted = torch.tensor([written_out(preds, target, row, name, **settings) for row in weights], dtype=torch.float64)
-    found = ranked.average_precision(torch.from_numpy(weights), levels).nanmean(1)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=REORDERED, equal_nan=True)
+    metric = fed(preds, target, **settings)
+    wanted = torch.tensor([written_out(preds, target, row, **settings) for row in weights], dtype=torch.float64)
+    for area in range(len(AREAS)):
+        ranked, levels = ranked_of(metric, area)
+        found = ranked.average_precision(torch.from_numpy(weights), levels).nanmean(1)
+        torch.testing.assert_close(found, wanted[:, area], rtol=0, atol=REORDERED, equal_nan=True)
 
 
 def test_scenes_have_what_could_go_wrong():
@@ -75,11 +79,15 @@ def test_interval_is_that_of_images_written_out():
     preds, target = scene(3, images=25)
     metric = fed(preds, target, iou_thresholds=[0.5])
     found = metric.confidence_interval(0.9, n_resamples=400)
-    r = np.random.default_rng(1)
-    slow = [
-        written_out(preds, target, np.bincount(r.integers(0, 25, 25), minlength=25), iou_thresholds=[0.5])
-        for _ in range(120)
+    # every draw has classes of its own in one data set
+    drawn = np.sort(np.random.default_rng(1).integers(0, 25, (120, 25)), axis=1).tolist()
+    sides = [
+        [{**side[i], "labels": side[i]["labels"] + 3 * place} for place, row in enumerate(drawn) for i in row]
+        for side in (preds, target)
     ]
+    every = fed(*sides, iou_thresholds=[0.5], class_metrics=True).compute()
+    each = every["map_per_class"].where(every["map_per_class"] >= 0, torch.nan)
+    slow = [each[every["classes"] // 3 == place].nanmean().item() for place in range(120)]
     # a standard deviation of 120 draws is known to 6.5%: 4 of it
     assert float(found.standard_error) == pytest.approx(np.std(slow, ddof=1), rel=0.25)
     assert float(found.estimate) == pytest.approx(float(metric.compute()["map"]), abs=REORDERED)

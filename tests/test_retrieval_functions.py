@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, fbeta_score
 
 from tests import oracles_retrieval as oracles
+from tests.each import each
 from tests.tolerances import REORDERED
 from torch_ap import functional as functions
 from torch_ap.retrieval import RetrievalMAP
@@ -278,8 +279,8 @@ def test_no_items_at_all():
 PREDS, TARGET, INDEXES = torch.tensor([0.5, 0.2]), torch.tensor([1, 0]), torch.tensor([3, 3])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words", "message"),
+@each(
+    "arguments, words, message",
     [
         ((PREDS, TARGET), {"indexes": INDEXES.float()}, "`indexes` must be an integer tensor, got torch.float32"),
         ((PREDS, TARGET), {"indexes": INDEXES[:1]}, r"`indexes` must have the shape of `preds`, \(2,\), got \(1,\)"),

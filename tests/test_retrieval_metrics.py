@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torchmetrics import MetricCollection
 
 from tests import oracles_retrieval as oracles
+from tests.each import each
 from tests.tolerances import REORDERED
 from torch_ap import functional as functions
 from torch_ap import retrieval as metrics
@@ -37,8 +38,8 @@ def data(seed=0, size=200, queries=12, dtype=torch.float32):
     return preds, target, indexes
 
 
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("ties", ["expected", "grouped", "optimistic", "pessimistic"])
+@each("name", list(PAIRS))
+@each("ties", ["expected", "grouped", "optimistic", "pessimistic"])
 def test_class_is_the_mean_of_its_function(name, ties):
     make, function, words = PAIRS[name]
     preds, target, indexes = data()

@@ -3,9 +3,9 @@
 import dataclasses
 import warnings
 
-import pytest
 import torch
 
+from tests.each import each
 from tests.every_metric import METRICS
 
 IMAGES = {name: row for name, row in METRICS.items() if row.kind == "images"}
@@ -44,13 +44,14 @@ def overwrite(x):
         x.fill_(77)
 
 
-@pytest.mark.parametrize("name", IMAGES)
+@each("name", list(IMAGES))
 def test_writing_into_what_is_returned_changes_nothing(name):
     row = IMAGES[name]
     metric = row.new(compute_with_cache=False)  # torchmetrics' cache is the tensor that it returned
     (batch,) = row.batches(1)
     metric.update(**batch, sample_ids=torch.tensor([10, 11, 12]))
     threshold, called = metric._settings.thresholds[0], set()
+    value = [x.clone() for x in tensors(metric.compute())]
     for method, given in METHODS.items():
         if not hasattr(metric, method):
             continue
@@ -61,7 +62,6 @@ def test_writing_into_what_is_returned_changes_nothing(name):
                 warnings.simplefilter("ignore", UserWarning)
                 return getattr(metric, of)(*arguments)
 
-        value = [x.clone() for x in tensors(metric.compute())]
         if method in OF_SHAPES and not OF_SHAPES[method](metric):
             continue
         found = list(tensors(call()))

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.each import each
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.curve.bounds import bounds
 from torch_ap.curve.convention import TIES, Convention
@@ -51,10 +52,10 @@ def test_every_measure_lies_within_its_bounds(items, most):
     if not target.any():
         return
     exact = len(scores.unique()) <= most
+    curve, mixed, whole = found.curve(), found.mixed(), builders.from_scores(scores, target.bool())
     for ties in TIES:
-        curve = builders.from_scores(scores, target.bool())
         for measure in measures(ties):
-            value, limits = measure(curve)[0], bounds(measure, found.curve(), found.mixed())
+            value, limits = measure(whole)[0], bounds(measure, curve, mixed)
             if value.isnan():  # fall-out where every item is a hit
                 assert limits.low.isnan()
                 assert limits.high.isnan()
@@ -160,8 +161,8 @@ def test_weighted_average_precision_lies_within_its_bounds(items, most):
     assert limits.low - SLACK <= value <= limits.high + SLACK
 
 
-@pytest.mark.parametrize("order", ["shuffled", "ascending", "descending", "hits first"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
+@each("order", ["shuffled", "ascending", "descending", "hits first"])
+@each("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
 def test_few_bins_are_enough_in_any_order(order, dtype, generator):
     target = (torch.rand(60_000, generator=generator) < 0.02).long()
     scores = torch.randn(60_000, generator=generator) + 2 * target

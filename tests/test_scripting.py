@@ -1,5 +1,8 @@
 """``torch.jit.script`` leaves a metric out, as it does torchmetrics' own, and scripts the module that holds one."""
 
+import functools
+import inspect
+
 import pytest
 import torch
 from lightning.pytorch import LightningModule
@@ -18,6 +21,14 @@ pytestmark = [
     ),  # torchmetrics' own class warns too
 ]
 each_update = pytest.mark.parametrize("name", [*one_by(METRICS, updated), "binary_64_bins", "binary_weighted_learnt"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sources_are_read_once():
+    """Scripting asks for those of the same classes again and again, which takes most of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inspect, "getsourcelines", functools.cache(inspect.getsourcelines))
+        yield
 
 
 class Model(LightningModule):

@@ -338,8 +338,8 @@ VOID = [
 ]
 
 
-@pytest.mark.parametrize("name", [name for name in CHANGES if "denominator" in CHANGES[name]])
-@pytest.mark.parametrize(("settings", "message"), VOID, ids=str)
+@each("name", [name for name in CHANGES if "denominator" in CHANGES[name]])
+@each("settings, message", list(VOID))
 def test_settings_without_a_meaning_together_are_refused(name, settings, message):
     with pytest.raises(ValueError, match=message):
         getattr(torch_ap, name)(**BASE.get(name, {}), **settings)
@@ -369,7 +369,7 @@ def test_denominators_without_a_cut_are_one_and_said_to_be(name):
     assert "Of no effect without ``top_k``" in " ".join(getattr(torch_ap, name).__doc__.split())
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in ROWS} - {"AveragePrecision"}))
+@each("name", sorted({name for name, _ in ROWS} - {"AveragePrecision"}))
 def test_what_python_says_of_arguments_names_no_internal_class(name):
     kind = getattr(torch_ap, name)
     methods = [x for x, f in inspect.getmembers(kind, inspect.isfunction) if f.__module__.startswith("torch_ap")]

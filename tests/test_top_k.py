@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import torch_ap
 from tests import oracles_retrieval as oracles
+from tests.each import each
 from tests.tolerances import REORDERED
 from torch_ap import Convention, RetrievalMAP, functional, retrieval
 from torch_ap.curve.top_k import AtSeveral, deepest
@@ -40,8 +41,8 @@ def data(seed=0, queries=12, docs=9):
     return preds, target, target.sum(1) + torch.randint(3, (queries,), generator=generator)
 
 
-@pytest.mark.parametrize("ties", TIES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each("ties", list(TIES))
+@each("name", list(FUNCTIONS))
 def test_relevant_is_the_number_of_relevant_items_of_each_query(name, ties):
     preds, target, m = data()
     function, words = FUNCTIONS[name], {"ties": ties, **F64}
@@ -164,8 +165,8 @@ def test_a_list_has_a_value_of_each(name):
         torch.testing.assert_close(function(preds[query], target[query], ks), plain)
 
 
-@pytest.mark.parametrize("make", CLASSES)
-@pytest.mark.parametrize("aggregation", ["mean", "median", "gm", lambda values: values.sum()])
+@each("make", list(CLASSES))
+@each("aggregation", ["mean", "median", "gm", lambda values: values.sum()])
 def test_a_metric_of_a_list(make, aggregation):
     preds, target, _ = data(2)
     ks = [1, 4, "relevant"]

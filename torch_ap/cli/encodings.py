@@ -4,7 +4,6 @@ An encoding is how a file writes boxes; the ones tried are a small table. A scal
 boxes of an image votes for the one that makes them equal, and pairs of one object agree.
 """
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -199,12 +198,19 @@ def _tried(moved: dict[str, Side], fixed: Side, of_truths: bool) -> Iterator[_Tr
     """
     other = fixed.corners(fixed.encoding)
     table = _table(moved, fixed)
-    for encoding in table if of_truths else itertools.chain(table, _scaled(moved, fixed, other)):
-        side = moved[encoding.score]
-        corners = side.corners(encoding).nan_to_num()
-        one, two, _ = ragged_box_iou(corners, other, side.counts, fixed.counts, least=OVERLAP)
-        hits = min(len(torch.unique(one)), len(torch.unique(two)))  # copies of one box hit once
-        yield _Trial(hits, encoding, of_truths, corners[one] if of_truths else other[two])
+    encodings = [*table] if of_truths else [*table, *_scaled(moved, fixed, other)]
+    pairs = max(int((side.counts * fixed.counts).sum()) for side in moved.values())
+    step = max(1, _TRIED // max(1, pairs))  # of few boxes, many encodings cost as much as one
+    for some in (encodings[first : first + step] for first in range(0, len(encodings), step)):
+        corners = [moved[x.score].corners(x).nan_to_num() for x in some]
+        counts = torch.cat([moved[x.score].counts for x in some])
+        every = torch.cat(corners), other.repeat(len(some), 1)
+        d, g, _ = ragged_box_iou(*every, counts, fixed.counts.repeat(len(some)), least=OVERLAP)
+        parts = torch.bucketize(g, len(other) * torch.arange(1, len(some)), right=True).bincount(minlength=len(some))
+        each = zip(some, *(torch.split(x, parts.tolist()) for x in (d, g)), strict=True)
+        for encoding, one, two in each:
+            hits = min(len(torch.unique(one)), len(torch.unique(two)))  # copies of one box hit once
+            yield _Trial(hits, encoding, of_truths, every[0][one] if of_truths else every[1][two])
 
 
 def _forms(moved: dict[str, Side]) -> list[Encoding]:

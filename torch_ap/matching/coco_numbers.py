@@ -25,6 +25,7 @@ class CocoNumbers:
 
     def __init__(self, settings: CocoSettings, matches: Matches, labels: Tensor, shares: Shares | None = None) -> None:
         self.settings, self.matches, self.labels, self._shares = settings, matches, labels, shares
+        self._matches = {settings.limits[-1]: matches}
         self._curves: dict[tuple[int, int], HitCurve] = {}
         self._tables: dict[tuple[int, int], PrecisionTable] = {}
         self._arrays: dict[tuple[str, int, int], Tensor] = {}
@@ -50,8 +51,10 @@ class CocoNumbers:
         return self._until(limit).rankings(area, threshold)
 
     def _until(self, limit: int) -> Matches:
-        limits = self.settings.limits
-        return self.matches if limits[limit] == limits[-1] else self.matches.until(limits[limit])
+        most = self.settings.limits[limit]
+        if most not in self._matches:
+            self._matches[most] = self.matches.until(most)
+        return self._matches[most]
 
     def _tabulated(self, areas: Iterable[int], limit: int) -> list[PrecisionTable]:
         """The tables of some area ranges: of several at once they cost less than one by one."""
@@ -93,6 +96,8 @@ class CocoNumbers:
     def every(self, name: str) -> Tensor:
         """All area ranges and limits of "precision", "scores" or "recall": (T, [R,] K, A, M)."""
         areas, limits = range(len(self.settings.areas)), range(len(self.settings.limits))
+        for limit in limits if name == "precision" else ():
+            self._tabulated(areas, limit)
         of = {"precision": self.precision, "scores": self.scores, "recall": self.recall}[name]
         return torch.stack([torch.stack([of(a, m) for m in limits], -1) for a in areas], -2)
 
