@@ -65,6 +65,40 @@ def test_the_first_that_is_none_is_named(codes, as_text):
         assert decode(*counts).lengths.tolist() == [len(edges_of(runs)) for runs in codes]
 
 
+LARGE = {torch.int32: (1 << 15, (1 << 15) - 1), torch.int64: (1 << 15, 1 << 15)}  # below 2^30 pixels, and not
+bounds = st.sampled_from([0, 1, 1 << 15, 1 << 29, 1 << 30, 1 << 31, 1 << 32, -1, -(1 << 30), -(1 << 31), -(1 << 32)])
+
+
+@pytest.mark.parametrize("dtype", LARGE)
+@given(st.lists(st.tuples(st.lists(bounds, max_size=6), st.booleans()), min_size=1, max_size=4), st.booleans())
+def test_numbers_at_the_bounds_of_integers_are_read_or_named(dtype, given, as_text):
+    pixels = LARGE[dtype][0] * LARGE[dtype][1]
+    codes = [[*runs, pixels - sum(runs)] if complete else runs for runs, complete in given]
+    bad = [place for place, runs in enumerate(codes) if sum(runs) != pixels or min(runs) < 0]
+    counts = [text_of(runs) if as_text else runs for runs in codes]
+    if bad:
+        with pytest.raises(ValueError, match=rf"^image 0 mask {bad[0]}: 'counts' must "):
+            decode(*counts, size=LARGE[dtype])
+    else:
+        decoded = decode(*counts, size=LARGE[dtype])
+        assert decoded.edges.dtype == dtype
+        assert decoded.edges.tolist() == [edge for runs in codes for edge in edges_of(runs)]
+
+
+def test_states_of_large_masks_join_those_of_others():
+    small = images({"size": [4, 5], "counts": [0, 20]})
+    large = [{**image, "masks": 2 * [{"size": [*LARGE[torch.int64]], "counts": [1 << 29, 1 << 29]}]} for image in small]
+    metric, other = MeanAveragePrecision(iou_type="segm"), MeanAveragePrecision(iou_type="segm")
+    metric.update(small, small)
+    metric.persistent(True)
+    state = metric.state_dict()
+    other.load_state_dict({**state, "ground_truth_mask_edges": [x.long() for x in state["ground_truth_mask_edges"]]})
+    for one in (metric, other):
+        one.update(large, large)
+        assert [x.dtype for x in one.detection_mask_edges] == [torch.int32, torch.int64]
+        assert float(one.compute()["map"]) == 1
+
+
 @given(st.text(alphabet=[chr(x) for x in (0, 40, 47, 48, 50, 68, 80, 100, 111, 112, 233, 0xD800)], max_size=8))
 def test_any_text_is_read_as_pycocotools_reads_it_or_refused(text):
     fault = run_lengths._fault(text, 20)

@@ -98,8 +98,7 @@ class Masks:
         self.edges, self.lengths, self.height = native(edges), native(lengths), native(sizes[:, 0].clamp(min=1))
         self.reach = int(sizes.prod(1).max()) + 1 if len(sizes) else 1
         self.start = segments.from_counts(self.lengths)
-        runs = segments.as_int64(self.edges[1::2] - self.edges[::2])
-        self.pixels = segments.from_zero(runs)  # before each run of all masks
+        self.pixels = _before_runs(self.edges)
         before = arrays.tensor(arrays.take(self.pixels, self.start // 2))
         self.area = memoize(before.diff, area, (edges, lengths))
         self.first, self.last = (self._edge_at(place) for place in (self.start[:-1], self.start[1:] - 1))
@@ -135,6 +134,17 @@ class Masks:
         last = arrays.take(self.edges, 2 * arrays.at_least(low - 1, 0) + 1)
         beyond = xp.where(low > first, arrays.at_least(last - place, 0), 0)
         return arrays.take(self.pixels, low) - arrays.take(self.pixels, first) - beyond
+
+
+def _before_runs(edges: Any) -> Any:
+    """(E / 2 + 1,) int64 pixels inside before each run of all masks, in memory for no more than them."""
+    if isinstance(edges, Tensor):
+        return segments.from_zero(segments.as_int64(edges[1::2] - edges[::2]))
+    pixels = np.empty(len(edges) // 2 + 1, np.int64)
+    pixels[0] = 0
+    np.subtract(edges[1::2], edges[::2], out=pixels[1:])
+    segments.running(pixels[1:], pixels[1:])
+    return pixels
 
 
 def coco_pairs(detections: Masks, truths: Masks, crowd: Tensor) -> Spanned:
@@ -213,7 +223,7 @@ def _intersections(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Te
             key[1::2] += 1  # the ends of runs, as masks have even numbers of edges
             keys.append(key)
         ordered = merged(*keys)
-        steps = 1 - 2 * (arrays.tensor(ordered) & 1).to(torch.int8)  # a run begins, or ends
+        steps = 1 - 2 * (arrays.tensor(ordered).to(torch.int8) & 1)  # a run begins, or ends
         both = arrays.places(native(steps.cumsum(0, dtype=torch.int8)) == 2)
         common = (arrays.take(ordered, both + 1) >> 1) - (arrays.take(ordered, both) >> 1)
         offsets = segments.from_counts((counts[0] + counts[1])[part])

@@ -11,27 +11,33 @@ from torch_ap.ranking.order import Array
 
 _CHARACTERS_A_NUMBER = 9  # of five bits each: enough for signed differences of runs of up to 2^40 pixels
 _FOLLOWED = 80  # the first character that is not the highest of its number
-_ALL_FOLLOWED = bytes(range(_FOLLOWED, 112))
+_LAST = 128  # is added to the last character of a code whose last number is no run of a pair
+_LEFT_OUT = bytes([*range(_FOLLOWED, 112), *range(_LAST + 48, _LAST + _FOLLOWED)])  # of pairs of highest characters
 _VALUES = bytes(((char - 48) ^ 16) - 16 & 255 for char in range(256))  # of the others, in two's complement
 PIXELS_OF_INT32 = 1 << 30  # of masks for whose edges, and their differences, int32 is enough
 
 
 class Runs(NamedTuple):
-    """The runs of several codes, in pairs of one outside and one inside.
+    """The runs of several codes, without those that are outside behind everything inside.
 
     Attributes:
-        runs: (E,) int32 or int64 of all codes end to end.
+        runs: (E,) of all codes end to end: of each an even number, outside and inside in turn.
         lengths: (N,) int64, how many of them each code has.
-        outside: (N,) bool, whether a code ends outside; the last of its runs is then one of 0 inside, and no number.
+        last: (N,) int64, the run outside behind them; 0 where a code ends inside.
     """
 
     runs: Array
     lengths: Array
-    outside: Array
+    last: Array
 
 
-def from_lists(counts: list[Any]) -> Runs | None:
-    """The runs of plain lists, int64; None if one is not a list of integers."""
+def from_lists(counts: list[Any], room: Array) -> Runs | None:
+    """The runs of plain lists; None if one is not a list of integers, or holds one that no mask has.
+
+    Args:
+        counts: N lists.
+        room: what the runs are written to: int32 where all masks have less than 2^30 pixels, else int64.
+    """
     if not all(isinstance(one, list | tuple) for one in counts):
         return None
     kinds = set(map(type, itertools.chain.from_iterable(counts)))
@@ -39,14 +45,20 @@ def from_lists(counts: list[Any]) -> Runs | None:
         return None
     numbers = np.fromiter(map(len, counts), np.int64, len(counts))
     try:
-        runs = np.fromiter(itertools.chain.from_iterable(counts), np.int64, int(numbers.sum()))
+        every = np.fromiter(itertools.chain.from_iterable(counts), np.int64, int(numbers.sum()))
     except OverflowError:
         return None
-    outside = numbers % 2 == 1
-    return Runs(np.insert(runs, numbers.cumsum()[outside], 0), numbers + outside, outside)
+    if every.min(initial=0) < 0 or every.max(initial=0) > np.iinfo(room.dtype).max:
+        return None
+    odd, last = np.flatnonzero(numbers & 1), np.zeros_like(numbers)
+    ends = numbers.cumsum()[odd] - 1
+    last[odd] = every[ends]
+    runs = room[: len(every) - len(odd)]
+    runs[:] = np.delete(every, ends)
+    return Runs(runs, numbers - (numbers & 1), last)
 
 
-def from_text(counts: list[str | bytes], sizes: Array, most: int) -> Runs | None:
+def from_text(counts: list[str | bytes], sizes: Array, room: Array) -> Runs | None:
     """The runs in COCO's text; None if a text holds anything else, or a number that no mask has.
 
     Numbers are characters from "0" on, from low to high: five bits of the value each, and one for "more follows".
@@ -54,66 +66,93 @@ def from_text(counts: list[str | bytes], sizes: Array, most: int) -> Runs | None
     Args:
         counts: N texts.
         sizes: (N,) int64, their lengths.
-        most: pixels of the largest mask.
+        room: as for :func:`from_lists`.
     """
     texts: list[bytes] = counts if set(map(type, counts)) == {bytes} else list(map(as_bytes, counts))  # type: ignore[assignment]
-    if most >= PIXELS_OF_INT32 or sys.byteorder == "big":
-        return from_lists(list(map(runs_of_text, texts)))
-    text = bytearray(b"0").join([*texts, b""])  # a number more for each code
-    chars, behind = np.frombuffer(text, np.uint8), (sizes + 1).cumsum() - 1
-    if chars.min() < 48 or chars.max() > 111 or chars[behind - 1].max() >= _FOLLOWED:
+    if room.dtype != np.int32 or sys.byteorder != "little":
+        return from_lists(list(map(runs_of_text, texts)), room)
+    text = bytearray().join(texts)
+    chars, stop = np.frombuffer(text, np.uint8), sizes.cumsum()
+    if len(chars) and (chars.min() < 48 or chars.max() > 111 or chars[stop[sizes > 0] - 1].max() >= _FOLLOWED):
         return None
     low = np.flatnonzero(chars >= _FOLLOWED)
-    lows = np.diff(low.searchsorted(behind), prepend=0)
-    outside = (sizes - lows) % 2 == 1
-    chars[behind[~outside]] = _FOLLOWED  # none more where numbers are in pairs: what is followed is left out below
+    lows = np.diff(low.searchsorted(stop), prepend=0)
+    found, numbers = _differences(text, low, lows, sizes - lows, room), sizes - lows
+    if found is None:
+        return None
+    (runs, last), lengths = found, numbers - (numbers & 1)
+    _sum_differences(runs.view(np.int64), lengths // 2)
+    differs = np.flatnonzero((lengths < numbers) & (lengths > 2))
+    last[differs] += runs[lengths.cumsum()[differs] - 2]
+    return Runs(runs, lengths, last)
+
+
+def _differences(text: bytearray, low: Array, lows: Array, numbers: Array, room: Array) -> tuple[Array, Array] | None:
+    """The numbers in texts end to end; None if one is too long or too large.
+
+    Args:
+        text: of N codes; used up.
+        low: the places of characters that are not the highest of their number.
+        lows: (N,) how many of them each code has.
+        numbers: (N,) how many numbers each code has.
+        room: int32, to which they are written.
+
+    Returns:
+        An even number of each code, int32, as :func:`_of_highest_characters` pairs them; (N,) int64, the one behind.
+    """
+    chars, odd = np.frombuffer(text, np.uint8), numbers & 1
+    final, last = ((numbers + lows).cumsum() - 1)[odd == 1], np.zeros_like(numbers)
+    last[odd == 1] = _signed(chars[final])
+    chars[final] += np.uint8(_LAST)
     long = _of_several_characters(chars, low)
     if long is None:
         return None
-    runs, left_out = _of_highest_characters(text), np.cumsum(~outside) - ~outside
-    place = low - np.arange(len(low)) - np.repeat(left_out, lows)
-    runs[place[long[0]]] += long[1]
-    lengths = sizes - lows + outside
-    _sum_differences(runs.view(np.int64), lengths // 2, outside)
-    return Runs(runs, lengths, outside)
+    nth, added = long
+    code, ends = np.repeat(np.arange(len(lows)), lows)[nth], chars[low[nth] + 1] >= _LAST
+    last[code[ends]] += added[ends]
+    runs, place = _of_highest_characters(text, room), low[nth] - nth - (odd.cumsum() - odd)[code]
+    runs[place[~ends]] += added[~ends]
+    return runs, last
 
 
-def _of_highest_characters(text: bytearray) -> Array:
-    """The numbers of a text, int32, as if the highest character of each, in two's complement, were the only one.
+def _of_highest_characters(text: bytearray, room: Array) -> Array:
+    """The numbers of a text as if the highest character of each, in two's complement, were the only one.
 
-    A pair of them is an int64, whose upper half is one less where the lower one is negative.
+    In pairs, each of which is an int64: where its lower half is negative, the upper one is less by 1.
     """
-    numbers = np.frombuffer(text.translate(_VALUES, _ALL_FOLLOWED), np.int8)
-    pairs = numbers.view(np.int16)
+    numbers = np.frombuffer(text.translate(_VALUES, _LEFT_OUT), np.int8)
+    pairs, runs = numbers.view(np.int16), room[: len(numbers)]
     pairs -= (pairs & np.int16(128)) << np.int16(1)
-    return numbers.astype(np.int32)
+    runs[:] = numbers
+    return runs
 
 
 def _of_several_characters(chars: Array, low: Array) -> tuple[Array, Array] | None:
-    """The numbers that have characters at ``low`` too: which of these is their last, and what they add to the highest.
+    """The numbers that have lower characters: which of these is their last, and what they add to the highest.
 
     None if one is too long or too large.
     """
     above, lower = chars[low + 1], chars[low] - np.uint8(_FOLLOWED)
-    last = np.flatnonzero(above < _FOLLOWED)
-    highest, many = _signed(above[last]), np.diff(last, prepend=-1)
-    numbers, longest = 32 * highest + lower[last], int(many.max(initial=0))
+    nth = np.flatnonzero((above & np.uint8(_LAST - 1)) < _FOLLOWED)
+    highest, many = _signed(above[nth]), np.diff(nth, prepend=-1)
+    numbers, longest = 32 * highest + lower[nth], int(many.max(initial=0))
     if longest >= _CHARACTERS_A_NUMBER:
         return None
     for place in range(1, longest):
         rows = np.flatnonzero(many > place)
-        numbers[rows] = 32 * numbers[rows] + lower[last[rows] - place]
+        numbers[rows] = 32 * numbers[rows] + lower[nth[rows] - place]
     if max(numbers.max(initial=0), -numbers.min(initial=0)) >= PIXELS_OF_INT32:
         return None
-    return last, (numbers - highest).astype(np.int32)
+    return nth, numbers - highest
 
 
 def _signed(chars: Array) -> Array:
     """The values of highest characters, in two's complement: int64."""
-    return (((chars - np.uint8(48)) ^ np.uint8(16)) - np.uint8(16)).view(np.int8).astype(np.int64)
+    digits = (chars - np.uint8(48)) & np.uint8(31)
+    return ((digits ^ np.uint8(16)) - np.uint8(16)).view(np.int8).astype(np.int64)
 
 
-def _sum_differences(pairs: Array, counts: Array, outside: Array) -> None:
+def _sum_differences(pairs: Array, counts: Array) -> None:
     """Make runs of the numbers in a text: from the fourth on, each is the difference to the run two places before.
 
     Those outside and those inside are summed in one go, as halves of int64. Halves overflow into one another only
@@ -123,14 +162,12 @@ def _sum_differences(pairs: Array, counts: Array, outside: Array) -> None:
     Args:
         pairs: of all codes end to end.
         counts: (N,) int64, pairs per code.
-        outside: (N,) bool, of which codes the last pair has no number inside.
     """
-    stop = counts.cumsum()
-    start, second = (stop - counts)[counts > 0], (stop - counts)[counts > 1] + 1
+    first = counts.cumsum() - counts
+    start, second = first[counts > 0], first[counts > 1] + 1
     pairs[second] -= pairs[second - 1].astype(np.int32)
     pairs[start[1:]] -= np.add.reduceat(pairs, start)[:-1]
     segments.running(pairs, pairs)
-    pairs[stop[outside] - 1] &= 0xFFFFFFFF
 
 
 def as_bytes(text: str | bytes) -> bytes:

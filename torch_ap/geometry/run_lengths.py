@@ -177,22 +177,20 @@ def _edges(codes: list[Any], pixels: Array, named: Callable[[int], str]) -> tupl
     texts = _TEXT.issuperset(map(type, counts))
     known = map(len, counts) if texts else (len(one) if isinstance(one, _SIZED) else 0 for one in counts)
     sizes = np.fromiter(known, np.int64, len(counts))
-    most = int(pixels.max(initial=0))
-    edges = np.empty(int(sizes.sum()), np.int32 if most < run_counts.PIXELS_OF_INT32 else np.int64)
-    lengths, held = np.empty(len(counts), np.int64), 0
+    kind = np.int32 if pixels.max(initial=0) < run_counts.PIXELS_OF_INT32 else np.int64
+    edges, lengths, held = np.empty(int(sizes.sum()), kind), np.empty(len(counts), np.int64), 0
     for first, last in _blocks(sizes, None if texts else [isinstance(one, str | bytes) for one in counts]):
-        block = counts[first:last]
+        block, room = counts[first:last], edges[held:]
         if isinstance(block[0], str | bytes):
-            runs = run_counts.from_text(block, sizes[first:last], most)
+            runs = run_counts.from_text(block, sizes[first:last], room)
         else:
-            runs = run_counts.from_lists(block)
-        if runs is None or (found := _edges_of(runs, pixels[first:last], edges)) is None:
+            runs = run_counts.from_lists(block, room)
+        if runs is None or not _summed(runs, pixels[first:last]):
             faults = ((row, _fault(counts[row], int(pixels[row]))) for row in range(first, last))
             row, fault = next(one for one in faults if one[1] is not None)
             raise ValueError(f"{named(row)}: 'counts' {fault}")
-        lengths[first:last] = runs.lengths - 2 * runs.outside
-        edges[held : held + len(found)] = found
-        held += len(found)
+        lengths[first:last] = runs.lengths
+        held += len(runs.runs)
     return edges[:held], lengths
 
 
@@ -205,23 +203,21 @@ def _blocks(sizes: Array, kinds: list[bool] | None) -> Iterator[tuple[int, int]]
     return itertools.pairwise([0, *other.tolist(), len(sizes)] if len(sizes) else [])
 
 
-def _edges_of(found: Runs, pixels: Array, like: Array) -> Array | None:
-    """The edges of all codes, end to end, in the dtype of others; the runs are used up.
+def _summed(found: Runs, pixels: Array) -> bool:
+    """Make edges of the runs of all codes, end to end and in place.
 
-    None unless all runs are at least 0 and those of each code add up to its pixels. The first run or edge that is
-    out of bounds is seen as such in either dtype, as it is less than twice as large as they allow.
+    False unless all runs are at least 0 and those of each code add up to its pixels. The first run or edge that is out
+    of bounds is seen as such whatever the dtype, as it is less than twice as large as they allow.
     """
-    (runs, lengths, outside), most = found, int(pixels.max())
-    if runs.min(initial=0) < 0 or runs.max(initial=0) > most or pixels[lengths == 0].any():
-        return None
-    edges, stop, end = runs.astype(like.dtype, copy=False), lengths.cumsum(), pixels[lengths > 0]
-    last = stop[lengths > 0] - 1
-    edges[last[:-1] + 1] -= end[:-1]  # the next begins at 0
-    segments.running(edges, edges)
-    if edges.max(initial=0) > most or (edges[last] != end).any():
-        return None
-    pair = np.int64 if edges.dtype == np.int32 else np.complex128  # of the same size
-    return np.delete(edges.view(pair), stop[outside] // 2 - 1).view(edges.dtype)
+    runs, lengths, last = found
+    ends, most = pixels - last, int(pixels.max())  # the last edge of each code
+    if min(int(x.min(initial=0)) for x in (runs, last, ends)) < 0 or runs.max(initial=0) > most:
+        return False
+    filled = np.flatnonzero(lengths)
+    stop, end = lengths.cumsum()[filled], ends[filled]
+    runs[stop[:-1]] -= end[:-1]  # the next begins at 0
+    segments.running(runs, runs)
+    return bool(runs.max(initial=0) <= most and (runs[stop - 1] == end).all()) and not ends[lengths == 0].any()
 
 
 def _fault(counts: Any, pixels: int) -> str | None:
