@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from tests.each import each
 from tests.every_metric import (
     METRICS,
     Row,
@@ -13,6 +14,8 @@ from tests.every_metric import (
     masked_images_of_voc,
     quadrilaterals,
 )
+from tests.modes import same
+from tests.parts import mapped
 from tests.test_accelerator import close, moved
 from tests.threads import Threads
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, functional
@@ -93,6 +96,18 @@ def test_values_intervals_and_comparisons(row):
     assert float(gap.difference) == pytest.approx(float(value["map"] - other.compute()["map"]))
     assert metric.confidence_interval(per_class=True, **FEW).estimate.shape == value["classes"].shape
     assert metric.chance_level(**FEW) > 0
+
+
+@each("row", ROWS)
+def test_functions_keep_and_change_nothing_that_they_are_given(row):
+    drawn = row.draw(40, torch.Generator().manual_seed(2))
+    one = {**drawn, **{side: drawn[side][:1] for side in ("preds", "target")}}
+    for given in (drawn, one):  # of one image, the tensors themselves may be looked at
+        before = mapped(given, torch.clone)
+        found = FUNCTIONS[row.call](**given, **row.settings)
+        same(given, before)
+        mapped(given, torch.Tensor.zero_)
+        same(found, FUNCTIONS[row.call](**before, **row.settings))
 
 
 @EVERY

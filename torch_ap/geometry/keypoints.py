@@ -92,16 +92,17 @@ class _Poses:
         self, detections: Tensor, truths: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]
     ) -> None:
         labelled = truths[..., 2] > 0
-        known = labelled.any(1)
+        count = labelled.sum(1)
+        known = count > 0
         self.boxed = native(~known)
         self.counted = native(torch.cat([labelled.new_ones((len(truths), 1)), labelled | ~known[:, None]], 1))
-        self.terms = native(labelled.sum(1).masked_fill_(~known, len(sigmas)))
+        self.terms = native(count.masked_fill_(~known, len(sigmas)))
         self.size = areas + _SPACING
         self.variances = areas.new_tensor([(sigma * 2) ** 2 for sigma in sigmas])
         found, true = (_planar(side) for side in (detections, truths))
         self.points = [native(found), native(true)]
         start, size = boxes.t()[:2], boxes.t()[2:]
-        beyond = torch.where(labelled, 0, areas.new_full((), math.inf))  # faster to add than to choose by
+        beyond = labelled.to(areas.dtype).reciprocal_().sub_(1)  # 0 or infinite, faster to add than to choose by
         low, high = _extent(detections, lambda: found)
         self.low = [native(low), native(torch.where(known, (true + beyond).amin(2), start - size))]
         self.high = [native(high), native(torch.where(known, (true - beyond).amax(2), start + size * 2))]
@@ -142,10 +143,9 @@ class _Poses:
         y *= y
         e += y
         e /= native(self.variances)
-        e = _over(e, arrays.take(native(self.size), g) * -2)  # halving is exact
-        if least >= _CLEAR:
-            e = arrays.at_least(e, _SMALLEST)
-        value = _means(e, _rows(self.counted, g), arrays.take(self.terms, g))
+        divisor = arrays.take(native(self.size), g) * -2  # halving is exact
+        lowest = _SMALLEST if least >= _CLEAR else -math.inf
+        value = _means_of_exp(e, divisor, _rows(self.counted, g), arrays.take(self.terms, g), lowest)
         xp = arrays.namespace(value)
         return xp.where(xp.isnan(value), 0, value)
 
@@ -160,29 +160,27 @@ class _Poses:
         return apart
 
 
-def _over(e: Any, divisor: Any) -> Any:
-    """(P, K) numbers over (P,) of their rows: (P, 1 + K), with a 0 before each row."""
-    out = e.new_zeros((len(e), 1 + e.shape[1])) if isinstance(e, Tensor) else np.zeros((len(e), 1 + e.shape[1]))
-    arrays.namespace(e).divide(e, divisor[:, None], out=out[:, 1:])
-    return out
-
-
-def _means(e: Any, counted: Any, terms: Any) -> Any:
-    """(P,) the means of exp(e) over the numbers that count, each summed in the order in which NumPy sums a row.
+def _means_of_exp(e: Any, divisor: Any, counted: Any, terms: Any, lowest: float) -> Any:
+    """(P,) the means of exp(e / divisor) over what counts, each summed in the order in which NumPy sums a row.
 
     NumPy's ``reduceat`` adds the first number of a run to the sum of the others, where a sum of its own begins with 0.
 
     Args:
-        e: (P, 1 + K), after a number of no meaning.
-        counted: (P, 1 + K) bool, the first of each row and those that count.
+        e: (P, K).
+        divisor: (P,) that of each row.
+        counted: (P, 1 + K) bool, true and then which numbers count.
         terms: (P,) int64, how many count.
+        lowest: exponents below it are raised to it.
     """
     if isinstance(e, Tensor):
-        return torch.where(counted[:, 1:], e[:, 1:].exp(), 0).sum(1) / terms
-    values = e.reshape(-1).take(counted.reshape(-1).nonzero()[0])  # faster than by flags
-    np.exp(values, out=values)
-    ends = (terms + 1).cumsum()
-    first = ends - terms - 1
+        e = (e / divisor[:, None]).clamp_(min=lowest).exp_()
+        return torch.where(counted[:, 1:], e, 0).sum(1) / terms
+    padded = np.empty(counted.shape)
+    padded[:, 0] = 0
+    np.divide(e, divisor[:, None], out=padded[:, 1:])
+    values = padded.reshape(-1).take(counted.reshape(-1).nonzero()[0])  # faster than by flags
+    np.exp(np.maximum(values, lowest, out=values), out=values)
+    first = (terms + 1).cumsum() - terms - 1
     values[first] = 0
     return np.add.reduceat(values, first) / terms
 

@@ -119,11 +119,11 @@ def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, criteria
         (W, P) int64: for each pair the criteria in which the detection is matched to the ground truth.
     """
     plan = _Plan.of(pairs, group)
-    truth, iou = pairs.truth[plan.pairs], pairs.iou[plan.pairs]
+    truth, iou = (x.index_select(0, plan.pairs) for x in (pairs.truth, pairs.iou))
     out = torch.empty((criteria.words, len(truth)), dtype=torch.int64, device=truth.device)
     for word in range(criteria.words):
-        passed, skipped = criteria.passed(iou, word), criteria.spread(ignored, word)[truth]
-        used_up = torch.where(crowd, 0, -1)[truth]
+        passed, skipped = criteria.passed(iou, word), criteria.spread(ignored, word).index_select(0, truth)
+        used_up = torch.where(crowd, 0, -1).index_select(0, truth)
         taken = torch.zeros(len(crowd), dtype=torch.int64, device=truth.device)
         matched = _assign(plan, truth, passed & ~skipped, passed & skipped, used_up, taken)
         out[word].scatter_(0, plan.pairs, matched)
@@ -150,30 +150,30 @@ class _Plan:
         first = segments.run_starts(pairs.detection)
         count = first.diff(append=first.new_tensor([total]))
         detection = segments.repeat(torch.arange(len(first), device=first.device), count)
-        opening = segments.run_starts(group[pairs.truth[first]])
+        opening = segments.run_starts(group.index_select(0, pairs.truth.index_select(0, first)))
         length = opening.diff(append=opening.new_tensor([len(first)]))
         step = torch.arange(len(first), device=first.device) - segments.repeat(opening, length)
         preferred = _by_preference(pairs, detection, count)
-        preference = torch.arange(total, device=first.device) - first[detection]
+        preference = torch.arange(total, device=first.device).sub_(first.index_select(0, detection))
         # (step, preference) is one number; inside it, detections with more candidates come first, so that those that
         # have a next preference are the first few of their step
         width = int(count.max())
-        key = step[detection] * width + preference
-        order = torch.argsort(width - count[detection], stable=True)
-        order = order[torch.argsort(key[order], stable=True)]
+        key = step.index_select(0, detection).mul_(width).add_(preference)
+        order = torch.argsort((width - count).index_select(0, detection), stable=True)
+        order = order.index_select(0, torch.argsort(key.index_select(0, order), stable=True))
         sizes = torch.bincount(key, minlength=(int(step.max()) + 1) * width).reshape(-1, width)
         ends = sizes.flatten().cumsum(0).reshape(-1, width).tolist()
         steps, last = [], 0
         for row, depth in zip(ends, (sizes > 0).sum(1).tolist(), strict=True):
             steps.append([last, *row[:depth]])
             last = row[-1]
-        return cls(preferred[order], steps)
+        return cls(preferred.index_select(0, order), steps)
 
 
 def _by_preference(pairs: Pairs, detection: Tensor, count: Tensor) -> Tensor:
     """(P,) the pairs of each detection by descending IoU, the last ground truth first among equals."""
     order = torch.arange(len(detection), device=detection.device)
-    several = (count[detection] > 1).nonzero().squeeze(1)
+    several = (count > 1).index_select(0, detection).nonzero().squeeze(1)
     if len(several):
         inner = several.flip(0)  # later ground truths first
         inner = inner[torch.sort(pairs.iou[inner], descending=True, stable=True).indices]

@@ -85,10 +85,10 @@ def rank(
     """
     down = descending(scores)
     rows = order.stable_argsort((category << 32).add_(down), categories << 32)
-    category = category[rows]
-    group = (image[rows] * categories).add_(category)
+    category = category.index_select(0, rows)  # in a third of the time of brackets, and by one thread
+    group = image.index_select(0, rows).mul_(categories).add_(category)
     by_group = order.stable_argsort(group, images * categories)
-    place = torch.empty_like(by_group).scatter_(0, by_group, places(group[by_group]))
+    place = torch.empty_like(by_group).scatter_(0, by_group, places(group.index_select(0, by_group)))
     if most is not None and len(place) and bool(place.max() >= most):
         kept = (place < most).nonzero().squeeze(1)
         renumbered = (place < most).cumsum(0) - 1
@@ -100,7 +100,7 @@ def rank(
             place[kept],
             renumbered[by_group],
         )
-    return Ranked(rows, category, scores[rows], group, place, by_group)
+    return Ranked(rows, category, scores.index_select(0, rows), group, place, by_group)
 
 
 def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candidates:
@@ -112,16 +112,17 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
         groups: B * K.
     """
     truths = order.stable_argsort(truth_group, groups)
-    ordered = truth_group[truths]
+    ordered = truth_group.index_select(0, truths)
     start = segments.run_starts(ordered)
     count = start.diff(append=start.new_tensor([len(ordered)]))
-    detection_group = ranked.group[ranked.by_group]
-    low = torch.searchsorted(detection_group, ordered[start])
-    detections = torch.searchsorted(detection_group, ordered[start], right=True) - low
+    detection_group, groups_here = ranked.group.index_select(0, ranked.by_group), ordered.index_select(0, start)
+    low = torch.searchsorted(detection_group, groups_here)
+    detections = torch.searchsorted(detection_group, groups_here, right=True) - low
     offsets = segments.from_counts(detections)
     run = segments.ids(offsets)
-    inside = torch.arange(len(run), device=run.device) - offsets[run]
-    return Candidates(ranked.by_group[low[run] + inside], start[run], count[run], truths, ordered)
+    place = torch.arange(len(run), device=run.device).add_((low - offsets[:-1]).index_select(0, run))
+    first, width = (x.index_select(0, run) for x in (start, count))
+    return Candidates(ranked.by_group.index_select(0, place), first, width, truths, ordered)
 
 
 def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pairs:

@@ -60,8 +60,8 @@ def match(
             return stored.matches_of(columns, settings.criteria(classes[0].device), classes, micro=micro)
         objects = settings.objects(columns, iou_type, classes)
         ranked, candidates, categories = _prepare(settings, columns, classes, micro, objects.rows)
-        crowd = objects.crowd[candidates.truths]
-        pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
+        rows, truths = ranked.rows.index_select(0, candidates.ranked), candidates.truths
+        pair_iou = settings.similarity(columns, iou_type, rows, truths, objects.crowd.index_select(0, truths))
         return _matches(settings, ranked, candidates, objects, pair_iou, categories)
 
     return CocoNumbers(settings, found() if shares is None else shares.matches(found), classes[0], shares)
@@ -113,21 +113,23 @@ def _matches(
     categories: int,
 ) -> Matches:
     """Find the candidate pairs, match them, and keep the pairs that matched."""
-    crowd = objects.crowd[candidates.truths]
+    of_truths = objects.crowd, objects.ignored, objects.truth_area
+    crowd, ignored, area = (x.index_select(0, candidates.truths) for x in of_truths)
     criteria = settings.criteria(crowd.device)
     pairs = candidate_pairs.overlapping(candidates, pair_iou, criteria.least)
-    ignored = ~settings.inside(objects.truth_area[candidates.truths]) | objects.ignored[candidates.truths]
+    ignored = ~settings.inside(area) | ignored
     matched = assignment.greedy(pairs, candidates.group, ignored, crowd, criteria)
     kept = (matched != 0).any(0).nonzero().squeeze(1)
-    kept = kept[torch.argsort(candidates.ranked[pairs.detection[kept]])]
-    truth, matched = pairs.truth[kept], matched[:, kept]
-    inside = settings.inside(objects.detection_area[ranked.rows])
+    at, order = candidates.ranked.index_select(0, pairs.detection.index_select(0, kept)).sort()
+    kept = kept.index_select(0, order)
+    truth, matched = pairs.truth.index_select(0, kept), matched.index_select(1, kept)
+    inside = settings.inside(objects.detection_area.index_select(0, ranked.rows))
     if objects.forgiven is not None:
-        inside &= ~objects.forgiven[ranked.rows]
-    skipped = torch.stack([criteria.spread(ignored, word)[truth] for word in range(criteria.words)])
+        inside &= ~objects.forgiven.index_select(0, ranked.rows)
+    skipped = torch.stack([criteria.spread(ignored, word).index_select(0, truth) for word in range(criteria.words)])
     return Matches(
         ranked=ranked,
-        at=candidates.ranked[pairs.detection[kept]],
+        at=at,
         matched=matched,
         true_positive=matched & ~skipped,
         inside=inside,
@@ -135,7 +137,7 @@ def _matches(
         valid=~ignored,
         categories=categories,
         criteria=criteria,
-        partners=Partners(truth, pairs.iou[kept], candidates.truths),
+        partners=Partners(truth, pairs.iou.index_select(0, kept), candidates.truths),
     )
 
 
@@ -268,14 +270,13 @@ def per_class(numbers: CocoNumbers, class_names: ClassNames, place: int, score_t
     """
     ap, ar = numbers.of_categories()
     tp, fp = numbers.matches.counts_at(0, place, score_threshold)
-    ranked = numbers.matches.ranked
     columns = {
         "ap": ap,
         "ap_50": numbers.of_categories_at(0.5),
         "ap_75": numbers.of_categories_at(0.75),
         "ar": ar,
         "ground_truths": numbers.matches.relevant[0].clone(),
-        "detections": segments.count(ranked.category, numbers.matches.categories),
+        "detections": segments.count(numbers.matches.ranked.category, numbers.matches.categories),
         "tp": tp,
         "fp": fp,
     }
@@ -292,8 +293,7 @@ def _ious(settings: CocoSettings, columns: Columns, iou_type: Kind, micro: bool)
     labels = [0] if micro else labels_of(columns).tolist()
     images = len(columns["detections_per_image"])
     out: dict[tuple[int, int], Any] = {(image, label): [] for image in range(images) for label in labels}
-    group = candidates.group[pairs.truth]
-    group, sizes = torch.unique_consecutive(group, return_counts=True)
+    group, sizes = torch.unique_consecutive(candidates.group[pairs.truth], return_counts=True)
     parts = torch.split(pairs.iou.to(torch.float32), sizes.tolist())
     widths = torch.unique_consecutive(candidates.group, return_counts=True)
     width = dict(zip(widths[0].tolist(), widths[1].tolist(), strict=True))

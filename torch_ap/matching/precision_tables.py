@@ -6,6 +6,7 @@ the same pairs: none needs curves of its own. A table has a cell for each level;
 pairs whose recall reaches this level and not the next, and then, from the last level down, that of those above.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -63,9 +64,9 @@ def precision_tables(matches: Matches, levels: Tensor, areas: Sequence[int]) -> 
     pairs, m = _pairs(matches, areas, present), relevant[present]
     table = levels.new_zeros((len(pairs.added), len(levels) + 1, len(m)))
     hits = _fill(table, pairs, m, ordered)
-    xp, values = arrays.namespace(native(table)), native(table)
-    for level in range(len(levels) - 1, 0, -1):
-        xp.maximum(values[:, level], values[:, level + 1], out=values[:, level])
+    xp, cells = arrays.namespace(native(table)), list(native(table.transpose(0, 1)))
+    for above, level in itertools.pairwise(cells[:0:-1]):
+        xp.maximum(level, above, out=level)
     precision = table[:, 1:] if torch.equal(ordered, levels) else table.index_select(1, places.argsort() + 1)
     size = present.sum(1).tolist()
     parts = zip(torch.split(precision, size, 2), torch.split(hits, size, 1), strict=True)

@@ -93,7 +93,7 @@ RULES: dict[str, ImageRule] = {
     "visibility": ImageRule(
         "keypoints` in `target",
         "must have 0, 1 or 2 as the third number of each point, its visibility",
-        lambda x: (x[..., 2] != 0) & (x[..., 2] != 1) & (x[..., 2] != 2),
+        lambda x: x[..., 2].clamp(0, 2).trunc() != x[..., 2],
     ),
     "known boxes": ImageRule(
         "boxes` in `target",
