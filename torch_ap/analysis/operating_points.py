@@ -96,6 +96,20 @@ class _Items(NamedTuple):
         return category if self.rankings == self.matches.categories else torch.zeros_like(category)
 
 
+class _OfImages(NamedTuple):
+    """What each image has of a ranking: X of these, where there is anything.
+
+    Attributes:
+        offsets: (S + 1,) where the images of each ranking begin and end.
+        tp, n, m: (X,) float64, true positives, detections and ground truths.
+    """
+
+    offsets: Tensor
+    tp: Tensor
+    n: Tensor
+    m: Tensor
+
+
 def operating_points(
     matches: Matches,
     place: int,
@@ -212,21 +226,22 @@ def _at(items: _Items, m: Tensor, threshold: Tensor, beta: float, confidence_lev
     counts = {"tp": tp, "fp": retrieved - tp, "fn": m - tp}
     at = _floats(**counts, tn=torch.zeros_like(tp))
     ratios = torch.stack([at.precision, at.recall, at.f_beta(beta)])
-    low, high = _ends(items, hits, kept, ratios, beta, confidence_level)
+    most = segments.as_float64(torch.stack([retrieved, m, retrieved + m - tp]))
+    low, high = _ends(_per_image(items, hits, kept), ratios, most, beta, confidence_level)
     rows = zip(_RATIOS, ratios, low, high, strict=True)
     named = {f"{name}{end}": x for name, *row in rows for end, x in zip(("", "_low", "_high"), row, strict=True)}
     return {**named, **counts}
 
 
 def _ends(
-    items: _Items, hits: Tensor, kept: Tensor, estimates: Tensor, beta: float, confidence_level: float
+    images: _OfImages, estimates: Tensor, most: Tensor, beta: float, confidence_level: float
 ) -> tuple[Tensor, Tensor]:
     """(3, S) lower and upper ends of the three ratios, each of which is a / b with sums over images: the delta method.
 
-    Wilson's interval takes the number of trials that has the variance of a / b, at most that of the items, and the
-    quantile of Student's t with as many degrees of freedom as images have any of b, less one.
+    Wilson's interval takes the number of trials that has the variance of a / b, at most that of the items, (3, S), and
+    the quantile of Student's t with as many degrees of freedom as images have any of b, less one.
     """
-    offsets, (tp, n, m) = _per_image(items, hits, kept)
+    offsets, tp, n, m = images
     share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2)
     b = torch.stack([n, m, share * m + (1 - share) * n])
     each = arrays.tensor(arrays.repeat(native(estimates), native(offsets.diff())))
@@ -235,35 +250,30 @@ def _ends(
     def total(rows: Tensor) -> Tensor:
         return torch.stack([segments.total(row, offsets) for row in rows])
 
-    images = total(segments.as_float64(arrays.tensor(native(b) > 0)))
-    variance = total(residual) / total(b).square() * (images / (images - 1))
-    most = total(torch.stack([n, m, n + m - tp]))
+    some = total(segments.as_float64(arrays.tensor(native(b) > 0)))
+    whole = torch.cat([most[:2], total(b[2:])])
+    variance = total(residual) / whole.square() * (some / (some - 1))
     inner = estimates * (1 - estimates)
     trials = torch.where((variance > 0) & (inner > 0), inner / variance, torch.inf).minimum(most)
-    return wilson(estimates, trials, student_quantile(confidence_level, images - 1))
+    return wilson(estimates, trials, student_quantile(confidence_level, some - 1))
 
 
-def _per_image(items: _Items, hits: Tensor, kept: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """(S + 1,) offsets of the images that each ranking has anything of, and what: hits, detections, ground truths."""
-    matches, of_both = items.matches, (kept, items.truths)
-    image = torch.cat([x.index_select(0, y) for x, y in zip(matches.images, of_both, strict=True)])
-    category = torch.cat(
-        [
-            x.index_select(0, y)
-            for x, y in zip((matches.ranked.category, matches.truth_category), of_both, strict=True)
-        ]
-    )
+def _per_image(items: _Items, hits: Tensor, kept: Tensor) -> _OfImages:
+    """What each image has of the hits and of all detections that are kept."""
+    matches = items.matches
+    both = matches.images, (matches.ranked.category, matches.truth_category)
+    image, category = (torch.cat([x.index_select(0, kept), y.index_select(0, items.truths)]) for x, y in both)
     images = int(image.max()) + 1 if len(image) else 1
-    kind = torch.zeros_like(image).index_fill_(0, arrays.tensor(arrays.below(native(kept), native(hits))), 1)
-    kind[len(kept) :] = 2
+    hit = torch.zeros_like(items.counted).index_fill_(0, hits, True).index_select(0, kept)
+    kind = torch.cat([hit.to(torch.int64), image.new_full((len(items.truths),), 2)])
     keys = native(order.sort((items.ranking(category) * images + image).mul_(4).add_(kind)))
     group, kind = arrays.tensor(keys >> 2), keys & 3
     start = segments.run_starts(group)
     ends = torch.cat([start, start.new_full((1,), len(keys))])
     tp, m = (segments.running_counts(arrays.tensor(kind == x)).index_select(0, ends).diff() for x in (1, 2))
-    counts = tuple(map(segments.as_float64, (tp, ends.diff() - m, m)))
     ranking = arrays.tensor(native(group.index_select(0, start)) // images)
-    return segments.from_counts(segments.count(ranking, items.rankings)), counts
+    offsets = segments.from_counts(segments.count(ranking, items.rankings))
+    return _OfImages(offsets, *map(segments.as_float64, (tp, ends.diff() - m, m)))
 
 
 def _reason(found: dict[str, Tensor], m: Tensor, choice: Wanted | Tensor) -> str:
