@@ -121,9 +121,7 @@ def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
     return torch.cat(taken) if taken else left
 
 
-def _of_one_class(
-    matches: Matches, place: int, score_threshold: Tensor, truths: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def _of_one_class(matches: Matches, place: int, score_threshold: Tensor, truths: int) -> tuple[Tensor, Tensor, Tensor]:
     """Of the detections of at least the score: the true positives; the ground truths they leave; all others that count.
 
     Detections as places among those ranked, ascending; ground truths as the class of each row that is missed, -1 of

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from torch_ap.geometry.boxes import PairIoU, Spanned
 from torch_ap.ranking import order, segments
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 _PAIRS_A_CHUNK = {"cpu": 1 << 16}
 _PAIRS_A_CHUNK_ON_DEVICE = 1 << 24
@@ -85,10 +87,10 @@ def rank(
     """
     down = descending(scores)
     rows = order.stable_argsort((category << 32).add_(down), categories << 32)
-    category = category[rows]
-    group = (image[rows] * categories).add_(category)
+    category = category.index_select(0, rows)
+    group = (image.index_select(0, rows) * categories).add_(category)
     by_group = order.stable_argsort(group, images * categories)
-    place = torch.empty_like(by_group).scatter_(0, by_group, places(group[by_group]))
+    place = torch.empty_like(by_group).scatter_(0, by_group, places(group.index_select(0, by_group)))
     if most is not None and len(place) and bool(place.max() >= most):
         kept = (place < most).nonzero().squeeze(1)
         renumbered = (place < most).cumsum(0) - 1
@@ -100,7 +102,7 @@ def rank(
             place[kept],
             renumbered[by_group],
         )
-    return Ranked(rows, category, scores[rows], group, place, by_group)
+    return Ranked(rows, category, scores.index_select(0, rows), group, place, by_group)
 
 
 def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candidates:
@@ -112,16 +114,17 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
         groups: B * K.
     """
     truths = order.stable_argsort(truth_group, groups)
-    ordered = truth_group[truths]
+    ordered = truth_group.index_select(0, truths)
     start = segments.run_starts(ordered)
     count = start.diff(append=start.new_tensor([len(ordered)]))
-    detection_group = ranked.group[ranked.by_group]
-    low = torch.searchsorted(detection_group, ordered[start])
-    detections = torch.searchsorted(detection_group, ordered[start], right=True) - low
+    detection_group, group = (native(x) for x in (ranked.group.index_select(0, ranked.by_group), ordered[start]))
+    low, end = (arrays.tensor(arrays.below(detection_group, x)) for x in (group, group + 1))
+    detections = end - low
     offsets = segments.from_counts(detections)
     run = segments.ids(offsets)
-    inside = torch.arange(len(run), device=run.device) - offsets[run]
-    return Candidates(ranked.by_group[low[run] + inside], start[run], count[run], truths, ordered)
+    inside = torch.arange(len(run), device=run.device).add_((low - offsets[:-1]).index_select(0, run))
+    start, count = (x.index_select(0, run) for x in (start, count))
+    return Candidates(ranked.by_group.index_select(0, inside), start, count, truths, ordered)
 
 
 def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pairs:

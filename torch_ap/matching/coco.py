@@ -121,7 +121,7 @@ def _matches(
     kept = (matched != 0).any(0).nonzero().squeeze(1)
     kept = kept[torch.argsort(candidates.ranked[pairs.detection[kept]])]
     truth, matched = pairs.truth[kept], matched[:, kept]
-    inside = settings.inside(objects.detection_area[ranked.rows])
+    inside = settings.inside(objects.detection_area.index_select(0, ranked.rows))
     if objects.forgiven is not None:
         inside &= ~objects.forgiven[ranked.rows]
     skipped = torch.stack([criteria.spread(ignored, word)[truth] for word in range(criteria.words)])
