@@ -204,7 +204,8 @@ def _of_hits(items: _Items, offsets: Tensor, ranking: Tensor) -> tuple[Tensor, T
         found[again] = arrays.below(hits, end[again])
     owner, above = native(ranking), native(items.above)
     kept = above[end] - above[native(items.edges)][owner]
-    return items.score.index_select(0, items.hits), *map(arrays.tensor, (found - native(offsets)[owner], kept))
+    tp = arrays.tensor(found - native(offsets)[owner])
+    return items.score.index_select(0, items.hits), tp, arrays.tensor(kept)
 
 
 def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor]:
