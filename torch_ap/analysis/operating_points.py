@@ -6,6 +6,7 @@ there to the next one there are only more false ones: no others are tried.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -61,7 +62,8 @@ class OperatingPoints(CutNumbers):
     reason: str = ""
 
 
-class _Items(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Items:
     """Detections in order of category and descending score, and ground truths, as S rankings: K, or one of all.
 
     Attributes:
@@ -69,7 +71,6 @@ class _Items(NamedTuple):
         score: (N,) of each, as thresholds are compared with it.
         edges: (S + 1,) where the detections of each ranking begin and end.
         counted: (N,) bool, which of them count.
-        above: (N + 1,) int32, how many before each do.
         hits: (H,) the true positives among them, ascending.
         truths: (M,) the ground truths that count.
     """
@@ -78,7 +79,6 @@ class _Items(NamedTuple):
     score: Tensor
     edges: Tensor
     counted: Tensor
-    above: Tensor
     hits: Tensor
     truths: Tensor
 
@@ -86,6 +86,18 @@ class _Items(NamedTuple):
     def rankings(self) -> int:
         """S."""
         return len(self.edges) - 1
+
+    @cached_property
+    def above(self) -> Tensor:
+        """(N + 1,) int32, how many before each detection count."""
+        return segments.running_counts(self.counted)
+
+    @property
+    def n(self) -> Tensor:
+        """(S,) how many detections count in each ranking."""
+        if self.rankings == 1:
+            return self.edges.new_tensor([arrays.count(native(self.counted))])
+        return self.above[self.edges].diff().to(torch.int64)
 
     def offsets(self, places: Tensor) -> Tensor:
         """(S + 1,) where those of each ranking begin and end among some of the detections, ascending."""
@@ -137,7 +149,7 @@ def operating_points(
     m = segments.count(items.ranking(matches.truth_category.index_select(0, items.truths)), items.rankings)
     threshold = _best(items, m, choice) if isinstance(choice, Wanted) else choice.repeat(1 if choice.ndim else len(m))
     numbers = {"threshold": threshold, **_at(items, m, threshold, beta, confidence_level)}
-    numbers["n"] = items.above[items.edges].diff().to(torch.int64)
+    numbers["n"] = items.n
     if isinstance(choice, Wanted):
         chosen = ~torch.isnan(threshold)
         numbers |= {name: torch.where(chosen, x, torch.nan) for name, x in numbers.items() if x.is_floating_point()}
@@ -157,7 +169,6 @@ def _items_of(matches: Matches, place: int, per_class: bool) -> _Items:
         score=segments.comparable(matches.ranked.score),
         edges=matches.edges if per_class else matches.edges[[0, -1]],
         counted=counted,
-        above=segments.running_counts(counted),
         hits=hits,
         truths=segments.places(matches.valid[0]),
     )
@@ -211,9 +222,11 @@ def _of_hits(items: _Items, offsets: Tensor, ranking: Tensor) -> tuple[Tensor, T
 def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor]:
     """The same of one ranking of all, the best first."""
     own = order.sort(items.score.index_select(0, items.hits))  # ascending, which is searched for twice as fast
-    all_of = own, order.sort(items.score.index_select(0, segments.places(items.counted)))
-    tp, kept = (len(x) - arrays.tensor(arrays.below(native(x), native(own))).flip(0) for x in all_of)
-    return own.flip(0), tp, kept
+    every = order.sort(segments.pick(items.score, items.counted))
+    first = segments.run_starts(own)
+    lower = segments.repeat(first, first.diff(append=first.new_tensor([len(own)])))
+    kept = len(every) - arrays.tensor(arrays.below(native(every), native(own)))
+    return own.flip(0), (len(own) - lower).flip(0), kept.flip(0)
 
 
 def _at(items: _Items, m: Tensor, threshold: Tensor, beta: float, confidence_level: float) -> dict[str, Tensor]:

@@ -80,6 +80,11 @@ def some(flags: Any) -> bool:
     return bool(flags.any() if isinstance(flags, Tensor) else np.count_nonzero(flags))
 
 
+def count(flags: Any) -> int:
+    """How many flags are set."""
+    return int(flags.sum() if isinstance(flags, Tensor) else np.count_nonzero(flags))
+
+
 def every(flags: Tensor) -> bool:
     """Whether all flags are set; False on an accelerator, where looking would stall it."""
     return flags.is_cpu and bool(np.count_nonzero(flags.numpy()) == flags.shape[0])
