@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from torch_ap.analysis.image_pairs import image_pairs
 from torch_ap.inference.result import Result
 from torch_ap.inputs.detections import Columns, Kind
-from torch_ap.matching import candidate_pairs
-from torch_ap.matching.candidate_pairs import Candidates, Pairs, Ranked, descending
+from torch_ap.matching.candidate_pairs import Pairs, Ranked, descending
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
 from torch_ap.ranking import order, segments
@@ -81,22 +81,19 @@ def confused(
         score_threshold: 0-d, or (K,) of each class, in the dtype of ``segments.comparable``.
         classes: K; without labels there is a category all the same.
     """
-    found, missed, wrong = _of_one_class(matches, place, score_threshold)
-    ranked, size, partners = matches.ranked, matches.categories, matches.partners
-    assert partners is not None
-    missed = _in_order(missed, partners.rows, len(columns["ground_truth_labels"]))
-    true = arrays.tensor(native(matches.truth_group.index_select(0, missed)) % size)
-    pairs = _pairs(settings, columns, iou_type, matches, wrong, missed, _reached(matches, place))
-    other = ranked.category.index_select(0, pairs.detection) != true.index_select(0, pairs.truth)
+    found, missed, wrong = _of_one_class(matches, place, score_threshold, len(columns["ground_truth_labels"]))
+    ranked, size, category = matches.ranked, matches.categories, native(matches.ranked.category)
+    least = _reached(matches, place)
+    pairs = image_pairs(settings, columns, iou_type, matches, wrong, segments.places(missed >= 0), least)
+    other = category[native(pairs.detection)] != native(missed)[native(pairs.truth)]
     if settings.strict:
-        other &= pairs.iou > _reached(matches, place)
-    pairs = _preferred(Pairs(*(x[other] for x in pairs)), ranked)
-    distinct, detection = order.dense_ranks(pairs.detection)
-    taken = one_to_one(detection, pairs.truth, len(distinct), len(missed))
-    detection, truth = ranked.category.index_select(0, pairs.detection[taken]), pairs.truth[taken]
-    edges = torch.searchsorted(ranked.category, torch.arange(size + 1, device=taken.device))
-    wrongs = segments.running_counts(wrong).index_select(0, edges).diff() - segments.count(detection, size)
-    return _counted(ranked.category.index_select(0, found), detection, truth, true, wrongs[:classes])
+        other &= native(pairs.iou) > least
+    pairs = _preferred(Pairs(*(segments.pick(x, arrays.tensor(other)) for x in pairs)), ranked)
+    (distinct, detection), (truths, truth) = map(order.dense_ranks, (pairs.detection, pairs.truth))
+    taken = one_to_one(detection, truth, len(distinct), len(truths))
+    detection = ranked.category.index_select(0, pairs.detection[taken])
+    wrongs = arrays.tensor(arrays.below(native(wrong), native(matches.edges))).diff() - segments.count(detection, size)
+    return _counted(ranked.category.index_select(0, found), detection, pairs.truth[taken], missed, wrongs[:classes])
 
 
 def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
@@ -124,19 +121,23 @@ def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
     return torch.cat(taken) if taken else left
 
 
-def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _of_one_class(matches: Matches, place: int, score_threshold: Tensor, truths: int) -> tuple[Tensor, Tensor, Tensor]:
     """Of the detections of at least the score: the true positives; the ground truths they leave; all others that count.
 
-    The first as places among those ranked; ground truths as places among ``matches.truth_group``; the last as
-    (N,) bool.
+    Detections as places among those ranked, ascending; ground truths as the class of each row that is missed, -1 of
+    others.
     """
     ranked, partners, each = matches.ranked, matches.partners, score_threshold
     assert partners is not None
-    kept = segments.comparable(ranked.score) >= (each if each.ndim == 0 else each.index_select(0, ranked.category))
+    least = each if each.ndim == 0 else segments.repeat(each, matches.edges.diff()[: len(each)])
+    kept = arrays.tensor(native(segments.comparable(ranked.score)) >= native(least))
     hit = matches.criteria.of_one(matches.true_positive, 0, place) & kept.index_select(0, matches.at)
     pair = segments.places(hit)
     left = matches.valid[0].index_fill(0, partners.truth.index_select(0, pair), False)
-    return matches.at.index_select(0, pair), segments.places(left), matches.flags(0, place)[1] & kept
+    missed = torch.where(left, matches.truth_category, -1)
+    missed = torch.full((truths,), -1, device=missed.device).scatter_(0, partners.rows, missed)
+    wrong = kept & matches.inside[0].index_fill(0, matches.events(0, place)[1], False)
+    return matches.at.index_select(0, pair), missed, segments.places(wrong)
 
 
 def _reached(matches: Matches, place: int) -> float:
@@ -145,63 +146,28 @@ def _reached(matches: Matches, place: int) -> float:
     return least if least < 0 else max(least, _LEAST)
 
 
-def _pairs(
-    settings: ShapeSettings,
-    columns: Columns,
-    iou_type: Kind,
-    matches: Matches,
-    wrong: Tensor,
-    missed: Tensor,
-    least: float,
-) -> Pairs:
-    """All pairs of one image that overlap enough: of a detection that is ``wrong``, and a place in ``missed``.
-
-    In the order of detections and of ground truths as they came in.
-    """
-    (image, true_image), partners = matches.images, matches.partners
-    assert partners is not None
-    true_image = true_image.index_select(0, missed)
-    width = segments.count(true_image, max(1, len(columns["detections_per_image"])))
-    near = segments.places(wrong & (width > 0).index_select(0, image))
-    near = _in_order(near, matches.ranked.rows, len(columns["detection_labels"]))
-    image = image.index_select(0, near)
-    first, truths = segments.from_counts(width)[:-1].index_select(0, image), partners.rows.index_select(0, missed)
-    candidates = Candidates(near, first, width.index_select(0, image), truths, true_image)
-    no_crowd = torch.zeros_like(truths, dtype=torch.bool)
-    rows = matches.ranked.rows.index_select(0, near)
-    pair_iou = settings.similarity(columns, iou_type, rows, truths, no_crowd)
-    found = candidate_pairs.overlapping(candidates, pair_iou, least)
-    return Pairs(near.index_select(0, found.detection), found.truth, found.iou)
-
-
-def _in_order(places: Tensor, rows: Tensor, size: int) -> Tensor:
-    """Some places in the order of their rows, different ones of so many: these need no sort."""
-    own = rows.index_select(0, places)
-    by_row = rows.new_empty(size).scatter_(0, own, places)
-    taken = rows.new_zeros(size, dtype=torch.bool).index_fill_(0, own, True)
-    return by_row.index_select(0, segments.places(taken))
-
-
 def _preferred(pairs: Pairs, ranked: Ranked) -> Pairs:
-    """Pairs by descending IoU, then by the score of the detection, in the order given."""
-    place = torch.argsort(descending(ranked.score[pairs.detection]), stable=True)
+    """Pairs by descending IoU, then by the score of the detection, then in the order of input."""
+    place = torch.argsort(ranked.rows[pairs.detection], stable=True)
+    place = place[torch.argsort(descending(ranked.score[pairs.detection[place]]), stable=True)]
     place = place[torch.argsort(pairs.iou[place], descending=True, stable=True)]
     return Pairs(*(x[place] for x in pairs))
 
 
-def _counted(found: Tensor, detected: Tensor, truth: Tensor, true: Tensor, wrong: Tensor) -> Tensor:
+def _counted(found: Tensor, detected: Tensor, truth: Tensor, missed: Tensor, wrong: Tensor) -> Tensor:
     """The matrix.
 
     Args:
         found: the classes of true positives.
         detected: (P,) those of the detections of pairs of two classes.
-        truth: (P,) their ground truths.
-        true: (M,) the classes of ground truths.
+        truth: (P,) the rows of their ground truths.
+        missed: the class of each row that no detection of this class is matched to; -1 of others.
         wrong: (K,) how many detections of each class have neither.
     """
     wide = len(wrong) + 1
-    missed = torch.ones_like(true, dtype=torch.bool).index_fill_(0, truth, False)
-    each = torch.cat([found * (wide + 1), true[truth] * wide + detected, true[missed] * wide + len(wrong)])
+    left = missed.index_fill(0, truth, -1)
+    left = segments.pick(left, left >= 0)
+    each = torch.cat([found * (wide + 1), missed[truth] * wide + detected, left * wide + len(wrong)])
     matrix = segments.count(each, wide * wide).reshape(wide, wide)
     matrix[-1, :-1] += wrong
     return matrix

@@ -16,7 +16,7 @@ def image_pairs(
     columns: Columns,
     iou_type: Kind,
     matches: Matches,
-    chosen: Tensor,
+    near: Tensor,
     truths: Tensor,
     least: float,
 ) -> Pairs:
@@ -29,19 +29,18 @@ def image_pairs(
         columns: all images.
         iou_type: one of the settings' kinds.
         matches: of these images.
-        chosen: (N,) bool, which of the detections that were ranked.
+        near: (X,) int64, which of the detections that were ranked.
         truths: (G,) int64, rows of ground truths, ascending.
         least: the least IoU.
     """
-    ranked, image = matches.ranked, matches.images[0]
+    image = matches.images[0].index_select(0, near)
     true_image = image_of(columns["ground_truths_per_image"]).index_select(0, truths)
     width = segments.count(true_image, max(1, len(columns["ground_truths_per_image"])))
-    near = chosen & (width > 0).index_select(0, image)
-    near = segments.pick(ranked.by_group, segments.pick(near, ranked.by_group))  # image by image
-    image = image.index_select(0, near)
+    some = segments.places((width > 0).index_select(0, image))
+    near, image = near.index_select(0, some), image.index_select(0, some)
     first = segments.from_counts(width).index_select(0, image)
     candidates = Candidates(near, first, width.index_select(0, image), truths, true_image)
     no_crowd = torch.zeros_like(truths, dtype=torch.bool)
-    pair_iou = settings.similarity(columns, iou_type, ranked.rows.index_select(0, near), truths, no_crowd)
+    pair_iou = settings.similarity(columns, iou_type, matches.ranked.rows.index_select(0, near), truths, no_crowd)
     found = candidate_pairs.overlapping(candidates, pair_iou, least)
     return Pairs(near.index_select(0, found.detection), truths.index_select(0, found.truth), found.iou)

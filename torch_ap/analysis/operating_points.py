@@ -6,6 +6,7 @@ there to the next one there are only more false ones: no others are tried.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +16,6 @@ from torch_ap.curve.counts import Counts
 from torch_ap.inference.interval import wilson
 from torch_ap.inference.operating_point import CutNumbers, Wanted
 from torch_ap.inference.student import student_quantile
-from torch_ap.matching.candidate_pairs import descending
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import order, segments
 from torch_ap.runtime import arrays
@@ -62,41 +62,64 @@ class OperatingPoints(CutNumbers):
     reason: str = ""
 
 
-class _Items(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Items:
     """Detections in order of category and descending score, and ground truths, as S rankings: K, or one of all.
 
     Attributes:
-        score: (N,) of the detections.
-        group: (N,) image * K + category of each.
-        ranking: (N,) of each, non-decreasing.
+        matches: of the detections, N of them.
+        score: (N,) of each, as thresholds are compared with it.
         edges: (S + 1,) where the detections of each ranking begin and end.
         counted: (N,) bool, which of them count.
         hits: (H,) the true positives among them, ascending.
-        hit_ranking: (H,) the ranking of each.
-        truths: (M,) the group of each ground truth that counts.
-        truth_ranking: (M,) its ranking.
-        size: K.
+        truths: (M,) the ground truths that count.
     """
 
+    matches: Matches
     score: Tensor
-    group: Tensor
-    ranking: Tensor
     edges: Tensor
     counted: Tensor
     hits: Tensor
-    hit_ranking: Tensor
     truths: Tensor
-    truth_ranking: Tensor
-    size: int
 
     @property
     def rankings(self) -> int:
         """S."""
         return len(self.edges) - 1
 
-    def number_of(self, places: Tensor) -> Tensor:
-        """(S,) how many of these detections each ranking has."""
-        return segments.count(self.ranking[places], self.rankings)
+    @cached_property
+    def above(self) -> Tensor:
+        """(N + 1,) int32, how many before each detection count."""
+        return segments.running_counts(self.counted)
+
+    @property
+    def n(self) -> Tensor:
+        """(S,) how many detections count in each ranking."""
+        if self.rankings == 1:
+            return self.edges.new_tensor([arrays.count(native(self.counted))])
+        return self.above[self.edges].diff().to(torch.int64)
+
+    def offsets(self, places: Tensor) -> Tensor:
+        """(S + 1,) where those of each ranking begin and end among some of the detections, ascending."""
+        return arrays.tensor(arrays.below(native(places), native(self.edges)))
+
+    def ranking(self, category: Tensor) -> Tensor:
+        """The ranking of what is of a category."""
+        return category if self.rankings == self.matches.categories else torch.zeros_like(category)
+
+
+class _OfImages(NamedTuple):
+    """What each image has of a ranking: X of these, where there is anything.
+
+    Attributes:
+        offsets: (S + 1,) where the images of each ranking begin and end.
+        tp, n, m: (X,) float64, true positives, detections and ground truths.
+    """
+
+    offsets: Tensor
+    tp: Tensor
+    n: Tensor
+    m: Tensor
 
 
 def operating_points(
@@ -123,13 +146,10 @@ def operating_points(
         confidence_level: nominal coverage.
     """
     items = _items_of(matches, place, per_class)
-    m = segments.count(items.truth_ranking, items.rankings)
-    above = segments.running_counts(items.counted)
-    threshold = (
-        _best(items, above, m, choice) if isinstance(choice, Wanted) else choice.repeat(1 if choice.ndim else len(m))
-    )
+    m = segments.count(items.ranking(matches.truth_category.index_select(0, items.truths)), items.rankings)
+    threshold = _best(items, m, choice) if isinstance(choice, Wanted) else choice.repeat(1 if choice.ndim else len(m))
     numbers = {"threshold": threshold, **_at(items, m, threshold, beta, confidence_level)}
-    numbers["n"] = above[items.edges].diff().to(torch.int64)
+    numbers["n"] = items.n
     if isinstance(choice, Wanted):
         chosen = ~torch.isnan(threshold)
         numbers |= {name: torch.where(chosen, x, torch.nan) for name, x in numbers.items() if x.is_floating_point()}
@@ -142,113 +162,100 @@ def operating_points(
 
 def _items_of(matches: Matches, place: int, per_class: bool) -> _Items:
     """What counts at one IoU threshold."""
-    (hits, found), ranked, size = matches.events(0, place), matches.ranked, matches.categories
+    hits, found = matches.events(0, place)
     counted = matches.inside[0].index_fill(0, found, False).index_fill_(0, hits, True)
-    truths = matches.truth_group.index_select(0, segments.places(matches.valid[0]))
-    rankings = size if per_class else 1
-    edges = torch.arange(rankings + 1, device=hits.device)
-    ranking, of_truths = ranked.category, arrays.tensor(native(truths) % size)
-    if not per_class:
-        ranking, of_truths = torch.zeros_like(ranking), torch.zeros_like(truths)
-    edges = torch.searchsorted(ranking, edges)
     return _Items(
-        ranked.score,
-        ranked.group,
-        ranking,
-        edges,
-        counted,
-        hits,
-        ranking.index_select(0, hits),
-        truths,
-        of_truths,
-        size,
+        matches=matches,
+        score=segments.comparable(matches.ranked.score),
+        edges=matches.edges if per_class else matches.edges[[0, -1]],
+        counted=counted,
+        hits=hits,
+        truths=segments.places(matches.valid[0]),
     )
 
 
-def _best(items: _Items, above: Tensor, m: Tensor, wanted: Wanted) -> Tensor:
+def _best(items: _Items, m: Tensor, wanted: Wanted) -> Tensor:
     """(S,) the score of the best threshold of each ranking; NaN where there is none.
 
     Args:
         items: the detections.
-        above: (N + 1,) how many of those before each count.
         m: (S,) ground truths.
         wanted: what it is chosen for.
     """
-    score = items.score if items.score.is_floating_point() else segments.as_float64(items.score)
-    out = score.new_full((len(m),), torch.nan)
+    given = items.matches.ranked.score[:0]
+    out = items.score.new_full((len(m),), torch.nan, dtype=given.dtype if given.is_floating_point() else None)
     if not len(items.hits):
         return out
-    in_order = items.size == items.rankings  # of score in each ranking
-    hits, ranking, tp, kept = _of_hits(items, above) if in_order else _of_all_hits(items)
-    offsets = segments.from_counts(segments.count(ranking, items.rankings))
+    offsets = items.offsets(items.hits)
+    ranking = segments.ids(offsets)
+    in_order = items.rankings == items.matches.categories  # of score in each ranking
+    score, tp, kept = _of_hits(items, offsets, ranking) if in_order else _of_all_hits(items)
     counts = _floats(tp=tp, fp=kept - tp, fn=m.index_select(0, ranking) - tp, tn=torch.zeros_like(tp))
     value, slack = wanted.value(counts, weighted=False)
     best = segments.repeat(segments.maximum(value, offsets), offsets.diff())
-    equal = segments.places((value * slack >= best) & (best > -torch.inf))
+    equal = arrays.places((native(value) * slack >= native(best)) & (native(best) > -torch.inf))
+    equal = arrays.tensor(equal)
     if wanted.recall is not None:
         equal = equal.flip(0)
     equal = equal[segments.run_starts(ranking[equal])]
-    return out.index_copy_(0, ranking[equal], score[hits[equal]])
+    return out.index_copy_(0, ranking[equal], score[equal].to(out.dtype))
 
 
-def _of_hits(items: _Items, above: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The hits, their rankings, and how many hits and items of these have their score or a higher one."""
-    hits, score, ranking = items.hits, items.score, items.hit_ranking
-    after = (hits + 1).clamp_(max=len(score) - 1)
-    tied = (score.index_select(0, after) == score.index_select(0, hits)) & (after > hits)
-    tied = segments.places(tied & (items.ranking.index_select(0, after) == ranking))
-    end, found = hits, torch.arange(1, len(hits) + 1, device=hits.device)
-    if len(tied):
-        last = torch.ones_like(items.counted)
-        torch.ne(score[1:], score[:-1], out=last[:-1])
-        last[items.edges[1:-1] - 1] = True
-        last, one = segments.places(last), hits.index_select(0, tied)
-        one = last.index_select(0, torch.searchsorted(last, one))
-        end = hits.index_copy(0, tied, one)
-        found[tied] = torch.searchsorted(hits, one, right=True)
-    before = torch.searchsorted(hits, items.edges).index_select(0, ranking)
-    first = above.index_select(0, items.edges).index_select(0, ranking)
-    return hits, ranking, found - before, (above.index_select(0, end + 1) - first).long()
+def _of_hits(items: _Items, offsets: Tensor, ranking: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The scores of the hits, and how many hits and items of their ranking have these or higher ones."""
+    hits, score = native(items.hits), native(items.score)
+    tied = native(torch.zeros_like(items.counted))
+    tied[:-1] = score[1:] == score[:-1]
+    tied[native(items.edges)[1:] - 1] = False  # what is tied with the next one of its ranking
+    end, found = hits + 1, arrays.steps(len(hits), hits) + 1
+    again = arrays.places(tied[hits])
+    if len(again):
+        ends = arrays.places(tied[:-1] & ~tied[1:]) + 2
+        end[again] = ends[arrays.below(ends, end[again] + 1)]
+        found[again] = arrays.below(hits, end[again])
+    owner, above = native(ranking), native(items.above)
+    kept = above[end] - above[native(items.edges)][owner]
+    tp = arrays.tensor(found - native(offsets)[owner])
+    return items.score.index_select(0, items.hits), tp, arrays.tensor(kept)
 
 
-def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor]:
     """The same of one ranking of all, the best first."""
-    score = order.sortable(items.score)
-    hits = items.hits.index_select(
-        0, order.stable_argsort(descending(items.score.index_select(0, items.hits)), 1 << 32)
-    )
-    query = score.index_select(0, hits).flip(0)  # ascending, which is searched for twice as fast
-    all_of = query, order.sort(score.index_select(0, segments.places(items.counted)))
-    tp, kept = (len(x) - arrays.tensor(arrays.below(native(x), native(query))).flip(0) for x in all_of)
-    return hits, items.hit_ranking, tp, kept
+    own = order.sort(items.score.index_select(0, items.hits))  # ascending, which is searched for twice as fast
+    every = order.sort(segments.pick(items.score, items.counted))
+    first = segments.run_starts(own)
+    lower = segments.repeat(first, first.diff(append=first.new_tensor([len(own)])))
+    kept = len(every) - arrays.tensor(arrays.below(native(every), native(own)))
+    return own.flip(0), (len(own) - lower).flip(0), kept.flip(0)
 
 
 def _at(items: _Items, m: Tensor, threshold: Tensor, beta: float, confidence_level: float) -> dict[str, Tensor]:
     """What (S,) thresholds give: counts, and the ratios with their ends."""
     least = segments.comparable(threshold)
     least = segments.repeat(least, items.edges.diff()) if len(m) > 1 else least
-    reached = segments.comparable(items.score) >= least
-    kept = segments.places(reached & items.counted)
-    hits = items.hits.index_select(0, segments.places(reached.index_select(0, items.hits)))
-    tp = items.number_of(hits)
-    counts = {"tp": tp, "fp": items.number_of(kept) - tp, "fn": m - tp}
+    reached = native(items.score) >= native(least)
+    hits = items.hits.index_select(0, arrays.tensor(arrays.places(reached[native(items.hits)])))
+    kept = arrays.tensor(arrays.places(reached & native(items.counted)))
+    tp, retrieved = (items.offsets(x).diff() for x in (hits, kept))
+    counts = {"tp": tp, "fp": retrieved - tp, "fn": m - tp}
     at = _floats(**counts, tn=torch.zeros_like(tp))
     ratios = torch.stack([at.precision, at.recall, at.f_beta(beta)])
-    low, high = _ends(items, hits, kept, ratios, beta, confidence_level)
+    most = segments.as_float64(torch.stack([retrieved, m, retrieved + m - tp]))
+    low, high = _ends(_per_image(items, hits, kept), ratios, most, beta, confidence_level)
     rows = zip(_RATIOS, ratios, low, high, strict=True)
     named = {f"{name}{end}": x for name, *row in rows for end, x in zip(("", "_low", "_high"), row, strict=True)}
     return {**named, **counts}
 
 
 def _ends(
-    items: _Items, hits: Tensor, kept: Tensor, estimates: Tensor, beta: float, confidence_level: float
+    images: _OfImages, estimates: Tensor, most: Tensor, beta: float, confidence_level: float
 ) -> tuple[Tensor, Tensor]:
     """(3, S) lower and upper ends of the three ratios, each of which is a / b with sums over images: the delta method.
 
-    Wilson's interval takes the number of trials that has the variance of a / b, at most that of the items, and the
-    quantile of Student's t with as many degrees of freedom as images have any of b, less one.
+    Wilson's interval takes the number of trials that has the variance of a / b, at most that of the items, (3, S), and
+    the quantile of Student's t with as many degrees of freedom as images have any of b, less one.
     """
-    offsets, (tp, n, m) = _per_image(items, hits, kept)
+    offsets, tp, n, m = images
     share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2)
     b = torch.stack([n, m, share * m + (1 - share) * n])
     each = arrays.tensor(arrays.repeat(native(estimates), native(offsets.diff())))
@@ -257,29 +264,30 @@ def _ends(
     def total(rows: Tensor) -> Tensor:
         return torch.stack([segments.total(row, offsets) for row in rows])
 
-    images = total(segments.as_float64(b > 0))
-    variance = total(residual) / total(b).square() * (images / (images - 1))
-    most = total(torch.stack([n, m, n + m - tp]))
+    some = total(segments.as_float64(arrays.tensor(native(b) > 0)))
+    whole = torch.cat([most[:2], total(b[2:])])
+    variance = total(residual) / whole.square() * (some / (some - 1))
     inner = estimates * (1 - estimates)
     trials = torch.where((variance > 0) & (inner > 0), inner / variance, torch.inf).minimum(most)
-    return wilson(estimates, trials, student_quantile(confidence_level, images - 1))
+    return wilson(estimates, trials, student_quantile(confidence_level, some - 1))
 
 
-def _per_image(items: _Items, hits: Tensor, kept: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """(S + 1,) offsets of the images that each ranking has anything of, and what: hits, detections, ground truths."""
-    image = arrays.tensor(native(torch.cat([items.group.index_select(0, kept), items.truths])) // items.size)
+def _per_image(items: _Items, hits: Tensor, kept: Tensor) -> _OfImages:
+    """What each image has of the hits and of all detections that are kept."""
+    matches = items.matches
+    both = matches.images, (matches.ranked.category, matches.truth_category)
+    image, category = (torch.cat([x.index_select(0, kept), y.index_select(0, items.truths)]) for x, y in both)
     images = int(image.max()) + 1 if len(image) else 1
-    ranking = torch.cat([items.ranking.index_select(0, kept), items.truth_ranking])
     hit = torch.zeros_like(items.counted).index_fill_(0, hits, True).index_select(0, kept)
-    kind = torch.cat([hit.to(torch.int64), hit.new_full((len(items.truths),), 2, dtype=torch.int64)])
-    keys = order.sort((ranking * images + image).mul_(4).add_(kind))
-    image_of, kind = keys >> 2, keys & 3
-    start = segments.run_starts(image_of)
+    kind = torch.cat([hit.to(torch.int64), image.new_full((len(items.truths),), 2)])
+    keys = native(order.sort((items.ranking(category) * images + image).mul_(4).add_(kind)))
+    group, kind = arrays.tensor(keys >> 2), keys & 3
+    start = segments.run_starts(group)
     ends = torch.cat([start, start.new_full((1,), len(keys))])
-    tp, m = (segments.running_counts(x).index_select(0, ends).diff() for x in (kind == 1, kind == 2))
-    counts = tuple(map(segments.as_float64, (tp, ends.diff() - m, m)))
-    ranking = arrays.tensor(native(image_of.index_select(0, start)) // images)
-    return segments.from_counts(segments.count(ranking, items.rankings)), counts
+    tp, m = (segments.running_counts(arrays.tensor(kind == x)).index_select(0, ends).diff() for x in (1, 2))
+    ranking = arrays.tensor(native(group.index_select(0, start)) // images)
+    offsets = segments.from_counts(segments.count(ranking, items.rankings))
+    return _OfImages(offsets, *map(segments.as_float64, (tp, ends.diff() - m, m)))
 
 
 def _reason(found: dict[str, Tensor], m: Tensor, choice: Wanted | Tensor) -> str:

@@ -68,15 +68,17 @@ def highest_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missin
 
 def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor, *, missing: float = 0.0) -> Tensor:
     """The same where only the recall of the entries is known: (E,) float64, ascending in each ranking."""
-    rankings, width = len(offsets) - 1, len(levels) + 1
-    ordered, places = levels.sort()
-    each, xp = arrays.native(recall), arrays.namespace(arrays.native(recall))
-    reached = xp.searchsorted(arrays.native(ordered), each, side="right")
-    reached += arrays.native(segments.ids(offsets)) * width
-    found = values.new_full((rankings * width,), missing)
-    arrays.raise_to(arrays.native(found), reached, arrays.native(values))
-    found = arrays.tensor(arrays.highest_from(arrays.native(found.reshape(rankings, width)[:, 1:])))
-    return found if torch.equal(ordered, levels) else found.index_select(1, places.argsort())
+    (ordered, places), counts, width = levels.sort(), offsets.diff(), len(levels) + 1
+    each, bounds = arrays.native(recall), arrays.native(ordered)
+    reached = arrays.namespace(each).searchsorted(bounds, each, side="right")
+    filled = segments.places(counts > 0)  # rankings without entries reach no level
+    reached += arrays.native(segments.ids(segments.from_counts(counts.index_select(0, filled)))) * width
+    table = values.new_full((len(filled) * width,), missing)
+    arrays.raise_to(arrays.native(table), reached, arrays.native(values))
+    table = table.reshape(-1, width)[:, 1:].flip(1).cummax(1).values.flip(1)
+    if len(filled) < len(counts):
+        table = table.new_full((len(counts), len(levels)), missing).index_copy_(0, filled, table)
+    return table if torch.equal(ordered, levels) else table.index_select(1, places.argsort())
 
 
 def mean_over_levels(curve: HitCurve, values: Tensor, levels: Tensor) -> Tensor:

@@ -262,7 +262,7 @@ def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
     if (seen := seen_labels(labels)) is None:
         distinct, place = torch.unique(labels, return_inverse=True)
         return distinct, place
-    return seen.nonzero().squeeze(1), (seen.cumsum(0) - 1).index_select(0, labels)
+    return segments.places(seen), segments.pick(seen.cumsum(0) - 1, labels)
 
 
 def seen_labels(labels: Tensor) -> Tensor | None:

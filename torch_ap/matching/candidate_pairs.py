@@ -12,6 +12,8 @@ from torch import Tensor
 
 from torch_ap.geometry.boxes import PairIoU, Spanned
 from torch_ap.ranking import order, segments
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 _PAIRS_A_CHUNK = {"cpu": 1 << 16}
 _PAIRS_A_CHUNK_ON_DEVICE = 1 << 24
@@ -115,14 +117,14 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
     ordered = truth_group.index_select(0, truths)
     start = segments.run_starts(ordered)
     count = start.diff(append=start.new_tensor([len(ordered)]))
-    detection_group, groups_here = ranked.group.index_select(0, ranked.by_group), ordered.index_select(0, start)
-    low = torch.searchsorted(detection_group, groups_here)
-    detections = torch.searchsorted(detection_group, groups_here, right=True) - low
+    detection_group, group = (native(x) for x in (ranked.group.index_select(0, ranked.by_group), ordered[start]))
+    low, end = (arrays.tensor(arrays.below(detection_group, x)) for x in (group, group + 1))
+    detections = end - low
     offsets = segments.from_counts(detections)
     run = segments.ids(offsets)
-    place = torch.arange(len(run), device=run.device).add_((low - offsets[:-1]).index_select(0, run))
-    first, width = (x.index_select(0, run) for x in (start, count))
-    return Candidates(ranked.by_group.index_select(0, place), first, width, truths, ordered)
+    inside = torch.arange(len(run), device=run.device).add_((low - offsets[:-1]).index_select(0, run))
+    start, count = (x.index_select(0, run) for x in (start, count))
+    return Candidates(ranked.by_group.index_select(0, inside), start, count, truths, ordered)
 
 
 def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pairs:

@@ -242,7 +242,7 @@ def _total_on_device(values: Tensor, offsets: Tensor) -> Tensor:
 
 
 def run_starts(values: Tensor) -> Tensor:
-    """Where each run of equal whole numbers begins: (R,) int64."""
+    """Where each run of equal numbers, of no half precision on CPU, begins: (R,) int64."""
     new, each = torch.ones_like(values, dtype=torch.bool), native(values)
     native(new)[1:] = each[1:] != each[:-1]
     return places(new)

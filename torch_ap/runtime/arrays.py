@@ -70,14 +70,6 @@ def raise_to(values: Any, places: Any, least: Any) -> None:
         np.maximum.at(values, places, least)
 
 
-def highest_from(values: Any) -> Any:
-    """The greatest value from each place on to the end of the last dimension, perhaps in the memory of the values."""
-    if isinstance(values, Tensor):
-        return values.flip(-1).cummax(-1).values.flip(-1)
-    np.maximum.accumulate(values[..., ::-1], -1, out=values[..., ::-1])
-    return values
-
-
 def cast(values: Any, like: Any) -> Any:
     """The values in the dtype of other native ones."""
     return values.to(like.dtype) if isinstance(values, Tensor) else values.astype(like.dtype, copy=False)
@@ -86,6 +78,11 @@ def cast(values: Any, like: Any) -> Any:
 def some(flags: Any) -> bool:
     """Whether any flag is set."""
     return bool(flags.any() if isinstance(flags, Tensor) else np.count_nonzero(flags))
+
+
+def count(flags: Any) -> int:
+    """How many flags are set."""
+    return int(flags.sum() if isinstance(flags, Tensor) else np.count_nonzero(flags))
 
 
 def every(flags: Tensor) -> bool:
