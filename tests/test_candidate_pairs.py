@@ -106,6 +106,7 @@ def test_nothing_is_minus_one_for_every_geometry(iou_type):
 
 def test_a_collection_keeps_the_two_apart():
     preds, target = to_voc(*random_scene(6, images=4))
+    target = [{**image, "iscrowd": torch.zeros_like(image["difficult"])} for image in target]
     both = MetricCollection({"coco": MeanAveragePrecision(), "voc": VOCMeanAveragePrecision()}, prefix="val/")
     both.update(packed(preds), packed(target))
     alone = VOCMeanAveragePrecision()

@@ -62,6 +62,14 @@ def test_it_is_said_which_marks_are_read():
     assert "it reads" not in said("nuscenes", scene("iscrowd", one))[0]
 
 
+def test_images_marked_for_several_rules_are_for_several_metrics():
+    sides = scene("iscrowd", torch.tensor([1]))
+    sides["target"][0] = sides["target"][0] | {"difficult": torch.tensor([0])}
+    assert said("voc", sides) == said("coco", sides) == []
+    sides["target"][0] = sides["target"][0] | {"neg_category_ids": torch.tensor([3])}
+    assert said("voc", sides)[0].startswith("`target[0]['neg_category_ids']` lists categories")
+
+
 def test_detections_and_the_packed_form_may_have_them_too():
     assert said("kitti", scene("ignore", torch.tensor([1]), "preds")) == []
     assert said("voc", scene("ignore", torch.tensor([1]), "preds"))[0].startswith("`preds[1]['ignore']` marks objects")

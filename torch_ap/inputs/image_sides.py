@@ -96,11 +96,14 @@ class Side:
     def of_other_rules(self, known: Collection[str]) -> str | None:
         """What to say of the first key that means something to the rules of another metric alone, if any does.
 
+        Nothing of flags beside those that are read: such images are for metrics of several rules.
+
         Args:
             known: the keys that are read.
         """
-        given = set().union(*[image.keys() for image in self.images]).difference(known)
-        for key in (key for key in _WHOSE if key in given):
+        given = set().union(*[image.keys() for image in self.images])
+        told = _LISTS if given.intersection(known, _INTEGER_FLAGS) else _WHOSE
+        for key in (key for key in told if key in given.difference(known)):
             place = self._marked(key)
             if place is None:
                 continue
