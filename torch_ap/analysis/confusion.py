@@ -92,7 +92,8 @@ def confused(
     (distinct, detection), (truths, truth) = map(order.dense_ranks, (pairs.detection, pairs.truth))
     taken = one_to_one(detection, truth, len(distinct), len(truths))
     detection = ranked.category.index_select(0, pairs.detection[taken])
-    wrongs = arrays.tensor(arrays.below(native(wrong), native(matches.edges))).diff() - segments.count(detection, size)
+    wrongs = arrays.below(native(segments.places(wrong)), native(matches.edges))
+    wrongs = arrays.tensor(wrongs).diff() - segments.count(detection, size)
     return _counted(ranked.category.index_select(0, found), detection, pairs.truth[taken], missed, wrongs[:classes])
 
 
@@ -124,8 +125,8 @@ def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
 def _of_one_class(matches: Matches, place: int, score_threshold: Tensor, truths: int) -> tuple[Tensor, Tensor, Tensor]:
     """Of the detections of at least the score: the true positives; the ground truths they leave; all others that count.
 
-    Detections as places among those ranked, ascending; ground truths as the class of each row that is missed, -1 of
-    others.
+    The first as places among those ranked; then the class of each row that is missed, (truths,), -1 of others; the last
+    as (N,) bool.
     """
     ranked, partners, each = matches.ranked, matches.partners, score_threshold
     assert partners is not None
@@ -137,7 +138,7 @@ def _of_one_class(matches: Matches, place: int, score_threshold: Tensor, truths:
     missed = torch.where(left, matches.truth_category, -1)
     missed = torch.full((truths,), -1, device=missed.device).scatter_(0, partners.rows, missed)
     wrong = kept & matches.inside[0].index_fill(0, matches.events(0, place)[1], False)
-    return matches.at.index_select(0, pair), missed, segments.places(wrong)
+    return matches.at.index_select(0, pair), missed, wrong
 
 
 def _reached(matches: Matches, place: int) -> float:

@@ -10,13 +10,15 @@ from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
 from torch_ap.ranking import segments
 
+_MANY = 4  # one in so many detections, from which on it pays to put them in order
+
 
 def image_pairs(
     settings: ShapeSettings,
     columns: Columns,
     iou_type: Kind,
     matches: Matches,
-    near: Tensor,
+    chosen: Tensor,
     truths: Tensor,
     least: float,
 ) -> Pairs:
@@ -29,10 +31,13 @@ def image_pairs(
         columns: all images.
         iou_type: one of the settings' kinds.
         matches: of these images.
-        near: (X,) int64, which of the detections that were ranked.
+        chosen: (N,) bool, which of the detections that were ranked.
         truths: (G,) int64, rows of ground truths, ascending.
         least: the least IoU.
     """
+    near, by_group = segments.places(chosen), matches.ranked.by_group
+    if _MANY * len(near) > len(chosen):  # memory is read faster image by image
+        near = segments.pick(by_group, segments.pick(chosen, by_group))
     image = matches.images[0].index_select(0, near)
     true_image = image_of(columns["ground_truths_per_image"]).index_select(0, truths)
     width = segments.count(true_image, max(1, len(columns["ground_truths_per_image"])))

@@ -107,7 +107,7 @@ def outcomes_of(
         thresholds: the lower one, of background, and the upper one.
     """
     found = _matched(matches, place, len(columns["ground_truth_labels"]))
-    wrong = arrays.tensor(arrays.places(native(found.outcome) == BACKGROUND))
+    wrong = arrays.tensor(native(found.outcome) == BACKGROUND)
     truths = segments.places(found.valid)
     pairs = image_pairs(settings, columns, iou_type, matches, wrong, truths, min(thresholds))
     for iou in (found.iou, pairs.iou):
