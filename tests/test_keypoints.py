@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -55,6 +56,21 @@ def test_pairs_that_are_left_out_do_not_reach_the_threshold():
         assert torch.equal(kept[0], d[reaching])
         assert torch.equal(kept[1], g[reaching])
         assert torch.equal(kept[2], every[reaching])
+
+
+def test_pairs_at_the_edge_of_the_highest_threshold_are_not_left_out():
+    """Of single points, where nothing but rounding lies between the bound of distances and the similarity."""
+    draw = partial(torch.rand, 20000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    least, area, sigma = 1 - 1e-10, 1 + 1e4 * draw(), 0.05
+    exponent = 1e-10 * (1 + 4e-5 * (draw() - 0.5))
+    truths = torch.tensor([0.0, 0, 2], dtype=torch.float64).repeat(len(area), 1, 1)
+    found = truths.clone()
+    found[:, 0, 0] = 2 * sigma * (2 * area * exponent).sqrt()
+    pair = keypoints.coco_pairs(found, truths, area, torch.full((len(area), 4), torch.nan), [sigma])
+    every = torch.arange(len(area))
+    reaching = pair(every, every, 0.0)[2] >= least
+    assert 0.4 < reaching.double().mean() < 0.6
+    assert torch.equal(pair(every, every, least)[0], every[reaching])
 
 
 @each("seed", range(30))

@@ -23,7 +23,7 @@ SIGMAS = tuple(x / 10 for x in (0.26, *(y for y in (0.25, 0.35, 0.79, 0.72, 0.62
 _SPACING = 2.0**-52  # COCO's numpy.spacing(1), added to areas
 _NUMBERS_A_CHUNK = {"cpu": 1 << 15}  # which stay in a processor's cache from step to step
 _NUMBERS_A_CHUNK_ON_DEVICE = 1 << 26
-_SLACK = 1 + 1e-9  # rounding drops no pair
+_ROUNDED, _SLACK = 1e-14, 1 + 1e-9  # of a mean, and of distances: rounding drops no pair
 _SMALLEST = -700.0  # exp of less takes ten times as long, and changes no bit of a mean of at least `_CLEAR`
 _CLEAR = 1e-280
 
@@ -112,7 +112,7 @@ class _Poses:
         """(2, G) lowest and highest x and y that a point may have for a similarity of ``least``."""
         if self._reach is None or self._reach[0] != least:
             most = float(self.variances.max())
-            reach = native((self.size * (-2 * math.log(least) * most)).sqrt() * _SLACK)
+            reach = native((self.size * (2 * (_ROUNDED - math.log(least)) * most)).sqrt() * _SLACK)
             self._reach = least, self.low[1] - reach, self.high[1] + reach
         return self._reach[1:]
 
