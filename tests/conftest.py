@@ -6,24 +6,30 @@ import os
 import pathlib
 
 import pytest
-import torch
-from hypothesis import settings
 
-from tests import emulated, two_ranks
-
-settings.register_profile("here", deadline=None, max_examples=60, derandomize=True)
-settings.load_profile("here")
-
-
-# on a busy machine more threads spend ten times as long, waiting for one another; processes that tests start inherit it
-torch.set_num_threads(1)
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+gc.disable()  # what is imported and collected stays; looking for garbage among it takes a seventh of the time of both
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # which processes that tests start inherit
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # of ranx: compiling takes longer than the few queries that it is given
+
+
+def pytest_sessionstart(session):
+    """How torch and hypothesis run; a process that only deals the tests to workers would import them for nothing."""
+    if getattr(session.config.option, "numprocesses", None):
+        gc.enable()
+        return
+    import torch
+    from hypothesis import settings
+
+    settings.register_profile("here", deadline=None, max_examples=60, derandomize=True)
+    settings.load_profile("here")
+    torch.set_num_threads(1)  # on a busy machine more spend ten times as long, waiting for one another
 
 
 def pytest_generate_tests(metafunc):
     """Tests for accelerators run on the emulated one, and on a real one where there is one."""
     if metafunc.definition.get_closest_marker("gpu"):
+        import torch
+
         kinds = ["emulated", *(["cuda"] if torch.cuda.is_available() else [])]
         metafunc.parametrize("accelerator", kinds, indirect=True)
 
@@ -33,6 +39,8 @@ def accelerator(request):
     """What made the host wait for the emulated device, on tests that are marked ``gpu``; else None."""
     if getattr(request, "param", None) != "emulated":
         return None
+    from tests import emulated
+
     stack = contextlib.ExitStack()
     request.addfinalizer(stack.close)  # noqa: PT021 - of a generator each test would wait for the end
     return stack.enter_context(emulated.device())
@@ -50,6 +58,8 @@ def _threads_whatever_the_machine():
 
 @pytest.fixture
 def generator():
+    import torch
+
     return torch.Generator().manual_seed(20040826)
 
 
@@ -66,13 +76,12 @@ def _needs_ranks(item):
 @pytest.fixture(scope="session")
 def ranks(request):
     """Runs a function on two gloo processes, which are started once."""
+    from tests import two_ranks
+
     # by their place below the folder that the processes start in, the one place where Python 3.11 looks
     pool = two_ranks.Ranks({f"tests.{item.module.__name__}" for item in request.session.items if _needs_ranks(item)})
     yield pool
     pool.close()
-
-
-gc.disable()  # what is imported and collected stays; looking for garbage among it takes a seventh of the time of both
 
 
 def pytest_collection_finish():
