@@ -20,7 +20,7 @@ from sklearn.metrics import PrecisionRecallDisplay
 
 import torch_ap
 from tests.each import each
-from tests.every_metric import METRICS, one_by
+from tests.every_metric import METRICS
 from tests.tolerances import REORDERED
 from torch_ap import (
     BinaryAveragePrecision,
@@ -837,15 +837,17 @@ def test_bars_too_many_for_names_are_a_profile(classes, ax):
 # -- the value of a metric
 
 
-def form(row):
-    """What says whether a value is one number, several, or a dict of which names: enough for what draws it."""
-    return str([row.settings.get(x) for x in ("average", "top_k", "class_metrics", "iou_type")])
+def test_steps_draw_what_is_a_measure_of_any_of_them(ax):
+    steps = [{"map": 0.5, "map_small": -1.0, "map_class_cat": 0.5}, {"map": 0.6, "map_small": 0.2, "map_large": -1.0}]
+    MeanAveragePrecision().plot([{name: torch.tensor(x) for name, x in step.items()} for step in steps], ax=ax)
+    drawn_lines = {line.get_label(): np.array(line.get_ydata()) for line in ax.lines}
+    assert drawn_lines.keys() == {"map", "map_small"}
+    np.testing.assert_array_equal(drawn_lines["map_small"], np.float32([np.nan, 0.2]))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@each("name", one_by(METRICS, lambda row: row.call, form))
-def test_metrics_draw_their_measures(name, ax):
-    row = METRICS[name]
+@each("row", METRICS)
+def test_metrics_draw_their_measures(row, ax):
     metric = row.new()
     values = [metric(**batch) for batch in row.batches(3)]
     figure, same = metric.plot(ax=emptied(ax))
