@@ -17,10 +17,10 @@ from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files import lvis
 from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
 from torch_ap.geometry import keypoints
-from torch_ap.matching.coco import names_of
 from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.metrics.images import DetectionMetric
+from torch_ap.rules.class_names import names_of
 
 _ENCODING = Encoding(PLAIN["xywh"])
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3s} ] = {value:0.3f}"

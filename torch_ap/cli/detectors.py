@@ -9,9 +9,9 @@ from torch_ap.cli.errors import with_errors
 from torch_ap.cli.image_tables import Form
 from torch_ap.cli.images import Found, Paths, evaluated, slices_of, system_names
 from torch_ap.cli.progress import of_resamples
-from torch_ap.matching.coco import ClassNames
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.reports import report
+from torch_ap.rules.class_names import ClassNames
 
 
 def write(

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.detection import DETECTION_KINDS
-from torch_ap.matching.coco import ClassNames, names_of
 from torch_ap.metrics.images import DetectionMetric
+from torch_ap.rules.class_names import ClassNames, names_of
 
 _KINDS = (*DETECTION_KINDS[1:6], "missed", "false_positives", "false_negatives")
 

@@ -13,9 +13,9 @@ from torch_ap.cli.tables import Report, Table, number
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from torch_ap.matching.coco import ClassNames
     from torch_ap.matching.matched import Matches
     from torch_ap.metrics.images import DetectionMetric
+    from torch_ap.rules.class_names import ClassNames
 
 _COLUMNS = ("threshold", "precision", "recall", "f_beta", "tp", "fp", "fn")
 
@@ -66,7 +66,7 @@ def _points(
     """Of each class, as columns, and of all classes together."""
     from torch_ap.analysis.operating_points import operating_points
     from torch_ap.inference.operating_point import Wanted
-    from torch_ap.matching.coco import names_of
+    from torch_ap.rules.class_names import names_of
 
     wanted = Wanted(1.0 if args.beta is None else args.beta, args.precision, args.recall)
     settings: dict[str, Any] = {"beta": wanted.beta, "confidence_level": args.confidence_level}

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_ap.files.entries import Entries, Entry
 from torch_ap.geometry import run_lengths
 from torch_ap.geometry.run_lengths import DecodedMasks, Size
+from torch_ap.rules.integers import is_whole
 from torch_ap.rules.messages import shown
 
 _KEY = "segmentation"
@@ -55,7 +56,7 @@ def decode(listed: Entries, counts: Tensor, images: Entries) -> list[DecodedMask
 
 def _is_size(value: Any) -> bool:
     """Whether a code's size is two whole numbers; if not, decoding refuses it."""
-    return isinstance(value, list | tuple) and len(value) == 2 and all(map(run_lengths.is_whole, value))
+    return isinstance(value, list | tuple) and len(value) == 2 and all(map(is_whole, value))
 
 
 def same_sizes(results: str, found: Sequence[DecodedMasks], truths: Sequence[DecodedMasks], images: Entries) -> None:
@@ -75,7 +76,7 @@ def _size_of(images: Entries, row: int) -> Size | None:
         return None
     for key in ("height", "width"):
         value: Any = image.get(key)
-        if not run_lengths.is_whole(value) or not 1 <= value < 1 << 31:
+        if not is_whole(value) or not 1 <= value < 1 << 31:
             raise ValueError(f"{name}: '{key}' must be a whole number from 1 to 2^31 - 1, got {shown(value)}")
     return image["height"], image["width"]
 

@@ -7,11 +7,12 @@ from torch import Tensor
 
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.inputs.detections import Columns, DetectionInputs, Images, OwnSimilarity
-from torch_ap.matching.coco import ClassNames, Report
+from torch_ap.matching.coco import Report
 from torch_ap.matching.coco_settings import settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.matching.voc import voc_settings_of
 from torch_ap.rules import detections, values
+from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
 
 

@@ -7,7 +7,6 @@ from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.functional.detection import validated
 from torch_ap.inputs.detections import Images, OwnSimilarity
 from torch_ap.matching import coco
-from torch_ap.matching.coco import ClassNames, check_names, different_names_of
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings, default_settings, settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
@@ -15,6 +14,7 @@ from torch_ap.matching.matched import Matches
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames, check_names, different_names_of
 from torch_ap.rules.messages import refuse
 from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
 

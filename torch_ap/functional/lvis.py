@@ -10,10 +10,11 @@ from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection import validated
 from torch_ap.functional.detection_curves import curves_of_images
 from torch_ap.inputs.detections import Images
-from torch_ap.matching.coco import ClassNames, Report
+from torch_ap.matching.coco import Report
 from torch_ap.matching.geometries import AreaRanges
 from torch_ap.matching.lvis import Frequency, lvis_settings_of
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.options import AnyBoxFormat, IoUType
 
 

@@ -19,6 +19,7 @@ from torch_ap.geometry import run_counts
 from torch_ap.geometry.run_counts import Runs
 from torch_ap.ranking import segments
 from torch_ap.ranking.order import Array
+from torch_ap.rules.integers import is_whole
 from torch_ap.rules.messages import shown
 
 Size: TypeAlias = tuple[int, int]
@@ -148,16 +149,6 @@ def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
         f"{named(row)}: 'size' must hold height and width, whole numbers of at least 0 with a product of at most "
         f"2^40, got {shown(size)}"
     )
-
-
-def is_whole(value: Any) -> bool:
-    """Whether a value is an integer; a bool is not."""
-    return type(value) is int or (isinstance(value, int | np.integer) and not isinstance(value, bool))
-
-
-def is_int64(value: Any) -> bool:
-    """Whether a value is an integer that int64 holds, as labels are."""
-    return is_whole(value) and -(1 << 63) <= value < 1 << 63
 
 
 def _listed(code: Mapping[str, Any], key: str, named: Callable[[int], str], row: int) -> Any:

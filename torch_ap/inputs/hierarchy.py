@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.geometry.run_lengths import is_int64, is_whole
 from torch_ap.inputs.detections import DetectionInputs
 from torch_ap.inputs.image_sides import SIDES
 from torch_ap.ranking import segments
 from torch_ap.rules import images as rules
+from torch_ap.rules.integers import is_int64, is_whole
 from torch_ap.rules.messages import Plain, refuse, shown
 
 POSITIVE, NEGATIVE = "positive_labels", "negative_labels"

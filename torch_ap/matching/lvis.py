@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from torch_ap.geometry.run_lengths import is_int64
 from torch_ap.inputs.detections import Columns, Kind, image_of
 from torch_ap.inputs.federated import NEGATIVE, NOT_EXHAUSTIVE, FederatedInputs, among
 from torch_ap.matching import candidate_pairs
@@ -21,6 +20,7 @@ from torch_ap.matching.coco_settings import Classes, CocoSettings, Objects, sett
 from torch_ap.matching.stored import StoredMatches
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
+from torch_ap.rules.integers import is_int64
 from torch_ap.rules.messages import refuse, shown
 
 Frequency: TypeAlias = Literal["r", "c", "f"]

@@ -6,12 +6,13 @@ from typing import Any, Literal
 from torch import Tensor
 
 from torch_ap.inputs.detections import Images, OwnSimilarity
-from torch_ap.matching.coco import ClassNames, Report
+from torch_ap.matching.coco import Report
 from torch_ap.matching.coco_settings import CocoSettings, default_settings, settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.metrics.coco_files import CocoFiles
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.messages import warn_caller
 from torch_ap.rules.options import AnyBoxFormat, IoUType
 

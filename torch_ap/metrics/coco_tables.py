@@ -11,7 +11,7 @@ from torch_ap.functional.detection_curves import curves_of_coco
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Kind
 from torch_ap.matching import coco
-from torch_ap.matching.coco import ClassNames, Report, check_names, per_class
+from torch_ap.matching.coco import Report, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings, default_settings
 from torch_ap.matching.matched import Matches, Shares
@@ -19,6 +19,7 @@ from torch_ap.metrics import representation
 from torch_ap.metrics.image_slices import ValuesIn
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames, check_names
 
 
 class CocoTables(DetectionMetric):

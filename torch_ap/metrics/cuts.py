@@ -10,11 +10,12 @@ from torch_ap.analysis.operating_points import OperatingPoints, operating_points
 from torch_ap.analysis.score_thresholds import Given, score_thresholds
 from torch_ap.inference.operating_point import Wanted
 from torch_ap.inputs.detections import Columns
-from torch_ap.matching.coco import ClassNames, check_names, different_names_of, labels_of
+from torch_ap.matching.coco import labels_of
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.uncertainty import UncertainMetric
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames, check_names, different_names_of
 
 
 class _Found(NamedTuple):

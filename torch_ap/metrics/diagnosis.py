@@ -9,12 +9,12 @@ from torch_ap.analysis.lrp import OptimalLRP, optimal_lrp
 from torch_ap.analysis.outcomes import IGNORED, Outcomes, outcomes_of
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, image_of
-from torch_ap.matching.coco import ClassNames
 from torch_ap.matching.matched import Matches
 from torch_ap.metrics.cuts import Cuts
 from torch_ap.metrics.image_sample import UncertainImages
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.messages import refuse
 
 _BACKGROUND = 0.1  # TIDE's

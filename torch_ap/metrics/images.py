@@ -13,7 +13,7 @@ from torch_ap.exchange.ranks import Ranks
 from torch_ap.inference.images.resampled_rankings import ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs
-from torch_ap.matching.coco import different_names_of, labels_of
+from torch_ap.matching.coco import labels_of
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.stored import StoredMatches
 from torch_ap.metrics.class_tables import ClassTables
@@ -21,6 +21,7 @@ from torch_ap.metrics.image_sample import ImageSample
 from torch_ap.metrics.image_slices import SlicedImages, SlicedSample
 from torch_ap.metrics.states import Form
 from torch_ap.rules import checks, detections, tensors, values
+from torch_ap.rules.class_names import different_names_of
 from torch_ap.runtime import cached, memory
 
 Made = TypeVar("Made")

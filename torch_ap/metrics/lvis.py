@@ -7,11 +7,12 @@ from typing import Any, Literal
 from torch import Tensor
 
 from torch_ap.inputs.detections import Images
-from torch_ap.matching.coco import ClassNames, Report
+from torch_ap.matching.coco import Report
 from torch_ap.matching.geometries import AreaRanges
 from torch_ap.matching.lvis import Frequency, LvisSettings, lvis_settings_of, usual_limit
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.options import AnyBoxFormat, IoUType
 
 

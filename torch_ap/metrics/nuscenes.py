@@ -10,11 +10,11 @@ from torch_ap.analysis.operating_points import OperatingPoints
 from torch_ap.analysis.score_thresholds import Given
 from torch_ap.functional.curve_record import Curve
 from torch_ap.inputs.detections import Images
-from torch_ap.matching.coco import ClassNames, check_names
 from torch_ap.matching.nuscenes import DISTANCES, nuscenes_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.voc import VocRules
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames, check_names
 
 _OF_OVERLAPS = ("errors", "detections_table", "lrp")
 

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from torch_ap.inputs.detections import Images
 from torch_ap.inputs.hierarchy import Parents
-from torch_ap.matching.coco import ClassNames, check_names
 from torch_ap.matching.open_images import OpenImagesSettings, open_images_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.voc import VocRules
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames, check_names
 from torch_ap.rules.options import BoxFormat, GroupOf
 
 

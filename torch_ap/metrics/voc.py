@@ -9,7 +9,6 @@ from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_voc
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
-from torch_ap.matching.coco import ClassNames, check_names, names_of
 from torch_ap.matching.matched import Matches, Shares
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
@@ -17,6 +16,7 @@ from torch_ap.metrics.image_slices import ValuesIn
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames, check_names, names_of
 from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
 
 

@@ -12,7 +12,7 @@ from torch_ap.curve.convention import Convention
 from torch_ap.functional import Curve
 from torch_ap.inference.methods import curve_interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.matching.coco import ClassNames, labels_of, names_of
+from torch_ap.matching.coco import labels_of
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.metrics.items import ClassificationAveragePrecision
@@ -20,6 +20,7 @@ from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, curves_of, with_kind
 from torch_ap.plot.style import COLORS, DASHES, FAINT, GREY, array, number, text_of
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames, names_of
 from torch_ap.rules.messages import shown
 
 if TYPE_CHECKING:

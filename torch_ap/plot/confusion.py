@@ -6,11 +6,11 @@ import numpy as np
 from torch import nn
 
 from torch_ap.analysis.confusion import ConfusionMatrix
-from torch_ap.matching.coco import ClassNames
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS
 from torch_ap.ranking.order import Array
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.messages import shown
 from torch_ap.rules.options import Normalize, allowed
 

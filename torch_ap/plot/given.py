@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from torch import Tensor, nn
 
 from torch_ap.functional import Curve, QueryCurve
-from torch_ap.matching.coco import ClassNames
+from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.messages import shown
 
 Curves: TypeAlias = Any  # a curve, a metric that has `curve()`, a list of them, or a dict of them by name

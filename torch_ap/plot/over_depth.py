@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from torch_ap.functional import Curve
-from torch_ap.matching.coco import ClassNames
 from torch_ap.plot import style
 from torch_ap.plot.given import Curves, curves_of
 from torch_ap.plot.style import GREY, Style
 from torch_ap.ranking.order import Array
+from torch_ap.rules.class_names import ClassNames
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,11 @@ import numpy as np
 from torch_ap.functional import Curve, QueryCurve
 from torch_ap.inference import Interval, OperatingPoint
 from torch_ap.inference.operating_point import Wanted
-from torch_ap.matching.coco import ClassNames
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, all_curves_of
 from torch_ap.plot.style import FAINT, GREY, MEAN, Style
 from torch_ap.rules import checks
+from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.messages import refuse
 
 if TYPE_CHECKING:
