@@ -6,12 +6,12 @@ there to the next one there are only more false ones: no others are tried.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from torch_ap.analysis.cut_items import Items, OfImages, items_of, of_images
 from torch_ap.curve.counts import Counts
 from torch_ap.inference.interval import wilson
 from torch_ap.inference.operating_point import CutNumbers, Wanted
@@ -62,66 +62,6 @@ class OperatingPoints(CutNumbers):
     reason: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class _Items:
-    """Detections in order of category and descending score, and ground truths, as S rankings: K, or one of all.
-
-    Attributes:
-        matches: of the detections, N of them.
-        score: (N,) of each, as thresholds are compared with it.
-        edges: (S + 1,) where the detections of each ranking begin and end.
-        counted: (N,) bool, which of them count.
-        hits: (H,) the true positives among them, ascending.
-        truths: (M,) the ground truths that count.
-    """
-
-    matches: Matches
-    score: Tensor
-    edges: Tensor
-    counted: Tensor
-    hits: Tensor
-    truths: Tensor
-
-    @property
-    def rankings(self) -> int:
-        """S."""
-        return len(self.edges) - 1
-
-    @cached_property
-    def above(self) -> Tensor:
-        """(N + 1,) int32, how many before each detection count."""
-        return segments.running_counts(self.counted)
-
-    @property
-    def n(self) -> Tensor:
-        """(S,) how many detections count in each ranking."""
-        if self.rankings == 1:
-            return self.edges.new_tensor([arrays.count(native(self.counted))])
-        return self.above[self.edges].diff().to(torch.int64)
-
-    def offsets(self, places: Tensor) -> Tensor:
-        """(S + 1,) where those of each ranking begin and end among some of the detections, ascending."""
-        return arrays.tensor(arrays.below(native(places), native(self.edges)))
-
-    def ranking(self, category: Tensor) -> Tensor:
-        """The ranking of what is of a category."""
-        return category if self.rankings == self.matches.categories else torch.zeros_like(category)
-
-
-class _OfImages(NamedTuple):
-    """What each image has of a ranking: X of these, where there is anything.
-
-    Attributes:
-        offsets: (S + 1,) where the images of each ranking begin and end.
-        tp, n, m: (X,) float64, true positives, detections and ground truths.
-    """
-
-    offsets: Tensor
-    tp: Tensor
-    n: Tensor
-    m: Tensor
-
-
 def operating_points(
     matches: Matches,
     place: int,
@@ -145,7 +85,7 @@ def operating_points(
         per_class: whether each category has a threshold of its own.
         confidence_level: nominal coverage.
     """
-    items = _items_of(matches, place, per_class)
+    items = items_of(matches, place, per_class)
     m = segments.count(items.ranking(matches.truth_category.index_select(0, items.truths)), items.rankings)
     threshold = _best(items, m, choice) if isinstance(choice, Wanted) else choice.repeat(1 if choice.ndim else len(m))
     numbers = {"threshold": threshold, **_at(items, m, threshold, beta, confidence_level)}
@@ -160,21 +100,7 @@ def operating_points(
     return OperatingPoints(**{**numbers, **settings}, labels=labels, names=names, reason=reason)
 
 
-def _items_of(matches: Matches, place: int, per_class: bool) -> _Items:
-    """What counts at one IoU threshold."""
-    hits, found = matches.events(0, place)
-    counted = matches.inside[0].index_fill(0, found, False).index_fill_(0, hits, True)
-    return _Items(
-        matches=matches,
-        score=segments.comparable(matches.ranked.score),
-        edges=matches.edges if per_class else matches.edges[[0, -1]],
-        counted=counted,
-        hits=hits,
-        truths=segments.places(matches.valid[0]),
-    )
-
-
-def _best(items: _Items, m: Tensor, wanted: Wanted) -> Tensor:
+def _best(items: Items, m: Tensor, wanted: Wanted) -> Tensor:
     """(S,) the score of the best threshold of each ranking; NaN where there is none.
 
     Args:
@@ -201,7 +127,7 @@ def _best(items: _Items, m: Tensor, wanted: Wanted) -> Tensor:
     return out.index_copy_(0, ranking[equal], score[equal].to(out.dtype))
 
 
-def _of_hits(items: _Items, offsets: Tensor, ranking: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _of_hits(items: Items, offsets: Tensor, ranking: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The scores of the hits, and how many hits and items of their ranking have these or higher ones."""
     hits, score = native(items.hits), native(items.score)
     tied = native(torch.zeros_like(items.counted))
@@ -219,7 +145,7 @@ def _of_hits(items: _Items, offsets: Tensor, ranking: Tensor) -> tuple[Tensor, T
     return items.score.index_select(0, items.hits), tp, arrays.tensor(kept)
 
 
-def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor]:
+def _of_all_hits(items: Items) -> tuple[Tensor, Tensor, Tensor]:
     """The same of one ranking of all, the best first."""
     own = order.sort(items.score.index_select(0, items.hits))  # ascending, which is searched for twice as fast
     every = order.sort(segments.pick(items.score, items.counted))
@@ -229,7 +155,7 @@ def _of_all_hits(items: _Items) -> tuple[Tensor, Tensor, Tensor]:
     return own.flip(0), (len(own) - lower).flip(0), kept.flip(0)
 
 
-def _at(items: _Items, m: Tensor, threshold: Tensor, beta: float, confidence_level: float) -> dict[str, Tensor]:
+def _at(items: Items, m: Tensor, threshold: Tensor, beta: float, confidence_level: float) -> dict[str, Tensor]:
     """What (S,) thresholds give: counts, and the ratios with their ends."""
     least = segments.comparable(threshold)
     least = segments.repeat(least, items.edges.diff()) if len(m) > 1 else least
@@ -241,14 +167,14 @@ def _at(items: _Items, m: Tensor, threshold: Tensor, beta: float, confidence_lev
     at = _floats(**counts, tn=torch.zeros_like(tp))
     ratios = torch.stack([at.precision, at.recall, at.f_beta(beta)])
     most = segments.as_float64(torch.stack([retrieved, m, retrieved + m - tp]))
-    low, high = _ends(_per_image(items, hits, kept), ratios, most, beta, confidence_level)
+    low, high = _ends(of_images(items, hits, kept), ratios, most, beta, confidence_level)
     rows = zip(_RATIOS, ratios, low, high, strict=True)
     named = {f"{name}{end}": x for name, *row in rows for end, x in zip(("", "_low", "_high"), row, strict=True)}
     return {**named, **counts}
 
 
 def _ends(
-    images: _OfImages, estimates: Tensor, most: Tensor, beta: float, confidence_level: float
+    images: OfImages, estimates: Tensor, most: Tensor, beta: float, confidence_level: float
 ) -> tuple[Tensor, Tensor]:
     """(3, S) lower and upper ends of the three ratios, each of which is a / b with sums over images: the delta method.
 
@@ -270,24 +196,6 @@ def _ends(
     inner = estimates * (1 - estimates)
     trials = torch.where((variance > 0) & (inner > 0), inner / variance, torch.inf).minimum(most)
     return wilson(estimates, trials, student_quantile(confidence_level, some - 1))
-
-
-def _per_image(items: _Items, hits: Tensor, kept: Tensor) -> _OfImages:
-    """What each image has of the hits and of all detections that are kept."""
-    matches = items.matches
-    both = matches.images, (matches.ranked.category, matches.truth_category)
-    image, category = (torch.cat([x.index_select(0, kept), y.index_select(0, items.truths)]) for x, y in both)
-    images = int(image.max()) + 1 if len(image) else 1
-    hit = torch.zeros_like(items.counted).index_fill_(0, hits, True).index_select(0, kept)
-    kind = torch.cat([hit.to(torch.int64), image.new_full((len(items.truths),), 2)])
-    keys = native(order.sort((items.ranking(category) * images + image).mul_(4).add_(kind)))
-    group, kind = arrays.tensor(keys >> 2), keys & 3
-    start = segments.run_starts(group)
-    ends = torch.cat([start, start.new_full((1,), len(keys))])
-    tp, m = (segments.running_counts(arrays.tensor(kind == x)).index_select(0, ends).diff() for x in (1, 2))
-    ranking = arrays.tensor(native(group.index_select(0, start)) // images)
-    offsets = segments.from_counts(segments.count(ranking, items.rankings))
-    return _OfImages(offsets, *map(segments.as_float64, (tp, ends.diff() - m, m)))
 
 
 def _reason(found: dict[str, Tensor], m: Tensor, choice: Wanted | Tensor) -> str:

@@ -1,7 +1,6 @@
 """In which other encoding the boxes of a file would fit those of another: columns, format, units, size of the images.
 
-An encoding is how a file writes boxes; the ones tried are a small table. A scale is found, not guessed: every pair of
-boxes of an image votes for the one that makes them equal, and pairs of one object agree.
+An encoding is how a file writes boxes; the ones tried are a small table. A scale is found, not guessed, by votes.
 """
 
 import math
@@ -12,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torch_ap.cli.scale_votes import all_pairs, voted
 from torch_ap.functional.matching import box_iou
 from torch_ap.functional.ragged import ragged_box_iou
 from torch_ap.geometry import boxes
@@ -23,7 +23,6 @@ _SOME = 0.3  # at least this share overlaps in an encoding that is named
 _ALIKE = 0.9  # encodings whose hits are this share of the most are as good; the simplest of them is named
 _SURPRISE = 0.001  # of so many hits by chance, with as many trials as encodings
 _PLACES = {"": ("",), "first": ("first", "last"), "last": ("last", "first")}  # of scores, the given one first
-_VOTE = 0.1  # width of the bins of log scales
 # what the numbers are: which of them are (x, y, x, y), and the format of these
 READINGS: dict[str, tuple[tuple[int, int, int, int], str]] = {
     "x1 y1 x2 y2": ((0, 1, 2, 3), "xyxy"),
@@ -232,54 +231,19 @@ def _table(moved: dict[str, Side], fixed: Side) -> Iterator[Encoding]:
 def _scaled(moved: dict[str, Side], fixed: Side, other: Tensor) -> Iterator[Encoding]:
     """Encodings whose scale is found by votes."""
     forms, sized = _forms(moved), bool(fixed.sizes.isfinite().all())
-    pairs = {score: _pairs(one.counts, fixed.counts) for score, one in moved.items()}
+    pairs = {score: all_pairs(one.counts, fixed.counts) for score, one in moved.items()}
     for unit in _RESIZED if sized else ("pixels",):
         if unit == "pixels" and forms[0].unit == "fractions":
             continue
         one, margin = units(unit, fixed.sizes) if sized else (1.0, 0.0)
         true = (other + margin) / one
         for form in forms:
-            scales = _voted(moved[form.score].raw(form), true, *pairs[form.score])
+            scales = voted(moved[form.score].raw(form), true, *pairs[form.score])
             if scales and unit not in ("pixels", "fractions"):  # of these, x and y have one scale
                 even = abs(math.log(scales[0] / scales[1])) < 0.05
                 scales = (math.sqrt(scales[0] * scales[1]),) * 2 if even else None
             if scales:
                 yield replace(form, unit=unit, scale=scales)
-
-
-def _pairs(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of all pairs of an image."""
-    image = torch.arange(len(one)).repeat_interleave(one)
-    columns = two[image]
-    first = (two.cumsum(0) - two)[image]
-    row = torch.arange(len(image)).repeat_interleave(columns)
-    return row, torch.arange(len(row)) - (columns.cumsum(0) - columns)[row] + first[row]
-
-
-def _voted(raw: Tensor, true: Tensor, d: Tensor, g: Tensor) -> tuple[float, float] | None:
-    """The scale that most pairs agree on: of their centres, where that of their sizes is about the same."""
-    one, two = raw[d], true[g]
-    centre = (one[:, :2] + one[:, 2:]) / (two[:, :2] + two[:, 2:])
-    size = (one[:, 2:] - one[:, :2]) / (two[:, 2:] - two[:, :2])
-    good = (centre > 0) & (size > 0) & (centre < 1e6) & (centre > 1e-6) & (size < 1e9)
-    good &= (centre / size).log().abs() < 0.3
-    logs = centre[good.all(1)].log() / _VOTE
-    if not len(logs):
-        return None
-    bins = logs.round()
-    values, votes = torch.unique(bins[:, 0] * 4096 + bins[:, 1], return_counts=True)
-    mode = bins[(bins[:, 0] * 4096 + bins[:, 1] == values[votes.argmax()]).nonzero()[0, 0]]
-    near = logs[((logs - mode).abs() < 1).all(1)]
-    return tuple(_rounded(math.exp(_VOTE * value)) for value in near.median(0).values.tolist())  # type: ignore[return-value]
-
-
-def _rounded(scale: float) -> float:
-    """The whole number, or its inverse, that is within a percent; else three digits."""
-    for value, back in ((scale, False), (1 / scale, True)):
-        whole = round(value)
-        if whole and abs(value / whole - 1) < (0.02 if whole < 20 else 0.01):
-            return 1 / whole if back else float(whole)
-    return float(f"{scale:.3g}")
 
 
 def _needed(encoding: Encoding, given: Encoding) -> int:
