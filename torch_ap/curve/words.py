@@ -80,8 +80,6 @@ def name_of(measure: Any, mean: str = "") -> str:
         return f"{mean}AP{at}"
     if isinstance(measure, FirstHit):
         return f"{'MRR' if measure.what == 'reciprocal_rank' else 'hit rate'}{at}"
-    if isinstance(measure, RPrecision):
-        return "R-precision"
     if isinstance(measure, NormalizedDCG):
         return f"nDCG{at}"
     if isinstance(measure, AUROC):
@@ -89,7 +87,7 @@ def name_of(measure: Any, mean: str = "") -> str:
     if isinstance(measure, AtRank):
         names = {"f_beta": f"F{measure.beta:g}", "fall_out": "fall-out"}
         return f"{names.get(measure.ratio, measure.ratio)}{at}"
-    return type(measure).__name__
+    return "R-precision" if isinstance(measure, RPrecision) else type(measure).__name__
 
 
 def _average_precision(convention: Convention) -> str:

@@ -54,10 +54,8 @@ def read_activitynet(
     if not videos:
         known = sorted(set(subsets.values()))
         raise ValueError(f"{ground_truths}: no video is of the subset {shown(subset)}; there are {shown(known)}")
-    truths: list[Row] = []
-    for video in videos:
-        where = f"{ground_truths}: database[{shown(video)}].annotations"
-        truths += _rows(video, database[video].get("annotations"), where, None)
+    places = {video: f"{ground_truths}: database[{shown(video)}].annotations" for video in videos}
+    truths = [row for x, where in places.items() for row in _rows(x, database[x].get("annotations"), where, None)]
     classes = sorted({row.name for row in truths})
     found = list(_detections(detections, subsets, subset, classes))
     if not found and not allow_empty:

@@ -67,11 +67,9 @@ def batches(
                 yield batch
                 if progress is not None and stream.seekable():
                     progress(min(stream.tell(), size), size)
-        except OSError as error:
-            if error.errno is not None:
+        except (OSError, *_BROKEN, arrow.ArrowException) as error:
+            if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise ValueError(f"{path}: broken {form} file ({first_line(error)})") from None
-        except (*_BROKEN, arrow.ArrowException) as error:
             raise ValueError(f"{path}: broken {form} file ({first_line(error)})") from None
 
 

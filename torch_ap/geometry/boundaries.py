@@ -148,11 +148,8 @@ def coco_pairs(detections: MaskColumns, truths: MaskColumns, crowd: Tensor) -> P
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         d, g, value = whole(d, g, least)
         (found, one), (true, two) = (torch.unique(x, return_inverse=True) for x in (d, g))
-        bounded = [
-            _bounded(side, given, rows)
-            for side, given, rows in zip(sides, (detections, truths), (found, true), strict=True)
-        ]
-        of_boundary = masks.coco_pairs(bounded[0], bounded[1], crowd[true])(one, two, 0.0)[2]
+        detected, real = map(_bounded, sides, (detections, truths), (found, true))
+        of_boundary = masks.coco_pairs(detected, real, crowd[true])(one, two, 0.0)[2]
         value = torch.where(crowd[g], value, torch.minimum(value, of_boundary))
         kept = (value >= least).nonzero().squeeze(1)
         return d[kept], g[kept], value[kept]

@@ -92,16 +92,9 @@ def rank(
     by_group = order.stable_argsort(group, images * categories)
     place = torch.empty_like(by_group).scatter_(0, by_group, places(group.index_select(0, by_group)))
     if most is not None and len(place) and bool(place.max() >= most):
-        kept = (place < most).nonzero().squeeze(1)
-        renumbered = (place < most).cumsum(0) - 1
-        by_group = by_group[place[by_group] < most]
-        rows, category, group, place, by_group = (
-            rows[kept],
-            category[kept],
-            group[kept],
-            place[kept],
-            renumbered[by_group],
-        )
+        within = place < most
+        by_group = (within.cumsum(0) - 1)[by_group[within[by_group]]]
+        rows, category, group, place = (x[within] for x in (rows, category, group, place))
     return Ranked(rows, category, scores.index_select(0, rows), group, place, by_group)
 
 

@@ -80,11 +80,8 @@ class ImageSample(Sample):
                 raise ValueError(
                     f"`other` must have been updated with the same ground truths in the same order; `{name}` differs"
                 )
-        how: dict[str, Any] = {
-            "confidence_level": confidence_level,
-            "interpolation": self.interpolation,
-            "resampling": resampling,
-        }
+        how: dict[str, Any] = {"confidence_level": confidence_level, "resampling": resampling}
+        how["interpolation"] = self.interpolation
         if self.labels is None:
             return compare_images(self.ranked, other.ranked, method=method or "bootstrap-percentile", **how)
         places = self._places(), other._places()

@@ -198,9 +198,8 @@ class ItemState(UncertainItems):
             raise ValueError("`sketch` must hold ascending ends of bins, and counts in them that are not negative")
         if not self._lists:
             return
-        lengths = {name: len(state[name]) for name in ("scores", "targets")}
-        further = {name: state[name] for name in ("weights", samples.STATE) if isinstance(state.get(name), Tensor)}
-        lengths |= {name: len(x) for name, x in further.items()}
+        further = [name for name in ("weights", samples.STATE) if isinstance(state.get(name), Tensor)]
+        lengths = {name: len(state[name]) for name in ("scores", "targets", *further)}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"{', '.join(f'`{name}`' for name in lengths)} must be of as many items, got {lengths}")
         if isinstance(state["scores"], Tensor):

@@ -171,15 +171,14 @@ def _bar(curve: Curve, wanted: Wanted | None, independent: bool) -> Bar:
     value, chance = float(curve.average_precision), float(curve.chance_level)
     ranking, interpolation = vertices.ranking_of(curve), curve.interpolation
     tied = curve.ties != "grouped" and bool((ranking.items > 1).any())
-    plain = interpolation is None
-    known = plain or (independent and not vertices.is_straight(curve))
+    known = interpolation is None or (independent and not vertices.is_straight(curve))
     if wanted is None or ranking.weighted or curve.top_k is not None or tied or not known:
         return Bar(value, chance=chance)
     found = curve_interval(
         ranking,
         Convention(interpolation=interpolation, ties="grouped"),
         confidence_level=wanted.confidence_level,
-        method="influence" if plain else "bootstrap-logit",
+        method="influence" if interpolation is None else "bootstrap-logit",
         design="iid",
         resampling=wanted.resampling,
     )

@@ -37,9 +37,8 @@ def joined(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
     filled = [part for part in parts if len(part)] or parts
     if len(parts) == 1 or (len(filled) == 1 and all(part.ndim == filled[0].ndim for part in parts)):
         return filled[0]
-    first = parts[0]
-    if any(part.dtype != first.dtype or part.ndim != first.ndim for part in parts):
-        dtype = tensors.common_dtype(name, [part.dtype for part in parts if part.numel()] or [first.dtype])
+    if len({(part.dtype, part.ndim) for part in parts}) > 1:
+        dtype = tensors.common_dtype(name, [part.dtype for part in parts if part.numel()] or [parts[0].dtype])
         widest = max(parts, key=Tensor.dim)
         parts = [spread(part.to(dtype), widest.shape[1:]) for part in parts]
     first = parts[0]
