@@ -304,6 +304,28 @@ def test_images_have_their_ids():
     assert torch.equal(metric.detections_table()["image"], images)
 
 
+def tied_image(draw):
+    """Detections of three classes near four objects, of three scores."""
+    true = 10 * torch.randint(4, (4, 2), generator=draw).repeat(1, 2) + torch.tensor([0, 0, 10, 10])
+    found = true[torch.randint(4, (12,), generator=draw)] + torch.randint(3, (12, 1), generator=draw)
+    classes, scores = torch.randint(3, (2, 12), generator=draw)
+    return {"boxes": found, "labels": classes, "scores": scores / 4}, {"boxes": true, "labels": classes[:4]}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_errors_are_those_of_the_detections_that_count(seed):
+    draw = torch.Generator().manual_seed(seed)
+    preds, target = zip(*(tied_image(draw) for _ in range(3)), strict=True)
+
+    def best(image, most):
+        order = image["scores"].argsort(descending=True, stable=True)
+        first = torch.cat([order[image["labels"][order] == label][:most] for label in range(3)])
+        return chosen(image, torch.zeros(len(order), dtype=torch.bool).index_fill_(0, first, True))
+
+    limited = updated(MeanAveragePrecision(max_detection_thresholds=[3]), preds, target)
+    assert limited.errors() == updated(MeanAveragePrecision(), [best(p, 3) for p in preds], target).errors()
+
+
 def test_what_is_beyond_the_limit_does_not_count():
     metric = MeanAveragePrecision("xywh", max_detection_thresholds=[1])
     updated(metric, [image_of([0, 50, 70], [0, 0, 0], [0.5, 0.9, 0.7])], [image_of([0], [0])])

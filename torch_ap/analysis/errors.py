@@ -151,7 +151,8 @@ class _Fixes:
         keys, rows = (native(ranked.category) << 32) + down, native(ranked.rows)
         own = (native(category) << 32) + down[native(which)]
         low, equal = arrays.below(keys, own), arrays.below(keys, own + 1)
-        lift = native(segments.running_counts(arrays.tensor(keys[1:] != keys[:-1])).long()) * len(rows)
+        lift = native(segments.running_counts(arrays.tensor(keys[1:] != keys[:-1])).long())
+        lift *= int(rows.max()) + 1 if len(rows) else 0  # beyond their number, where some detections are not ranked
         among = arrays.below(lift + rows, lift[arrays.at_most(low, len(rows) - 1)] + rows[native(which)])
         return arrays.tensor(low + (equal > low) * (among - low))
 
