@@ -110,6 +110,16 @@ def test_functions_keep_and_change_nothing_that_they_are_given(row):
         same(found, FUNCTIONS[row.call](**before, **row.settings))
 
 
+@each("dtype", [torch.float16, torch.bfloat16])
+@each("row", ROWS)
+def test_half_precision_is_the_numbers_that_it_holds(row, dtype):
+    drawn = row.draw(40, torch.Generator().manual_seed(2))
+    narrow = mapped(drawn, lambda x: x.to(dtype) if x.is_floating_point() else x)
+    wide = mapped(narrow, lambda x: x.double() if x.is_floating_point() else x)
+    found, expected = (FUNCTIONS[row.call](**x, **row.settings, dtype=torch.float64) for x in (narrow, wide))
+    same(found, expected)
+
+
 @EVERY
 def test_matches_are_those_of_the_functions_of_matching(row):
     """Of all pairs of one image and class, whose similarities the functions are given."""

@@ -51,10 +51,7 @@ def unlabelled(keypoints: Tensor) -> Tensor:
 
 def _planar(keypoints: Tensor) -> Tensor:
     """(2, N, K) float64 x and y of (N, K, 3) keypoints."""
-    points = native(keypoints)
-    if isinstance(points, Tensor):
-        return segments.as_float64(points[..., :2].movedim(2, 0).contiguous())
-    return segments.as_float64(torch.from_numpy(np.moveaxis(points[..., :2], 2, 0).copy("C")))
+    return segments.as_float64(keypoints[..., :2].movedim(2, 0).contiguous())
 
 
 def coco_pairs(detections: Tensor, truths: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]) -> PairIoU:
