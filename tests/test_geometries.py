@@ -110,6 +110,14 @@ def test_functions_keep_and_change_nothing_that_they_are_given(row):
         same(found, FUNCTIONS[row.call](**before, **row.settings))
 
 
+@each("row", ROWS)
+def test_functions_take_views_of_negated_numbers(row):
+    drawn = row.draw(40, torch.Generator().manual_seed(2))
+    drawn |= {side: drawn[side][:1] for side in ("preds", "target")}
+    views = mapped(drawn, lambda x: torch._neg_view(-x) if x.is_floating_point() else x)
+    same(FUNCTIONS[row.call](**views, **row.settings), FUNCTIONS[row.call](**drawn, **row.settings))
+
+
 @each("dtype", [torch.float16, torch.bfloat16])
 @each("row", ROWS)
 def test_half_precision_is_the_numbers_that_it_holds(row, dtype):

@@ -73,6 +73,16 @@ def test_pairs_at_the_edge_of_the_highest_threshold_are_not_left_out():
     assert torch.equal(pair(every, every, least)[0], every[reaching])
 
 
+def test_similarities_near_the_least_float_are_their_definition():
+    apart = np.sqrt(2 * np.linspace(690, 750, 100))
+    found, truths = np.zeros((100, 1, 3)), np.full((100, 1, 3), [0.0, 0, 2])
+    found[:, 0, 0] = apart
+    images = torch.from_numpy(found), torch.from_numpy(truths), torch.ones(100).double(), torch.zeros((100, 4)).double()
+    every = torch.arange(100)
+    similarity = keypoints.coco_pairs(*images, [0.5])(every, every, 0.0)[2]
+    np.testing.assert_array_equal(similarity, np.exp(-(apart**2 / (1 + np.spacing(1)) / 2)))
+
+
 @each("seed", range(30))
 def test_voc_and_match_voc_are_those_of_the_similarity(seed):
     preds, target = random_poses(seed, classes=1)

@@ -85,6 +85,22 @@ def test_numbers_at_the_bounds_of_integers_are_read_or_named(dtype, given, as_te
         assert decoded.edges.tolist() == [edge for runs in codes for edge in edges_of(runs)]
 
 
+PIXELS = LARGE[torch.int32][0] * LARGE[torch.int32][1]
+WRAPPING = {  # sums that are those of a mask in 32 bits
+    "a number": [1 << 32, PIXELS - (1 << 32)],
+    "edges": [*8 * [1 << 29], PIXELS],
+    "edges below 0": [1 << 29, (1 << 31) - 1, (1 << 31) - 1, PIXELS - (1 << 29) + 2],
+}
+
+
+@each("runs", WRAPPING)
+def test_runs_that_wrap_in_32_bits_are_refused(runs):
+    assert (sum(runs) - PIXELS) % (1 << 32) == 0
+    for counts in (runs, text_of(runs)):
+        with pytest.raises(ValueError, match=r"^image 0 mask 0: 'counts' must "):
+            decode(counts, size=LARGE[torch.int32])
+
+
 def test_states_of_large_masks_join_those_of_others():
     small = images({"size": [4, 5], "counts": [0, 20]})
     large = [{**image, "masks": 2 * [{"size": [*LARGE[torch.int64]], "counts": [1 << 29, 1 << 29]}]} for image in small]
@@ -134,6 +150,7 @@ FAULTS = {
     "beyond the letters": (b"0\x840", r"whose characters are '0' to 'o', not '\\x84' at 1"),  # the last bits of "0d0"
     "cut off": (text_of([0, 20])[:-1] + "d", "is cut off within a number"),
     "a long number": ("d" * 20 + "0", "whose numbers have at most 9 characters"),
+    "a long 0": ("P" * 9 + "0d0", "whose numbers have at most 9 characters"),
     "of another size": (text_of([3, 27]), "must be runs that add up to height times width, 20, got 30"),
     "a wrapping text": (text_of([3, 1 << 43]), "must be runs that add up to"),
 }
