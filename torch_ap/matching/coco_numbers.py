@@ -25,7 +25,7 @@ class CocoNumbers:
 
     def __init__(self, settings: CocoSettings, matches: Matches, labels: Tensor, shares: Shares | None = None) -> None:
         self.settings, self.matches, self.labels, self._shares = settings, matches, labels, shares
-        self._matches = {settings.limits[-1]: matches}
+        self._limited = {settings.limits[-1]: matches}
         self._curves: dict[tuple[int, int], HitCurve] = {}
         self._tables: dict[tuple[int, int], PrecisionTable] = {}
         self._arrays: dict[tuple[str, int, int], Tensor] = {}
@@ -52,9 +52,9 @@ class CocoNumbers:
 
     def _until(self, limit: int) -> Matches:
         most = self.settings.limits[limit]
-        if most not in self._matches:
-            self._matches[most] = self.matches.until(most)
-        return self._matches[most]
+        if most not in self._limited:
+            self._limited[most] = self.matches.until(most)
+        return self._limited[most]
 
     def _tabulated(self, areas: Iterable[int], limit: int) -> list[PrecisionTable]:
         """The tables of some area ranges: of several at once they cost less than one by one."""
