@@ -194,12 +194,12 @@ class Report:
         if not self.class_metrics:
             undefined = torch.full((1,), -1, dtype=dtype, device=labels.device)
             return {"map_per_class": undefined, f"{last}_per_class": undefined.clone()}
-        ap, ar = (values[: len(labels)].to(dtype) for values in numbers.of_categories())
+        ap, ar = (values[..., : len(labels)].to(dtype) for values in numbers.of_categories())
         found = {"map_per_class": ap, f"{last}_per_class": ar}
         if self.class_names is not None:
             names = different_names_of(labels, self.class_names)
             for place, name in enumerate(names):
-                found |= {f"map_class_{name}": ap[place], f"{last}_class_{name}": ar[place]}
+                found |= {f"map_class_{name}": ap[..., place], f"{last}_class_{name}": ar[..., place]}
         return found
 
 

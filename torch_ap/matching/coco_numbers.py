@@ -21,18 +21,26 @@ class CocoNumbers:
         matches: what matching found.
         labels: (K,) the labels of the categories.
         shares: where the matches are those of a share of the categories.
+        slices: how many slices of the images the matches are of, side by side; numbers are then (S, ...), one of each.
     """
 
-    def __init__(self, settings: CocoSettings, matches: Matches, labels: Tensor, shares: Shares | None = None) -> None:
-        self.settings, self.matches, self.labels, self._shares = settings, matches, labels, shares
+    def __init__(
+        self,
+        settings: CocoSettings,
+        matches: Matches,
+        labels: Tensor,
+        shares: Shares | None = None,
+        slices: int | None = None,
+    ) -> None:
+        self.settings, self.matches, self.labels, self._shares, self._slices = settings, matches, labels, shares, slices
         self._limited = {settings.limits[-1]: matches}
         self._curves: dict[tuple[int, int], HitCurve] = {}
         self._tables: dict[tuple[int, int], PrecisionTable] = {}
         self._arrays: dict[tuple[str, int, int], Tensor] = {}
 
-    def of_images(self, kept: Tensor) -> "CocoNumbers":
-        """The numbers of some of the images alone: (B,) bool. Nothing is matched again."""
-        return CocoNumbers(self.settings, self.matches.of_images(kept), self.labels)
+    def of_slices(self, kept: Tensor) -> "CocoNumbers":
+        """:meth:`summary` and :meth:`of_categories` of some of the images alone: (S, B) bool, those of each slice."""
+        return CocoNumbers(self.settings, self.matches.of_slices(kept), self.labels, slices=len(kept))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,7 +128,16 @@ class CocoNumbers:
 
     def mean_precision(self, area: int = 0, threshold: float | None = None) -> Tensor:
         """0-d float64: the mean precision of all (or one) thresholds, levels and categories; -1 where there is none."""
-        return mean_of_defined(self._at(self._each(area), threshold))
+        return self._mean(self._each(area), area, lambda values: self._at(values, threshold))
+
+    def _mean(self, values: Tensor, area: int, chosen: Callable[[Tensor], Tensor]) -> Tensor:
+        """The mean of what is chosen of (..., K) values, perhaps without the categories that have no ground truths."""
+        if self._slices is None:
+            return mean_of_defined(chosen(values))
+        relevant = self.matches.relevant[area].view(self._slices, -1)
+        sizes = relevant > 0 if values.shape[-1] < relevant.numel() else torch.ones_like(relevant)
+        parts = torch.split(values, sizes.sum(1).tolist(), -1)
+        return torch.stack([mean_of_defined(chosen(part)) for part in parts])
 
     def _each(self, area: int) -> Tensor:
         """What :meth:`mean_precision` is the mean of: (T, R, K), or means over levels, (T, K), where these will do.
@@ -139,7 +156,7 @@ class CocoNumbers:
     def _of_group(self, labels: Tensor) -> Tensor:
         """0-d float64: the mean precision of the categories that have one of these labels; -1 where there is none."""
         inside = torch.isin(self.labels, labels.to(self.labels.device))
-        return mean_of_defined(self._each(0)[..., : len(self.labels)][..., inside])
+        return self._mean(self._each(0), 0, lambda values: values[..., : len(self.labels)][..., inside])
 
     def _at(self, values: Tensor, threshold: float | None) -> Tensor:
         """(T, ...) values at one IoU threshold, of which there may be none, or as they are."""
@@ -151,7 +168,7 @@ class CocoNumbers:
     def mean_recall(self, area: int = 0, limit: int | None = None, threshold: float | None = None) -> Tensor:
         """0-d float64: the mean recall of all (or one) thresholds and categories; -1 where there is none."""
         recall = self.recall(area, len(self.settings.limits) - 1 if limit is None else limit)
-        return mean_of_defined(self._at(recall, threshold))
+        return self._mean(recall, area, lambda values: self._at(values, threshold))
 
     def summary(self) -> dict[str, Tensor]:
         """COCO's numbers, by torchmetrics' names, in float64."""
@@ -175,8 +192,9 @@ class CocoNumbers:
         last = len(self.settings.limits) - 1
         absent = self.matches.relevant[0] == 0
         each = self.precision(0, last) if self.settings.by_levels else self._each(0)
-        ap = each.mean(tuple(range(each.ndim - 1)))
-        return torch.where(absent, -1, ap), torch.where(absent, -1, self.recall(0, last).mean(0))
+        means = each.mean(tuple(range(each.ndim - 1))), self.recall(0, last).mean(0)
+        ap, ar = (torch.where(absent, -1, mean) for mean in means)
+        return (ap, ar) if self._slices is None else (ap.view(self._slices, -1), ar.view(self._slices, -1))
 
     def of_categories_at(self, threshold: float) -> Tensor:
         """(K,) AP of each category at one IoU threshold; -1 without ground truths, or where it is none of ours."""

@@ -112,35 +112,48 @@ class Matches:
         return one, two  # NumPy divides by one number four times as fast
 
     def of_images(self, kept: Tensor) -> "Matches":
-        """The same of some of the images alone, as if there were no others; without ``ranked.by_group``.
+        """The same of some of the images alone, as if there were no others: (B,) bool. Without ``ranked.by_group``."""
+        return self.of_slices(kept[None])
+
+    def of_slices(self, kept: Tensor) -> "Matches":
+        """Those of some of the images, side by side as one data set: the images and categories of each have their own.
 
         Args:
-            kept: (B,) bool.
+            kept: (S, B) bool, the images of each slice.
+
+        Returns:
+            Of S * K categories, those of the first slice first, without ``ranked.by_group``; a slice has in its own
+            what a metric has found that has seen its images alone.
         """
+        number, ranked = (kept.view(-1).cumsum(0) - 1).view(kept.shape), self.ranked
         image, truth_image = self.images
-        flags = kept.index_select(0, image)
-        rows, pairs, truths = map(
-            segments.places, (flags, flags.index_select(0, self.at), kept.index_select(0, truth_image))
-        )
-        ranked, truth_group = self.ranked, self.truth_group.index_select(0, truths)
-        group = ranked.group.index_select(0, rows)
-        earlier = (~kept).cumsum(0).mul_(self.categories)  # groups of images before each that are left out
+        of_rows, rows = _places_in(kept, image)
+        of_pairs, pairs = _places_in(kept, image.index_select(0, self.at))
+        of_truths, truths = _places_in(kept, truth_image)
+
+        def groups(of: Tensor, image: Tensor, category: Tensor) -> Tensor:
+            return number[of, image].mul_(len(kept) * self.categories).add_(category)
+
+        category = ranked.category.index_select(0, rows).add_(of_rows * self.categories)
+        truth_category = self.truth_category.index_select(0, truths).add_(of_truths * self.categories)
+        keys = of_rows * len(image) + rows
         return replace(
             self,
             ranked=Ranked(
                 rows=ranked.rows.index_select(0, rows),
-                category=ranked.category.index_select(0, rows),
+                category=category,
                 score=ranked.score.index_select(0, rows),
-                group=group - earlier.index_select(0, image.index_select(0, rows)),
+                group=groups(of_rows, image.index_select(0, rows), category),
                 place=ranked.place.index_select(0, rows),
                 by_group=rows[:0],
             ),
-            at=torch.searchsorted(rows, self.at.index_select(0, pairs)),
+            at=torch.searchsorted(keys, self.at.index_select(0, pairs).add_(of_pairs * len(image))),
             matched=_columns(self.matched, pairs),
             true_positive=_columns(self.true_positive, pairs),
             inside=_columns(self.inside, rows),
-            truth_group=truth_group - earlier.index_select(0, truth_image.index_select(0, truths)),
+            truth_group=groups(of_truths, truth_image.index_select(0, truths), truth_category),
             valid=_columns(self.valid, truths),
+            categories=len(kept) * self.categories,
             partners=None,
         )
 
@@ -241,6 +254,13 @@ class Matches:
             found = category[at] == torch.arange(self.categories, device=category.device)
             score = torch.where(found, self.ranked.score[at].to(torch.float64), score)
         return score
+
+
+def _places_in(kept: Tensor, image: Tensor) -> tuple[Tensor, Tensor]:
+    """The slice, and the place among N, of what is in the images of each: of (S, B) bool and (N,) int64."""
+    found = segments.places(_columns(kept, image).view(-1))
+    of = arrays.tensor(native(found) // max(1, len(image)))
+    return of, found.sub_(of * len(image))
 
 
 def _columns(values: Tensor, places: Tensor) -> Tensor:

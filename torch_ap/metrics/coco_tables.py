@@ -156,10 +156,10 @@ class CocoTables(DetectionMetric):
         each = self._numbers(columns, iou_type) if micro and by_class else numbers
 
         def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
-            here = numbers.of_images(kept)
+            here = numbers.of_slices(kept)
             found = here.summary()
             if by_class:
-                found |= self._report.of_classes(each.of_images(kept) if micro else here, torch.float64)
+                found |= self._report.of_classes(each.of_slices(kept) if micro else here, torch.float64)
             return here.matches, found
 
         return values

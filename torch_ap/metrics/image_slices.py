@@ -17,6 +17,7 @@ from torch_ap.matching.matched import Matches
 from torch_ap.metrics.image_sample import ImageSample, UncertainImages
 from torch_ap.metrics.uncertainty import Sample
 
+STEP = 10
 ValuesIn: TypeAlias = Callable[[Tensor], tuple[Matches, dict[str, Tensor]]]
 
 
@@ -73,7 +74,7 @@ class SlicedImages(UncertainImages):
         raise NotImplementedError
 
     def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
-        """What gives the matches in some of the images, (B,) bool, and every number of them; for concrete classes."""
+        """What gives the matches in slices of the images, (S, B) bool, and every number, (S, ...); for concrete classes."""
         raise NotImplementedError
 
     def _members(self, slices: Any, columns: Columns) -> dict[str, Tensor]:
@@ -118,9 +119,10 @@ class SlicedImages(UncertainImages):
         with self._all_ranks():
             columns = self._columns()
             kept = self._members(slices, columns)
-            values_in, rows = self._values_in(columns, iou_type), []
-            for flags in kept.values():
+            values_in, found = self._values_in(columns, iou_type), []
+            for flags in torch.split(torch.stack(list(kept.values())), STEP):
                 matches, values = values_in(flags)
-                counts = matches.relevant[0].sum(), torch.tensor(len(matches.ranked.category), device=flags.device)
-                rows.append({"images": flags.sum(), "ground_truths": counts[0], "detections": counts[1], **values})
-        return {"slice": list(kept), **{name: torch.stack([row[name] for row in rows]) for name in rows[0]}}
+                counts = matches.relevant[0], matches.edges.diff()
+                truths, detections = (count.view(len(flags), -1).sum(1) for count in counts)
+                found.append({"images": flags.sum(1), "ground_truths": truths, "detections": detections, **values})
+        return {"slice": list(kept), **{name: torch.cat([part[name] for part in found]) for name in found[0]}}

@@ -3,6 +3,7 @@
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch import Tensor
 
 from torch_ap.functional.curve_record import Curve
@@ -73,10 +74,11 @@ class VocRules(DetectionMetric):
         labels, matches = self._settings.matching(columns)
 
         def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
-            here = matches.of_images(kept)
-            each = self._settings.average_precision(here.curve(0))
+            here = matches.of_slices(kept)
+            each = self._settings.average_precision(here.curve(0)).unflatten(1, (len(kept), -1))
             how = {"several": self._several, "class_metrics": self.class_metrics}
-            return here, self._settings.values(each, len(labels), **how)
+            rows = [self._settings.values(of.contiguous(), len(labels), **how) for of in each.unbind(1)]
+            return here, {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
         return values
 
