@@ -147,7 +147,9 @@ class Matches:
                 place=ranked.place.index_select(0, rows),
                 by_group=rows[:0],
             ),
-            at=torch.searchsorted(keys, self.at.index_select(0, pairs).add_(of_pairs * len(image))),
+            at=arrays.tensor(
+                arrays.below(native(keys), native(self.at.index_select(0, pairs).add_(of_pairs * len(image))))
+            ),
             matched=_columns(self.matched, pairs),
             true_positive=_columns(self.true_positive, pairs),
             inside=_columns(self.inside, rows),

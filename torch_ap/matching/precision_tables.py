@@ -70,7 +70,7 @@ def precision_tables(matches: Matches, levels: Tensor, areas: Sequence[int]) -> 
     precision = table[:, 1:] if torch.equal(ordered, levels) else table.index_select(1, places.argsort() + 1)
     size = present.sum(1).tolist()
     parts = zip(torch.split(precision, size, 2), torch.split(hits, size, 1), strict=True)
-    return [PrecisionTable(x.contiguous(), y) for x, y in parts]
+    return [PrecisionTable(x, y) for x, y in parts]
 
 
 def _fill(table: Tensor, pairs: _Pairs, m: Tensor, levels: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Slices of the images of a detection metric: every number of each, from one matching."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -17,7 +17,8 @@ from torch_ap.matching.matched import Matches
 from torch_ap.metrics.image_sample import ImageSample, UncertainImages
 from torch_ap.metrics.uncertainty import Sample
 
-STEP = 10
+_TOGETHER = 10  # slices at most, whose tables take that many times the memory of one
+
 ValuesIn: TypeAlias = Callable[[Tensor], tuple[Matches, dict[str, Tensor]]]
 
 
@@ -120,9 +121,20 @@ class SlicedImages(UncertainImages):
             columns = self._columns()
             kept = self._members(slices, columns)
             values_in, found = self._values_in(columns, iou_type), []
-            for flags in torch.split(torch.stack(list(kept.values())), STEP):
+            for flags in _together(list(kept.values())):
                 matches, values = values_in(flags)
                 counts = matches.relevant[0], matches.edges.diff()
                 truths, detections = (count.view(len(flags), -1).sum(1) for count in counts)
                 found.append({"images": flags.sum(1), "ground_truths": truths, "detections": detections, **values})
         return {"slice": list(kept), **{name: torch.cat([part[name] for part in found]) for name in found[0]}}
+
+
+def _together(kept: Sequence[Tensor]) -> Iterator[Tensor]:
+    """(S, B) bool of slices that are looked at together, which have no more images than there are, or are one slice."""
+    sizes, first, images = [int(flags.sum()) for flags in kept], 0, 0
+    for place, size in enumerate(sizes):
+        if place > first and (place - first == _TOGETHER or images + size > len(kept[place])):
+            yield torch.stack(list(kept[first:place]))
+            first, images = place, 0
+        images += size
+    yield torch.stack(list(kept[first:]))
