@@ -14,7 +14,7 @@ from torch import Tensor
 
 from torch_ap.matching.assignment import Criteria
 from torch_ap.matching.candidate_pairs import Ranked
-from torch_ap.ranking import segments
+from torch_ap.ranking import order, segments
 from torch_ap.ranking.counting import from_ordered
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays
@@ -125,18 +125,20 @@ class Matches:
             Of S * K categories, those of the first slice first, without ``ranked.by_group``; a slice has in its own
             what a metric has found that has seen its images alone.
         """
-        number, ranked = (kept.view(-1).cumsum(0) - 1).view(kept.shape), self.ranked
+        slices, ranked = len(kept), self.ranked
+        number = (kept.view(-1).cumsum(0) - 1).view(kept.shape)
         image, truth_image = self.images
-        of_rows, rows = _places_in(kept, image)
-        of_pairs, pairs = _places_in(kept, image.index_select(0, self.at))
-        of_truths, truths = _places_in(kept, truth_image)
+        of_image = _slices_of_images(kept)
+        of_rows, rows = _places_in(of_image, slices, image)
+        of_pairs, pairs = _places_in(of_image, slices, image.index_select(0, self.at))
+        of_truths, truths = _places_in(of_image, slices, truth_image)
 
         def groups(of: Tensor, image: Tensor, category: Tensor) -> Tensor:
-            return number[of, image].mul_(len(kept) * self.categories).add_(category)
+            return number[of, image].mul_(slices * self.categories).add_(category)
 
         category = ranked.category.index_select(0, rows).add_(of_rows * self.categories)
         truth_category = self.truth_category.index_select(0, truths).add_(of_truths * self.categories)
-        keys = of_rows * len(image) + rows
+        keys, wanted = of_rows * len(image) + rows, self.at.index_select(0, pairs).add_(of_pairs * len(image))
         return replace(
             self,
             ranked=Ranked(
@@ -147,15 +149,13 @@ class Matches:
                 place=ranked.place.index_select(0, rows),
                 by_group=rows[:0],
             ),
-            at=arrays.tensor(
-                arrays.below(native(keys), native(self.at.index_select(0, pairs).add_(of_pairs * len(image))))
-            ),
+            at=arrays.tensor(arrays.below(native(keys), native(wanted))),
             matched=_columns(self.matched, pairs),
             true_positive=_columns(self.true_positive, pairs),
             inside=_columns(self.inside, rows),
             truth_group=groups(of_truths, truth_image.index_select(0, truths), truth_category),
             valid=_columns(self.valid, truths),
-            categories=len(kept) * self.categories,
+            categories=slices * self.categories,
             partners=None,
         )
 
@@ -258,11 +258,26 @@ class Matches:
         return score
 
 
-def _places_in(kept: Tensor, image: Tensor) -> tuple[Tensor, Tensor]:
-    """The slice, and the place among N, of what is in the images of each: of (S, B) bool and (N,) int64."""
-    found = segments.places(_columns(kept, image).view(-1))
-    of = arrays.tensor(native(found) // max(1, len(image)))
-    return of, found.sub_(of * len(image))
+def _slices_of_images(kept: Tensor) -> Tensor:
+    """(S, B) bool to (B, L) int16, the slices that each image is in, filled up with S."""
+    most = int(kept.sum(0).max()) if kept.numel() else 0
+    number = torch.arange(len(kept), dtype=torch.int16, device=kept.device)[:, None]
+    return torch.where(kept, number, len(kept)).sort(0).values[: max(1, most)].t()
+
+
+def _places_in(of_image: Tensor, slices: int, image: Tensor) -> tuple[Tensor, Tensor]:
+    """The slice, and the place among N, of what is in the images of each slice: int64, in order of both.
+
+    Args:
+        of_image: (B, L) int16, the slices that each image is in, filled up with S.
+        slices: S.
+        image: (N,) int64.
+    """
+    keys = of_image.index_select(0, image).view(-1)
+    counts = segments.count(keys, slices + 1)[:-1]
+    of = segments.repeat(torch.arange(slices, device=keys.device), counts)
+    found = order.stable_argsort(keys, slices + 1)[: len(of)]
+    return of, arrays.tensor(native(found) // of_image.shape[1])
 
 
 def _columns(values: Tensor, places: Tensor) -> Tensor:

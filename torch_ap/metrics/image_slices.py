@@ -75,7 +75,7 @@ class SlicedImages(UncertainImages):
         raise NotImplementedError
 
     def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
-        """What gives the matches in slices of the images, (S, B) bool, and every number, (S, ...); for concrete classes."""
+        """What gives the matches in slices, (S, B) bool, and every number of them, (S, ...); for concrete classes."""
         raise NotImplementedError
 
     def _members(self, slices: Any, columns: Columns) -> dict[str, Tensor]:

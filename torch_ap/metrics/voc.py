@@ -75,7 +75,7 @@ class VocRules(DetectionMetric):
 
         def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
             here = matches.of_slices(kept)
-            each = self._settings.average_precision(here.curve(0)).unflatten(1, (len(kept), -1))
+            each = self._settings.average_precision(here.curve(0)).view(len(self._settings.thresholds), len(kept), -1)
             how = {"several": self._several, "class_metrics": self.class_metrics}
             rows = [self._settings.values(of.contiguous(), len(labels), **how) for of in each.unbind(1)]
             return here, {name: torch.stack([row[name] for row in rows]) for name in rows[0]}

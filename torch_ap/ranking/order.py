@@ -103,8 +103,11 @@ def argsort(values: Tensor) -> Tensor:
 def stable_argsort(keys: Tensor, bound: int) -> Tensor:
     """Indices that sort whole numbers in [0, bound) ascending, equal ones in the order given.
 
-    On CPU a number and its index travel in one int64 through a sort of values, while 63 bits hold both.
+    On CPU sixteen bits and fewer go through NumPy's radix sort; else a number and its index travel in one int64 through
+    a sort of values, while 63 bits hold both.
     """
+    if keys.device.type == "cpu" and keys.itemsize <= 2:
+        return torch.from_numpy(keys.numpy().argsort(kind="stable"))
     bits = max(len(keys) - 1, 1).bit_length()
     if keys.device.type != "cpu" or max(bound - 1, 1).bit_length() + bits > 63:
         return torch.sort(keys, stable=True).indices
