@@ -15,6 +15,7 @@ from torch_ap.detection import LVISMeanAveragePrecision, MeanAveragePrecision, V
 from torch_ap.inference.difference import of_groups
 from torch_ap.inference.images.bootstrap import image_replicates
 from torch_ap.inference.resampling import Resampling
+from torch_ap.metrics import image_slices
 from torch_ap.metrics.coco_tables import CocoTables
 
 FEW = {"n_resamples": 40}
@@ -107,6 +108,35 @@ def test_intervals_comparisons_and_chance_are_those_of_the_images_alone(case):
     least, most = sorted(gap.p_value[:2].tolist())
     assert sorted(gap.adjusted_p_value[:2].tolist()) == pytest.approx([min(1, 2 * least), min(1, max(2 * least, most))])
     assert math.isnan(gap.adjusted_p_value[2])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", KINDS)
+def test_slices_on_cuda(kind):
+    make, prepare = KINDS[kind]
+    sides = prepare(*random_scene(1, images=12, classes=3))
+    here, there = quiet(make()), quiet(make().cuda())
+    here.update(*sides)
+    there.update(*([{key: x.cuda() for key, x in image.items()} for image in side] for side in sides))
+    wanted, found = here.per_slice(SLICES), there.per_slice(SLICES)
+    assert found.pop("slice") == wanted.pop("slice")
+    for name, column in found.items():
+        assert column.is_cuda
+        torch.testing.assert_close(column.cpu(), wanted[name], rtol=0, atol=REORDERED, equal_nan=True)
+
+
+@pytest.mark.parametrize("most", [1, 2, 10])
+def test_slices_do_not_depend_on_how_many_are_looked_at_together(most, monkeypatch):
+    """Nor do many slices: overlapping ones, empty ones, and one of each image."""
+    make, prepare = KINDS["coco"]
+    metric = quiet(make())
+    metric.update(*prepare(*random_scene(4, images=12, classes=3)))
+    slices = {**SLICES, **{str(i): [i] for i in range(12)}, "last": [], "pairs": [3, 8]}
+    alone = [metric.per_slice({name: images}) for name, images in slices.items()]
+    monkeypatch.setattr(image_slices, "_TOGETHER", most)
+    for name, column in metric.per_slice(slices).items():
+        if name != "slice":
+            assert torch.equal(column, torch.cat([one[name] for one in alone])), name
 
 
 def test_nothing_is_matched_again(monkeypatch):

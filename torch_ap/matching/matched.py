@@ -274,7 +274,7 @@ def _places_in(of_image: Tensor, slices: int, image: Tensor) -> tuple[Tensor, Te
         image: (N,) int64.
     """
     keys = of_image.index_select(0, image).view(-1)
-    counts = segments.count(keys, slices + 1)[:-1]
+    counts = segments.count(segments.as_int64(keys), slices + 1)[:-1]
     of = segments.repeat(torch.arange(slices, device=keys.device), counts)
     found = order.stable_argsort(keys, slices + 1)[: len(of)]
     return of, arrays.tensor(native(found) // of_image.shape[1])
