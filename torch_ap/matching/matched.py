@@ -259,25 +259,25 @@ class Matches:
 
 
 def _slices_of_images(kept: Tensor) -> Tensor:
-    """(S, B) bool to (B, L) int16, the slices that each image is in, filled up with S."""
+    """(S, B) bool to (L, B) int16, the slices that each image is in, filled up with S."""
     most = int(kept.sum(0).max()) if kept.numel() else 0
     number = torch.arange(len(kept), dtype=torch.int16, device=kept.device)[:, None]
-    return torch.where(kept, number, len(kept)).sort(0).values[: max(1, most)].t()
+    return torch.where(kept, number, len(kept)).sort(0).values[: max(1, most)]
 
 
 def _places_in(of_image: Tensor, slices: int, image: Tensor) -> tuple[Tensor, Tensor]:
     """The slice, and the place among N, of what is in the images of each slice: int64, in order of both.
 
     Args:
-        of_image: (B, L) int16, the slices that each image is in, filled up with S.
+        of_image: (L, B) int16, the slices that each image is in, filled up with S.
         slices: S.
         image: (N,) int64.
     """
-    keys = of_image.index_select(0, image).view(-1)
+    keys = _columns(of_image, image).t().reshape(-1)
     counts = segments.count(segments.as_int64(keys), slices + 1)[:-1]
     of = segments.repeat(torch.arange(slices, device=keys.device), counts)
     found = order.stable_argsort(keys, slices + 1)[: len(of)]
-    return of, arrays.tensor(native(found) // of_image.shape[1])
+    return of, arrays.tensor(native(found) // len(of_image))
 
 
 def _columns(values: Tensor, places: Tensor) -> Tensor:
