@@ -20,6 +20,8 @@ from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 
+_SORTING_PAYS = 4  # so many slices without a common image, against a look at all images for each
+
 
 class Shares(Protocol):
     """What makes one data set of the images of several processes, each of which has a share of the classes."""
@@ -128,10 +130,9 @@ class Matches:
         slices, ranked = len(kept), self.ranked
         number = (kept.view(-1).cumsum(0) - 1).view(kept.shape)
         image, truth_image = self.images
-        of_image = _slices_of_images(kept)
-        of_rows, rows = _places_in(of_image, slices, image)
-        of_pairs, pairs = _places_in(of_image, slices, image.index_select(0, self.at))
-        of_truths, truths = _places_in(of_image, slices, truth_image)
+        of_rows, rows = _places_in(kept, image)
+        of_pairs, pairs = _places_in(kept, image.index_select(0, self.at))
+        of_truths, truths = _places_in(kept, truth_image)
 
         def groups(of: Tensor, image: Tensor, category: Tensor) -> Tensor:
             return number[of, image].mul_(slices * self.categories).add_(category)
@@ -258,26 +259,24 @@ class Matches:
         return score
 
 
-def _slices_of_images(kept: Tensor) -> Tensor:
-    """(S, B) bool to (L, B) int16, the slices that each image is in, filled up with S."""
-    most = int(kept.sum(0).max()) if kept.numel() else 0
-    number = torch.arange(len(kept), dtype=torch.int16, device=kept.device)[:, None]
-    return torch.where(kept, number, len(kept)).sort(0).values[: max(1, most)]
-
-
-def _places_in(of_image: Tensor, slices: int, image: Tensor) -> tuple[Tensor, Tensor]:
+def _places_in(kept: Tensor, image: Tensor) -> tuple[Tensor, Tensor]:
     """The slice, and the place among N, of what is in the images of each slice: int64, in order of both.
 
     Args:
-        of_image: (L, B) int16, the slices that each image is in, filled up with S.
-        slices: S.
+        kept: (S, B) bool.
         image: (N,) int64.
     """
-    keys = _columns(of_image, image).t().reshape(-1)
+    slices, times = len(kept), kept.sum(0)
+    if slices < _SORTING_PAYS or bool((times > 1).any()):
+        found = segments.places(_columns(kept, image).view(-1))
+        of = arrays.tensor(native(found) // max(1, len(image)))
+        return of, found.sub_(of * len(image))
+    number = torch.arange(slices, device=kept.device)[:, None]
+    of_image = torch.where(times > 0, (kept * number).sum(0), slices).to(torch.int16)
+    keys = segments.pick(of_image, image)
     counts = segments.count(segments.as_int64(keys), slices + 1)[:-1]
-    of = segments.repeat(torch.arange(slices, device=keys.device), counts)
-    found = order.stable_argsort(keys, slices + 1)[: len(of)]
-    return of, arrays.tensor(native(found) // len(of_image))
+    of = segments.repeat(number[:, 0], counts)
+    return of, order.stable_argsort(keys, slices + 1)[: len(of)]
 
 
 def _columns(values: Tensor, places: Tensor) -> Tensor:
