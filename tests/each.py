@@ -31,7 +31,7 @@ def each(argument, cases):
                     test(**fixtures, **given)
                 except pytest.skip.Exception as reason:
                     skipped.append(str(reason))
-                except (Exception, pytest.fail.Exception):
+                except (Exception, SystemExit, pytest.fail.Exception):
                     failed.append(f"[{name}] {traceback.format_exc()}")
             if failed:
                 pytest.fail(f"{len(failed)} of {len(named)} cases:\n" + "\n".join(failed), pytrace=False)

@@ -210,6 +210,13 @@ def test_memory_layout_does_not_matter_and_nothing_given_or_held_is_written_to(n
     same(given, before)
 
 
+@each_row
+def test_what_is_written_to_after_the_update_is_not_seen(row, drawn, expected):
+    metric = filled(row, drawn)
+    mapped(drawn, torch.Tensor.zero_)
+    same(metric.compute(), expected)
+
+
 @each_state
 @each("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_every_float_is_ranked_as_it_is(row, drawn, expected, dtype):

@@ -15,6 +15,16 @@ def test_every_case_that_fails_is_named():
         law(fixture=0)
 
 
+@each("status", [0, 2])
+def commands(status):
+    raise SystemExit(status)
+
+
+def test_a_command_that_ends_the_process_is_a_failure_of_its_case():
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)2 of 2 cases:\n\[0\] .*\[2\] .*SystemExit: 2"):
+        commands()
+
+
 @each("case", [1, 2])
 def some(case, skipped):
     if case in skipped:

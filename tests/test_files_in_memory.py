@@ -192,6 +192,9 @@ FOUND = {"xyxy": BOX, "class_id": np.array([2]), "confidence": np.array([0.5])}
         ({}, {"data": [1]}, "bbox", r"`targets\[0\].data` must be a dict, got \[1\]"),
         ({}, {"data": {"class_name": ["a", "b"]}}, "bbox", r"class_name'\]` must hold a name for each of 1 objects"),
         ({}, {"data": {"class_name": 5}}, "bbox", r"class_name'\]` must hold a name for each of 1 objects, got 5"),
+        ({}, {"data": {"class_name": "a"}}, "bbox", r"class_name'\]` must hold a name for each of 1 objects, got 'a'"),
+        ({}, {"data": {"class_name": [["a"]]}}, "bbox", r"class_name'\]` must hold a name for each of 1 objects, got"),
+        ({}, {"data": {"class_name": [["a"], []]}}, "bbox", r"class_name'\]` must hold a name for each of 1 objects"),
         ({"confidence": np.ones((1, 1))}, {}, "bbox", r"`predictions\[0\].confidence` must .* got shape \(1, 1\)"),
         (
             {"mask": np.ones((1, 9), bool)},
@@ -292,6 +295,8 @@ def test_keypoints_may_have_a_third_number_which_does_not_count():
     [
         ({"xy": np.ones((1, 4))}, r"`predictions\[0\].xy` must hold .*\(1, \.\.\., 2\) or .* got shape \(1, 4\)"),
         ({"xy": np.full((1, 2, 2), np.nan)}, r"`predictions\[0\].xy\[0\]` must not be NaN"),
+        ({"xy": np.full((1, 2, 2), np.inf)}, r"`predictions\[0\].xy\[0\]` must be finite, got \[\[inf, inf\]"),
+        ({"xy": np.ones((1, 0, 2))}, r"`predictions\[0\].xy` must hold at least one point .* \(1, 0, 2\)"),
         ({"detection_confidence": None}, r"`predictions\[0\].detection_confidence` must hold a row .* got None"),
         ({"class_id": None}, r"`predictions\[0\].class_id` must hold a row .* got None"),
         (
@@ -322,6 +327,8 @@ def test_keypoints_of_versions_without_a_score_of_the_object_are_told():
 
 def test_names_of_supervisions_classes_may_be_numbers():
     nothing = dict.fromkeys(("class_name", "area", "iscrowd", "ignore"))
+    empty = Detections(np.zeros((0, 4)), data={"class_name": 5})
+    assert read_supervision([empty], [empty]).class_names == {}
     assert read_supervision([Detections(**FOUND)], [Detections(**FOUND, data=nothing)]).class_names == {}
     found, truth = (Detections(**FOUND, data={"class_name": names}) for names in (np.array([7]), ["7"]))
     assert read_supervision([found], [truth]).class_names == {2: "7"}
@@ -467,6 +474,8 @@ def test_classes_and_sizes_may_be_given(kind):
         (SIZE, {}, {"sizes": {"image": SIZE}}, r"`sizes` must be .*\(width, height\) .*got {'image': \(512, 256\)}"),
         (SIZE, {}, {"sizes": 5}, r"`sizes` must be a list .* got 5"),
         (SIZE, {}, {"sizes": {SIZE}}, r"`sizes` must be a list .* got {\(512, 256\)}"),
+        (SIZE, {}, {"sizes": np.array(5)}, r"`sizes` must be a list .* got array\(5\)"),
+        (SIZE, {}, {"class_names": np.array("cat")}, "`class_names` must be a list of different names, got array"),
         (SIZE, {}, {"sizes": [None]}, r"`sizes\[0\]` must be width and height in pixels.* got None"),
         (SIZE, {}, {"sizes": [object()]}, r"`sizes\[0\]` must be width and height in pixels.* got <object"),
         (SIZE, {}, {"sizes": [("a", 5)]}, r"`sizes\[0\]` must be .* got \('a', 5\)"),
@@ -481,6 +490,7 @@ def test_classes_and_sizes_may_be_given(kind):
         (SIZE, {}, {"class_names": {0: "cat"}}, "`class_names` must be a list of different names"),
         (SIZE, {}, {"class_names": ["cat", "cat"]}, "`class_names` must be a list of different names"),
         (SIZE, {"label": 3}, {}, r"detections\[0\].label` must be given, as text, got 3"),
+        (SIZE, {"confidence": 10**400}, {}, r"detections\[0\].confidence` must be .* that float64 holds, got 1000"),
         (SIZE, {"confidence": "high"}, {}, r"detections\[0\].confidence` must be given, as a number .*got 'high'"),
         (SIZE, {"iscrowd": "no"}, {"gt_field": "a"}, r"detections\[0\].iscrowd` must be 0, 1 or None, got 'no'"),
         (SIZE, {"label": None}, {}, r"`samples\[0\]\['a'\].detections\[0\].label` must be given"),
@@ -541,7 +551,7 @@ def test_objects_and_dicts_with_the_documented_attributes_alone_are_read():
     size = {"width": 8, "height": 4}
     found = read_fiftyone([{"a": SimpleNamespace(detections=[one]), "b": None, "metadata": size}], "a", "b")
     for kind in (dict, SimpleNamespace):
-        listed = SimpleNamespace(detections=[kind(**one), kind(**one, iscrowd=True)])
+        listed = SimpleNamespace(detections=[kind(**one), kind(**one, iscrowd=np.bool_(True))])
         data = read_fiftyone([{"a": listed, "metadata": kind(**size)}], "a", "a", iou_type="segm")
         assert data.preds[0]["boxes"].tolist() == found.preds[0]["boxes"].tolist() * 2 == [[2, 0, 6, 4]] * 2
         assert data.preds[0]["masks"].sum((1, 2)).tolist() == [16, 16]

@@ -94,13 +94,14 @@ def read_fiftyone(
 def _check_forms(samples: Any, sizes: Any) -> None:
     if isinstance(samples, str | Mapping) or not isinstance(samples, Iterable):
         refuse("samples", "must be a dataset, a view or a list of samples", Plain(type(samples).__name__))
-    if sizes is not None and (isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray | Tensor)):
+    if sizes is not None and (isinstance(sizes, str) or not isinstance(_plain(sizes), Sequence)):
         refuse("sizes", "must be a list with (width, height) of each sample, in their order", sizes)
 
 
 def _check_names(class_names: Sequence[str]) -> None:
-    listed = isinstance(class_names, Sequence | np.ndarray) and not isinstance(class_names, str)
-    if not listed or not all(isinstance(x, str) for x in class_names) or len(set(class_names)) < len(class_names):
+    names = _plain(class_names)
+    listed = isinstance(names, Sequence) and not isinstance(names, str)
+    if not listed or not all(isinstance(x, str) for x in names) or len(set(names)) < len(names):
         refuse("class_names", "must be a list of different names", class_names)
 
 
@@ -191,14 +192,18 @@ def _text(value: Any, where: str) -> str:
 
 
 def _number(value: Any, where: str) -> float:
+    rule = "must be given, as a number other than NaN"
     if not checks.is_number(value) or value != value:
-        refuse(where, "must be given, as a number other than NaN", value)
-    return float(value)
+        refuse(where, rule, value)
+    try:
+        return float(value)
+    except OverflowError:
+        refuse(where, f"{rule}, that float64 holds", value)
 
 
 def _flag(value: Any, where: str) -> int:
     """Of an attribute that need not be there."""
-    number = isinstance(value, bool) or checks.is_number(value)
+    number = isinstance(value, bool | np.bool_) or checks.is_number(value)
     if value is not None and not (number and value in (0, 1)):
         refuse(f"{where}.iscrowd", "must be 0, 1 or None", value)
     return int(value or 0)

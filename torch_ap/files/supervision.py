@@ -142,6 +142,11 @@ def _with_keypoints(columns: Image, where: str, *, scored: bool) -> Image:
     if not count:
         return columns | {"area": torch.zeros(0, dtype=torch.float64)}
     points = columns["keypoints"][..., :2].to(torch.float64)
+    if not points.shape[1]:
+        refuse(f"{where}.xy", "must hold at least one point of each object", Plain(f"shape {tuple(points.shape)}"))
+    infinite = points.isinf().flatten(1).any(1).nonzero().flatten().tolist()
+    if infinite:
+        refuse(f"{where}.xy[{infinite[0]}]", "must be finite", points[infinite[0]].tolist())
     every = torch.ones(points.shape[:2], dtype=torch.bool)
     seen = every if seen is None else seen.bool()
     if seen.shape != every.shape:
@@ -185,9 +190,15 @@ def _fits(shape: tuple[int, ...], row: tuple[int | None, ...]) -> bool:
 
 def _add_names(known: dict[int, str], labels: list[int], names: Any, where: str) -> None:
     """Add the names of an image's classes to those that are known."""
-    if labels and names is not None and np.shape(names) != (len(labels),):
+    if not labels or names is None:
+        return
+    try:
+        each = len(labels) == len(names) and not isinstance(names, str) and np.ndim(names) == 1
+    except (TypeError, ValueError):  # a number, or lists of several lengths
+        each = False
+    if not each:
         refuse(where, f"must hold a name for each of {len(labels)} objects", names)
-    for label, name in zip(labels, map(str, () if names is None else names), strict=False):
+    for label, name in zip(labels, map(str, names), strict=True):
         if known.setdefault(label, name) != name:
             rule = f"must call class {label} {shown(known[label])}, as images before do"
             refuse(where, f"{rule} (are these the ids of another model?)", name)
