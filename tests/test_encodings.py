@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from tests.each import each
-from torch_ap.cli import main
+from torch_ap.cli import encodings, main
 
 PLAIN = {"xyxy": "x1 y1 x2 y2", "xywh": "x y width height", "cxcywh": "centre x, centre y, width, height"}
 
@@ -224,6 +224,26 @@ def test_other_columns_are_named(kind, reading, tmp_path, capsys):
     one_line(text, f"read as {name} instead of {PLAIN[files.box_format]}, ")
     remedy = f"give --box-format {reading}\n" if kind == "voc" and reading in PLAIN else files.remedy
     assert f" would: {remedy}" in text
+
+
+@pytest.mark.parametrize("reading", ["yxyx", "xywh"])
+def test_encodings_that_are_tried_together_fit_as_each_alone(reading, tmp_path, capsys, monkeypatch):
+    tried, compared = encodings._tried, []
+
+    def alike(*args):
+        fits = []
+        for pairs in (0, 2000, 10**9):  # one encoding at a time, some, and all
+            with monkeypatch.context() as patch:
+                patch.setattr(encodings, "_TRIED", pairs)
+                fits.append([(each.hits, each.encoding, each.truths.tolist()) for each in tried(*args)])
+        assert fits[0] == fits[1] == fits[2]
+        compared.append(len(fits[0]))
+        return tried(*args)
+
+    monkeypatch.setattr(encodings, "_tried", alike)
+    for seed in range(4):
+        said(capsys, Voc(tmp_path).run(scene(seed), READINGS[reading][0]))
+    assert max(compared) > 20
 
 
 @each("kind", list(SIZED))

@@ -412,6 +412,7 @@ def test_fiftyones_masks_go_where_they_were_cut_out():
         ([0.5, 0.5, 0.0, 0.2], np.ones((9, 9)), (slice(0, 0), slice(0, 0))),  # no pixel
         ([1.2, 0.5, 0.1, 0.2], np.ones((9, 9)), (slice(0, 0), slice(0, 0))),  # outside
         ([0.5, 0.5, 0.2, 0.001], np.ones((0, 40)), (slice(0, 0), slice(0, 0))),  # thinner than a pixel
+        ([0.5, 0.5, 0.2, 0.01], np.ones((0, 40)), (slice(0, 0), slice(0, 0))),  # of no row, in a box of two
         ([28.5 / 200, 0, 0.2, 0.2], np.ones((32, 40)), (slice(0, 32), slice(28, 68))),  # 28.5, rounded to even, to 68.5
         ([0.05, 20.5 / 160, 0.2, 10 / 160], np.ones((11, 40)), (slice(20, 31), slice(10, 50))),  # 30.5 as 31: so high
     ],

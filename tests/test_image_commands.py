@@ -267,6 +267,23 @@ def test_keypoints_in_fractions_or_with_y_first_are_told(tmp_path, monkeypatch, 
     assert "read as y x height width" in told["turned"]
 
 
+def test_single_keypoints_have_no_boxes_that_could_overlap(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    images = [{"id": image, "width": 640, "height": 480} for image in range(12)]
+    truths, found = [], []
+    for one in images:
+        entry = {"image_id": one["id"], "category_id": 1}
+        truths.append({**entry, "bbox": [90, 90, 40, 40], "area": 1600, "keypoints": [100, 100, 2]})
+        found.append({**entry, "score": 0.5, "keypoints": [101, 100, 1]})
+    truth = {"images": images, "categories": [{"id": 1, "name": "ball"}], "annotations": truths}
+    for name, content in {"truth": truth, "found": found}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    assert main.main(["coco", "truth.json", "found.json", "--iou-type", "keypoints", "--sigmas", "0.1", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["map"] == pytest.approx(1)
+    assert said.err == ""
+
+
 def test_several_folders_of_detections(tmp_path, monkeypatch, said):
     monkeypatch.chdir(tmp_path)
     draw = random.Random(2)

@@ -62,10 +62,11 @@ def noted(args: argparse.Namespace, data: CocoData, results: str) -> CocoData:
     images.refuse_empty(detections, results, args.allow_empty)
     poses = isinstance(data.preds, Mapping) and "keypoints" in data.preds
     shape = "`keypoints` as [x, y, a third number, ...]" if poses else "`bbox` as [x, y, width, height]"
+    preds, target = (_boxed(side) if poses else side for side in (data.preds, data.target))
+    if poses and not (_extended(preds) and _extended(target)):
+        return data
     evidence = diagnosis.Evidence(
-        _boxed(data.preds) if poses else data.preds,
-        _boxed(data.target) if poses else data.target,
-        *(data.class_names, data.sizes, "xywh"),
+        *(preds, target, data.class_names, data.sizes, "xywh"),
         given=_ENCODING,
         form=f"{shape} in pixels of the image",
         true=_ENCODING,
@@ -85,6 +86,12 @@ def _boxed(side: Any) -> dict[str, Any]:
     kept = seen | ~seen.any(1, keepdim=True) if "boxes" in side else torch.ones_like(seen)
     low, high = points.where(kept, torch.inf).amin(1), points.where(kept, -torch.inf).amax(1)
     return {**side, "boxes": torch.cat([low, high - low], 1)}
+
+
+def _extended(side: Mapping[str, Any]) -> bool:
+    """Whether boxes around keypoints say where objects are: those around single points have no area to overlap."""
+    sizes = side["boxes"][:, 2:]
+    return not len(sizes) or bool((sizes > 0).all(1).any())
 
 
 def _check_sigmas(args: argparse.Namespace, path: str, side: Any) -> None:
