@@ -88,7 +88,7 @@ def _boxed(side: Any) -> dict[str, Any]:
     return {**side, "boxes": torch.cat([low, high - low], 1)}
 
 
-def _extended(side: Mapping[str, Any]) -> bool:
+def _extended(side: Any) -> bool:
     """Whether boxes around keypoints say where objects are: those around single points have no area to overlap."""
     sizes = side["boxes"][:, 2:]
     return not len(sizes) or bool((sizes > 0).all(1).any())
