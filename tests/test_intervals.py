@@ -273,6 +273,27 @@ def test_replicates_have_the_law_of_drawn_items():
         assert stats.ks_2samp(found.numpy(), slow.numpy()).pvalue > 1e-4
 
 
+def test_resamples_have_as_many_items_as_the_data():
+    def sizes(weights):
+        return torch.stack([weights[:, :3].sum(1), weights[:, 3:].sum(1)], 1)
+
+    strata = [torch.arange(3), torch.arange(3, 10)]
+    assert item_bootstrap.replicates(sizes, strata, 10, Resampling(20)).unique(dim=0).tolist() == [[3, 7]]
+    groups = torch.tensor([3, 0, 2]), torch.tensor([1, 4, 9])
+    hits, misses = (x.sum(1) for x in bootstrap._drawn(0, range(50), *groups, 19))
+    assert len(hits.unique()) > 5
+    assert (hits + misses).unique().tolist() == [19]
+    assert [x.sum(1).unique().tolist() for x in bootstrap._drawn(0, range(50), *groups, 0)] == [[5], [14]]
+
+
+def test_ends_of_bootstraps():
+    values = torch.tensor([0.0, 1, 2, 3, 4], dtype=torch.float64)
+    assert bootstrap.percentile(values, 0.5) == (1, 3)
+    assert bootstrap.basic(values, torch.tensor(1.0), 0.5) == (-1, 1)
+    # half of the replicates are below the estimate, of equal ones half: nothing is corrected
+    assert bootstrap.bca(values, values[2], values[0], 0.5) == pytest.approx((1, 3), abs=REORDERED)
+
+
 def test_replicates_repeat_for_every_batch_and_generator():
     preds, target = sample(300)
     curve = builders.from_scores(preds, target)
