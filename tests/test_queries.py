@@ -320,6 +320,7 @@ def test_holm_is_the_definition():
     highest = 0.0
     for place, (i, j) in enumerate(sorted(pairs, key=raw.get)):
         highest = max(highest, min(1.0, raw[i, j] * (len(pairs) - place)))
+        assert float(found.difference[i, j]) == pytest.approx(float(values[i].mean() - values[j].mean()))
         assert float(found.p_value[i, j]) == pytest.approx(raw[i, j], rel=SOLVED)
         assert (
             float(found.adjusted_p_value[j, i])
