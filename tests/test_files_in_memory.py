@@ -264,11 +264,14 @@ def poses(images=40, points=5):
     return found, true
 
 
-def test_supervisions_keypoints_have_the_value_of_its_own_metric():
+@pytest.mark.parametrize("unscored", [[], [3, 4, 8], [*range(40)]])
+def test_supervisions_keypoints_have_the_value_of_its_own_metric(unscored):
     sv = pytest.importorskip("supervision")
     from supervision.metrics import KeyPointMeanAveragePrecision as Theirs
 
     sigmas, (found, true) = [0.05, 0.1, 0.15, 0.1, 0.05], poses()
+    for image in unscored:
+        found[image]["detection_confidence"] = None
     given = [[sv.KeyPoints(**image) for image in side] for side in (found, true)]
     theirs = Theirs(sigmas=sigmas).update(*given).compute()
     for sides in (given, [[KeyPoints(**image) for image in side] for side in (found, true)]):
@@ -297,7 +300,10 @@ def test_keypoints_may_have_a_third_number_which_does_not_count():
         ({"xy": np.full((1, 2, 2), np.nan)}, r"`predictions\[0\].xy\[0\]` must not be NaN"),
         ({"xy": np.full((1, 2, 2), np.inf)}, r"`predictions\[0\].xy\[0\]` must be finite, got \[\[inf, inf\]"),
         ({"xy": np.ones((1, 0, 2))}, r"`predictions\[0\].xy` must hold at least one point .* \(1, 0, 2\)"),
-        ({"detection_confidence": None}, r"`predictions\[0\].detection_confidence` must hold a row .* got None"),
+        (
+            {"detection_confidence": np.ones(2)},
+            r"`predictions\[0\].detection_confidence` must hold a row .* shape \(2,\)",
+        ),
         ({"class_id": None}, r"`predictions\[0\].class_id` must hold a row .* got None"),
         (
             {"visible": np.ones((1, 3))},

@@ -30,7 +30,8 @@ def read_supervision(
 
     Args:
         predictions: a ``supervision.Detections`` per image, in a list, or one alone, with ``class_id`` and
-            ``confidence``; of keypoints a ``supervision.KeyPoints``, with ``class_id`` and ``detection_confidence``.
+            ``confidence``; of keypoints a ``supervision.KeyPoints``, with ``class_id`` and ``detection_confidence``;
+            where that is None, all objects of the image have the score 0, as in supervision's own metric.
         targets: likewise without a confidence; ``iscrowd`` and ``area`` of their ``data`` count, where it has them,
             as supervision's reader of COCO's files gives them.
         iou_type: "bbox", "segm" or "boundary" for ``mask``, "rotated" for ``data["xyxyxyxy"]``, which the metrics
@@ -89,7 +90,9 @@ def _image(image: Any, where: str, iou_type: str, class_names: dict[int, str], *
     columns = _shapes(image, data, iou_type) | {"labels": (image.class_id, "class_id", _ONE)}
     if scored:
         score = "detection_confidence" if poses else "confidence"
-        columns["scores"] = getattr(image, score), score, _ONE
+        given_scores = getattr(image, score)
+        unscored = poses and given_scores is None  # supervision's own metric of keypoints scores all of such an image 0
+        columns["scores"] = np.zeros(count) if unscored else given_scores, score, _ONE
     else:
         given = [key for key in ("iscrowd", "area") if data.get(key) is not None or not count]
         columns |= {key: (data.get(key), f"data['{key}']", _ONE) for key in given}
