@@ -204,7 +204,7 @@ def document(change=lambda text: text):
 
 
 DOCUMENTS = {
-    "empty": (lambda text: b"", ".json: must be JSON: Expecting value: line 1 column 1"),  # noqa: ARG005
+    "empty": (lambda text: b"", ".json: must be JSON, but is empty"),  # noqa: ARG005
     "truncated": (lambda text: text[:-30].encode(), ".json: must be JSON: "),
     "two documents": (lambda text: (text + text).encode(), ".json: must be JSON: Extra data"),
     "nested": (lambda text: b"[" * 200_000 + text.encode(), ".json: must be JSON of less depth"),

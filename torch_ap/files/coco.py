@@ -170,7 +170,8 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     preds = _labels(detections) | {"scores": detections.numbers("score")}
     sizes = _extents(data.entries)
     if "keypoints" in data.target:
-        given = detections.keypoints("keypoints", entries.points)
+        true = data.target["keypoints"]
+        given = detections.keypoints("keypoints", entries.points, true.shape[1] if len(true) else None)
         areas = _areas_of_results(found, detections, keypoints.area(given))
         preds |= {"counts": counts, "keypoints": given, "area": areas}
         return CocoData(preds, data.target, data.images, data.class_names, sizes)

@@ -39,6 +39,8 @@ def load(path: str | Path) -> Any:
             and place. A whole number of thousands of digits becomes one that breaks the rule of its key.
     """
     content = text_files.read(path)
+    if not content.strip():
+        raise ValueError(f"{path}: must be JSON, but is empty")
     repeated: list[Entry] = []
 
     def once(pairs: list[tuple[str, Any]]) -> Entry:
@@ -166,16 +168,17 @@ class Entries:
                     return torch.from_numpy(out)
         return torch.tensor(self.each(key, box), dtype=torch.float64).reshape(-1, 4)
 
-    def keypoints(self, key: str, read: Callable[[Any], list[float]]) -> Tensor:
-        """:meth:`each` as (N, K, 3) float64, of lists of x, y and a third number in turn, as many in every entry."""
+    def keypoints(self, key: str, read: Callable[[Any], list[float]], wanted: int | None = None) -> Tensor:
+        """:meth:`each` as (N, K, 3) float64, of lists of x, y and a third number in turn, as many in every entry: as
+        many as are wanted, where that is known.
+        """
         values = self.each(key, read)
-        length = len(values[0]) if values else 3
+        length = 3 * wanted if wanted else len(values[0]) if values else 3
         for place, value in zip(self.places, values, strict=True):
             if len(value) != length:
-                raise ValueError(
-                    f"{self.where}[{place}]: '{key}' must hold {length} numbers, as that of {self.where}"
-                    f"[{self.places[0]}], got {len(value)}"
-                )
+                others = "those of the annotations" if wanted else f"that of {self.where}[{self.places[0]}]"
+                rule = f"'{key}' must hold {length} numbers, as {others}"
+                raise ValueError(f"{self.where}[{place}]: {rule}, got {len(value)}")
         return torch.from_numpy(np.array(values, np.float64).reshape(-1, length // 3, 3))
 
     def unique(self, key: str, read: Callable[[Any], Key]) -> list[Key]:
