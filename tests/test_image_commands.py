@@ -199,7 +199,9 @@ def test_settings_are_those_of_the_class(said):
         (["a.json", "--compare"], "--compare without BASELINE takes at least two"),
         (["a.json", "b.json", "c.json", "--report", "x.html"], "--report is of one list of detections"),
         (["a.json", "b.json", "--report", "x.html"], "--report is of one list of detections"),
-        (["a.json", "--max-detections", "1,0"], "--max-detections: must be ints of at least 1"),
+        (["a.json", "--max-detections", "1,0"], "--max-detections: must be different ints of at least 1"),
+        (["a.json", "--max-detections", "10,10"], "--max-detections: must be different ints of at least 1"),
+        (["a.json", "--iou-thresholds", "-1,.5"], "--iou-thresholds: must be different numbers in [0, 1], got '-1,.5'"),
         (["a.json", "--iou-thresholds", "0.5,1.5"], "--iou-thresholds: must be different numbers in [0, 1]"),
         (["a.json", "--areas", "x:5:1"], "--areas: must be NAME:LOW:HIGH, LOW at most HIGH, got 'x:5:1'"),
         (["a.json", "--areas", "x:1:2,x:3:4"], "--areas: must give each range another name, got 'x:3:4'"),
@@ -236,7 +238,11 @@ def test_skeletons_want_their_sigmas(tmp_path, monkeypatch, said):
     )
     assert "truth.json: has 3 keypoints" in said("coco", "truth.json", "found.json", *kind, "--sigmas", "1,1", status=2)
     sigmas = ["--sigmas", "0.1,0.1,0.2"]
-    assert "long.json: has 2 keypoints" in said("coco", "truth.json", "long.json", *kind, *sigmas, status=2)
+    told = said("coco", "truth.json", "long.json", *kind, *sigmas, status=2)
+    assert "long.json[0]: 'keypoints' must hold 9 numbers, as those of the annotations, got 6" in told
+    negative = said("coco", "truth.json", "found.json", *kind, "--sigmas", "-1,.1,.1", status=2)
+    assert "sigmas" in negative
+    assert "-1" in negative
     assert said("coco", "truth.json", "found.json", *kind, *sigmas, "--json")["map"] == pytest.approx(1)
 
 

@@ -218,8 +218,12 @@ def positive(text: str) -> int:
 
 
 def wholes(text: str) -> list[int]:
-    """Whole numbers of at least 1 with commas between them."""
-    return [_positive(part, "must be ints of at least 1 with commas between them") for part in text.split(",")]
+    """Different whole numbers of at least 1 with commas between them."""
+    rule = "must be different ints of at least 1 with commas between them"
+    found = [_positive(part, rule) for part in text.split(",")]
+    if len(set(found)) < len(found):
+        raise argparse.ArgumentTypeError(f"{rule}, got {shown(text)}")
+    return found
 
 
 def _positive(text: str, rule: str) -> int:

@@ -3,6 +3,7 @@ appears at once.
 """
 
 import argparse
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ from torch_ap.files.trec_names import CONVENTIONS, DEFAULT_MEASURES, KNOWN, QREL
 from torch_ap.rules.messages import shown
 
 CONFIDENCE_LEVEL = 0.95
+_NEGATIVE = re.compile(r"-\.?\d.*")  # "-1,2" is a value, whose rule is told, and no option
 _PAGES = (".html", ".htm", ".md")
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -41,6 +43,7 @@ def add_command(subparsers: Subparsers, name: str, **texts: Any) -> argparse.Arg
     """The parser of a sub-command; ``texts`` are its help, description and epilog."""
     parser: argparse.ArgumentParser = subparsers.add_parser(name, formatter_class=HelpFormatter, **texts)
     parser.set_defaults(command=name)
+    parser._negative_number_matcher = _NEGATIVE
     return parser
 
 
