@@ -357,6 +357,16 @@ def test_why_voc_detections_match_nothing(voc, capsys):
         assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["light", "traffic light"])
+def test_a_number_too_many_in_a_line_of_ground_truths_is_told(name, voc, capsys):
+    folder = voc()
+    (folder / "text" / "im0.txt").write_text(f"{name} 10 10 60 40 2")
+    found, said = value(capsys, folder / "text", folder / "found")
+    assert found is None
+    assert "im0.txt, line 1" in said
+    assert f"the class is '{name} 10': is there a number more" in said
+
+
 def test_text_truths_beside_xml_are_said_to_be_left_out(voc, capsys):
     folder = voc()
     (folder / "xml" / "im0.txt").write_text("cat 1 2 3 4")

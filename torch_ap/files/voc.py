@@ -103,6 +103,8 @@ def _of_text(path: Path, box_format: str) -> list[Row]:
         if min(sizes) < 0:
             yolo = name.isdecimal() and max(box) <= _MOST_OF_YOLO
             also = "in [0, 1], as in YOLO's files: --format yolo (`read_yolo`)" if yolo else "see --box-format"
+            if name.split()[-1].isdecimal() and " " in name:
+                also = f"the class is {shown(name)}: is there a number more than a name and a box?"
             raise ValueError(f"{where}: must have no negative size as {box_format}, got {shown(box)} ({also})")
         rows.append(Row(path.stem, name, box, float(hard)))
     return rows
