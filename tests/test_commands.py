@@ -252,6 +252,15 @@ def test_why_coco_results_match_nothing(cause, coco, capsys):
         assert message in said
 
 
+@pytest.mark.parametrize(("step", "which"), [(-1, "next"), (1, "previous")])
+def test_results_of_neighbouring_images_are_told(step, which, coco, capsys):
+    """Those of the image at the end go to the other end."""
+    assert coco(lambda x: {**x, "bbox": xywh(x["corners"]), "image_id": (x["image_id"] + step) % 20}) == 0
+    said = capsys.readouterr().err
+    assert f"ground truths of the {which} image" in said
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize("kind", ["bbox", "segm"])
 def test_nothing_is_said_of_real_results(kind, public_data, capsys):
     folder = public_data / "coco_val2014_100"

@@ -276,10 +276,12 @@ def test_several_faults_at_once(kind, tmp_path, capsys):
 
 @pytest.mark.parametrize("scale", ["doubled", "halved", "fractions"])
 def test_ground_truths_of_other_units(scale, tmp_path, capsys):
-    """Twice too large truths are twice too small detections; which it is, only the reader knows."""
+    """Twice too large truths are twice too small detections; which it is, boxes outside their images may tell."""
     make = SCALES[scale][0]
     numbers = READINGS["xywh"][0]
     text = said(capsys, Coco(tmp_path).run(scene(4), numbers, lambda *c: numbers(make(*c))))
+    *before, text = text.splitlines(keepends=True)
+    assert ["boxes of the annotations leave their images" in line for line in before] == [True] * (scale == "doubled")
     one_line(text, "% of the best detections overlap", " would: write ")
 
 

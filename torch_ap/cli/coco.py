@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.cli import detectors, diagnosis, images
+from torch_ap.cli import annotation_notes, detectors, diagnosis, images, shape_diagnosis
 from torch_ap.cli.encodings import PLAIN, Encoding
 from torch_ap.cli.image_tables import Form, Rows
 from torch_ap.cli.images import Columns, Found
 from torch_ap.cli.notes import note
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.files import lvis
-from torch_ap.files.coco import CocoAnnotations, CocoData, read_annotations, with_results
+from torch_ap.files.coco import CocoData, read_annotations, with_results
 from torch_ap.geometry import keypoints
 from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.coco_tables import CocoTables
@@ -38,10 +38,18 @@ def run(args: argparse.Namespace) -> int:
             f"{args.annotations}: has LVIS's `neg_category_ids`, of which COCO's rules know nothing: detections of "
             "categories that nobody looked for in an image count as wrong; torch-ap lvis has LVIS's rules"
         )
+    for said in annotation_notes.of(annotations, "COCO", "iscrowd"):
+        note(f"{args.annotations}: {said}")
     _check_sigmas(args, args.annotations, annotations.target)
 
     def metric_of(path: str) -> MeanAveragePrecision:
-        return _metric(_read(args, annotations, path), args)
+        data = with_results(annotations, path)
+        named = noted(args, data, path)
+        _check_sigmas(args, path, data.preds)
+        metric = _metric(data, args)
+        if not named:
+            note_no_match(metric, path, "a keypoint similarity" if args.iou_type == "keypoints" else "an IoU")
+        return metric
 
     names = annotations.class_names
     found_of = partial(found_in, per_class=args.per_class, class_names=names)
@@ -49,15 +57,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(args: argparse.Namespace, annotations: CocoAnnotations, results: str) -> CocoData:
-    """The content of the files."""
-    data = noted(args, with_results(annotations, results), results)
-    _check_sigmas(args, results, data.preds)
-    return data
-
-
-def noted(args: argparse.Namespace, data: CocoData, results: str) -> CocoData:
-    """The same data, with a note on what is likely wrong with the results."""
+def noted(args: argparse.Namespace, data: CocoData, results: str) -> bool:
+    """Whether there was a note on what is likely wrong with the results, or they are none."""
     detections = len(data.preds["labels"]) if isinstance(data.preds, Mapping) else sum(map(_detections, data.preds))
     images.refuse_empty(detections, results, args.allow_empty)
     poses = isinstance(data.preds, Mapping) and "keypoints" in data.preds
@@ -71,9 +72,19 @@ def noted(args: argparse.Namespace, data: CocoData, results: str) -> CocoData:
         form=f"{shape} in pixels of the image",
         true=_ENCODING,
     )
-    for cause in diagnosis.causes(evidence):
+    likely = [*shape_diagnosis.causes(data)] or [*diagnosis.causes(evidence)]
+    for cause in likely:
         note(f"{results}: {cause}")
-    return data
+    return bool(likely) or not detections
+
+
+def note_no_match(metric: CocoTables, results: str, similarity: str) -> None:
+    """Say so where a mean of 0 means that nothing matches, which has no cause that is known."""
+    if metric.compute()["map"] == 0:
+        note(
+            f"{results}: no detection matches a ground truth of its image and class at {similarity} of "
+            f"{min(metric._settings.thresholds):g} or more: are these the right files?"
+        )
 
 
 def _detections(image: Mapping[str, Any]) -> int:

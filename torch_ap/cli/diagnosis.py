@@ -10,13 +10,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from torch_ap.cli.encodings import CORNERS, OVERLAP, PLAIN, READINGS, Encoding, Fit, Side, better
+from torch_ap.cli.encodings import CORNERS, OVERLAP, PLAIN, READINGS, SOME, Encoding, Fit, Side, better
 from torch_ap.functional.ragged import ragged_box_iou
 from torch_ap.geometry import boxes
 from torch_ap.rules.messages import nearest, shown
 
 _PAIRS = 2_000_000
+_HITS = 5  # ground truths of a neighbouring image, of so few nothing is said
 _FEW = 3  # classes that are told one by one
 _FRACTION = 2.0  # no box of pixels is that small, and detectors may place boxes over the image's edge
 _PARTS = {1.0: "fractions", 100.0: "percent", 1000.0: "thousandths"}
@@ -151,6 +153,29 @@ class _Sample:
         good = (low <= high) & (low >= -_SLACK) & ~(high > self.sizes[0] + _SLACK)
         return float(good.all(1).double().mean()) if len(good) else 1.0
 
+    def of_neighbours(self) -> tuple[int, int, int]:
+        """How many ground truths a detection of their class overlaps by half: one of their own image, of the image
+        before theirs, and of the image after.
+        """
+        own, before, after = (
+            self._hit(*(functional.pad(x, ends) for x, ends in zip(self.counts, ends_of, strict=True)))
+            for ends_of in (((0, 0), (0, 0)), ((1, 0), (0, 1)), ((0, 1), (1, 0)))
+        )
+        return own, before, after
+
+    def _hit(self, found: Tensor, true: Tensor) -> int:
+        if int((found * true).sum()) > 2 * _PAIRS:
+            return 0
+        d, g, _ = ragged_box_iou(self.corners[0], self.corners[1], found, true, least=OVERLAP)
+        return len(torch.unique(g[self.labels[0][d] == self.labels[1][g]]))
+
+    def shifted(self) -> str:
+        """Whose ground truths the detections find, if clearly those of the next image or of the one before."""
+        own, before, after = self.of_neighbours()
+        most, total = max(before, after), len(self.labels[1])
+        clear = most >= max(_HITS, SOME * total) and 4 * max(own, min(before, after)) <= most
+        return ("next" if before > after else "previous") if clear else ""
+
     def touching(self) -> bool:
         """Whether any detection overlaps a ground truth of its image at all."""
         return bool((self.iou > 0).any())
@@ -177,6 +202,11 @@ def _of_boxes(sample: _Sample, evidence: Evidence) -> Iterator[str]:
         yield "the boxes of the detections are fractions, as of the image's size, and those of the ground truths pixels"
     elif _fractions(sample.corners[1]) and float(sample.corners[0].max()) > _FRACTION:
         yield "the boxes of the ground truths are fractions, as of the image's size, and those of the detections pixels"
+    elif next_to := sample.shifted():
+        yield (
+            f"the detections{sample.of} overlap ground truths of the {next_to} image by half, and hardly any of their "
+            "own: are the image ids counted from another number?"
+        )
     elif inside < 0.1:
         yield f"{inside:.0%} of the detections{sample.of} lie inside their images: are the boxes in another format?"
     elif overlap >= 0.1 and of_class < overlap / 10:

@@ -19,7 +19,7 @@ from torch_ap.geometry import boxes
 OVERLAP = 0.5
 _WELL = 0.5  # if this share of the best detections overlaps, no other encoding is tried
 _TRIED = 40_000  # pairs of a detection and a ground truth
-_SOME = 0.3  # at least this share overlaps in an encoding that is named
+SOME = 0.3  # at least this share overlaps in an encoding that is named
 _ALIKE = 0.9  # encodings whose hits are this share of the most are as good; the simplest of them is named
 _SURPRISE = 0.001  # of so many hits by chance, with as many trials as encodings
 _PLACES = {"": ("",), "first": ("first", "last"), "last": ("last", "first")}  # of scores, the given one first
@@ -172,7 +172,7 @@ def better(found: Side, truths: Side, by_half: Tensor) -> Fit | None:
     detections = {score: found.taken(row) for score, row in rows.items()}
     tried = [*_tried(detections, truths, False), *_tried({"": truths}, detections[found.encoding.score], True)]
     most = max((each.hits for each in tried), default=0)
-    if most < _SOME * total or hits > (most / 2 if most >= total / 2 else most / 4):
+    if most < SOME * total or hits > (most / 2 if most >= total / 2 else most / 4):
         return None
     fit = next(each for each in tried if each.hits >= _ALIKE * most)
     chance = max(hits, sorted(each.hits for each in tried)[len(tried) // 2])

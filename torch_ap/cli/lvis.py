@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from torch_ap.cli import coco, detectors, images
+from torch_ap.cli import annotation_notes, coco, detectors, images
 from torch_ap.cli.image_tables import Form, Rows
 from torch_ap.cli.images import Found
 from torch_ap.cli.notes import note
@@ -20,16 +20,16 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
     paths = images.paths_of(args, args.results)
     annotations = read_annotations(args.annotations, args.iou_type)
-    if annotations.crowds:
-        note(
-            f"{args.annotations}: `iscrowd` is 1 of {annotations.crowds} annotations; LVIS's rules look at `ignore` "
-            "alone, so that these count as single objects"
-        )
+    for said in annotation_notes.of(annotations.coco, "LVIS", "ignore"):
+        note(f"{args.annotations}: {said}")
 
     def metric_of(path: str) -> LVISMeanAveragePrecision:
         data = with_results(annotations, path)
-        coco.noted(args, data, path)
-        return _metric(data, args)
+        named = coco.noted(args, data, path)
+        metric = _metric(data, args)
+        if not named:
+            coco.note_no_match(metric, path, "an IoU")
+        return metric
 
     names = annotations.coco.class_names
     found_of = partial(coco.found_in, per_class=args.per_class, class_names=names)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,6 +94,7 @@ class CocoAnnotations:
         entries: the entries of the images, ascending by id.
         images: the ids of the images.
         class_names: name of each category id.
+        unread: of each mark that these rules do not look at, how many annotations have it.
     """
 
     target: dict[str, Any]
@@ -101,6 +102,7 @@ class CocoAnnotations:
     entries: Entries
     images: list[Any]
     class_names: dict[int, str]
+    unread: dict[str, int] = field(default_factory=dict)
 
 
 def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotations:
@@ -151,16 +153,19 @@ def annotations_of(parts: Parts, iou_type: str, flag: str = "iscrowd") -> CocoAn
     images, ids, truths, counts, _, class_names = parts
     flags = torch.tensor(truths.each(flag, entries.flag, 0), dtype=torch.uint8)
     target = _labels(truths) | {flag: flags, "counts": counts}
+    marked = {key: sum(entry.get(key) == 1 for entry in truths.entries) for key in _MARKS if key != flag}
+    unread = {key: count for key, count in marked.items() if count}
     codes = None
     if iou_type in _OF_MASKS:
         codes = segmentations.decode(truths, counts, images)
-        return CocoAnnotations(target | {"area": _areas(truths, _mask_areas(codes))}, codes, images, ids, class_names)
+        target |= {"area": _areas(truths, _mask_areas(codes))}
+        return CocoAnnotations(target, codes, images, ids, class_names, unread)
     target |= {"boxes": truths.boxes("bbox")}
     if iou_type == "keypoints":
         target |= {"keypoints": _true_keypoints(truths), "area": truths.numbers("area", least=0)}
     else:
         target |= {"area": _areas(truths, boxes.area(target["boxes"]))}
-    return CocoAnnotations(target, codes, images, ids, class_names)
+    return CocoAnnotations(target, codes, images, ids, class_names, unread)
 
 
 def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
@@ -168,7 +173,7 @@ def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:
     found, where = _listed(entries.load(results), str(results))
     detections, counts = _by_image(Entries.of(found, where), data.images, data.class_names)
     preds = _labels(detections) | {"scores": detections.numbers("score")}
-    sizes = _extents(data.entries)
+    sizes = extents(data.entries)
     if "keypoints" in data.target:
         true = data.target["keypoints"]
         given = detections.keypoints("keypoints", entries.points, true.shape[1] if len(true) else None)
@@ -199,6 +204,7 @@ def _listed(found: Any, path: str) -> tuple[list[Any], str]:
 
 _LARGEST_SIDE = 1e9
 KINDS = ("bbox", "segm", "boundary", "keypoints")
+_MARKS = ("iscrowd", "ignore", "difficult")  # of annotations that do not count, in one data set or another
 _OF_MASKS = ("segm", "boundary")
 _PARTS = ("images", "annotations", "categories")
 
@@ -240,7 +246,7 @@ def _areas_of_results(found: list[Any], detections: Entries, own: Tensor) -> Ten
     return boxes.area(detections.boxes("bbox"))
 
 
-def _extents(images: Entries) -> Tensor:
+def extents(images: Entries) -> Tensor:
     """(B, 2) float64 width and height of images; NaN for those that are missing, null or 0."""
     return torch.tensor([images.each(key, _extent, 0) for key in ("width", "height")], dtype=torch.float64).T
 

@@ -38,13 +38,11 @@ class LvisAnnotations:
         coco: what COCO's reader finds, and ``ignore`` in place of ``iscrowd``.
         lists: of each key the ids of each image.
         frequencies: of each category id.
-        crowds: how many annotations have ``iscrowd`` 1, which LVIS's rules do not look at.
     """
 
     coco: CocoAnnotations
     lists: dict[str, list[list[int]]]
     frequencies: dict[int, Frequency]
-    crowds: int = 0
 
 
 def read_lvis(annotations: str | Path, results: str | Path, iou_type: str = "bbox") -> LvisData:
@@ -93,8 +91,7 @@ def read_annotations(path: str | Path, iou_type: str = "bbox") -> LvisAnnotation
     _check(parts, lists)
     frequencies = dict(zip(parts.class_names, parts.categories.each("frequency", _frequency), strict=True))
     parts.truths.numbers("area", least=0)  # which COCO's need not have
-    crowds = sum(entry.get("iscrowd") == 1 for entry in parts.truths.entries)
-    return LvisAnnotations(coco.annotations_of(parts, iou_type, "ignore"), lists, frequencies, crowds)
+    return LvisAnnotations(coco.annotations_of(parts, iou_type, "ignore"), lists, frequencies)
 
 
 def with_results(data: LvisAnnotations, results: str | Path) -> LvisData:

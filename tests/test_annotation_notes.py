@@ -1,0 +1,124 @@
+"""What the commands say of COCO files that can be read, and are not what they seem."""
+
+import copy
+import json
+import random
+
+import pytest
+
+from torch_ap.cli import main
+
+FIELDS = {"neg_category_ids": [], "not_exhaustive_category_ids": []}
+
+
+@pytest.fixture
+def told(tmp_path, capsys):
+    """Standard error of a command on annotations and results."""
+
+    def run(truth, found, *further, command="coco"):
+        paths = [tmp_path / "truth.json", tmp_path / "found.json"]
+        for path, content in zip(paths, (truth, found), strict=True):
+            path.write_text(json.dumps(content))
+        assert main.main([command, *map(str, paths), *further, "--json"]) == 0
+        return capsys.readouterr().err
+
+    return run
+
+
+@pytest.fixture
+def scene():
+    """Annotations, of masks and three keypoints too, and results that match them."""
+    r, truths = random.Random(3), []
+    for image in range(1, 13):
+        for _ in range(3):
+            x, y, width, height = r.uniform(100, 400), r.uniform(100, 300), r.uniform(40, 100), r.uniform(40, 100)
+            corners = [x, y, x + width, y, x + width, y + height, x, y + height]
+            points = [v for at in (0, 2, 4) for v in (*corners[at : at + 2], 2)]
+            one = {"image_id": image, "category_id": 1, "bbox": [x, y, width, height], "area": width * height}
+            truths.append({**one, "segmentation": [corners], "keypoints": points})
+    images = [{"id": one, "width": 640, "height": 480, **FIELDS} for one in range(1, 13)]
+    categories = [{"id": 1, "name": "cat", "frequency": "f"}, {"id": 7, "name": "dog", "frequency": "c"}]
+    found = [{**one, "score": r.random()} for one in copy.deepcopy(truths)]
+    return {"images": images, "annotations": truths, "categories": categories}, found
+
+
+KINDS = [["--iou-type", "bbox"], ["--iou-type", "segm"], ["--iou-type", "keypoints", "--sigmas", ".1,.1,.1"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_said_of_files_as_they_should_be(kind, scene, told):
+    if "segm" in kind:
+        pytest.importorskip("pycocotools")
+    truth, found = scene
+    truth = {**truth, "images": [{key: one[key] for key in ("id", "width", "height")} for one in truth["images"]]}
+    assert told(truth, found, *kind) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "mark", "read"),
+    [
+        *(("coco", mark, "iscrowd") for mark in ("ignore", "difficult")),
+        *(("lvis", mark, "ignore") for mark in ("iscrowd", "difficult")),
+    ],
+)
+def test_marks_that_are_not_read_are_told(command, mark, read, scene, told):
+    for one in scene[0]["annotations"][:4]:
+        one[mark] = 1
+    said = told(*scene, command=command)
+    assert f"truth.json: `{mark}` is 1 of 4 annotations" in said
+    assert f"`{read}` alone" in said
+
+
+def test_categories_of_one_name_are_told(scene, told):
+    scene[0]["categories"][1]["name"] = "cat"
+    assert "truth.json: the categories '1, 7' have one name, 'cat'" in told(*scene)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2, 0.05])
+def test_boxes_that_leave_their_images_are_told(share, scene, told):
+    for one in scene[0]["annotations"][: round(36 * share)]:
+        x, y, width, height = one["bbox"]
+        one["bbox"] = [x + 80, y + 80, x + 80 + width, y + 80 + height]
+    said = told(scene[0], [{**one, "score": 0.5} for one in scene[0]["annotations"]])
+    assert ("boxes of the annotations leave their images" in said) == (share > 0.1)
+    assert ("as x1 y1 x2 y2 all would lie inside" in said) == (share == 1)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_polygons_in_fractions_are_told(side, scene, told):
+    pytest.importorskip("pycocotools")
+    for one in scene[0]["annotations"] if side == 0 else scene[1]:
+        one["segmentation"] = [[v / (640, 480)[at % 2] for at, v in enumerate(one["segmentation"][0])]]
+    said = told(*scene, *KINDS[1])
+    assert f"no mask of the {('ground truths', 'detections')[side]} has more than" in said
+    assert "fractions" in said
+
+
+def test_keypoints_whose_x_come_first_are_told(scene, told):
+    for one in scene[1]:
+        one["keypoints"] = [one["keypoints"][3 * point + part] for part in range(3) for point in range(3)]
+    assert "are these all x, all y, all third numbers?" in told(*scene, *KINDS[2])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_that_match_nothing_are_told_where_no_cause_is_known(kind, scene, told):
+    if "segm" in kind:
+        pytest.importorskip("pycocotools")
+    truth, found = scene
+    truth["images"] += [{"id": 100 + one["id"], "width": 640, "height": 480} for one in truth["images"]]
+    for one in found:
+        one["image_id"] += 100
+    found[0]["image_id"] = 1
+    found[0]["bbox"] = [truth["annotations"][0]["bbox"][0] + 39, *found[0]["bbox"][1:]]
+    found[0]["segmentation"] = [[0, 0, 9, 0, 9, 9]]
+    found[0]["keypoints"] = [x + 200 for x in found[0]["keypoints"]]
+    said = [line for line in told(truth, found, *kind).splitlines() if "found.json" in line]
+    assert len(said) == 1
+    assert "are these the right files?" in said[0]
+    if "segm" in kind:
+        assert "no detection matches" in said[0]
+        assert "an IoU of 0.5 or more" in said[0]
+
+
+def test_files_without_detections_have_no_such_note(scene, told):
+    assert "match" not in told(scene[0], [], "--allow-empty")
