@@ -29,8 +29,8 @@ def _of_masks(preds: Sequence[Any], target: Any) -> Iterator[str]:
     if len(specks) == 1 or max(largest.values()) <= 1:
         most = max(largest[name] for name in specks)
         yield (
-            f"no mask of the {' or '.join(specks)} has more than {most} pixels: are polygons fractions of the image's "
-            "width and height? Write them in pixels"
+            f"no mask of the {' or '.join(specks)} has more than {most} {'pixel' if most == 1 else 'pixels'}: are "
+            "polygons fractions of the image's width and height? Write them in pixels"
         )
 
 
