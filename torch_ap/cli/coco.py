@@ -65,7 +65,7 @@ def noted(args: argparse.Namespace, data: CocoData, results: str) -> bool:
     shape = "`keypoints` as [x, y, a third number, ...]" if poses else "`bbox` as [x, y, width, height]"
     preds, target = (_boxed(side) if poses else side for side in (data.preds, data.target))
     if poses and not (_extended(preds) and _extended(target)):
-        return data
+        return not detections
     evidence = diagnosis.Evidence(
         *(preds, target, data.class_names, data.sizes, "xywh"),
         given=_ENCODING,
