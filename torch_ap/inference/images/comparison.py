@@ -121,7 +121,7 @@ def compare_lists(
     for k, name in enumerate(lists):
         drawn = None if replicates is None or images[k] < 2 else replicates[:, :, k]
         one = _described((a[k], b[k]), drawn, confidence_level, method, df=images[k] - 1)
-        narrow = "" if method == "bootstrap-normal" else narrow_of(images[k])  # that has Student's t
+        narrow = "" if method == "bootstrap-normal" else narrow_of(taking_part[k])  # that has Student's t
         found[name] = of_few(one, taking_part[k], "images", narrow)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": "iid"}
     return of_groups(found, **settings).to(device)
