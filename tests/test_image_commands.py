@@ -409,7 +409,7 @@ def test_lvis_has_the_settings_of_its_class_and_one_vocabulary(said):
     names |= {"APr": "map_rare", "APc": "map_common", "APf": "map_frequent"}
     names |= {"AR@3": "mar_3", "AR_tiny@3": "mar_tiny", "ARl@3": "mar_large"}
     wanted = {name: metric.compute()[key].item() for name, key in names.items()}
-    assert list(found) == [*names, "AP_low", "AP_high", "AP_chance", "per_class", "per_slice"]
+    assert list(found) == [*names, "AP_low", "AP_high", "AP_chance", "per_class", "per_slice", "reasons"]
     assert {name: found[name] for name in names} == wanted
     assert wanted["AP75"] == -1
     assert wanted["APl"] > 0

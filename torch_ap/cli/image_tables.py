@@ -133,13 +133,12 @@ def _document(found: Found, form: Form) -> dict[str, Any]:
     out = named(found.values | _plain(found.interval))
     if found.compared:
         out["compared"] = _plain(found.compared)
-    if found.reasons:
-        out["reasons"] = found.reasons
     if found.classes.keys() == {"name", "ap"}:
         out["per_class"] = dict(zip(found.classes["name"], found.classes["ap"], strict=True))
     elif found.classes:
         out["per_class"] = named(found.classes)
-    return out | ({"per_slice": named(found.slices)} if found.slices else {})
+    out |= {"per_slice": named(found.slices)} if found.slices else {}
+    return out | ({"reasons": found.reasons} if found.reasons else {})
 
 
 def _plain(found: Numbers) -> Numbers:
