@@ -9,6 +9,7 @@ import torch
 
 from tests.test_image_bootstrap import LEVELS, made, slowly
 from tests.tolerances import REORDERED
+from torch_ap.inference.images import comparison
 from torch_ap.inference.images.bootstrap import image_interval, image_replicates
 from torch_ap.inference.images.comparison import compare_images, compare_lists
 from torch_ap.inference.images.resampled_rankings import ResampledRankings
@@ -150,6 +151,18 @@ def test_few_images_are_no_surer_than_the_sign_test(images, method):
     # images without items and without anything to find say nothing
     wide = [replace(x, images=images + 40) for x in (first, second)]
     assert compare_images(*wide, method=method).p_value >= 2.0 ** (1 - images)
+
+
+@pytest.mark.parametrize("method", ["bootstrap-percentile", "bootstrap-normal"])
+def test_a_difference_without_spread_has_no_p_value(method, monkeypatch):
+    """Every resample has the same difference, but for rounding: there is no p, as the reason says."""
+    drawn = torch.tensor([[0.5, 0.2], [0.5, 0.2], [0.5 + 1e-15, 0.2]], dtype=torch.float64)
+    monkeypatch.setattr(comparison, "image_replicates", lambda *_: drawn)
+    first, second = pair()
+    found = compare_images(first, second, method=method)
+    assert found.difference != 0
+    assert math.isnan(found.p_value)
+    assert "standard error is 0" in found.reason
 
 
 @pytest.mark.parametrize("method", ["bootstrap-percentile", "bootstrap-normal"])

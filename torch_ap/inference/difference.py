@@ -112,11 +112,11 @@ def of_few(found: Comparison, count: int, units: str, narrow: str = "") -> Compa
         narrow: what is said of the interval of so few; "" for nothing.
     """
     least = 2.0 ** (1 - count)
-    if found.reason or math.isnan(found.p_value):
+    if math.isnan(found.p_value) or found.p_value == 1:
         return found
     bites = bool(found.p_value < least)
     said = [*([f"p is no less than {least:.4g}"] if bites else []), *([f"the interval is {narrow}"] if narrow else [])]
-    reason = f"{count} {units}: {', and '.join(said)}" if said else ""
+    reason = "; ".join([*filter(None, [found.reason]), *([f"{count} {units}: {', and '.join(said)}"] if said else [])])
     return replace(found, p_value=found.p_value.clamp(min=least), reason=reason)
 
 

@@ -155,7 +155,7 @@ def _described(
     error = float(bootstrap.standard_error(gaps))
     reason = "fewer than two resamples have anything to find" if math.isnan(error) else ""
     found = described(a, b, error, reason=reason, df=df, **settings)
-    if method == "bootstrap-normal" or not error > 0:
+    if method == "bootstrap-normal" or not found.standard_error > 0:  # 0 where rounding explains it
         return found
     low, high = bootstrap.percentile(gaps, confidence_level)
     return replace(found, low=low, high=high, p_value=number(bootstrap.two_sided(gaps)))
