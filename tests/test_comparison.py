@@ -167,6 +167,15 @@ def _orders(n):
     return list(permutations(range(n)))
 
 
+@pytest.mark.parametrize("items", [4, 5, 30])
+def test_resamples_of_few_items_are_no_surer_than_the_sign_test(items):
+    target = (torch.arange(items) < 2).long()
+    scores = torch.linspace(1, 0, items)
+    found = compare_rankings(scores, -scores, target, method="bootstrap", design="stratified")
+    assert found.p_value >= 2.0 ** (1 - items)
+    assert found.reason.startswith(f"{items} items: ") == (items < 10)
+
+
 def test_random_methods_repeat_for_every_batch():
     a, b, target = pair(120)
     for method in ("bootstrap", "permutation"):

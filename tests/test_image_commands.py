@@ -159,6 +159,24 @@ def test_a_slice_is_a_file_of_its_images(files, said):
 
 
 @pytest.mark.usefixtures("files")
+def test_what_few_images_say_of_slices_is_told(said, capsys):
+    """Why ends are missing, and that a slice has no image."""
+    pathlib.Path("few.json").write_text(json.dumps({"one": [100], "two": [101, 102], "none": []}))
+    given = ["coco", "truth.json", "c.json", "--slices", "few.json", "--interval", "--compare", "b.json", *FEW]
+    reasons = said(*given, "--json")["reasons"]
+    assert [x.partition(":")[0] for x in reasons] == ["intervals of slices", "comparisons of slices"]
+    for reason in reasons:
+        assert all(f"{name}: " in reason for name in ("one", "two", "none"))
+    text = said(*given)
+    assert all(reason[1:] in text for reason in reasons)
+    beside = said("coco", "truth.json", "c.json", "b.json", *given[3:], "--per-class")
+    assert all(f"c.json: {reason}" in beside for reason in reasons)
+    capsys.readouterr()
+    assert main.main(given) == 0
+    assert "few.json: none" in capsys.readouterr().err.replace("'", "")
+
+
+@pytest.mark.usefixtures("files")
 def test_matches_are_asked_for_where_something_is_made_of_them(said, monkeypatch):
     monkeypatch.setattr(MeanAveragePrecision, "_matched", None, raising=False)
     assert "Average Precision" in said("coco", "truth.json", "a.json", "--per-class")
@@ -397,7 +415,7 @@ def test_lvis_has_the_settings_of_its_class_and_one_vocabulary(said):
     names |= {"APr": "map_rare", "APc": "map_common", "APf": "map_frequent"}
     names |= {"AR@3": "mar_3", "AR_tiny@3": "mar_tiny", "ARl@3": "mar_large"}
     wanted = {name: metric.compute()[key].item() for name, key in names.items()}
-    assert list(found) == [*names, "AP_low", "AP_high", "AP_chance", "per_class", "per_slice"]
+    assert list(found) == [*names, "AP_low", "AP_high", "AP_chance", "per_class", "per_slice", "reasons"]
     assert {name: found[name] for name in names} == wanted
     assert wanted["AP75"] == -1
     assert wanted["APl"] > 0

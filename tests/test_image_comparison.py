@@ -9,8 +9,9 @@ import torch
 
 from tests.test_image_bootstrap import LEVELS, made, slowly
 from tests.tolerances import REORDERED
+from torch_ap.inference.images import comparison
 from torch_ap.inference.images.bootstrap import image_interval, image_replicates
-from torch_ap.inference.images.comparison import compare_images
+from torch_ap.inference.images.comparison import compare_images, compare_lists
 from torch_ap.inference.images.resampled_rankings import ResampledRankings
 from torch_ap.inference.resampling import Resampling, generators, multinomial
 
@@ -121,7 +122,8 @@ def test_edges_have_a_defined_answer():
     seeds = (torch.Generator().manual_seed(seed) for seed in range(60))
     found = {x.reason: x for x in (image_interval(first, resampling=Resampling(2, seed)) for seed in seeds)}
     same = "all resamples have the same value, which says nothing of its spread"
-    assert set(found) == {"", "fewer than two resamples have anything to find", same}
+    assert len(found) == 3
+    assert any(reason.startswith("2 images: ") for reason in found)
     unknown = found["fewer than two resamples have anything to find"]
     assert all(math.isnan(x) for x in (unknown.low, unknown.high, unknown.standard_error))
     assert found[same].low == found[same].high
@@ -129,6 +131,59 @@ def test_edges_have_a_defined_answer():
         compare_images(first, first, confidence_level=0)
     with pytest.raises(ValueError, match="`method`"):
         compare_images(first, first, method="jackknife")
+
+
+@pytest.mark.parametrize("method", ["bootstrap-percentile", "bootstrap-normal"])
+@pytest.mark.parametrize("images", [2, 3, 5, 9, 12])
+def test_few_images_are_no_surer_than_the_sign_test(images, method):
+    """That each of n images favours one system has the probability 2^(1 - n), if the systems are alike."""
+    first = made(images, items=20 * images)
+    second = replace(first, event_hit=torch.zeros_like(first.event_hit))
+    found = compare_images(first, second, method=method)
+    assert found.difference > 0
+    assert found.p_value >= 2.0 ** (1 - images)
+    assert (images > 5) or found.p_value == 2.0 ** (1 - images)
+    if images < 10:
+        assert found.reason.startswith(f"{images} images: ")
+        assert (f"{2.0 ** (1 - images):.4g}" in found.reason) == bool(found.p_value == 2.0 ** (1 - images))
+    interval = image_interval(first, resampling=Resampling(50))
+    assert interval.reason.startswith(f"{images} images: ") if images < 10 else interval.reason == ""
+    # images without items and without anything to find say nothing
+    wide = [replace(x, images=images + 40) for x in (first, second)]
+    assert compare_images(*wide, method=method).p_value >= 2.0 ** (1 - images)
+
+
+@pytest.mark.parametrize("method", ["bootstrap-percentile", "bootstrap-normal"])
+def test_a_difference_without_spread_has_no_p_value(method, monkeypatch):
+    """Every resample has the same difference, but for rounding: there is no p, as the reason says."""
+    drawn = torch.tensor([[0.5, 0.2], [0.5, 0.2], [0.5 + 1e-15, 0.2]], dtype=torch.float64)
+    monkeypatch.setattr(comparison, "image_replicates", lambda *_: drawn)
+    first, second = pair()
+    found = compare_images(first, second, method=method)
+    assert found.difference != 0
+    assert math.isnan(found.p_value)
+    assert "standard error is 0" in found.reason
+
+
+@pytest.mark.parametrize("method", ["bootstrap-percentile", "bootstrap-normal"])
+def test_few_images_of_a_list_are_no_surer_than_the_sign_test(method):
+    """A list of few images among many: images that hold nothing of it do not make its difference surer."""
+    first = made(40, items=900)
+    lists = torch.repeat_interleave(torch.arange(len(first.offsets) - 1), first.offsets.diff())
+    image = torch.where(lists == 1, first.image % 3, first.image)
+    relevant = torch.where(first.relevant_list == 1, first.relevant_image % 3, first.relevant_image)
+    first = replace(first, image=image, relevant_image=relevant)
+    second = replace(first, event_hit=torch.zeros_like(first.event_hit))
+    found = compare_lists(first, second, {"few": (1, 1), "many": (2, 2)}, method=method)
+    assert found.p_value[0] == 0.25
+    assert found.p_value[1] < 0.01
+    assert found.reason.startswith("few: 3 images: p is no less than 0.25")
+    assert "many" not in found.reason
+    # a detection is a part too
+    second = replace(
+        second, image=torch.where(lists == 1, second.image % 3 + 3 * (torch.arange(len(image)) % 2), image)
+    )
+    assert compare_lists(first, second, {"few": (1, 1)}, method=method).p_value < 0.25
 
 
 @pytest.mark.gpu

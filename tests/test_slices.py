@@ -104,7 +104,8 @@ def test_intervals_comparisons_and_chance_are_those_of_the_images_alone(case):
             )
         assert chance[row].item() == pytest.approx(one.chance_level(**FEW).item(), abs=REORDERED, nan_ok=True)
     assert gap.names == list(slices)
-    assert found.reason == gap.reason == "none: nothing is relevant"
+    assert all(x.reason.endswith("; none: nothing is relevant") for x in (found, gap))
+    assert all("low: 2 images: " in x.reason for x in (found, gap))
     least, most = sorted(gap.p_value[:2].tolist())
     assert sorted(gap.adjusted_p_value[:2].tolist()) == pytest.approx([min(1, 2 * least), min(1, max(2 * least, most))])
     assert math.isnan(gap.adjusted_p_value[2])

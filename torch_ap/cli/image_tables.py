@@ -98,14 +98,15 @@ def _because(found: Mapping[str, Any]) -> str:
     return f" ({found['reason']})" if found["reason"] else ""
 
 
-def _tables(found: Found, form: Form) -> Iterator[Table]:
-    """Of classes, unless they come first, and of slices."""
+def _tables(found: Found, form: Form) -> Iterator[Part]:
+    """Of classes, unless they come first, and of slices, and what is said of them."""
     if found.classes and form.classes:
         columns = {name: column for name, column in found.classes.items() if name not in ("class", "name")}
         yield form.table("class", found.classes["name"], columns, form.classes)
     if found.slices:
         columns = {name: found.slices[name] for name in (*_OF_SLICES, *_COMPARED) if name in found.slices}
         yield form.table("slice", found.slices["slice"], columns, "Each slice of the images")
+    yield from (f"{x[0].upper()}{x[1:]}" for x in found.reasons)
 
 
 def _records(found: Found, form: Form) -> list[tuple[str, str, Any]]:
@@ -136,7 +137,8 @@ def _document(found: Found, form: Form) -> dict[str, Any]:
         out["per_class"] = dict(zip(found.classes["name"], found.classes["ap"], strict=True))
     elif found.classes:
         out["per_class"] = named(found.classes)
-    return out | ({"per_slice": named(found.slices)} if found.slices else {})
+    out |= {"per_slice": named(found.slices)} if found.slices else {}
+    return out | ({"reasons": found.reasons} if found.reasons else {})
 
 
 def _plain(found: Numbers) -> Numbers:
@@ -169,6 +171,7 @@ def _beside(args: argparse.Namespace, paths: Paths, found: Mapping[str, Found], 
         numbers = [(name, one.mean, *list(one.interval.values())[:3]) for name, one in found.items()]
         rows: list[Sequence[str]] = [(str(name), *map(number, values)) for name, *values in numbers]
         yield Table([("mean of", "value", *ends, "chance"), *rows])
+        yield from (f"{name}: {one.interval['reason']}" for name, one in found.items() if one.interval["reason"])
     others = {name: one for name, one in found.items() if one.compared}
     if others:
         columns = ("difference", "low", "high", "p_value", "adjusted_p_value")
@@ -177,6 +180,7 @@ def _beside(args: argparse.Namespace, paths: Paths, found: Mapping[str, Found], 
         yield from (f"{name}: {one.compared['reason']}" for name, one in others.items() if one.compared["reason"])
     for kind, measure in _GROUPS.items():
         yield from _groups(kind, measure, found, form, ends, paths)
+    yield from (f"{name}: {x}" for name, one in found.items() for x in one.reasons)
 
 
 def _groups(

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from torch_ap.cli.notes import end_of, named
+from torch_ap.cli.notes import end_of, named, note
 from torch_ap.cli.progress import of_resamples
 from torch_ap.files import entries
 from torch_ap.inference.difference import Comparison, GroupComparison, of_groups
+from torch_ap.inference.interval import Interval
 from torch_ap.metrics.image_sample import UncertainImages
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.rules.messages import known_ids, shown
@@ -34,6 +35,7 @@ class Found:
         slices: a row per slice.
         interval: ``map_low``, ``map_high`` and ``map_chance``; ``reason``, why there are none.
         compared: what the mean is above the baseline's.
+        reasons: why numbers of classes and slices are missing, or were found by another rule.
     """
 
     mean: float
@@ -43,6 +45,7 @@ class Found:
     slices: Columns = field(default_factory=dict)
     interval: Numbers = field(default_factory=dict)
     compared: Numbers = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,8 @@ def slices_of(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list
             raise ValueError(f"{args.slices}: {shown(name)}: unknown image {shown(unknown)}{also}")
         if len(set(listed)) < len(listed):
             raise ValueError(f"{args.slices}: {shown(name)}: an image is named twice")
+        if not listed:
+            note(f"{args.slices}: {shown(name)}: names no image")
     return {name: [place[x] for x in listed] for name, listed in found.items()}
 
 
@@ -172,11 +177,18 @@ def _add_intervals(
     if args.per_class:
         each = metric.confidence_interval(args.confidence_level, per_class=True, **how)
         found.classes = _behind(found.classes, "ap", {"ap_low": each.low.tolist(), "ap_high": each.high.tolist()})
+        _add_reason(found, "intervals of classes", each)
     if slices is not None:
         each = metric.confidence_interval(args.confidence_level, slices=slices, **how)
         ends = {"map_low": each.low.tolist(), "map_high": each.high.tolist()}
         ends["map_chance"] = metric.chance_level(slices=slices, **how).tolist()
         found.slices = _behind(found.slices, "map", ends)
+        _add_reason(found, "intervals of slices", each)
+
+
+def _add_reason(found: Found, of: str, said: Interval | Comparison) -> None:
+    if said.reason:
+        found.reasons.append(f"{of}: {said.reason}")
 
 
 def _behind(table: Columns, name: str, further: Columns) -> Columns:
@@ -203,9 +215,13 @@ def _add_comparisons(
         means[name] = metric.compare(baseline, **how)
         if args.per_class:
             names = list(map(str, found.labels))
-            found.classes |= _by_name(metric.compare(baseline, per_class=True, **how), names)
+            each = metric.compare(baseline, per_class=True, **how)
+            found.classes |= _by_name(each, names)
+            _add_reason(found, "comparisons of classes", each)
         if slices is not None:
-            found.slices |= _by_name(metric.compare(baseline, slices=slices, **how), found.slices["slice"])
+            each = metric.compare(baseline, slices=slices, **how)
+            found.slices |= _by_name(each, found.slices["slice"])
+            _add_reason(found, "comparisons of slices", each)
     first = next(iter(means.values()))
     together = of_groups(means, **{x: getattr(first, x) for x in ("confidence_level", "method", "design")})
     for place, (name, mean) in enumerate(means.items()):

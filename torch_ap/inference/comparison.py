@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_ap.curve.average_precision import average_precision
 from torch_ap.curve.convention import PLAIN, Convention
 from torch_ap.inference import bootstrap, item_bootstrap
-from torch_ap.inference.difference import Comparison, described
+from torch_ap.inference.difference import Comparison, described, of_few
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
 from torch_ap.inference.paired_items import PairedItems, p_of_logits
 from torch_ap.inference.rank_swap import swapped_differences
@@ -99,7 +99,7 @@ def compare_rankings(
     Returns:
         :class:`Comparison`. Where no item tells the systems apart, or there are no misses, p = 1. Else, with
         fewer than two hits or two misses, no standard error exists, and where it is 0 no interval: NaN, and ``reason``
-        says why.
+        says why. The p of "bootstrap" is no less than 2^(1 - N), that of the two-sided sign test.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules.
@@ -161,7 +161,9 @@ def compare_checked(
     if method == "bootstrap":
         low, high, error, p = _bootstrapped(curves, scores, relevant, confidence_level, design, resampling)
         found = described(values[0], values[1], error, reason=_reason(hits, error), **settings)
-        return found if found.p_value == 1 else replace(found, low=number(low), high=number(high), p_value=number(p))
+        if found.p_value == 1:
+            return found
+        return of_few(replace(found, low=number(low), high=number(high), p_value=number(p)), len(relevant), "items")
     items = PairedItems(
         curves, scores, relevant, "jackknife" if method.startswith("jackknife") else "influence", design
     )

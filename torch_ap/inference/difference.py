@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ class Comparison(Result):
         confidence_level: nominal coverage of the interval.
         method: name of the method.
         design: "iid" or "stratified", or "" where the question is void.
-        reason: why numbers are NaN, or p is 1 by definition; "" otherwise.
+        reason: why numbers are NaN, p is 1 by definition, or so few images or items allow no more; "" otherwise.
     """
 
     value_a: Tensor
@@ -97,6 +97,27 @@ def holm(p_values: Tensor) -> Tensor:
     out = torch.empty_like(p_values)
     out[order] = raised
     return out
+
+
+def of_few(found: Comparison, count: int, units: str, narrow: str = "") -> Comparison:
+    """A comparison of so many units, whose p-value is not below that of the two-sided sign test, 2^(1 - n).
+
+    If the systems are alike, each unit may favour either: that all n favour one has this probability, and resamples of
+    n units know nothing else.
+
+    Args:
+        found: a comparison by resamples.
+        count: n, of the units that have a part in it.
+        units: what they are called.
+        narrow: what is said of the interval of so few; "" for nothing.
+    """
+    least = 2.0 ** (1 - count)
+    if math.isnan(found.p_value) or found.p_value == 1:
+        return found
+    bites = bool(found.p_value < least)
+    said = [*([f"p is no less than {least:.4g}"] if bites else []), *([f"the interval is {narrow}"] if narrow else [])]
+    reason = "; ".join([*filter(None, [found.reason]), *([f"{count} {units}: {', and '.join(said)}"] if said else [])])
+    return replace(found, p_value=found.p_value.clamp(min=least), reason=reason)
 
 
 def described(

@@ -20,6 +20,7 @@ from torch_ap.rules.options import allowed
 
 Method: TypeAlias = Literal["dirichlet", "t", "bootstrap-bca"]
 METHODS = allowed(Method)
+_FEW = 10  # queries: the fewest whose coverage by the bootstrap was measured, and that is .86 to .90
 
 
 def mean_interval(
@@ -65,7 +66,7 @@ def mean_interval(
     Returns:
         :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors. With a reason: where all values are 0 or
         1; where all are equal but for rounding, or there is one, ends that rest on the bounds ("dirichlet"), or else
-        ends at the mean, and NaN for one.
+        ends at the mean, and NaN for one; and for "bootstrap-bca" of fewer than 10, likely too narrow.
 
     Raises:
         TypeError, ValueError: for an argument that breaks one of these rules, such as a value outside [0, 1].
@@ -102,7 +103,10 @@ def _interval(x: Tensor, noise: float, confidence_level: float, method: str, how
         return replace(found, method=method)
     replicates, off = _replicates(x, how), x - found.estimate
     ends = bootstrap.bca(replicates, found.estimate, (off**3).sum() / (6 * (off**2).sum() ** 1.5), confidence_level)
-    return Interval(found.estimate, *ends, bootstrap.standard_error(replicates), confidence_level, method)
+    reason = f"{len(x)} queries: likely too narrow, coverage is measured from {_FEW} on" if len(x) < _FEW else ""
+    return Interval(
+        found.estimate, *ends, bootstrap.standard_error(replicates), confidence_level, method, reason=reason
+    )
 
 
 def student_interval(values: Tensor, noise: float, confidence_level: float) -> Interval:

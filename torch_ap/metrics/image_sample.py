@@ -132,7 +132,8 @@ class UncertainImages(UncertainMetric):
 
         The estimand is the limit that ``map`` tends to as images are added, not its mean over sets of so many. Every
         method covers less than it says for few images or rare classes, "bootstrap-basic" comes closest; measured
-        figures are in :func:`torch_ap.inference.images.bootstrap.image_interval`. For the rest see
+        figures are in :func:`torch_ap.inference.images.bootstrap.image_interval`; ``reason`` says where there are fewer
+        than 10 images. For the rest see
         :meth:`UncertainMetric.confidence_interval`.
 
         Args:
@@ -188,7 +189,8 @@ class UncertainImages(UncertainMetric):
 
         Returns:
             As there; with ``per_class`` or ``slices`` a :class:`torch_ap.inference.GroupComparison` of (K,) or (S,)
-            tensors, with ``names`` and with p-values that allow for their number.
+            tensors, with ``names`` and with p-values that allow for their number. p is no less than 2^(1 - n), that of
+            the two-sided sign test, of n images that have a part in it; where that bites ``reason`` says so.
 
         Example:
             >>> import torch
@@ -200,8 +202,8 @@ class UncertainImages(UncertainMetric):
             ...         found = {"boxes": box + shift + further, "scores": torch.tensor([score]), "labels": label}
             ...         metric.update([found], [{"boxes": box, "labels": label}])
             >>> found = a.compare(b)
-            >>> round(float(found.difference), 3), bool(found.p_value < 0.05)
-            (0.438, True)
+            >>> round(float(found.difference), 3), round(float(found.p_value), 3)
+            (0.438, 0.125)
         """
         resampling = Resampling(n_resamples, generator, batch, progress)
         which = self._which(iou_type, per_class, slices)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference import bootstrap
-from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
+from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings, images_of_mean
 from torch_ap.inference.interval import Ends, Interval, logit
 from torch_ap.inference.resampling import Resampling, multinomial, multinomial_on_device
 from torch_ap.inference.student import normal_quantile, student_quantile
@@ -18,6 +18,7 @@ from torch_ap.rules import checks
 __all__ = ["METHODS", "ResampledRankings", "class_intervals", "image_interval", "image_replicates"]
 
 METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
+_FEW = 10  # images; coverage falls from 200 to 50 already, and was not measured below
 
 
 def image_replicates(
@@ -89,7 +90,7 @@ def image_interval(
 
     Returns:
         :class:`torch_ap.inference.interval.Interval` of 0-d float64 tensors; NaN where nothing is relevant, or all
-        stands in one image.
+        stands in one image. Of fewer than 10 images ``reason`` says that the interval is likely too narrow.
 
     Raises:
         ValueError: for a ``confidence_level`` outside (0, 1), or an unknown method.
@@ -141,7 +142,14 @@ def image_interval(
         return replace(empty, reason="fewer than two resamples have anything to find")
     low, high = ends(values, estimate, method, confidence_level)
     reason = "" if error > 0 else "all resamples have the same value, which says nothing of its spread"
+    if not reason and (narrow := narrow_of(count := images_of_mean([ranked]))):
+        reason = f"{count} images: {narrow}"
     return replace(empty, low=low, high=high, standard_error=error, reason=reason)
+
+
+def narrow_of(images: int) -> str:
+    """What is said of an interval of so many images by the normal law or percentiles; "" of 10 and more."""
+    return "likely too narrow, coverage is measured from 50 on" if images < _FEW else ""
 
 
 def class_intervals(
@@ -164,6 +172,7 @@ def class_intervals(
     Returns:
         :class:`torch_ap.inference.interval.Interval` of (K,) float64 tensors. The ends are NaN where nothing is
         relevant, all stands in one image, or no resample differs; those of "bootstrap-logit" also where AP is 0 or 1.
+        The others are likely too narrow for a class that fewer than 10 images hold: ``reason`` says of how many.
 
     Raises:
         ValueError: as there.
@@ -203,7 +212,8 @@ def class_intervals_of(
             found = ends(values[:, place], estimate[place], method, confidence_level, quantile[place])
             out[:, place] = torch.stack([*found, error])
     low, high, error = out
-    return Interval(estimate, low, high, error, confidence_level, method, "iid", _reasons(estimate, images, error, low))
+    reason = _reasons(estimate, images, error, low, method)
+    return Interval(estimate, low, high, error, confidence_level, method, "iid", reason)
 
 
 def images_of_lists(ranked: ResampledRankings) -> Tensor:
@@ -213,14 +223,19 @@ def images_of_lists(ranked: ResampledRankings) -> Tensor:
     return segments.count(holds, len(ranked.offsets) - 1)
 
 
-def _reasons(estimate: Tensor, images: Tensor, error: Tensor, low: Tensor) -> str:
-    """Why ends are missing, of how many classes."""
+def _reasons(estimate: Tensor, images: Tensor, error: Tensor, low: Tensor, method: str) -> str:
+    """Why ends are missing or too near, of how many classes."""
     several = images > 1
+    few = several & (images < _FEW) & (error > 0)
     told = (
         (images == 0, "nothing is relevant"),
         (images == 1, "all in one image, which has no spread"),
         (several & torch.isnan(error), "all resamples have the same value, which says nothing of its spread"),
         (several & ~torch.isnan(error) & torch.isnan(low), "AP of 0 or 1"),
+        (
+            few & (method != "bootstrap-logit"),
+            f"in fewer than {_FEW} images, the interval likely too narrow",
+        ),
     )
     said = [(int(flags.sum()), text) for flags, text in told if bool(flags.any())]
     return "; ".join(f"{count} of {len(estimate)} classes: {text}" for count, text in said)

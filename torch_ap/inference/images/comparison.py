@@ -9,9 +9,14 @@ import torch
 from torch import Tensor
 
 from torch_ap.inference import bootstrap
-from torch_ap.inference.difference import Comparison, GroupComparison, described, of_groups
-from torch_ap.inference.images.bootstrap import image_replicates, images_of_lists
-from torch_ap.inference.images.resampled_rankings import InterpolationRule, ResampledRankings
+from torch_ap.inference.difference import Comparison, GroupComparison, described, of_few, of_groups
+from torch_ap.inference.images.bootstrap import image_replicates, images_of_lists, narrow_of
+from torch_ap.inference.images.resampled_rankings import (
+    InterpolationRule,
+    ResampledRankings,
+    images_of_mean,
+    images_taking_part,
+)
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.result import number
 from torch_ap.inference.rounding import SAME_VALUE
@@ -45,7 +50,9 @@ def compare_images(
 
     Returns:
         :class:`torch_ap.inference.Comparison` of floats. NaN, with a reason, where nothing is relevant, or all stands
-        in one image; p = 1 where no image tells the systems apart.
+        in one image; p = 1 where no image tells the systems apart. p is no less than 2^(1 - n), that of the two-sided
+        sign test, of n images that have a part in it: .25 of 3, .0625 of 5. Of fewer than 10 the interval is likely too
+        narrow. Where either holds ``reason`` says so.
 
     Raises:
         ValueError: for a ``confidence_level`` outside (0, 1), or an unknown method.
@@ -59,7 +66,8 @@ def compare_images(
     every = torch.ones(1, first.images, dtype=torch.int64, device=first.image.device)
     a, b = (float(ranked.average_precision(every, interpolation).nanmean()) for ranked in systems)
     replicates = None if math.isnan(a) or first.images < 2 else image_replicates(systems, how, interpolation)
-    return _described((a, b), replicates, confidence_level, method)
+    found, count = _described((a, b), replicates, confidence_level, method), images_of_mean(systems)
+    return of_few(found, count, "images", narrow_of(count))
 
 
 def compare_lists(
@@ -82,7 +90,8 @@ def compare_lists(
             something of the list, less one.
 
     Returns:
-        :class:`torch_ap.inference.GroupComparison` of (K,) tensors.
+        :class:`torch_ap.inference.GroupComparison` of (K,) tensors. p is no less than 2^(1 - n) of n images in which
+        there is something to find, or a detection of either system, of the list.
 
     Raises:
         ValueError: as there.
@@ -107,12 +116,25 @@ def compare_lists(
     )
     images = images_of_lists(first)[places[0]].tolist()
     replicates = image_replicates(systems, how, interpolation, lists=places) if max(images, default=0) > 1 else None
+    taking_part = _taking_part(systems, places)
     found = {}
     for k, name in enumerate(lists):
         drawn = None if replicates is None or images[k] < 2 else replicates[:, :, k]
-        found[name] = _described((a[k], b[k]), drawn, confidence_level, method, df=images[k] - 1)
+        one = _described((a[k], b[k]), drawn, confidence_level, method, df=images[k] - 1)
+        narrow = "" if method == "bootstrap-normal" else narrow_of(taking_part[k])  # that has Student's t
+        found[name] = of_few(one, taking_part[k], "images", narrow)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": "iid"}
     return of_groups(found, **settings).to(device)
+
+
+def _taking_part(systems: tuple[ResampledRankings, ResampledRankings], places: list[Tensor]) -> list[int]:
+    """The images that have a part in the AP of each list: (K,) its places in either system."""
+    groups, count = [], len(places[0])
+    for ranked, place in zip(systems, places, strict=True):
+        group = torch.full((len(ranked.offsets) - 1,), count, dtype=torch.int64, device=place.device)
+        group[place] = torch.arange(count, device=place.device)
+        groups.append(group)
+    return images_taking_part(systems, groups, count).tolist()
 
 
 def _described(
@@ -133,7 +155,7 @@ def _described(
     error = float(bootstrap.standard_error(gaps))
     reason = "fewer than two resamples have anything to find" if math.isnan(error) else ""
     found = described(a, b, error, reason=reason, df=df, **settings)
-    if method == "bootstrap-normal" or not error > 0:
+    if method == "bootstrap-normal" or not found.standard_error > 0:  # 0 where rounding explains it
         return found
     low, high = bootstrap.percentile(gaps, confidence_level)
     return replace(found, low=low, high=high, p_value=number(bootstrap.two_sided(gaps)))

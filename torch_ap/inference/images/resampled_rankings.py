@@ -5,6 +5,7 @@ matched and sorted as they are, so a resample is a weight per image: its hit cur
 AP is that of any others.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -178,6 +179,31 @@ class ResampledRankings:
         return HitCurve(
             times, times, hits_above, cumulative - times, None, offsets, (end - start).reshape(-1), m.reshape(-1)
         )
+
+
+def images_taking_part(systems: Sequence[ResampledRankings], groups: Sequence[Tensor], count: int) -> Tensor:
+    """(K,) int64, in how many images any system has something to find, or an item, of each group of lists.
+
+    Args:
+        systems: over the same images.
+        groups: of each system the group of each list, int64; K where it is in none.
+        count: K.
+    """
+    size, seen = max(systems[0].images, 1), []
+    for ranked, group in zip(systems, groups, strict=True):
+        seen.append(group[segments.ids(ranked.offsets)] * size + ranked.image)
+        seen.append(group[ranked.relevant_list] * size + ranked.relevant_image)
+    holding: Tensor = torch.unique(torch.cat(seen)) // size
+    return segments.count(holding, count + 1)[:count]
+
+
+def images_of_mean(systems: Sequence[ResampledRankings]) -> int:
+    """The images that have a part in the mean: with an item of a list that has something to find, or that itself."""
+    groups = []
+    for ranked in systems:
+        known = segments.count(ranked.relevant_list, len(ranked.offsets) - 1) > 0
+        groups.append((~known).to(torch.int64))
+    return int(images_taking_part(systems, groups, 1))
 
 
 def ranked_images(matches: Matches, images: int, area: int = 0) -> ResampledRankings:
