@@ -321,7 +321,7 @@ BAD = [
     (lambda images: images[1][1].update(iscrowd=torch.tensor([0, 2])), r"target\[1\]\['iscrowd'\]` must hold 0 and 1"),
     (
         lambda images: images[1][1].update(area=torch.tensor([0, torch.nan])),
-        r"target\[1\]\['area'\]` must not hold NaN",
+        r"target\[1\]\['area'\]` must be finite",
     ),
     (
         lambda images: images[0][0].update(labels=images[0][0]["labels"][None]),

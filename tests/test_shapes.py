@@ -253,7 +253,7 @@ def test_a_function_of_images_is_its_matrices():
     [
         (torch.ones(1, 1), r"`iou_type` must return, for image 1, a tensor of shape \(2, 3\), got \(1, 1\)"),
         (0.5, r"`iou_type` must return, for image 1, .* got float"),
-        (torch.full((2, 3), torch.nan), "`iou_type` must not hold NaN"),
+        (torch.full((2, 3), torch.nan), r"`iou_type\(preds\[1\], target\[1\]\)` must not hold NaN"),
     ],
 )
 def test_faults_of_a_function_of_images(given, message):
