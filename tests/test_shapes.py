@@ -268,6 +268,14 @@ def test_faults_of_a_function_of_images(given, message):
         MeanAveragePrecision(iou_type=("bbox", of_images))
 
 
+def test_a_nan_among_given_similarities_is_told_with_its_image():
+    preds = [{"labels": torch.zeros(n).long(), "scores": torch.ones(n), "ious": torch.ones(n, 3)} for n in (0, 1, 2)]
+    target = [{"labels": torch.zeros(3, dtype=torch.int64)}] * 3
+    preds[2]["ious"] = torch.tensor([[1.0, 1, 1], [1, torch.nan, 1]])
+    with pytest.raises(ValueError, match=r"`preds\[2\]\['ious'\]` must not hold NaN, got nan"):
+        MeanAveragePrecision(iou_type="precomputed").update(preds, target)
+
+
 BOWTIE = [0.0, 0, 1, 1, 1, 0, 0, 1]
 DART = [0.0, 0, 2, 1, 0, 2, 1, 1]
 
