@@ -1,10 +1,14 @@
 """The table of classes of every detection metric: what its numbers, curves and intervals say, in rows."""
 
+import inspect
+
 import pytest
 import torch
 
+from tests.each import each
 from tests.every_metric import METRICS, one_each
-from torch_ap import OpenImagesMeanAveragePrecision, VOCMeanAveragePrecision
+from tests.modes import quiet
+from torch_ap import MeanAveragePrecision, OpenImagesMeanAveragePrecision, VOCMeanAveragePrecision
 
 NAMES = ("coco", "coco_matched", "coco_micro", "lvis_matched", "nuscenes_packed", "voc_11_point", "voc_matched")
 ROWS = {*(name for name in one_each(METRICS) if METRICS[name].kind == "images"), *NAMES}
@@ -55,3 +59,30 @@ def test_names_are_those_of_the_metric_everywhere():
             metric.per_class(0.7)
         with pytest.raises(ValueError, match="`interval` must be a bool, got 1"):
             metric.per_class(interval=1)
+
+
+NAMED = {name: row for name, row in METRICS.items() if "class_names" in inspect.signature(row.call).parameters}
+
+
+@each("row", NAMED)
+def test_a_label_beyond_a_list_of_names_is_refused_in_update(row):
+    for batch in row.batches(2, 60):
+        metric = row.call(**{**row.settings, "class_names": ["only"]})
+        with pytest.raises(ValueError, match=r"`class_names` as a list of 1 names .* got the label"):
+            quiet(metric.update, **batch)
+        assert (metric.update_count, metric.detection_labels) == (0, [])
+        for names in ({0: "only"}, [f"class {label}" for label in range(1 << 12)]):
+            quiet(row.call(**{**row.settings, "class_names": names}).update, **batch)
+
+
+@pytest.mark.gpu
+def test_on_an_accelerator_it_is_refused_in_compute():
+    box = torch.tensor([[1.0, 1, 9, 9]]).cuda()
+    truth = {"boxes": box, "labels": torch.tensor([1]).cuda()}
+    for make in (MeanAveragePrecision, VOCMeanAveragePrecision):
+        metric = make(class_names=["only"]).to("cuda")
+        metric.update([truth | {"scores": box[:, 0]}], [truth])
+        with pytest.raises(ValueError, match="got the label 1"):
+            metric.compute()
+        with pytest.raises(ValueError, match="got the label 1"):
+            make(class_names=["only"], match="update").to("cuda").update([truth | {"scores": box[:, 0]}], [truth])

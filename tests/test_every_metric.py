@@ -168,3 +168,14 @@ def test_the_public_modules_list_the_classes():
     assert {*listed} - {"IndexEncoder"} == classes
     for module in modules:
         assert all(getattr(module, name) is getattr(torch_ap, name) for name in module.__all__ if name in listed)
+
+
+@each("row", METRICS)
+def test_an_argument_that_is_not_known_is_told_with_the_nearest(row):
+    """Of the class's own and of those of all metrics."""
+    own = [name for name in inspect.signature(row.call).parameters if name not in ("kwargs", *row.settings)]
+    for name in (own[-1], "sync_on_compute"):
+        with pytest.raises(ValueError, match=rf"`{name}x`; did you mean '{name}'\?"):
+            row.call(**row.settings, **{f"{name}x": None})
+    with pytest.raises(ValueError, match=r"`qqqqqq`$"):
+        row.call(**row.settings, qqqqqq=None)

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import math
 import pathlib
 
 import numpy as np
@@ -177,11 +176,11 @@ def image(found, true, negative=(), not_exhaustive=(), **more):
         (image([1, 2], [1], [2]), [1, 1], [0, 1]),
         (image([1, 1], [1], (), [1]), [2], [0]),  # there may be more of 1
         (image([2, 1], [2], ignore=torch.tensor([1])), [0, 1], [0, 0]),
-        (image([1], [1], area=torch.tensor([math.inf])), [0], [0]),
+        (image([1], [1], area=torch.tensor([float("inf")])), [0], [0]),  # refused where values are checked
     ],
 )
 def test_what_counts(given, detections, false_positives):
-    metric = torch_ap.LVISMeanAveragePrecision()
+    metric = torch_ap.LVISMeanAveragePrecision(validate_args=False)
     metric.update(*given)
     table = metric.per_class()
     assert table["detections"].tolist() == detections

@@ -253,7 +253,7 @@ def test_a_function_of_images_is_its_matrices():
     [
         (torch.ones(1, 1), r"`iou_type` must return, for image 1, a tensor of shape \(2, 3\), got \(1, 1\)"),
         (0.5, r"`iou_type` must return, for image 1, .* got float"),
-        (torch.full((2, 3), torch.nan), "`iou_type` must not hold NaN"),
+        (torch.full((2, 3), torch.nan), r"`iou_type\(preds\[1\], target\[1\]\)` must not hold NaN"),
     ],
 )
 def test_faults_of_a_function_of_images(given, message):
@@ -266,6 +266,14 @@ def test_faults_of_a_function_of_images(given, message):
         metric.update(packed([two]), packed([three]))
     with pytest.raises(ValueError, match="`iou_type` must be one of"):
         MeanAveragePrecision(iou_type=("bbox", of_images))
+
+
+def test_a_nan_among_given_similarities_is_told_with_its_image():
+    preds = [{"labels": torch.zeros(n).long(), "scores": torch.ones(n), "ious": torch.ones(n, 3)} for n in (0, 1, 2)]
+    target = [{"labels": torch.zeros(3, dtype=torch.int64)}] * 3
+    preds[2]["ious"] = torch.tensor([[1.0, 1, 1], [1, torch.nan, 1]])
+    with pytest.raises(ValueError, match=r"`preds\[2\]\['ious'\]` must not hold NaN, got nan"):
+        MeanAveragePrecision(iou_type="precomputed").update(preds, target)
 
 
 BOWTIE = [0.0, 0, 1, 1, 1, 0, 0, 1]

@@ -54,7 +54,7 @@ def coco_mean_average_precision(
             ``iou_type="keypoints"``: x, y, and a number that does not count. ``boxes`` (D, 5) or (D, 8) for
             ``iou_type="rotated"``. ``intervals`` (D, 2), start and end, for ``iou_type="intervals"``.
         target: the same without scores: ``boxes`` (G, 4), ``labels`` (G,); if wanted ``iscrowd`` (G,) 0 or 1, and
-            ``area`` (G,), where 0 or less means that of the shape, as in torchmetrics. With ``keypoints``
+            ``area`` (G,), finite, where 0 or less means that of the shape, as in torchmetrics. With ``keypoints``
             (G, K, 3), whose third number is the visibility, 0 not labelled, 1 hidden or 2 visible, ``area`` is required
             and taken as it is; ``boxes`` matter only where no point is labelled, and may be missing or NaN: what lies
             near such a box finds an object that does not count.
@@ -86,7 +86,7 @@ def coco_mean_average_precision(
         box_width: W, for ``iou``.
         sigmas: of K keypoints, numbers from 1e-9 to 1e9; default COCO's 17.
         area_as_given: whether ``area`` is required of all images and taken as it is, as pycocotools takes what stands
-            in a file: one of 0 is small, and one below 0 in no range. It is then required of detected masks and
+            in a file: one of 0 is small, and one below 0 an error. It is then required of detected masks and
             keypoints too, whose area is else that of the mask, or of the box around all points: pycocotools takes that
             of the ``bbox`` where the first result has one.
         validate_args: whether values are checked (NaN, flags).

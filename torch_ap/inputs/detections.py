@@ -66,7 +66,7 @@ class DetectionInputs:
         of_truths: further columns of ground truths: "iscrowd", "area", "difficult", "ignore"; zeros where not given.
         of_detections: further columns of detections: "area", or "row", which they have in the image as given.
         check_values: whether values are checked. Form always is.
-        areas_required: whether every image must have its "area", where that is a column.
+        areas_required: whether every image must have its "area", of at least 0, where that is a column.
     """
 
     rows: tuple[RowColumn, ...]
@@ -223,12 +223,14 @@ class DetectionInputs:
             flags.append(value_rules.check_counts(counts, len(columns[f"{prefix}_labels"])))
             further = self.of_truths if name == "target" else ("scores", *self.of_detections)
             looks: dict[str, tuple[str, ...]] = {key: (value_rules.RULE_OF[key],) for key in further}
+            looks |= {"area": ("size",)} if self.areas_required and "area" in further else {}
             looks |= {key: column.rules(prefix) or () for key, column in self.rows_of(prefix).items()}
             for key, names in looks.items():
                 flags.append(value_rules.check(names, (name, key), columns[f"{prefix}_{key}"], counts))
         if self.pairs:
+            pairs = columns["detections_per_image"] * columns["ground_truths_per_image"]
             owner = ("preds", "ious") if self.similarity is None else ("iou_type", "")
-            flags.append(value_rules.check(("ious",), owner, columns["pair_ious"], None))
+            flags.append(value_rules.check(("ious",), owner, columns["pair_ious"], pairs))
         found = [flag for flag in flags if flag is not None]
         return torch.stack(found).any(0) if found else None
 

@@ -11,6 +11,7 @@ import functools
 import zlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 import torch
@@ -21,9 +22,15 @@ from torch_ap.metrics import plotted
 from torch_ap.metrics.stateful import StatefulMetric
 from torch_ap.metrics.synced import SyncedMetric
 from torch_ap.rules import values
+from torch_ap.rules.messages import nearest
 from torch_ap.runtime.untraced import leave_methods_to_python, untraced
 
 _NEVER = 1 << 62
+_OF_ALL = (
+    "sync",
+    *("compute_on_cpu", "compute_with_cache", "dist_sync_fn", "dist_sync_on_step"),
+    *("distributed_available_fn", "process_group", "sync_on_compute"),
+)  # arguments of every metric, which no class spells out
 _WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
 
 
@@ -53,11 +60,21 @@ class RankingMetric(SyncedMetric):
         leave_methods_to_python(cls, but=_WRAPPED)
 
     def __init__(self, identity: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        try:
+            super().__init__(**kwargs)
+        except ValueError as error:
+            self._refuse_unknown(str(error), kwargs)
+            raise
         self._result_dtype: torch.dtype | None = None
         digest = zlib.crc32(identity.encode()).to_bytes(4, "big")
         self._identity = list(digest)
         self.add_state("first_violation", self._no_violation(), dist_reduce_fx="min")
+
+    def _refuse_unknown(self, said: str, given: Mapping[str, Any]) -> None:
+        """Raise where torchmetrics refuses arguments that are not known, with the one that may be meant."""
+        unknown = [name for name in given if f"`{name}`" in said]
+        if said.startswith("Unexpected keyword") and unknown:
+            raise ValueError(said + nearest(unknown[0], [*signature(type(self)).parameters, *_OF_ALL])) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set states and two plain counters without ``nn.Module``'s search for parameters: each update sets them."""

@@ -1,6 +1,6 @@
 """The state of a detection metric: images of detections and ground truths, as a few flat tensors."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
@@ -21,7 +21,7 @@ from torch_ap.metrics.image_sample import ImageSample
 from torch_ap.metrics.image_slices import SlicedImages, SlicedSample
 from torch_ap.metrics.states import Form
 from torch_ap.rules import checks, detections, tensors, values
-from torch_ap.rules.class_names import different_names_of
+from torch_ap.rules.class_names import different_names_of, names_of
 from torch_ap.runtime import cached, memory
 
 Made = TypeVar("Made")
@@ -68,6 +68,8 @@ class DetectionMetric(SlicedImages, ClassTables):
         """Keep validated images, or what matching finds in them."""
         counts = columns["detections_per_image"]
         ids = samples.checked(sample_ids, counts.shape, counts.device, "image")
+        if counts.is_cpu or not self._keeps_shapes:
+            self._check_named(columns)
         if isinstance(self._kept, StoredMatches):
             if broken is not None and bool(broken.any()):  # which cannot wait for `compute` where they are matched
                 raise ValueError(detections.VALUE_RULES[int(broken.nonzero()[0])])
@@ -78,6 +80,13 @@ class DetectionMetric(SlicedImages, ClassTables):
             self._unseen = True
         self._hold([*(columns[name] for name in self._kept.states), ids])
         self._note(broken)
+
+    def _check_named(self, columns: Columns) -> None:
+        """Refuse a label that a list of names has not, where values are checked. Waits for an accelerator."""
+        if isinstance(self._class_names, Sequence) and self._inputs.check_values:
+            for side in ("detection", "ground_truth"):
+                if len(labels := columns[f"{side}_labels"]):
+                    names_of(torch.stack(labels.aminmax()), self._class_names)
 
     def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
         """The labels of a batch of images, and what matching finds in them; for concrete classes."""
@@ -116,6 +125,7 @@ class DetectionMetric(SlicedImages, ClassTables):
             return self._no_images()
         columns = {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
         if self._keeps_shapes and (self._unseen or not columns["detection_scores"].is_cpu):  # on CPU `update` did
+            self._check_named(columns)
             self._once(lambda: self._inputs.remark_on_detections(columns), "remarks")
         if not len(ids := self.sample_ids):
             return columns

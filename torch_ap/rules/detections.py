@@ -83,7 +83,7 @@ RULES: dict[str, ImageRule] = {
     "boxes": _numbers("boxes", "must be finite", low=-_MOST, high=_MOST),
     "scores": _numbers("scores", "must not hold NaN"),
     "flags": _numbers("iscrowd`, `difficult`, `ignore` and `group_of", "must hold 0 and 1", low=0, high=1, whole=True),
-    "area": _numbers("area", "must not hold NaN"),
+    "area": _numbers("area", "must be finite", low=-_MOST, high=_MOST),
     "ious": _numbers("ious", "must not hold NaN"),
     "counts": ImageRule("counts", "must be at least 0 and add up to the number of rows", lambda x: x < 0),
     "xyxy": _sizes("xyxy"),
@@ -100,7 +100,7 @@ RULES: dict[str, ImageRule] = {
         "must be finite, or NaN throughout where a box is not known",
         lambda x: (x.isinf() | x.isnan()) & ~x.isnan().all(1, keepdim=True),
     ),
-    "size": _numbers("area` in `target", "must be a finite number of at least 0", low=0, high=_MOST),
+    "size": _numbers("area", "must be a finite number of at least 0", low=0, high=_MOST),
     "moderate": _numbers("boxes", "must be finite, at most 1e75 from 0", low=-_MOST_TURNED, high=_MOST_TURNED),
     "rotated": ImageRule("boxes", "must have no negative width or height", lambda x: x[:, 2:4] < 0),
     "convex": ImageRule(
@@ -131,9 +131,9 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, counts: 
 
     Args:
         names: of the rules.
-        owner: argument, as "preds", and key of its dicts; "" where it is no dicts.
+        owner: argument, as "preds", and key of its dicts; "" where it is no dicts, or a function of those of an image.
         values: the column.
-        counts: (B,) how many rows each image has; None if unknown.
+        counts: (B,) how many rows each image has; None where there are no images.
 
     Returns:
         On CPU None. On an accelerator (R,) bool, true where a rule of ``VALUE_RULES`` is broken.
@@ -149,10 +149,7 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, counts: 
             if bool(broken):
                 bad = rule.offends(values)
                 row = int(bad.reshape(len(values), -1).any(1).nonzero()[0])
-                side, key = owner
-                where = side if counts is None else f"{side}[{_image_of(row, counts)}]"
-                where += f"['{key}']" if key else ""
-                refuse(where, rule.rule, _shown(values[row], bad[row]))
+                refuse(_where(owner, row, counts), rule.rule, _shown(values[row], bad[row]))
         else:
             found = _flag(name, broken)
             flags = found if flags is None else flags | found
@@ -225,6 +222,15 @@ def check_ids(name: str, owner: tuple[str, str], ids: Tensor, wrong: Tensor, cou
 def check_counts(value: Tensor, total: int) -> Tensor | None:
     """The rule about the sum of ``counts`` on an accelerator; None on CPU, where form and sum are checked together."""
     return None if value.is_cpu else _flag("counts", (value < 0).any() | (value.sum() != total))
+
+
+def _where(owner: tuple[str, str], row: int, counts: Tensor | None) -> str:
+    """What a message calls the part of a column that a row is in."""
+    side, key = owner
+    if counts is None:
+        return side
+    image = _image_of(row, counts)
+    return f"{side}[{image}]['{key}']" if key else f"{side}(preds[{image}], target[{image}])"
 
 
 def _image_of(row: int, counts: Tensor) -> int:
