@@ -153,9 +153,8 @@ def annotations_of(parts: Parts, iou_type: str, flag: str = "iscrowd") -> CocoAn
     images, ids, truths, counts, _, class_names = parts
     flags = torch.tensor(truths.each(flag, entries.flag, 0), dtype=torch.uint8)
     target = _labels(truths) | {flag: flags, "counts": counts}
-    marked = {key: sum(entry.get(key) == 1 for entry in truths.entries) for key in _MARKS if key != flag}
-    unread = {key: count for key, count in marked.items() if count}
-    codes = None
+    marked = ((key, sum(entry.get(key) == 1 for entry in truths.entries)) for key in _MARKS if key != flag)
+    unread = {key: count for key, count in marked if count}
     if iou_type in _OF_MASKS:
         codes = segmentations.decode(truths, counts, images)
         target |= {"area": _areas(truths, _mask_areas(codes))}
@@ -165,7 +164,7 @@ def annotations_of(parts: Parts, iou_type: str, flag: str = "iscrowd") -> CocoAn
         target |= {"keypoints": _true_keypoints(truths), "area": truths.numbers("area", least=0)}
     else:
         target |= {"area": _areas(truths, boxes.area(target["boxes"]))}
-    return CocoAnnotations(target, codes, images, ids, class_names, unread)
+    return CocoAnnotations(target, None, images, ids, class_names, unread)
 
 
 def with_results(data: CocoAnnotations, results: str | Path) -> CocoData:

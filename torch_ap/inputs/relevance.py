@@ -48,9 +48,8 @@ class ByLabel:
         ordered, wanted, label = item_key[self.item_order], query_key[self.query_order], label[self.query_order]
         first, last = (torch.searchsorted(ordered, (label + one) * count) for one in (0, 1))
         self._first, self._last = (x.masked_fill(label < 0, 0) for x in (first, last))
-        self._junk: tuple[Tensor, Tensor] | None = None
-        if queries[1] is not None:
-            self._junk = torch.searchsorted(ordered, wanted), torch.searchsorted(ordered, wanted, right=True)
+        ends = (torch.searchsorted(ordered, wanted, right=right) for right in (False, True))
+        self._junk = None if queries[1] is None else tuple(ends)
         self._own = None if own is None else _places_of(own[self.query_order], self.item_order)
         self.most = int((self._last - self._first).max()) if len(label) else 0
 

@@ -132,9 +132,9 @@ def _mean_line(ax: "Axes", curves: Sequence[Curve], measure: str, beta: float) -
     (handle,) = ax.plot(scores, height, drawstyle="steps-pre", **MEAN)
     if measure != "f_beta":
         return handle, f"{number(_mean_of(some))}  mean"
-    place = int(height.argmax()) if len(height) else -1
-    if place < 0:
+    if not len(height):
         return handle, style.entry(np.nan, "mean")
+    place = int(height.argmax())
     return handle, f"{number(float(height[place]))}  mean at score ≥ {scores[place]:.3g}"
 
 
