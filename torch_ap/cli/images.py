@@ -124,9 +124,8 @@ def slices_of(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list
     for name, listed in found.items():
         unknown = next((x for x in listed if type(x) is not kind or x not in place), None)
         if unknown is not None:
-            raise ValueError(
-                f"{args.slices}: {shown(name)}: unknown image {shown(unknown)}{known_ids(unknown, images)}"
-            )
+            also = known_ids(unknown, images)
+            raise ValueError(f"{args.slices}: {shown(name)}: unknown image {shown(unknown)}{also}")
         if len(set(listed)) < len(listed):
             raise ValueError(f"{args.slices}: {shown(name)}: an image is named twice")
         if not listed:

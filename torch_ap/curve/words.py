@@ -103,10 +103,8 @@ def _average_precision(convention: Convention) -> str:
         divisor = _DENOMINATORS["found" if convention.denominator == "found" else "relevant"]
     else:
         at, divisor = k, _DENOMINATORS[convention.denominator].format(k=k)
-    return (
-        f"average precision at {at}: the sum of the precision where each relevant item of the top {k} is found, "
-        f"divided by {divisor}"
-    )
+    total = f"the sum of the precision where each relevant item of the top {k} is found"
+    return f"average precision at {at}: {total}, divided by {divisor}"
 
 
 def _of_query(measure: Any) -> str:
