@@ -185,7 +185,7 @@ def tidecv_run(preds, target, *, key="bbox", crowds=False):
     """A run of ``tidecv`` on images of boxes in xywh, or of codes under "masks"."""
     pytest.importorskip("cv2")
     pytest.importorskip("appdirs")
-    tide = pytest.importorskip("tidecv")
+    matplotlib, tide = pytest.importorskip("matplotlib"), pytest.importorskip("tidecv")
     from tidecv.data import Data
 
     truths, found = Data("truths"), Data("found")
@@ -197,7 +197,7 @@ def tidecv_run(preds, target, *, key="bbox", crowds=False):
             add(image, label, **_shape(t, j, key))
         for i, label in enumerate(p["labels"].tolist()):
             found.add_detection(image, label, float(p["scores"][i]), **_shape(p, i, key))
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), matplotlib.rc_context():  # of which it changes the settings
         return tide.TIDE(mode=key).evaluate(truths, found)
 
 

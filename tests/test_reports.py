@@ -9,6 +9,7 @@ import subprocess
 import warnings
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 
 import matplotlib as mpl
 import pytest
@@ -275,10 +276,11 @@ def test_names_are_texts(tmp_path):
     assert '<th scope="row" class="text">&lt;a&gt;</th>' in page
 
 
-def test_what_is_wrong_is_said_before_anything_is_written(tmp_path):
+def test_what_is_wrong_is_said_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     metric = ranking()
     for path, kind, match in (
-        (tmp_path / "x.pdf", ValueError, r"`path` .*\.html.*x\.pdf"),
+        (Path("x.pdf"), ValueError, r"`path` .*\.html.*x\.pdf"),
         (tmp_path / "none" / "x.html", FileNotFoundError, "none"),
         (tmp_path / "folder.md", IsADirectoryError, r"folder\.md"),
     ):
