@@ -200,7 +200,7 @@ def tables(parts: Sequence[str], threads: int, rounds: int, quick: bool, end: fl
         "lvis": lambda: detection_lvis.table(sizes, timed),
         "updates": lambda: metrics([(what, scenes) for what, scenes, _ in _boxes(True)][: 1 if quick else 2], timed),
         "cuts": lambda: detection_cuts.table(sizes, rounds),
-        "errors": lambda: detection_errors.table(sizes, rounds, detection_peers.of_boxes),
+        "errors": lambda: detection_errors.table(sizes if quick else [50, *sizes], rounds, detection_peers.of_boxes),
         "slices": lambda: detection_slices.tables(*((50, 10) if quick else (5000, 300)), rounds),
         "memory": lambda: memory(50 if quick else 5000),
         "sync": lambda: sync(20 if quick else 300),

@@ -29,7 +29,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 NAN = math.nan
 _ENDS = ("low", "high")
 _NARROW = 0.1  # of the width of an interval: bounds that do not matter beside it
-_NO_INTERVAL = "no interval: bins have one of groups, and of ap for one ranking or each class without weights, --ties"
+_NO_INTERVAL = "no interval: with --bins groups have one, and otherwise ap alone, without weights or --ties"
 _WIDE = "interval and p-value are of the estimate: what the bins leave open comes on top"
 _NO_COMPARISON = "no p-value: bins of two rankings do not tell which rows they share; without --bins there is one"
 

@@ -232,10 +232,7 @@ def _reasons(estimate: Tensor, images: Tensor, error: Tensor, low: Tensor, metho
         (images == 1, "all in one image, which has no spread"),
         (several & torch.isnan(error), "all resamples have the same value, which says nothing of its spread"),
         (several & ~torch.isnan(error) & torch.isnan(low), "AP of 0 or 1"),
-        (
-            few & (method != "bootstrap-logit"),
-            f"in fewer than {_FEW} images, the interval likely too narrow",
-        ),
+        (few & (method != "bootstrap-logit"), f"in fewer than {_FEW} images, the interval likely too narrow"),
     )
     said = [(int(flags.sum()), text) for flags, text in told if bool(flags.any())]
     return "; ".join(f"{count} of {len(estimate)} classes: {text}" for count, text in said)
