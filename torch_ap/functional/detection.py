@@ -135,17 +135,21 @@ def coco_mean_average_precision(
         area_as_given=area_as_given,
         validate_args=validate_args,
     )
-    columns = validated(settings.inputs, preds, target)
+    columns = validated(settings.inputs, preds, target, one_class=average == "micro")
     report = Report(class_metrics, extended_summary, class_names)
     return report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
 
 
-def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns:
-    """The columns of images that are all there is; a broken rule is raised at once."""
+def validated(inputs: DetectionInputs, preds: Images, target: Images, *, one_class: bool = False) -> Columns:
+    """The columns of images that are all there is, perhaps of one class, whatever the labels; a broken rule is raised
+    at once.
+    """
     columns, broken = inputs.validate(preds, target, copy=False)
     values.raise_first(detections.VALUE_RULES, broken)
     if not columns["detection_labels"].is_cpu:  # on CPU `validate` did
         inputs.remark_on_detections(columns)
+    if not one_class:
+        inputs.remark_on_labels(columns)
     return columns
 
 
