@@ -19,6 +19,7 @@ _MOST_TURNED = 1e75  # fourth powers of it are finite
 _MOST_LONG = 1e300  # differences of it are
 _MOST_FAR = 1e150  # squares of differences of it are
 _MOST_WHOLE = 2**53  # float64 holds all whole numbers up to it
+MOST_SIMILAR = 1 + 1e-6  # 1, but for rounding
 _FEW_ANGLES = 10
 _FEW_IMAGES = 10  # of so few each may lack the classes of the others' ground truths
 _LEAST_SPREAD = 0.4  # standard deviation; that of radians from 0 to pi / 2 is 0.45
@@ -85,7 +86,7 @@ RULES: dict[str, ImageRule] = {
     "scores": _numbers("scores", "must not hold NaN"),
     "flags": _numbers("iscrowd`, `difficult`, `ignore` and `group_of", "must hold 0 and 1", low=0, high=1, whole=True),
     "area": _numbers("area", "must be finite", low=-_MOST, high=_MOST),
-    "ious": _numbers("ious", "must not hold NaN"),
+    "ious": _numbers("ious", "must be at most 1, and no NaN", high=MOST_SIMILAR),
     "counts": ImageRule("counts", "must be at least 0 and add up to the number of rows", lambda x: x < 0),
     "xyxy": _sizes("xyxy"),
     "xywh": _sizes("xywh"),
