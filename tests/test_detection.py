@@ -186,6 +186,23 @@ def test_boxes_of_any_width_and_area():
         coco_mean_average_precision([preds], [target], iou=lambda one, two, crowd: one[0], box_width=2)  # noqa: ARG005
 
 
+def test_what_no_similarity_is_is_told():
+    """A GIoU is below 0 where boxes are apart, and matches nothing."""
+    boxes, one, two = torch.tensor([[0.0, 0, 9, 9]]), torch.tensor([1]), torch.tensor([2])
+
+    def value(similarity, **settings):
+        preds = [{"boxes": boxes, "scores": torch.ones(1), "labels": label} for label in (one, two)]
+        target = [{"boxes": boxes, "labels": two}] * 2
+        return coco_mean_average_precision(preds, target, iou=lambda *_: torch.tensor([similarity]), **settings)["map"]
+
+    for similarity in (torch.nan, 1.1, torch.inf, 35.0):
+        with pytest.raises(ValueError, match=rf"`iou` must be at most 1, .* got {similarity:.2g}.* of image 1"):
+            value(similarity)
+    assert 0 < value(1.0) == value(1 + 1e-7) < 1
+    assert value(-0.3) == 0
+    assert value(35, validate_args=False) == value(1.0)
+
+
 def test_a_hand_worked_case():
     boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30]])
     preds = [{"boxes": boxes[[0, 0, 1]], "scores": torch.tensor([0.9, 0.8, 0.7]), "labels": torch.tensor([1, 1, 1])}]

@@ -382,20 +382,6 @@ def test_lrp_of_equal_scores_is_that_of_its_threshold_in_any_order(seed):
     torch.testing.assert_close(other["lrp"], found["lrp"], equal_nan=True)
 
 
-@pytest.mark.parametrize("label", [0, 1])
-def test_similarities_above_1_are_no_shares(label):
-    def twice(detection, truth):
-        return 2.0 * torch.ones(len(detection["labels"]), len(truth["labels"]), dtype=torch.float64)
-
-    metric = MeanAveragePrecision(iou_type=twice)
-    labels = torch.tensor([0])
-    found = {"labels": torch.tensor([label]), "scores": torch.tensor([0.5])}
-    metric.update([found], [{"labels": labels}])
-    for method in (metric.errors, metric.detections_table, metric.lrp)[: 3 if label == 0 else 2]:
-        with pytest.raises(ValueError, match="similarities of at most 1, as IoU is, got 2"):
-            method()
-
-
 @pytest.mark.parametrize("method", ["errors", "lrp", "operating_points", "confusion_matrix"])
 def test_one_name_of_two_classes_is_refused(method):
     metric = updated(VOCMeanAveragePrecision(), *to_voc(*random_scene(3, images=3, classes=2)))

@@ -206,6 +206,26 @@ def test_output_is_that_of_torchmetrics(average, iou_type, theirs):
         torch.testing.assert_close(found[name], value, rtol=0, atol=SINGLE, msg=name)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"iou_thresholds": [0.5, 0.5, 0.75]},
+        {"rec_thresholds": [0.0, 0.5, 0.5, 1.0]},
+        {"max_detection_thresholds": [1, 1, 100]},
+    ],
+)
+def test_an_entry_that_is_given_twice_counts_twice_as_in_torchmetrics(settings, theirs):
+    preds, target = random_scene(3, images=12, classes=3)
+    for image in preds + target:
+        corner, size = image["boxes"].float().split(2, 1)
+        image["boxes"] = torch.cat([corner, corner + size], 1)
+    preds = [{**image, "scores": image["scores"].float()} for image in preds]
+    one, two = (kind(class_metrics=True, **settings) for kind in (theirs, MeanAveragePrecision))
+    one.update(preds, target)
+    two.update(preds, target)
+    torch.testing.assert_close(two.compute(), one.compute(), rtol=0, atol=SINGLE)
+
+
 def masks_of(boxes):
     masks = torch.zeros(len(boxes), 64, 80, dtype=torch.bool)
     for mask, (x1, y1, x2, y2) in zip(masks, (boxes / 6).long().tolist(), strict=True):

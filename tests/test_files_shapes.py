@@ -91,7 +91,8 @@ CROSSED = "0 0 9 9 9 0 0 9"
     ("name", "line", "message"),
     [
         ("labelTxt/P0000.txt", f"{SQUARE} plane", "P0000.txt, line 1: must hold 8 numbers, a class and"),
-        ("labelTxt/P0000.txt", f"{SQUARE} plane hard", "line 1: difficult must be 0 or 1, got 'hard'"),
+        ("labelTxt/P0000.txt", f"{SQUARE} plane hard", "line 1: difficult must be 0, 1 or 2, got 'hard'"),
+        ("labelTxt/P0000.txt", f"{SQUARE} plane 3", "line 1: difficult must be 0, 1 or 2, got '3'"),
         ("labelTxt/P0000.txt", "0 0 9 0 9 9 0 x plane 0", "line 1: corners must hold finite numbers"),
         ("labelTxt/P0000.txt", f"{SQUARE[:-1]}1e16 plane 0", "corners must hold numbers of at most 1e"),
         ("Task1/Task1_plane.txt", f"P0000 {SQUARE}", "line 1: must hold an image, a score and 8 numbers"),
@@ -129,6 +130,12 @@ def test_dota_in_fractions_and_other_options_are_refused(tmp_path, dota, capsys)
     assert not len(read_dota(truth, tmp_path / "none", allow_empty=True).preds["labels"])
     with pytest.raises(ValueError, match=r"must be a folder with \.txt files"):
         read_dota(tmp_path / "none", found)
+
+
+def test_dota_objects_that_are_cut_are_difficult(dota):
+    truth, found, *_ = dota
+    (truth / "P0000.txt").write_text("".join(f"{SQUARE} plane {mark}\n" for mark in range(3)))
+    assert read_dota(truth, found).target["difficult"][:3].tolist() == [0, 1, 1]
 
 
 @pytest.fixture

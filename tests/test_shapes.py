@@ -251,9 +251,11 @@ def test_a_function_of_images_is_its_matrices():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (torch.ones(1, 1), r"`iou_type` must return, for image 1, a tensor of shape \(2, 3\), got \(1, 1\)"),
+        (torch.ones(1, 1), r"`iou_type` must return, for image 1, a tensor of shape \(2, 3\), got shape \(1, 1\), "),
         (0.5, r"`iou_type` must return, for image 1, .* got float"),
-        (torch.full((2, 3), torch.nan), r"`iou_type\(preds\[1\], target\[1\]\)` must not hold NaN"),
+        (torch.ones(2, 3) + 0j, r"`iou_type` must return, for image 1, .* got shape \(2, 3\), torch.complex64"),
+        (torch.full((2, 3), torch.nan), r"`iou_type\(preds\[1\], target\[1\]\)` must be .* no NaN, got nan"),
+        (torch.tensor([[1, 1, 1], [0, 35, 0]]), r"`iou_type\(preds\[1\], target\[1\]\)` must be at most 1, .* got 35"),
     ],
 )
 def test_faults_of_a_function_of_images(given, message):
@@ -272,7 +274,7 @@ def test_a_nan_among_given_similarities_is_told_with_its_image():
     preds = [{"labels": torch.zeros(n).long(), "scores": torch.ones(n), "ious": torch.ones(n, 3)} for n in (0, 1, 2)]
     target = [{"labels": torch.zeros(3, dtype=torch.int64)}] * 3
     preds[2]["ious"] = torch.tensor([[1.0, 1, 1], [1, torch.nan, 1]])
-    with pytest.raises(ValueError, match=r"`preds\[2\]\['ious'\]` must not hold NaN, got nan"):
+    with pytest.raises(ValueError, match=r"`preds\[2\]\['ious'\]` must be at most 1, and no NaN, got nan"):
         MeanAveragePrecision(iou_type="precomputed").update(preds, target)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.analysis.outcomes import check_shares
 from torch_ap.inference.result import Result
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import segments
@@ -89,7 +88,6 @@ def _running(matches: Matches, place: int, edges: Tensor) -> tuple[Tensor, Tenso
     true, false = matches.flags(0, place)
     pairs = matches.criteria.of_range(matches.true_positive, 0)[place]
     off = segments.as_float64(torch.zeros_like(true))
-    check_shares(matches.partners.iou)
     off[matches.at[pairs]] = 1 - matches.partners.iou[pairs]
     tp, fp, off = (segments.cumulative(x, edges) for x in (true.to(torch.int64), false.to(torch.int64), off))
     return tp, fp, off

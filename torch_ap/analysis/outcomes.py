@@ -31,7 +31,6 @@ DETECTION_KINDS = (
 """What a detection can be, in the order of the codes of ``detections_table()``."""
 
 HIT, CLASSIFICATION, LOCALIZATION, BOTH, DUPLICATE, BACKGROUND, IGNORED = range(len(DETECTION_KINDS))
-_MOST = 1 + 1e-6  # IoU, but for rounding
 _OF_TRUTHS = ((-1, torch.int64), (False, torch.bool), (False, torch.bool))
 
 
@@ -110,8 +109,6 @@ def outcomes_of(
     wrong = arrays.tensor(native(found.outcome) == BACKGROUND)
     truths = segments.places(found.valid)
     pairs = image_pairs(settings, columns, iou_type, matches, wrong, truths, min(thresholds))
-    for iou in (found.iou, pairs.iou):
-        check_shares(iou)
     alike, other = _best(found, pairs)
     return _told_apart(found, alike, other, thresholds)
 
@@ -132,14 +129,6 @@ def _matched(matches: Matches, place: int, truths: int) -> Outcomes:
     category[rows], valid[rows] = native(matches.truth_category), native(matches.valid[0])
     found[row[is_hit]] = True
     return Outcomes(matches, *map(arrays.tensor, (outcome, truth, iou, category, valid, found)))
-
-
-def check_shares(iou: Tensor) -> None:
-    """Refuse similarities above 1, but for rounding, which no share of an overlap is."""
-    above = native(iou) > _MOST  # NaN, of no pair, is not
-    if arrays.some(above):
-        highest = float(native(iou)[above].max())
-        raise ValueError(f"errors and LRP need similarities of at most 1, as IoU is, got {highest:g}")
 
 
 def _best(found: Outcomes, pairs: Pairs) -> list[tuple[Any, Any]]:

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         _check_sigmas(args, path, data.preds)
         metric = _metric(data, args)
         if not named:
-            note_no_match(metric, path, "a keypoint similarity" if args.iou_type == "keypoints" else "an IoU")
+            images.note_no_match(metric, path, "a keypoint similarity" if args.iou_type == "keypoints" else "an IoU")
         return metric
 
     names = annotations.class_names
@@ -76,15 +76,6 @@ def noted(args: argparse.Namespace, data: CocoData, results: str) -> bool:
     for cause in likely:
         note(f"{results}: {cause}")
     return bool(likely) or not detections
-
-
-def note_no_match(metric: CocoTables, results: str, similarity: str) -> None:
-    """Say so where a mean of 0 means that nothing matches, which has no cause that is known."""
-    if metric.compute()["map"] == 0:
-        note(
-            f"{results}: no detection matches a ground truth of its image and class at {similarity} of "
-            f"{min(metric._settings.thresholds):g} or more: are these the right files?"
-        )
 
 
 def _detections(image: Mapping[str, Any]) -> int:

@@ -1,6 +1,7 @@
 """The detection commands from files that are read to what they write: numbers, page, errors, operating points."""
 
 import argparse
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ def write(
         images: ids or names of the images.
         class_names: names of the labels.
     """
+    warnings.filterwarnings("ignore", "no label in `preds`", UserWarning)  # of which the notes say more
     slices = slices_of(args, images)
     metrics = {path: metric_of(path) for path in paths.every}
     _write_page(args, paths, metrics, class_names)

@@ -251,3 +251,12 @@ def refuse_empty(detections: int, path: str, allowed: bool) -> None:
     """No detections at all are an error, unless they are allowed: nothing was detected, or the wrong file was given."""
     if not detections and not allowed:
         raise ValueError(f"{path}: holds no detections (--allow-empty lets it pass)")
+
+
+def note_no_match(metric: DetectionMetric, results: str, similarity: str = "an IoU") -> None:
+    """Say so where a mean of 0 means that nothing matches, which has no cause that is known."""
+    if metric.compute()["map"] == 0:
+        note(
+            f"{results}: no detection matches a ground truth of its image and class at {similarity} of "
+            f"{min(metric._settings.thresholds):g} or more: are these the right files?"
+        )

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         named = coco.noted(args, data, path)
         metric = _metric(data, args)
         if not named:
-            coco.note_no_match(metric, path, "an IoU")
+            images.note_no_match(metric, path)
         return metric
 
     names = annotations.coco.class_names

@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
     paths = images.paths_of(args, args.detections)
     read = {path: _read(args, path) for path in paths.every}
+    noted = {path: _noted(args, data, path) for path, data in read.items()}
     names = sorted({name for data in read.values() for name in data.class_names}) if len(read) > 1 else None
     read = {path: data if names is None else _renamed(data, names) for path, data in read.items()}
     data = next(iter(read.values()))
@@ -62,7 +63,10 @@ def run(args: argparse.Namespace) -> int:
     form_of = partial(_form, args=args)
 
     def metric_of(path: str) -> VOCMeanAveragePrecision:
-        return _metric(args, read[path])
+        metric = _metric(args, read[path])
+        if not noted[path]:
+            images.note_no_match(metric, path)
+        return metric
 
     detectors.write(args, paths, metric_of, found_of, form_of, images=data.images, class_names=class_names)
     return 0
@@ -167,43 +171,67 @@ def _table(found: Found, form: Form) -> Table:
 
 
 def _read(args: argparse.Namespace, detections: str) -> VocData:
-    """The content of the folders, with a note on what is likely wrong with it."""
+    """The content of the folders or files."""
     for option, formats in _OPTIONS.items():
         if getattr(args, option) and args.format not in formats:
             raise ValueError(f"--{option.replace('_', '-')} has no meaning with --format {args.format}")
-    if args.format in _USUAL:
-        data = _of_other_shapes(args, detections)
-        images.refuse_empty(len(data.preds["labels"]), detections, args.allow_empty)
-        return data
-    yolo, given = args.format == "yolo", args.box_format or "xyxy"
-    if yolo:
-        data = read_yolo(args.ground_truths, detections, args.images, args.names, allow_empty=args.allow_empty)
-    else:
-        data = read_voc(args.ground_truths, detections, given, allow_empty=args.allow_empty)
+    data = _of_format(args, detections)
     images.refuse_empty(len(data.preds["labels"]), detections, args.allow_empty)
-    truths = data.target["boxes"]
-    if len(truths) and float(truths.abs().max()) <= 1.1 and not args.exclusive_pixels:
+    truths = data.target.get("boxes", torch.empty(0))
+    if len(truths) and float(truths.abs().max()) <= 1.1 and not args.exclusive_pixels and args.format not in _USUAL:
         raise ValueError(
             f"{args.ground_truths}: all boxes lie in [0, 1], and a size counts both its first and its last pixel: "
             "give --exclusive-pixels for boxes in fractions of the image's size, or --format yolo for YOLO's"
         )
+    return data
+
+
+def _of_format(args: argparse.Namespace, detections: str) -> VocData:
+    truths, empty = args.ground_truths, args.allow_empty
+    if args.format == "dota":
+        return read_dota(truths, detections, allow_empty=empty)
+    if args.format == "activitynet":
+        return read_activitynet(truths, detections, args.subset or "validation", allow_empty=empty)
+    if args.format == "yolo":
+        return read_yolo(truths, detections, args.images, args.names, allow_empty=empty)
+    return read_voc(truths, detections, args.box_format or "xyxy", allow_empty=empty)
+
+
+def _noted(args: argparse.Namespace, data: VocData, detections: str) -> bool:
+    """Whether there was a note on what is likely wrong with the detections, or they are none."""
+    evidence = _evidence(args, data)
+    causes = [*diagnosis.causes(evidence)] or _negative_sizes(args, data)
+    for cause in (*causes, *diagnosis.without_truths(evidence)):
+        note(f"{detections}: {cause}")
+    return bool(causes) or not len(data.preds["labels"])
+
+
+def _evidence(args: argparse.Namespace, data: VocData) -> diagnosis.Evidence:
+    """What was read, of quadrilaterals the boxes around them."""
+    names, yolo = dict(enumerate(data.class_names)), args.format == "yolo"
+    if args.format == "dota":
+        form = "the corners as x1 y1 x2 y2 x3 y3 x4 y4 in pixels"
+        return diagnosis.Evidence(_around(data.preds), _around(data.target), names, data.sizes, form=form)
+    given = args.box_format or "xyxy"
     xml = not yolo and any(Path(args.ground_truths).glob("*.xml"))
-    evidence = diagnosis.Evidence(
-        *(data.preds, data.target, dict(enumerate(data.class_names)), data.sizes),
+    return diagnosis.Evidence(
+        *(data.preds, data.target, names, data.sizes),
         given=_YOLO if yolo else Encoding(PLAIN[given], score="first"),
         form=f"lines of {YOLO_FORM}, in fractions" if yolo else f"lines of class, score, {PLAIN[given]}, in pixels",
         true=replace(_YOLO, score="") if yolo else CORNERS if xml else Encoding(PLAIN[given]),
         option="--box-format" if xml else "",
     )
-    causes = [*diagnosis.causes(evidence)] or _negative_sizes(data)
-    for cause in (*causes, *diagnosis.without_truths(evidence)):
-        note(f"{detections}: {cause}")
-    return data
 
 
-def _negative_sizes(data: VocData) -> list[str]:
+def _around(side: dict[str, Any]) -> dict[str, Any]:
+    """The boxes around quadrilaterals."""
+    points = side["boxes"].reshape(-1, 4, 2)
+    return {**side, "boxes": torch.cat([points.amin(1), points.amax(1)], 1)}
+
+
+def _negative_sizes(args: argparse.Namespace, data: VocData) -> list[str]:
     """What to say of detections of negative size, where no likelier cause is known."""
-    found = negative_sizes(data.preds["boxes"], "xyxy", data.preds["counts"])
+    found = None if args.format in _USUAL else negative_sizes(data.preds["boxes"], "xyxy", data.preds["counts"])
     if found is None:
         return []
     many, image, box = f"{found.total} of {len(data.preds['boxes'])}", shown(data.images[found.image]), shown(found.box)
@@ -211,10 +239,3 @@ def _negative_sizes(data: VocData) -> list[str]:
         f"{many} boxes have x2 < x1 or y2 < y1, the first in image {image}, corners {box}: are corners swapped, or is "
         "--box-format another?"
     ]
-
-
-def _of_other_shapes(args: argparse.Namespace, detections: str) -> VocData:
-    if args.format == "dota":
-        return read_dota(args.ground_truths, detections, allow_empty=args.allow_empty)
-    subset = args.subset or "validation"
-    return read_activitynet(args.ground_truths, detections, subset, allow_empty=args.allow_empty)

@@ -18,6 +18,7 @@ from torch_ap.rules.messages import nearest, shown
 
 _CORNERS = 8
 _TASK = "Task1_"
+_DIFFICULT = ("0", "1", "2")  # 2 is what the devkit gives objects that it cuts with their images
 _HEADERS = ("imagesource:", "gsd:")
 
 
@@ -25,8 +26,8 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
     """Read DOTA's folders of ground truths and of detections. Text is UTF-8.
 
     Args:
-        ground_truths: folder of text files, one per image. What is not 0 as the last word of a line is difficult, as in
-            the devkit.
+        ground_truths: folder of text files, one per image. 1 and 2 as the last word of a line are difficult, as for the
+            devkit, which writes 2 where it cuts an object with its image.
         detections: folder of text files, one per class, called ``Task1_plane.txt`` or ``plane.txt``.
         allow_empty: whether the folder of detections may lack text files.
 
@@ -81,11 +82,10 @@ def _objects(path: Path) -> list[Row]:
             also = ", as detections have: are the folders swapped?" if path.stem.startswith(_TASK) else ""
             got = f"{shown(' '.join(words))}{also}"
             raise ValueError(f"{where}: must hold 8 numbers, a class and whether it is difficult, got {got}")
-        hard = text.whole_number(words[-1])
-        if hard is None:
-            raise ValueError(f"{where}: difficult must be 0 or 1, got {shown(words[-1])}")
+        if words[-1] not in _DIFFICULT:
+            raise ValueError(f"{where}: difficult must be 0, 1 or 2, got {shown(words[-1])}")
         box = box_rows.box(words[:_CORNERS], where, "corners")
-        rows.append(Row(path.stem, " ".join(words[_CORNERS:-1]), box, float(hard > 0), where))
+        rows.append(Row(path.stem, " ".join(words[_CORNERS:-1]), box, float(words[-1] != "0"), where))
     return rows
 
 

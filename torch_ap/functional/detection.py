@@ -68,8 +68,8 @@ def coco_mean_average_precision(
             rows and columns apart; a crowd's is that of masks alone (Cheng et al. 2021). Several as a tuple prefix the
             names of the result ("bbox_map"). One of "keypoints", "rotated", "intervals" alone; keypoints are compared
             by :func:`torch_ap.functional.keypoint_similarity` in place of IoU. Or a function of the two dicts of an
-            image, without packed form, to the (D, G) similarity of its detections and ground truths; ``area`` is then
-            what you give, or 0.
+            image, without packed form, to the (D, G) similarity of its detections and ground truths, at most 1;
+            ``area`` is then what you give, or 0.
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
         rec_thresholds: recall levels in [0, 1], in any order. Default: 0, .01, ..., 1.
         max_detection_thresholds: detections of a class and image that count, any number of ints. Default: 1, 10, 100;
@@ -82,7 +82,8 @@ def coco_mean_average_precision(
         class_names: names of the labels, a dict, or a list that begins with the name of label 0. With ``class_metrics``
             each class has its own entries then. A label beyond the list is an error.
         iou: function of P pairs, (P, W) boxes of detections, (P, W) boxes of ground truths and (P,) crowd flags to
-            (P,) IoUs, for geometry of your own; ``area`` of detections and ground truths is then what you give, or 0.
+            (P,) IoUs, at most 1, for geometry of your own; ``area`` of detections and ground truths is then what you
+            give, or 0.
         box_width: W, for ``iou``.
         sigmas: of K keypoints, numbers from 1e-9 to 1e9; default COCO's 17.
         area_as_given: whether ``area`` is required of all images and taken as it is, as pycocotools takes what stands
@@ -135,17 +136,21 @@ def coco_mean_average_precision(
         area_as_given=area_as_given,
         validate_args=validate_args,
     )
-    columns = validated(settings.inputs, preds, target)
+    columns = validated(settings.inputs, preds, target, one_class=average == "micro")
     report = Report(class_metrics, extended_summary, class_names)
     return report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
 
 
-def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns:
-    """The columns of images that are all there is; a broken rule is raised at once."""
+def validated(inputs: DetectionInputs, preds: Images, target: Images, *, one_class: bool = False) -> Columns:
+    """The columns of images that are all there is, perhaps of one class, whatever the labels; a broken rule is raised
+    at once.
+    """
     columns, broken = inputs.validate(preds, target, copy=False)
     values.raise_first(detections.VALUE_RULES, broken)
     if not columns["detection_labels"].is_cpu:  # on CPU `validate` did
         inputs.remark_on_detections(columns)
+    if not one_class:
+        inputs.remark_on_labels(columns)
     return columns
 
 

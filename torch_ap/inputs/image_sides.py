@@ -8,6 +8,7 @@ from torch import Tensor
 
 from torch_ap.rules import detections as value_rules
 from torch_ap.rules import images as rules
+from torch_ap.rules import tensors
 from torch_ap.rules.messages import Plain, refuse
 from torch_ap.runtime import memory
 
@@ -175,9 +176,8 @@ def _check_pairs(argument: str, rule: str, value: Any, detections: Side, truths:
     """One number for each pair of an image."""
     shape = (detections.lengths[place], truths.lengths[place])
     empty = isinstance(value, Tensor) and not value.numel() and not shape[0] * shape[1]
-    if not empty and (not isinstance(value, Tensor) or value.shape != shape or value.is_complex()):
-        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        refuse(argument, f"{rule} shape {shape}", Plain(got))
+    if not empty:
+        tensors.returned(argument, f"{rule} shape {shape}", value, shape)
 
 
 def _packed_ious(detections: Side, truths: Side) -> Tensor:

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from torch_ap.ranking import segments
 from torch_ap.ranking.tiles import Pairs
-from torch_ap.rules.messages import Plain, refuse
+from torch_ap.rules import tensors
+from torch_ap.rules.messages import refuse
 
 Relevance = Callable[[Tensor, Tensor], Tensor]
 
@@ -109,13 +110,8 @@ class ByFunction:
             return None
         given = self._function(queries, gallery)
         wanted = (len(queries), len(gallery))
-        if not isinstance(given, Tensor) or given.shape != wanted:
-            got = Plain(f"shape {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__)
-            refuse(
-                "relevance",
-                f"must return a tensor of shape {wanted} for labels of {wanted[0]} queries and {wanted[1]} items",
-                got,
-            )
+        rule = f"must return a tensor of shape {wanted} for labels of {wanted[0]} queries and {wanted[1]} items"
+        tensors.returned("relevance", rule, given, wanted)
         if given.is_floating_point() and bool(torch.isnan(given).any()):
             refuse("relevance", "must return no NaN", given)
         counted = given != 0

@@ -16,6 +16,8 @@ from torch_ap.inputs.detections import Columns, Kind, RowColumn, image_of
 from torch_ap.matching import other_shapes
 from torch_ap.matching.shape_options import Compared, ShapeOptions
 from torch_ap.ranking import segments
+from torch_ap.rules import tensors
+from torch_ap.rules.detections import RULES
 from torch_ap.rules.messages import Plain, refuse
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
@@ -133,12 +135,22 @@ def _own_similarity(of: Compared) -> PairIoU:
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         value = own(one[d], two[g], of.crowd[g])
-        if not isinstance(value, Tensor) or value.shape != d.shape:
-            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            refuse("iou", f"must return a tensor of shape ({len(d)},) for {len(d)} pairs", Plain(got))
-        return other_shapes.reaching(d, g, segments.as_float64(value), least)
+        tensors.returned("iou", f"must return a tensor of shape ({len(d)},) for {len(d)} pairs", value, d.shape)
+        value = segments.as_float64(value)
+        if of.options.check_values:
+            _check_own(value, of.rows[d], of.columns["detections_per_image"])
+        return other_shapes.reaching(d, g, value, least)
 
     return overlapping
+
+
+def _check_own(value: Tensor, rows: Tensor, counts: Tensor) -> None:
+    """Refuse what no similarity is, of pairs whose detections have these rows, of images with so many."""
+    rule = RULES["ious"]
+    wrong = rule.offends(value).nonzero().flatten()
+    if len(wrong):
+        image = int(image_of(counts)[rows[wrong[0]]])
+        refuse("iou", rule.rule, Plain(f"{float(value[wrong[0]])} for a pair of image {image}"))
 
 
 GEOMETRIES: dict[str, Geometry] = {

@@ -35,6 +35,7 @@ class CocoTables(DetectionMetric):
     def compute(self) -> dict[str, Any]:
         """All numbers of the images so far, by torchmetrics' names."""
         columns = self._columns()
+        self._remark_on_labels(columns)
         dtype = self._dtype_of_result(columns["detection_scores"].dtype)
         return self._report(self._settings, columns, dtype, self._shares, self._matched_here)
 

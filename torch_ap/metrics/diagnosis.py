@@ -78,8 +78,7 @@ class DiagnosedImages(UncertainImages, Cuts):
             :class:`torch_ap.detection.DetectionErrors`, with a table of all classes.
 
         Raises:
-            ValueError: for a threshold that the metric does not have, for names that do not fit, and for similarities
-                above 1.
+            ValueError: for a threshold that the metric does not have, and for names that do not fit.
 
         Equals ``tidecv`` 1.0.1, whose costs (dAP) are in percent, where no scores are tied, no detection lies in a
         crowd, and every class that is detected has ground truths. It differs where ``tidecv`` departs from the paper:
@@ -220,8 +219,7 @@ class DiagnosedImages(UncertainImages, Cuts):
             threshold of each among them.
 
         Raises:
-            ValueError: for a threshold that the metric does not have, or of 1, for names that do not fit, and for
-                similarities above 1.
+            ValueError: for a threshold that the metric does not have, or of 1, and for names that do not fit.
 
         Equals ``olrp``, ``olrp_loc``, ``olrp_fp``, ``olrp_fn`` and ``lrp_opt_thr`` of the authors' ``cocoeval`` where
         no scores are tied: that cuts between equal scores too, as no threshold does, and by the order of input. Its -1

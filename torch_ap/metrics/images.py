@@ -15,7 +15,7 @@ from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs
 from torch_ap.matching.coco import labels_of
 from torch_ap.matching.matched import Matches
-from torch_ap.matching.stored import StoredMatches
+from torch_ap.matching.stored import OTHERS, StoredMatches
 from torch_ap.metrics.class_tables import ClassTables
 from torch_ap.metrics.image_sample import ImageSample
 from torch_ap.metrics.image_slices import SlicedImages, SlicedSample
@@ -133,6 +133,14 @@ class DetectionMetric(SlicedImages, ClassTables):
             memory.joined(ids) if isinstance(ids, list) else ids, columns["ground_truths_per_image"], _COMPARED
         )
         return columns if kept is None else self._kept.of_images(columns, kept)
+
+    def _remark_on_labels(self, columns: Columns) -> None:
+        """Warn if no label occurs on both sides; not of a batch in ``forward``, nor of the images of one rank."""
+        if self._aside is not None or self._exchanged is not None or len(columns.get(OTHERS, ())):
+            return
+        one_class = getattr(self._settings, "average", None) == "micro"
+        if not one_class and (self._is_synced or not self.distributed_available_fn()):
+            self._inputs.remark_on_labels(columns)
 
     def _once(self, make: Callable[[], Made], *what: Hashable) -> Made:
         """What is made of the images and settings; the same again until the state is another.

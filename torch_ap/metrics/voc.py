@@ -37,6 +37,7 @@ class VocRules(DetectionMetric):
     def compute(self) -> dict[str, Tensor]:
         """``map`` of the images so far, and what else was asked for."""
         columns = self._columns()
+        self._remark_on_labels(columns)
         return self._settings.report(
             columns,
             self._dtype_of_result(columns["detection_scores"].dtype),

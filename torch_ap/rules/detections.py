@@ -19,7 +19,9 @@ _MOST_TURNED = 1e75  # fourth powers of it are finite
 _MOST_LONG = 1e300  # differences of it are
 _MOST_FAR = 1e150  # squares of differences of it are
 _MOST_WHOLE = 2**53  # float64 holds all whole numbers up to it
+MOST_SIMILAR = 1 + 1e-6  # 1, but for rounding
 _FEW_ANGLES = 10
+_FEW_IMAGES = 10  # of so few each may lack the classes of the others' ground truths
 _LEAST_SPREAD = 0.4  # standard deviation; that of radians from 0 to pi / 2 is 0.45
 _FLAT = 1e-6  # share of the squared edges below which a turn is rounding
 
@@ -84,7 +86,7 @@ RULES: dict[str, ImageRule] = {
     "scores": _numbers("scores", "must not hold NaN"),
     "flags": _numbers("iscrowd`, `difficult`, `ignore` and `group_of", "must hold 0 and 1", low=0, high=1, whole=True),
     "area": _numbers("area", "must be finite", low=-_MOST, high=_MOST),
-    "ious": _numbers("ious", "must not hold NaN"),
+    "ious": _numbers("ious", "must be at most 1, and no NaN", high=MOST_SIMILAR),
     "counts": ImageRule("counts", "must be at least 0 and add up to the number of rows", lambda x: x < 0),
     "xyxy": _sizes("xyxy"),
     "xywh": _sizes("xywh"),
@@ -198,6 +200,19 @@ def seem_radians(boxes: Tensor) -> str | None:
     return (
         "`box_format` has angles in degrees, and all of those in `target` lie in [-pi, pi], as radians do; if they "
         "are, give `torch.rad2deg` of them"
+    )
+
+
+def no_label_in_common(found: Tensor, true: Tensor, images: int) -> str | None:
+    """What to say of (D,) and (G,) labels of so many images if none occurs on both sides, and all values are 0."""
+    if images < _FEW_IMAGES or not len(found) or not len(true) or bool((true == found[0]).any()):
+        return None
+    ours, theirs = torch.unique(found), torch.unique(true)
+    if bool(torch.isin(ours, theirs).any()):
+        return None
+    return (
+        f"no label in `preds`, {shown(ours.tolist())}, is one of those in `target`, {shown(theirs.tolist())}, so that "
+        "no detection can match: are they numbers of the same classes?"
     )
 
 

@@ -237,5 +237,11 @@ def common_dtype(name: str, dtypes: Iterable[torch.dtype]) -> torch.dtype:
     return found
 
 
+def returned(argument: str, rule: str, value: Any, shape: tuple[int, ...]) -> None:
+    """What a function of the user's gives: a real tensor of this shape."""
+    if not isinstance(value, Tensor) or value.shape != shape or value.is_complex():
+        refuse(argument, rule, _form(value) if isinstance(value, Tensor) else Plain(type(value).__name__))
+
+
 def _form(value: Tensor) -> Plain:
     return Plain(f"shape {tuple(value.shape)}, {value.dtype}")
