@@ -166,6 +166,7 @@ def test_areas_of_ground_truths_are_required():
         ({"target": torch.full((3, 5, 3), 7)}, "`target` must have 0, 1 or 2"),
         ({"area": torch.full((3,), -1.0)}, "`area` must be a finite number of at least 0"),
         ({"sigmas": [0.0] * 5}, "`sigmas` must be None or a list"),
+        ({"boxes": torch.tensor([[1.0, 0, 0, 1]] * 3)}, "`boxes` must have x1 <= x2"),
     ],
 )
 def test_bad_input_of_the_function(change, message):

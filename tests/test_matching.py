@@ -141,6 +141,10 @@ def test_groups_change_the_speed_and_nothing_else():
     torch.testing.assert_close(match_coco(scores, pairs, 30, group=group), match_coco(scores, pairs, 30))
 
 
+def pair(*numbers):
+    return tuple(torch.tensor([x]) for x in numbers)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -149,16 +153,59 @@ def test_groups_change_the_speed_and_nothing_else():
         ({"iscrowd": torch.zeros(3)}, r"`iscrowd` must have shape \(2,\)"),
         ({"pairs": (torch.tensor([0]), torch.tensor([0, 1]), torch.tensor([0.5]))}, "tensors of one length"),
         ({"pairs": (torch.tensor([0]), torch.tensor([0]))}, "three 1-D tensors"),
+        ({"scores": torch.tensor([torch.nan])}, "`scores` must not hold NaN"),
+        ({"pairs": pair(0, 0, torch.nan)}, r"`pairs\[2\]` must not hold NaN"),
+        ({"pairs": pair(1, 0, 0.5)}, r"`pairs\[0\]` must hold indices of detections, of which there are 1, got 1"),
+        ({"pairs": pair(0, 2, 0.5)}, r"`pairs\[1\]` must hold indices of ground truths, of which there are 2, got 2"),
+        ({"pairs": pair(0, -1, 0.5)}, r"`pairs\[1\]` must hold indices of ground truths, .* got -1"),
+        ({"pairs": pair(0.0, 0, 0.5)}, r"`pairs\[0\]` must be an integer tensor, got torch.float32"),
     ],
 )
 def test_bad_pairs(arguments, message):
-    given_ = {"scores": torch.ones(1), "pairs": (torch.tensor([0]), torch.tensor([0]), torch.tensor([0.5]))}
-    with pytest.raises(ValueError, match=message):
-        match_coco(**{**given_, "ground_truths": 2, **arguments})
+    given_ = {"scores": torch.ones(1), "pairs": pair(0, 0, 0.5)}
+    for match in (match_coco, match_voc):
+        if match is match_voc and "iscrowd" in arguments:
+            continue
+        with pytest.raises(ValueError, match=message):
+            match(**{**given_, "ground_truths": 2, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "message"),
+    [
+        ([0, 1], TypeError, "`group` must be a tensor or None, got list"),
+        (torch.tensor([0]), ValueError, r"`group` must have the shape of `scores`, \(2,\), got \(1,\)"),
+        (torch.tensor([0.0, 1]), ValueError, "`group` must be an integer tensor"),
+        (torch.tensor([0, -1]), ValueError, "`group` must not be negative, got -1 at index 1"),
+        (
+            torch.tensor([4, 1]),
+            ValueError,
+            "`group` must be one for all detections of a ground truth, got several for 1",
+        ),
+    ],
+)
+def test_bad_groups(group, kind, message):
+    pairs = torch.tensor([0, 1]), torch.tensor([1, 1]), torch.tensor([0.5, 0.6])
+    with pytest.raises(kind, match=message):
+        match_coco(torch.ones(2), pairs, 2, group=group)
+
+
+def test_pairs_of_any_integers():
+    """Of which torch takes uint8 for a mask."""
+    d, g, iou = torch.tensor([1, 0]), torch.tensor([2, 0]), torch.tensor([0.7, 0.6])
+    for match in (match_coco, match_voc):
+        known = match(torch.ones(2), (d, g, iou), 3)
+        torch.testing.assert_close(match(torch.ones(2), (d.to(torch.uint8), g.to(torch.int16), iou), 3), known)
 
 
 def test_bad_boxes():
     with pytest.raises(ValueError, match=r"`target` must have shape \(N, 4\)"):
         box_iou(torch.ones(1, 4), torch.ones(1, 5))
+    with pytest.raises(ValueError, match=r"`target` must be finite, got \[1.0, nan, 1.0, 1.0\]"):
+        box_iou(torch.ones(1, 4), torch.tensor([[1, torch.nan, 1, 1]]))
+    with pytest.raises(ValueError, match="`iscrowd` must hold 0 and 1, got 2"):
+        box_iou(torch.ones(1, 4), torch.ones(1, 4), iscrowd=torch.tensor([2]))
+    with pytest.raises(TypeError, match="`iscrowd` must be a tensor or None, got list"):
+        box_iou(torch.ones(1, 4), torch.ones(1, 4), iscrowd=[1])
     with pytest.raises(ValueError, match="give one of them"):
         box_iou(torch.ones(1, 4), torch.ones(1, 4), iscrowd=torch.zeros(1), inclusive_pixels=True)

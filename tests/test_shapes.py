@@ -1,5 +1,7 @@
 """Rotated boxes, intervals, and similarities of one's own: their IoU, and COCO's and VOC's rules on them."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -268,6 +270,16 @@ def test_faults_of_a_function_of_images(given, message):
         metric.update(packed([two]), packed([three]))
     with pytest.raises(ValueError, match="`iou_type` must be one of"):
         MeanAveragePrecision(iou_type=("bbox", of_images))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
+def test_the_error_of_a_function_of_images_says_of_which():
+    empty, one = ({"labels": torch.zeros(n).long(), "scores": torch.ones(n)} for n in (0, 1))
+    metric = MeanAveragePrecision(iou_type=lambda preds, _: preds["tags"])
+    with pytest.raises(KeyError, match="tags") as caught:
+        metric.update([empty, one], [one, one])
+    assert caught.value.__notes__ == ["`iou_type` was given `preds[1]` and `target[1]`"]
+    assert not metric.update_count
 
 
 def test_a_nan_among_given_similarities_is_told_with_its_image():

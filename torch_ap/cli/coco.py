@@ -35,8 +35,9 @@ def run(args: argparse.Namespace) -> int:
     annotations = read_annotations(args.annotations, args.iou_type)
     if lvis.has_fields(annotations.entries):
         note(
-            f"{args.annotations}: has LVIS's `neg_category_ids`, of which COCO's rules know nothing: detections of "
-            "categories that nobody looked for in an image count as wrong; torch-ap lvis has LVIS's rules"
+            f"{args.annotations}: has LVIS's lists, `neg_category_ids` or `not_exhaustive_category_ids`, of which "
+            "COCO's rules know nothing: detections of categories that nobody looked for in an image count as wrong; "
+            "torch-ap lvis has LVIS's rules"
         )
     for said in annotation_notes.of(annotations, "COCO", "iscrowd"):
         note(f"{args.annotations}: {said}")

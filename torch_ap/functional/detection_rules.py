@@ -143,7 +143,7 @@ def nuscenes_mean_average_precision(
 
     Equals ``accumulate`` and ``calc_ap`` of nuScenes' development kit, whose order of equals it has: of equal scores
     the last given comes first, of equal distances the first. Which boxes count (their range, their points, racks of
-    bicycles) is decided before.
+    bicycles) is decided before. A class without ground truths counts 0 in the kit's mean over its ten classes.
 
     Source: Caesar et al. (2020), nuScenes: A multimodal dataset for autonomous driving, section 3.1;
     ``nuscenes/eval/detection/algo.py``.

@@ -12,8 +12,10 @@ from torch_ap.matching.candidate_pairs import Pairs
 from torch_ap.matching.coco_settings import thresholds_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks, tensors
-from torch_ap.rules.messages import refuse
+from torch_ap.rules.detections import check_given
+from torch_ap.rules.messages import Plain, refuse
 from torch_ap.rules.options import BoxFormat
+from torch_ap.rules.values import Rule
 
 Triples = tuple[Tensor, Tensor, Tensor]
 
@@ -54,7 +56,7 @@ def box_iou(
         (D, G) float64; 0 where nothing is common to both.
 
     Raises:
-        ValueError: for boxes of another width, or an unknown format.
+        ValueError: for boxes of another width or that are not finite, or an unknown format.
 
     Equals ``pycocotools.mask.iou`` to the last bit.
 
@@ -116,19 +118,16 @@ def match_coco(
         tensor([[ 0,  1],
                 [-1,  0]])
     """
-    _check_pairs(scores, pairs, ground_truths)
+    detection, truth, iou = _checked_pairs(scores, pairs, ground_truths)
     thresholds = thresholds_of(iou_thresholds)
     device = scores.device
     crowd = flags("iscrowd", iscrowd, ground_truths, device)
     skipped = (flags("ignored", ignored, ground_truths, device) | crowd)[None]
-    detection, truth, iou = (x.detach() for x in pairs)
+    of_truth = _groups_of_truths(group, scores, detection, truth, ground_truths)
     criteria = assignment.Criteria(torch.tensor(thresholds, dtype=torch.float64).to(device), 1)
     kept = (iou >= criteria.least).nonzero().squeeze(1)
     order = kept[_by_rank(scores, detection[kept], truth[kept], group)]
-    ordered = Pairs(detection[order], truth[order], segments.as_float64(iou[order]))
-    of_truth = torch.zeros(ground_truths, dtype=torch.int64, device=device)
-    if group is not None:
-        of_truth[ordered.truth] = group[ordered.detection].to(torch.int64)
+    ordered = Pairs(detection[order], truth[order], iou[order])
     matched = criteria.of_range(assignment.greedy(ordered, of_truth, skipped, crowd, criteria), 0)
     out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int64, device=device)
     threshold, place = matched.nonzero(as_tuple=True)
@@ -171,12 +170,12 @@ def match_voc(
         >>> match_voc(torch.tensor([0.8, 0.5]), pairs, 2).state
         tensor([[1, 0]], dtype=torch.int8)
     """
-    _check_pairs(scores, pairs, ground_truths)
+    detection, truth, iou = _checked_pairs(scores, pairs, ground_truths)
     checks.boolean("strict", strict)
     thresholds = [0.5] if iou_thresholds is None else iou_thresholds
     checks.numbers_in("iou_thresholds", thresholds, low=0, high=1)
-    order = _by_rank(scores, pairs[0], pairs[1], None)
-    ordered = Pairs(pairs[0][order], pairs[1][order], segments.as_float64(pairs[2].detach()[order]))
+    order = _by_rank(scores, detection, truth, None)
+    ordered = Pairs(detection[order], truth[order], iou[order])
     limits = segments.as_float64(torch.tensor(thresholds, dtype=torch.float64).to(scores.device))
     (detection, truth, _), state = assignment.argmax(ordered, limits, strict=strict)
     owner = torch.full((len(scores),), -1, dtype=torch.int64, device=scores.device)
@@ -196,8 +195,9 @@ def pair_iou_of(
         tensors.scores(name, value)
         if value.ndim != 2 or value.shape[1] != 4:
             refuse(name, "must have shape (N, 4)", tuple(value.shape))
-    tensors.same_device(preds=preds, target=target, iscrowd=iscrowd)
+        check_given(("boxes",), name, value)
     crowd = flags("iscrowd", iscrowd, len(target), target.device)
+    tensors.same_device(preds=preds, target=target, iscrowd=crowd)
     preds, target = preds.detach(), target.detach()
     if not inclusive_pixels:
         return boxes.coco_pairs(boxes.to_xywh(preds, box_format), boxes.to_xywh(target, box_format), crowd)
@@ -206,7 +206,8 @@ def pair_iou_of(
     return boxes.voc_pairs(boxes.to_xyxy(preds, box_format), boxes.to_xyxy(target, box_format), 1.0)
 
 
-def _check_pairs(scores: Tensor, pairs: Triples, ground_truths: int) -> None:
+def _checked_pairs(scores: Tensor, pairs: Triples, ground_truths: int) -> Triples:
+    """The pairs, after checks: int64, int64, float64."""
     tensors.scores("scores", scores)
     checks.positive_int("ground_truths", ground_truths, least=0)
     if scores.ndim != 1 or len(pairs) != 3 or not all(isinstance(x, Tensor) and x.ndim == 1 for x in pairs):
@@ -214,14 +215,47 @@ def _check_pairs(scores: Tensor, pairs: Triples, ground_truths: int) -> None:
     if len({len(x) for x in pairs}) > 1:
         refuse("pairs", "must hold tensors of one length", [len(x) for x in pairs])
     tensors.same_device(scores=scores, detection=pairs[0], ground_truth=pairs[1], iou=pairs[2])
+    tensors.scores("pairs[2]", pairs[2])
+    for name, value in (("scores", scores), ("pairs[2]", pairs[2])):
+        Rule(name, "must not hold NaN").refuse_first(value)
+    for place, size in enumerate((len(scores), ground_truths)):
+        name, what = f"pairs[{place}]", ("detections", "ground truths")[place]
+        tensors.integers(name, pairs[place])
+        Rule(name, f"must hold indices of {what}, of which there are {size}", low=0, high=size - 1).refuse_first(
+            pairs[place]
+        )
+    return pairs[0].to(torch.int64), pairs[1].to(torch.int64), segments.as_float64(pairs[2].detach())
+
+
+def _groups_of_truths(
+    group: Tensor | None, scores: Tensor, detection: Tensor, truth: Tensor, ground_truths: int
+) -> Tensor:
+    """(G,) int64, the group of the detections of each ground truth, after checks; 0 without groups."""
+    found = torch.zeros(ground_truths, dtype=torch.int64, device=detection.device)
+    if group is None:
+        return found
+    tensors.tensor("group", group, hint=" or None")
+    tensors.integers("group", group)
+    tensors.shape("group", group, [scores.shape], of="scores")
+    Rule("group", "must not be negative", low=0).refuse_first(group)
+    of_pair = group[detection].to(torch.int64)
+    found[truth] = of_pair
+    shared = (found[truth] != of_pair).nonzero()
+    if len(shared):
+        refuse(
+            "group", "must be one for all detections of a ground truth", Plain(f"several for {int(truth[shared[0]])}")
+        )
+    return found
 
 
 def flags(name: str, value: Tensor | None, size: int, device: torch.device) -> Tensor:
     """(``size``,) bool of an argument that may be None."""
     if value is None:
         return torch.zeros(size, dtype=torch.bool, device=device)
+    tensors.tensor(name, value, hint=" or None")
     if value.shape != (size,):
         refuse(name, f"must have shape ({size},)", tuple(value.shape))
+    check_given(("flags",), name, value)
     return value.bool()
 
 

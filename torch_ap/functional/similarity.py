@@ -10,7 +10,7 @@ from torch_ap.geometry.boxes import PairIoU
 from torch_ap.matching.shape_settings import shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks, tensors
-from torch_ap.rules.detections import check, seem_radians
+from torch_ap.rules.detections import check_given, seem_radians
 from torch_ap.rules.messages import Plain, refuse, warn_caller
 from torch_ap.rules.options import BoxFormat, RotatedFormat
 
@@ -147,8 +147,9 @@ def keypoint_similarity(
         (("keypoints",), "preds", preds),
         (("keypoints", "visibility"), "target", target),
         (("size",), "area", area),
+        (("known boxes", box_format), "boxes", boxes),
     ):
-        check(rules, (owner, ""), value, None)
+        check_given(rules, owner, value)
     return _every(
         keypoints.coco_pairs(
             preds.detach(),
@@ -168,9 +169,10 @@ def _checked(preds: Tensor, target: Tensor, width: int, rules: tuple[str, ...], 
         tensors.scores(name, value)
         if value.ndim != 2 or value.shape[1] != width:
             refuse(name, f"must have shape (N, {width})", Plain(tuple(value.shape)))
-        check(rules, (name, ""), value, None)
+        check_given(rules, name, value)
+    crowd = flags("iscrowd", iscrowd, len(target), target.device)
     tensors.same_device(preds=preds, target=target, iscrowd=iscrowd)
-    return flags("iscrowd", iscrowd, len(target), target.device)
+    return crowd
 
 
 def _every(similarity: PairIoU, preds: Tensor, target: Tensor) -> Tensor:

@@ -67,7 +67,8 @@ class Side:
         elif key == "labels":
             filled = [value.to(torch.int64) for value in filled]
         elif len({value.dtype for value in filled}) > 1:
-            return memory.joined(filled, f"{key} in {self.name}").detach()
+            odd = next((place for place, value in enumerate(values) if value.dtype == torch.int64 and len(value)), 0)
+            return memory.joined(filled, f"{self.name}[{odd}]['{key}']").detach()
         if len(filled) == 1 and not self.copy:
             return filled[0].detach().resolve_neg().contiguous()
         return torch.cat(filled).detach()
@@ -166,10 +167,20 @@ def _similarities(detections: Side, truths: Side, similarity: _Similarity) -> li
         device = found["labels"].device
         value = torch.empty(0, device=device)
         if detections.lengths[place] and truths.lengths[place]:
-            value = similarity(found, true)
+            value = _asked(similarity, found, true, place)
             _check_pairs("iou_type", f"must return, for image {place}, a tensor of", value, detections, truths, place)
         values.append(value.to(device))
     return values
+
+
+def _asked(similarity: _Similarity, preds: Mapping[str, Any], target: Mapping[str, Any], place: int) -> Any:
+    """What a function gives of an image; its error, if it raises one, says of which."""
+    try:
+        return similarity(preds, target)
+    except Exception as error:
+        if hasattr(error, "add_note"):  # from Python 3.11 on
+            error.add_note(f"`iou_type` was given `preds[{place}]` and `target[{place}]`")
+        raise
 
 
 def _check_pairs(argument: str, rule: str, value: Any, detections: Side, truths: Side, place: int) -> None:

@@ -43,7 +43,7 @@ def scores(name: str, value: Any) -> None:
     """A real tensor; bool is a decision, not a score."""
     tensor(name, value)
     if value.dtype not in SCORES:
-        refuse(name, "must be a floating or integer tensor of scores", value.dtype)
+        refuse(name, "must be a floating or integer tensor", value.dtype)
 
 
 def numbers(name: str, value: Any) -> None:
@@ -229,7 +229,7 @@ def common_dtype(name: str, dtypes: Iterable[torch.dtype]) -> torch.dtype:
     if torch.int64 in given:
         kinds = " and ".join(sorted(str(dtype) for dtype in given))
         raise ValueError(
-            f"`{name}` must not be of int64 in one place and floating in another, which no dtype holds both, "
+            f"`{name}` must not be int64 where others are floating, as no dtype holds the numbers of both, "
             f"got {kinds}; where all are below 2^53 give `{name}.double()`"
         )
     for integer, real in _HELD_BY.items():
