@@ -160,5 +160,5 @@ def coco_pairs(detections: MaskColumns, truths: MaskColumns, crowd: Tensor) -> P
 def _bounded(side: masks.Masks, given: MaskColumns, rows: Tensor) -> masks.Masks:
     """The boundaries of some of the masks."""
     _, lengths, sizes = given
-    edges, size = arrays.tensor(side.edges_of(arrays.native(rows))), sizes[rows]
+    edges, size = segments.as_int64(arrays.tensor(side.edges_of(native(rows)))), sizes[rows]
     return masks.Masks(*boundaries(edges, lengths[rows], size, dilation(size)), size)

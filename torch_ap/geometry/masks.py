@@ -6,7 +6,7 @@ run-length code. Areas and intersections are whole numbers, so every IoU equals 
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 from torch_ap.runtime.cached import memoize
 
-_EDGES_A_CHUNK = {"cpu": 1 << 16}
+_EDGES_A_CHUNK = {"cpu": 1 << 17}
 _EDGES_A_CHUNK_ON_DEVICE = 1 << 24
 _PIXELS_A_CHUNK = {"cpu": 1 << 19}
 _PIXELS_A_CHUNK_ON_DEVICE = 1 << 28
@@ -100,7 +100,7 @@ class Masks:
         self.start = segments.from_counts(self.lengths)
         self.pixels = _before_runs(self.edges)
         before = arrays.tensor(arrays.take(self.pixels, self.start // 2))
-        self.area = memoize(before.diff, area, (edges, lengths))
+        self.area = memoize(lambda: before.diff().to(torch.int64), area, (edges, lengths))
         self.first, self.last = (self._edge_at(place) for place in (self.start[:-1], self.start[1:] - 1))
 
     def _edge_at(self, place: Any) -> Any:
@@ -111,11 +111,11 @@ class Masks:
         return segments.as_int64(edges) * (self.lengths > 0)
 
     def edges_of(self, masks: Any) -> Any:
-        """The edges of some masks, end to end, int64; all of this class in native values."""
+        """The edges of some masks, end to end; all of this class in native values."""
         lengths = arrays.take(self.lengths, masks)
         places = segments.repeat(arrays.take(self.start, masks) - segments.from_counts(lengths)[:-1], lengths)
         places += arrays.steps(len(places), places)
-        return segments.as_int64(arrays.take(self.edges, places))
+        return arrays.take(self.edges, places)
 
     def columns(self, masks: Any) -> tuple[Any, Any]:
         """Where the first column begins and the last one ends of some masks, none of which is empty."""
@@ -125,6 +125,14 @@ class Masks:
 
     def below(self, masks: Any, place: Any) -> Any:
         """The pixels of some masks, none of which is empty, below a count of pixels each."""
+        xp, beyond = arrays.namespace(masks), place >= arrays.take(self.last, masks)
+        found = xp.where(beyond, arrays.take(native(self.area), masks), 0)
+        within = arrays.places(~beyond & (place > arrays.take(self.first, masks)))
+        found[within] = self._below(arrays.take(masks, within), arrays.take(place, within))
+        return found
+
+    def _below(self, masks: Any, place: Any) -> Any:
+        """The same, by a search of each mask's runs."""
         xp, first = arrays.namespace(masks), arrays.take(self.start, masks) // 2
         low, high = first, first + arrays.take(self.lengths, masks) // 2
         for _ in range(int((high - low).max()).bit_length() if len(masks) else 0):  # the first run that begins beyond
@@ -137,10 +145,13 @@ class Masks:
 
 
 def _before_runs(edges: Any) -> Any:
-    """(E / 2 + 1,) int64 pixels inside before each run of all masks, in memory for no more than them."""
+    """(E / 2 + 1,) pixels inside before each run of all masks, in memory for no more than them.
+
+    In the dtype of the edges, which what lies between two runs of a mask fits into, as sums that wrap around tell it.
+    """
     if isinstance(edges, Tensor):
-        return segments.from_zero(segments.as_int64(edges[1::2] - edges[::2]))
-    pixels = np.empty(len(edges) // 2 + 1, np.int64)
+        return segments.from_zero(edges[1::2] - edges[::2])
+    pixels = np.empty(len(edges) // 2 + 1, edges.dtype)
     pixels[0] = 0
     np.subtract(edges[1::2], edges[::2], out=pixels[1:])
     segments.running(pixels[1:], pixels[1:])
@@ -155,80 +166,91 @@ def coco_pairs(detections: Masks, truths: Masks, crowd: Tensor) -> Spanned:
         truths: G masks.
         crowd: (G,) bool.
     """
+    areas, crowds = (native(detections.area), native(truths.area)), native(crowd)
 
-    def iou(d: Tensor, g: Tensor, inter: Tensor) -> Tensor:
-        one = detections.area.index_select(0, d)
-        both = one + truths.area.index_select(0, g) - inter
-        union = torch.where(crowd.index_select(0, g), one, both)
-        return segments.as_float64(inter) / segments.as_float64(union.clamp(min=1))
+    def iou(d: Any, g: Any, inter: Any) -> Any:
+        one = arrays.take(areas[0], d)
+        both = one + arrays.take(areas[1], g) - inter
+        union = arrays.namespace(d).where(arrays.take(crowds, g), one, both)
+        return segments.as_float64(inter) / segments.as_float64(arrays.at_least(union, 1))
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        one, two = native(d), native(g)
         # no IoU is above that of the largest intersection that there can be, by areas, then by areas in common columns
         for largest in (_smaller_area, _in_columns) if least > 0 else ():
-            kept = (iou(d, g, largest(detections, truths, d, g)) >= least).nonzero().squeeze(1)
-            d, g = d.index_select(0, kept), g.index_select(0, kept)
-        value = iou(d, g, _intersections(detections, truths, d, g))
-        kept = (value >= least).nonzero().squeeze(1)
-        return d[kept], g[kept], value[kept]
+            kept = arrays.places(iou(one, two, largest(detections, truths, one, two)) >= least)
+            one, two = arrays.take(one, kept), arrays.take(two, kept)
+        value = iou(one, two, _intersections(detections, truths, one, two))
+        kept = arrays.places(value >= least)
+        one, two, value = (arrays.tensor(arrays.take(x, kept)) for x in (one, two, value))
+        return one, two, value
 
     starts = arrays.tensor(detections.first), arrays.tensor(truths.first)
     ends = arrays.tensor(detections.last), arrays.tensor(truths.last)
     return Spanned(overlapping, starts, ends)
 
 
-def _smaller_area(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Tensor:
-    return torch.minimum(detections.area.index_select(0, d), truths.area.index_select(0, g))
+def _smaller_area(detections: Masks, truths: Masks, d: Any, g: Any) -> Any:
+    sizes = (arrays.take(native(side.area), rows) for side, rows in ((detections, d), (truths, g)))
+    return arrays.namespace(d).minimum(*sizes)
 
 
-def _in_columns(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Tensor:
+def _in_columns(detections: Masks, truths: Masks, d: Any, g: Any) -> Any:
     """The pixels that each has in the columns of the other, those of the one that has less; none of them is empty."""
-    one, two = native(d), native(g)
     counts = [
         side.below(rows, end) - side.below(rows, begin)
-        for side, rows, (begin, end) in (
-            (detections, one, truths.columns(two)),
-            (truths, two, detections.columns(one)),
-        )
+        for side, rows, (begin, end) in ((detections, d, truths.columns(g)), (truths, g, detections.columns(d)))
     ]
-    return arrays.tensor(arrays.namespace(one).minimum(*counts))
+    return arrays.namespace(d).minimum(*counts)
 
 
-def _chunks(edges: Any, reach: int = 1) -> Iterator[tuple[int, int]]:
-    """Ranges of pairs or masks that have so many edges each, and fit into int64 end to end."""
+def _chunks(edges: Any, reach: int) -> list[slice]:
+    """The pairs in chunks that have so many edges each, and fit into int64 end to end."""
     cumulative = arrays.tensor(segments.from_counts(edges + 1)[1:])
     total = int(cumulative[-1]) if len(cumulative) else 0
     step = min(_EDGES_A_CHUNK.get(cumulative.device.type, _EDGES_A_CHUNK_ON_DEVICE), (1 << 62) // reach)
     cuts = torch.searchsorted(cumulative, torch.arange(0, total, step, device=cumulative.device), right=True).tolist()
-    return itertools.pairwise(sorted({*cuts, 0, len(cumulative)}))
+    return [slice(first, last) for first, last in itertools.pairwise(sorted({*cuts, 0, len(cumulative)}))]
 
 
-def _intersections(detections: Masks, truths: Masks, d: Tensor, g: Tensor) -> Tensor:
-    """(P,) int64 pixels common to each pair.
+def _intersections(detections: Masks, truths: Masks, d: Any, g: Any) -> Any:
+    """(P,) int64 pixels common to each pair."""
+    edges = arrays.take(detections.lengths, d) + arrays.take(truths.lengths, g)
+    chunks = _chunks(edges, 2 * max(detections.reach, truths.reach))
+    found = [arrays.tensor(_common(detections, truths, d[part], g[part])) for part in chunks]
+    return native(torch.cat([arrays.tensor(d[:0]), *found]))
+
+
+def _common(detections: Masks, truths: Masks, d: Any, g: Any) -> Any:
+    """The same of one chunk.
 
     The edges of both masks of a pair in ascending order: between an edge and the next lies a part of both masks, of
     one, or of none, as two, one or no run has begun and not ended.
     """
-    one, two = native(d), native(g)
-    counts = arrays.take(detections.lengths, one), arrays.take(truths.lengths, two)
-    reach = 2 * max(detections.reach, truths.reach)
-    parts = [torch.zeros_like(d[:0])]
-    for first, last in _chunks(counts[0] + counts[1], reach):
-        part = slice(first, last)
-        pair = arrays.steps(last - first, one) * reach
-        keys = []
-        for side, rows, many in ((detections, one[part], counts[0][part]), (truths, two[part], counts[1][part])):
-            key = side.edges_of(rows)
-            key *= 2
-            key += segments.repeat(pair, many)
-            key[1::2] += 1  # the ends of runs, as masks have even numbers of edges
-            keys.append(key)
-        ordered = merged(*keys)
-        steps = 1 - 2 * (arrays.tensor(ordered).to(torch.int8) & 1)  # a run begins, or ends
-        both = arrays.places(native(steps.cumsum(0, dtype=torch.int8)) == 2)
-        common = (arrays.take(ordered, both + 1) >> 1) - (arrays.take(ordered, both) >> 1)
-        offsets = segments.from_counts((counts[0] + counts[1])[part])
-        parts.append(arrays.tensor(segments.total(common, arrays.namespace(both).searchsorted(both, offsets))))
-    return torch.cat(parts)
+    reach, keys = 2 * max(detections.reach, truths.reach), []
+    pair = arrays.steps(len(d), d) * reach
+    if isinstance(pair, np.ndarray) and len(d) * reach <= np.iinfo(np.int32).max:
+        pair = pair.astype(np.int32)  # half as much to sort
+    counts = arrays.take(detections.lengths, d), arrays.take(truths.lengths, g)
+    for side, rows, many in ((detections, d, counts[0]), (truths, g, counts[1])):
+        key = arrays.cast(side.edges_of(rows), pair)
+        key *= 2
+        key += segments.repeat(pair, many)
+        key[1::2] += 1  # the ends of runs, as masks have even numbers of edges
+        keys.append(key)
+    ordered = merged(*keys)
+    both = arrays.places(_begun(ordered) == 2)
+    common = (arrays.take(ordered, both + 1) >> 1) - (arrays.take(ordered, both) >> 1)
+    offsets = segments.from_counts(counts[0] + counts[1])
+    return segments.total(segments.as_int64(common), arrays.namespace(both).searchsorted(both, offsets))
+
+
+def _begun(ordered: Any) -> Any:
+    """How many runs have begun and not ended, int8; even numbers begin one, odd ones end one."""
+    if isinstance(ordered, Tensor):
+        return (1 - 2 * (ordered & 1)).cumsum(0, dtype=torch.int8)
+    steps = 1 - 2 * (ordered & 1).astype(np.int8)
+    return segments.running(steps, steps)
 
 
 def merged(one: Any, two: Any) -> Any:

@@ -98,7 +98,7 @@ def _sides_of_masks(columns: Columns) -> tuple[MaskColumns, MaskColumns]:
         (
             columns[f"{side}_mask_edges"],
             columns[f"{side}_edges_per_mask"],
-            columns["image_sizes"][image_of(columns[f"{side}s_per_image"])],
+            columns["image_sizes"].index_select(0, image_of(columns[f"{side}s_per_image"])),
         )
         for side in ("detection", "ground_truth")
     )
