@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_ap.analysis.image_pairs import image_pairs
+from torch_ap.analysis.image_pairs import row_pairs
 from torch_ap.inference.result import Result
 from torch_ap.inputs.detections import Columns, Kind
-from torch_ap.matching.candidate_pairs import Pairs, Ranked, descending
+from torch_ap.matching.candidate_pairs import Pairs, descending
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
 from torch_ap.ranking import order, segments
@@ -68,7 +68,7 @@ def confused(
     matches: Matches,
     place: int,
     score_threshold: Tensor,
-    classes: int,
+    labels: Tensor,
 ) -> Tensor:
     """(K + 1, K + 1) int64, true classes down, detected ones across, the background last.
 
@@ -79,22 +79,22 @@ def confused(
         matches: of these images in each class: what counts, and the pairs of one class.
         place: which IoU threshold.
         score_threshold: 0-d, or (K,) of each class, in the dtype of ``segments.comparable``.
-        classes: K; without labels there is a category all the same.
+        labels: (K,) of the classes, ascending; without labels there is a category all the same.
     """
-    found, missed, wrong = _of_one_class(matches, place, score_threshold, len(columns["ground_truth_labels"]))
-    ranked, size, category = matches.ranked, matches.categories, native(matches.ranked.category)
-    least = _reached(matches, place)
-    pairs = image_pairs(settings, columns, iou_type, matches, wrong, segments.places(missed >= 0), least)
-    other = category[native(pairs.detection)] != native(missed)[native(pairs.truth)]
+    found, missed, wrong = _of_one_class(matches, place, score_threshold)
+    least, rows = _reached(matches, place), matches.ranked.rows.index_select(0, wrong)
+    pairs = row_pairs(settings, columns, iou_type, rows, missed, least)
+    detected, true = columns["detection_labels"], columns["ground_truth_labels"]
+    other = detected.index_select(0, pairs.detection) != true.index_select(0, pairs.truth)
     if settings.strict:
-        other &= native(pairs.iou) > least
-    pairs = _preferred(Pairs(*(segments.pick(x, arrays.tensor(other)) for x in pairs)), ranked)
+        other &= pairs.iou > least
+    pairs = _preferred(Pairs(*(segments.pick(x, other) for x in pairs)), columns["detection_scores"])
     (distinct, detection), (truths, truth) = map(order.dense_ranks, (pairs.detection, pairs.truth))
     taken = one_to_one(detection, truth, len(distinct), len(truths))
-    detection = ranked.category.index_select(0, pairs.detection[taken])
-    wrongs = arrays.below(native(segments.places(wrong)), native(matches.edges))
-    wrongs = arrays.tensor(wrongs).diff() - segments.count(detection, size)
-    return _counted(ranked.category.index_select(0, found), detection, pairs.truth[taken], missed, wrongs[:classes])
+    both = (detected.index_select(0, pairs.detection[taken]), true.index_select(0, pairs.truth[taken]))
+    classes = [torch.searchsorted(labels, x) for x in (*both, true.index_select(0, missed))]
+    wrongs = arrays.tensor(arrays.below(native(wrong), native(matches.edges))).diff()
+    return _counted(segments.count(found, len(wrongs)), wrongs, *classes)[: len(labels) + 1, : len(labels) + 1]
 
 
 def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
@@ -122,23 +122,23 @@ def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
     return torch.cat(taken) if taken else left
 
 
-def _of_one_class(matches: Matches, place: int, score_threshold: Tensor, truths: int) -> tuple[Tensor, Tensor, Tensor]:
+def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Of the detections of at least the score: the true positives; the ground truths they leave; all others that count.
 
-    The first as places among those ranked; then the class of each row that is missed, (truths,), -1 of others; the last
-    as (N,) bool.
+    The first as their categories, the second as rows, ascending, the last as places among those ranked, ascending.
     """
     ranked, partners, each = matches.ranked, matches.partners, score_threshold
     assert partners is not None
     least = each if each.ndim == 0 else segments.repeat(each, matches.edges.diff()[: len(each)])
-    kept = arrays.tensor(native(segments.comparable(ranked.score)) >= native(least))
-    hit = matches.criteria.of_one(matches.true_positive, 0, place) & kept.index_select(0, matches.at)
-    pair = segments.places(hit)
+    kept, at = native(segments.comparable(ranked.score)) >= native(least), native(matches.at)
+    matched, hit = (native(matches.criteria.of_one(x, 0, place)) for x in (matches.matched, matches.true_positive))
+    pair = arrays.tensor(arrays.places(hit & kept[at]))
     left = matches.valid[0].index_fill(0, partners.truth.index_select(0, pair), False)
-    missed = torch.where(left, matches.truth_category, -1)
-    missed = torch.full((truths,), -1, device=missed.device).scatter_(0, partners.rows, missed)
-    wrong = kept & matches.inside[0].index_fill(0, matches.events(0, place)[1], False)
-    return matches.at.index_select(0, pair), missed, wrong
+    missed = order.sort(partners.rows.index_select(0, segments.places(left)))
+    kept &= native(matches.inside[0])
+    kept[at[matched]] = False
+    found = ranked.category.index_select(0, matches.at.index_select(0, pair))
+    return found, missed, arrays.tensor(arrays.places(kept))
 
 
 def _reached(matches: Matches, place: int) -> float:
@@ -147,28 +147,27 @@ def _reached(matches: Matches, place: int) -> float:
     return least if least < 0 else max(least, _LEAST)
 
 
-def _preferred(pairs: Pairs, ranked: Ranked) -> Pairs:
+def _preferred(pairs: Pairs, score: Tensor) -> Pairs:
     """Pairs by descending IoU, then by the score of the detection, then in the order of input."""
-    place = torch.argsort(ranked.rows[pairs.detection], stable=True)
-    place = place[torch.argsort(descending(ranked.score[pairs.detection[place]]), stable=True)]
+    place = torch.argsort(pairs.detection, stable=True)
+    place = place[torch.argsort(descending(score[pairs.detection[place]]), stable=True)]
     place = place[torch.argsort(pairs.iou[place], descending=True, stable=True)]
     return Pairs(*(x[place] for x in pairs))
 
 
-def _counted(found: Tensor, detected: Tensor, truth: Tensor, missed: Tensor, wrong: Tensor) -> Tensor:
+def _counted(right: Tensor, wrong: Tensor, detected: Tensor, true: Tensor, missed: Tensor) -> Tensor:
     """The matrix.
 
     Args:
-        found: the classes of true positives.
-        detected: (P,) those of the detections of pairs of two classes.
-        truth: (P,) the rows of their ground truths.
-        missed: the class of each row that no detection of this class is matched to; -1 of others.
-        wrong: (K,) how many detections of each class have neither.
+        right: (K,) how many true positives each class has.
+        wrong: (K,) how many other detections.
+        detected: (P,) the classes of the detections of pairs of two classes.
+        true: (P,) those of their ground truths.
+        missed: those of all ground truths that no detection of their class is matched to.
     """
-    wide = len(wrong) + 1
-    left = missed.index_fill(0, truth, -1)
-    left = segments.pick(left, left >= 0)
-    each = torch.cat([found * (wide + 1), missed[truth] * wide + detected, left * wide + len(wrong)])
-    matrix = segments.count(each, wide * wide).reshape(wide, wide)
-    matrix[-1, :-1] += wrong
+    size, wide = len(right), len(right) + 1
+    matrix = segments.count(true * wide + detected, wide * wide).reshape(wide, wide)
+    matrix[-1, :-1] = wrong - segments.count(detected, size)
+    matrix[:-1, -1] = segments.count(missed, size) - segments.count(true, size)
+    matrix.diagonal()[:-1] = right
     return matrix

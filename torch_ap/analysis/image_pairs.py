@@ -3,14 +3,15 @@
 import torch
 from torch import Tensor
 
-from torch_ap.inputs.detections import Columns, Kind, image_of
+from torch_ap.geometry.boxes import turned
+from torch_ap.inputs.detections import Columns, Kind
 from torch_ap.matching import candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
 from torch_ap.ranking import segments
-
-_MANY = 4  # one in so many detections, from which on it pays to put them in order
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 
 def image_pairs(
@@ -22,30 +23,41 @@ def image_pairs(
     truths: Tensor,
     least: float,
 ) -> Pairs:
-    """All pairs of one image, of an IoU of at least ``least``: detections as ranked, rows of ground truths, IoU.
+    """:func:`row_pairs` of some of the detections that were ranked, (N,) bool: detections as places among these."""
+    rows = matches.ranked.rows
+    pairs = row_pairs(settings, columns, iou_type, segments.pick(rows, chosen), truths, least)
+    at = rows.new_empty(len(columns["detection_labels"]))
+    at.scatter_(0, rows, torch.arange(len(rows), device=rows.device))
+    return pairs._replace(detection=at.index_select(0, pairs.detection))
 
-    The pairs of each detection are together, in the order of ground truths.
+
+def row_pairs(
+    settings: ShapeSettings, columns: Columns, iou_type: Kind, rows: Tensor, truths: Tensor, least: float
+) -> Pairs:
+    """All pairs of one image, of an IoU of at least ``least``: rows of detections, rows of ground truths, IoU.
+
+    In the order of ground truths, then of detections: each ground truth looks at the detections of its image, whose
+    shapes lie side by side in memory.
 
     Args:
         settings: of shapes.
         columns: all images.
         iou_type: one of the settings' kinds.
-        matches: of these images.
-        chosen: (N,) bool, which of the detections that were ranked.
-        truths: (G,) int64, rows of ground truths, ascending.
+        rows: (D,) int64, the detections, in any order.
+        truths: (G,) int64, the ground truths, ascending.
         least: the least IoU.
     """
-    near, by_group = segments.places(chosen), matches.ranked.by_group
-    if _MANY * len(near) > len(chosen):  # memory is read faster image by image
-        near = segments.pick(by_group, segments.pick(chosen, by_group))
-    image = matches.images[0].index_select(0, near)
-    true_image = image_of(columns["ground_truths_per_image"]).index_select(0, truths)
-    width = segments.count(true_image, max(1, len(columns["ground_truths_per_image"])))
-    some = segments.places((width > 0).index_select(0, image))
-    near, image = near.index_select(0, some), image.index_select(0, some)
-    first = segments.from_counts(width).index_select(0, image)
-    candidates = Candidates(near, first, width.index_select(0, image), truths, true_image)
+    chosen = torch.zeros_like(columns["detection_labels"], dtype=torch.bool).index_fill_(0, rows, True)
+    ascending = arrays.places(native(chosen))
+    both = ((ascending, "detections_per_image"), (native(truths), "ground_truths_per_image"))
+    edges, true_edges = (arrays.below(x, native(segments.from_counts(columns[side]))) for x, side in both)
+    many = true_edges[1:] - true_edges[:-1]
+    width = (edges[1:] - edges[:-1]) * (many > 0)
+    ascending = ascending[arrays.repeat(many > 0, edges[1:] - edges[:-1])]
+    group = arrays.repeat(arrays.steps(len(width), width), width)
+    first, width = (arrays.repeat(x, many) for x in (segments.from_zero(width)[:-1], width))
+    rows, group, first, width = map(arrays.tensor, (ascending, group, first, width))
     no_crowd = torch.zeros_like(truths, dtype=torch.bool)
-    pair_iou = settings.similarity(columns, iou_type, matches.ranked.rows.index_select(0, near), truths, no_crowd)
-    found = candidate_pairs.overlapping(candidates, pair_iou, least)
-    return Pairs(near.index_select(0, found.detection), truths.index_select(0, found.truth), found.iou)
+    pair_iou = turned(settings.similarity(columns, iou_type, rows, truths, no_crowd))
+    found = candidate_pairs.overlapping(Candidates(truths, first, width, rows, group), pair_iou, least)
+    return Pairs(rows.index_select(0, found.truth), truths.index_select(0, found.detection), found.iou)

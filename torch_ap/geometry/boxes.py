@@ -163,6 +163,18 @@ def of_rows(pair_iou: PairIoU, rows: Tensor, truths: Tensor) -> PairIoU:
     return overlapping
 
 
+def turned(pair_iou: PairIoU) -> PairIoU:
+    """The same of ground truths and detections: both sides are given, and found, in the other order."""
+
+    def overlapping(g: Tensor, d: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        d, g, value = pair_iou(d, g, least)
+        return g, d, value
+
+    if isinstance(pair_iou, Spanned):
+        return Spanned(overlapping, pair_iou.starts[::-1], pair_iou.ends[::-1])
+    return overlapping
+
+
 def all_pairs(rows: int, columns: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Every row with every column, row by row: two (rows * columns,) int64."""
     every = torch.arange(rows * columns, device=device)

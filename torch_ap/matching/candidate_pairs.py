@@ -17,7 +17,7 @@ from torch_ap.runtime.arrays import native
 
 _PAIRS_A_CHUNK = {"cpu": 1 << 16}
 _PAIRS_A_CHUNK_ON_DEVICE = 1 << 24
-_CROWDED = 32  # ground truths per detection, from which on it pays to leave out those beside it
+_CROWDED = 32  # pairs per detection and ground truth, from which on it pays to leave out those beside it
 
 
 class Ranked(NamedTuple):
@@ -122,7 +122,7 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
 
 def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pairs:
     """All pairs of one group whose IoU is at least ``least``; a chunk of pairs at a time, so that memory is bounded."""
-    crowded = int(candidates.width.sum()) > _CROWDED * len(candidates.width)
+    crowded = int(candidates.width.sum()) > _CROWDED * (len(candidates.width) + len(candidates.truths))
     if crowded and least > 0 and isinstance(pair_iou, Spanned):
         return _of_common_spans(candidates, pair_iou, least)
     chunks = [pair_iou(detection, truth, least) for detection, truth in _chunks(candidates)]

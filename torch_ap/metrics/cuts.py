@@ -189,7 +189,7 @@ class Cuts(UncertainMetric):
         least = score_thresholds(score_threshold, found.labels, found.matches.ranked.score)
         kind = iou_type or self._settings.iou_types[0]
         return ConfusionMatrix(
-            matrix=confused(self._settings, found.columns, kind, found.matches, found.place, least, len(found.labels)),
+            matrix=confused(self._settings, found.columns, kind, found.matches, found.place, least, found.labels),
             labels=found.labels,
             names=[*found.names, BACKGROUND],
             score_threshold=least,
