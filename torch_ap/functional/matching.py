@@ -129,7 +129,7 @@ def match_coco(
     of_truth = torch.zeros(ground_truths, dtype=torch.int64, device=device)
     if group is not None:
         of_truth[ordered.truth] = group[ordered.detection].to(torch.int64)
-    matched = criteria.of_range(assignment.greedy(ordered, of_truth, skipped, crowd, criteria), 0)
+    matched = criteria.of_range(assignment.greedy(ordered, of_truth, criteria.spread(skipped), crowd, criteria), 0)
     out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int64, device=device)
     threshold, place = matched.nonzero(as_tuple=True)
     out[threshold, ordered.detection[place]] = ordered.truth[place]
