@@ -9,6 +9,8 @@ from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
 from torch_ap.ranking import segments
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 _MANY = 4  # one in so many detections, from which on it pays to put them in order
 
@@ -35,17 +37,20 @@ def image_pairs(
         truths: (G,) int64, rows of ground truths, ascending.
         least: the least IoU.
     """
-    near, by_group = segments.places(chosen), matches.ranked.by_group
-    if _MANY * len(near) > len(chosen):  # memory is read faster image by image
-        near = segments.pick(by_group, segments.pick(chosen, by_group))
-    image = matches.images[0].index_select(0, near)
+    flags, by_group = native(chosen), native(matches.ranked.by_group)
+    near = arrays.places(flags)
+    if _MANY * len(near) > len(flags):  # memory is read faster image by image
+        near = by_group[flags[by_group]]
     true_image = image_of(columns["ground_truths_per_image"]).index_select(0, truths)
-    width = segments.count(true_image, max(1, len(columns["ground_truths_per_image"])))
-    some = segments.places((width > 0).index_select(0, image))
-    near, image = near.index_select(0, some), image.index_select(0, some)
-    first = segments.from_counts(width).index_select(0, image)
-    candidates = Candidates(near, first, width.index_select(0, image), truths, true_image)
+    width = segments.count(native(true_image), max(1, len(columns["ground_truths_per_image"])))
+    image = arrays.take(native(matches.images[0]), near)
+    some = arrays.places(arrays.take(width > 0, image))
+    near, image = near[some], image[some]
+    each = (arrays.tensor(x) for x in (near, arrays.take(segments.from_counts(width), image), width[image]))
+    detections, first, widths = each
+    candidates = Candidates(detections, first, widths, truths, true_image)
     no_crowd = torch.zeros_like(truths, dtype=torch.bool)
-    pair_iou = settings.similarity(columns, iou_type, matches.ranked.rows.index_select(0, near), truths, no_crowd)
+    rows = matches.ranked.rows.index_select(0, detections)
+    pair_iou = settings.similarity(columns, iou_type, rows, truths, no_crowd)
     found = candidate_pairs.overlapping(candidates, pair_iou, least)
-    return Pairs(near.index_select(0, found.detection), truths.index_select(0, found.truth), found.iou)
+    return Pairs(detections.index_select(0, found.detection), truths.index_select(0, found.truth), found.iou)
