@@ -47,7 +47,7 @@ def test_criteria_are_bits_of_words(thresholds, ranges):
     criteria = Criteria(torch.tensor(thresholds, dtype=torch.float64), ranges)
     iou = torch.tensor([0.0, 0.1, 0.3, 0.4, 0.5, 1.0], dtype=torch.float64)
     flags = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (ranges, 6))).bool()
-    words = torch.stack([criteria.passed(iou, w) & criteria.spread(flags, w) for w in range(criteria.words)])
+    words = torch.stack([criteria.passed(iou, w) for w in range(criteria.words)]) & criteria.spread(flags)
     for area in range(ranges):
         expected = (iou >= torch.tensor(thresholds, dtype=torch.float64)[:, None]) & flags[area]
         assert torch.equal(criteria.of_range(words, area), expected)

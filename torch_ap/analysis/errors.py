@@ -12,8 +12,7 @@ from torch_ap.analysis.one_by_one import one_by_one
 from torch_ap.analysis.outcomes import Outcomes
 from torch_ap.curve.convention import Convention
 from torch_ap.inference.result import Result
-from torch_ap.matching.candidate_pairs import descending
-from torch_ap.ranking import segments
+from torch_ap.ranking import order, segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
@@ -99,6 +98,7 @@ class _Fixes:
         self.found, self.matches, self.size = found, found.matches, found.matches.categories
         self.outcome = native(found.outcome)
         self.hit, self.counted = self.outcome == outcomes.HIT, self.outcome != outcomes.IGNORED
+        self.lengths = self.matches.edges.diff()
         self.m, self.missed, self.of_found = map(self._of_truths, (found.valid, found.missed, found.found))
 
     def average_precision(self, convention: Convention) -> Tensor:
@@ -124,46 +124,45 @@ class _Fixes:
         wrong = self.outcome == codes + outcomes.CLASSIFICATION
         mended = wrong & native(self.found.fixed)
         left = self.counted & ~wrong
-        *moved, others = self._moved(left[0], arrays.tensor(arrays.places(mended[0])))
+        moved, others = self._moved(left[0], arrays.places(mended[0]))
         same, there = (self.hit, self.counted), (self.hit | mended[1:], left[1:] | mended[1:])
         rows = zip(same, moved, there, same, (self.hit, self.hit), same, strict=True)
         hit, counted = (arrays.tensor(xp.concatenate([x.reshape(-1) for x in row])) for row in rows)
         m = torch.cat([self.m.repeat(1 + len(_KINDS)), self.m - self.missed, self.m, self.of_found])
-        lengths = self.matches.edges.diff()
-        offsets = segments.from_counts(torch.cat([lengths, others, lengths.repeat(len(_ALL) - 1)]))
+        offsets = segments.from_counts(torch.cat([self.lengths, others, self.lengths.repeat(len(_ALL) - 1)]))
         return one_by_one(hit, counted, offsets, m)
 
-    def _moved(self, left: Any, which: Tensor) -> tuple[Any, Any, Tensor]:
-        """With some detections as hits in the classes of their ground truths: hits, what counts, and (K,) lengths.
+    def _moved(self, left: Any, which: Any) -> tuple[Any, Tensor]:
+        """With some detections as hits in the classes of their ground truths: hits and what counts; and (K,) lengths.
 
         Args:
             left: (N,) bool, what counts of the others.
             which: (X,) int64, their places.
         """
-        category = self.found.truth_category[self.found.truth[which]]
-        place = native(self._place(which, category).sort().values)
-        hit, counted = (_with_set(flags, place) for flags in (self.hit, left))
-        return hit, counted, self.matches.edges.diff() + segments.count(category, self.size)
+        category = native(self.found.truth_category)[native(self.found.truth)[which]]
+        place = native(order.sort(arrays.tensor(self._place(which, category))))
+        flags = arrays.namespace(left).stack([self.hit, left])
+        return _with_set(flags, place), self.lengths + segments.count(arrays.tensor(category), self.size)
 
-    def _place(self, which: Tensor, category: Tensor) -> Tensor:
+    def _place(self, which: Any, category: Any) -> Any:
         """How many detections would come before some of them in other categories: of equal scores those first given."""
-        ranked, down = self.matches.ranked, native(descending(self.matches.ranked.score))
+        ranked, down = self.matches.ranked, native(self.found.down)
         keys, rows = (native(ranked.category) << 32) + down, native(ranked.rows)
-        own = (native(category) << 32) + down[native(which)]
+        own = (category << 32) + down[which]
         low, equal = arrays.below(keys, own), arrays.below(keys, own + 1)
         lift = native(segments.running_counts(arrays.tensor(keys[1:] != keys[:-1])).long())
         lift *= int(rows.max()) + 1 if len(rows) else 0  # beyond their number, where some detections are not ranked
-        among = arrays.below(lift + rows, lift[arrays.at_most(low, len(rows) - 1)] + rows[native(which)])
-        return arrays.tensor(low + (equal > low) * (among - low))
+        among = arrays.below(lift + rows, lift[arrays.at_most(low, len(rows) - 1)] + rows[which])
+        return low + (equal > low) * (among - low)
 
     def _of_truths(self, which: Tensor) -> Tensor:
         return segments.count(segments.pick(self.found.truth_category, which), self.size)
 
 
 def _with_set(flags: Any, places: Any) -> Any:
-    """(N,) flags with others that are set, each before that of its place, where N is the end: native."""
-    more = torch.ones(len(flags) + len(places), dtype=torch.bool, device=arrays.tensor(flags).device)
-    out, old = native(more), native(more.clone())
+    """(2, N) flags with others that are set, each before that of its place, where N is the end: native."""
+    more = arrays.tensor(flags).new_ones((2, flags.shape[1] + len(places)))
+    out, old = native(more), native(more[0].clone())
     old[places + arrays.steps(len(places), places)] = False
-    out[old] = flags
+    out[:, old] = flags
     return out

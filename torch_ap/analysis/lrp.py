@@ -57,7 +57,7 @@ def optimal_lrp(matches: Matches, place: int, iou_threshold: float, labels: Tens
         names: (K,) of the classes.
     """
     category = matches.ranked.category
-    edges = torch.searchsorted(category, torch.arange(matches.categories + 1, device=category.device))
+    edges = matches.edges
     tp, fp, off = (segments.as_float64(x) for x in _running(matches, place, edges))
     m = segments.as_float64(matches.relevant[0])
     fn = m[category] - tp

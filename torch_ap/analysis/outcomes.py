@@ -15,7 +15,7 @@ from torch_ap.inputs.detections import Columns, Kind
 from torch_ap.matching.candidate_pairs import Pairs, descending
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
-from torch_ap.ranking import order, segments
+from torch_ap.ranking import segments
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 
@@ -64,6 +64,11 @@ class Outcomes:
         return arrays.tensor(rows[~found[truth[rows]]])
 
     @cached_property
+    def down(self) -> Tensor:
+        """(N,) int64, whole numbers in [0, 2^32) that ascend as the scores descend."""
+        return descending(self.matches.ranked.score)
+
+    @cached_property
     def missed(self) -> Tensor:
         """(G,) bool, by row: the ground truths that are not found, and that no error is about."""
         return (self.valid & ~self.found).index_fill_(0, self.truth.index_select(0, self.fixable), False)
@@ -74,12 +79,12 @@ class Outcomes:
 
         The others are duplicates of it then. Equal scores are taken in the order of input.
         """
-        ranked, errors = self.matches.ranked, self.fixable
-        errors = errors[torch.argsort(ranked.rows[errors])]
-        key = (self.truth[errors] << 32) + descending(ranked.score[errors])
-        errors = errors[order.stable_argsort(key, len(self.valid) << 32)]
-        first = segments.run_starts(self.truth[errors])
-        return torch.zeros_like(self.outcome, dtype=torch.bool).index_fill_(0, errors[first], True)
+        errors, truth = native(self.fixable), native(self.truth)
+        for key in map(native, (self.down, self.matches.ranked.rows)):
+            least = native(self.truth.new_full(self.valid.shape, -(1 << 62)))  # negated, for they are raised
+            arrays.raise_to(least, truth[errors], -key[errors])
+            errors = errors[key[errors] == -least[truth[errors]]]
+        return torch.zeros_like(self.outcome, dtype=torch.bool).index_fill_(0, arrays.tensor(errors), True)
 
 
 def outcomes_of(
@@ -120,13 +125,13 @@ def _matched(matches: Matches, place: int, truths: int) -> Outcomes:
     matched, hit = (native(matches.criteria.of_one(x, 0, place)) for x in (matches.matched, matches.true_positive))
     pair, rows = arrays.places(matched), native(partners.rows)
     at, row, is_hit = native(matches.at)[pair], rows[native(partners.truth)[pair]], hit[pair]
-    outcome = xp.where(native(matches.inside[0]), BACKGROUND, IGNORED)
+    outcome = xp.where(native(matches.inside)[0], BACKGROUND, IGNORED)
     outcome[at] = xp.where(is_hit, HIT, IGNORED)
     truth, overlap = xp.full_like(outcome, -1), native(partners.iou)
     iou = xp.full_like(outcome, xp.nan, dtype=overlap.dtype)
     truth[at], iou[at] = row, overlap[pair]
     category, valid, found = (native(partners.rows.new_full((truths,), x, dtype=y)) for x, y in _OF_TRUTHS)
-    category[rows], valid[rows] = native(matches.truth_category), native(matches.valid[0])
+    category[rows], valid[rows] = native(matches.truth_category), native(matches.valid)[0]
     found[row[is_hit]] = True
     return Outcomes(matches, *map(arrays.tensor, (outcome, truth, iou, category, valid, found)))
 

@@ -68,16 +68,16 @@ def highest_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missin
 
 def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor, *, missing: float = 0.0) -> Tensor:
     """The same where only the recall of the entries is known: (E,) float64, ascending in each ranking."""
-    (ordered, places), counts, width = levels.sort(), offsets.diff(), len(levels) + 1
-    each, bounds = arrays.native(recall), arrays.native(ordered)
+    (ordered, places), width = levels.sort(), len(levels) + 1
+    each, bounds, counts = (arrays.native(x) for x in (recall, ordered, offsets.diff()))
     reached = arrays.namespace(each).searchsorted(bounds, each, side="right")
-    filled = segments.places(counts > 0)  # rankings without entries reach no level
-    reached += arrays.native(segments.ids(segments.from_counts(counts.index_select(0, filled)))) * width
+    filled = arrays.places(counts > 0)  # rankings without entries reach no level
+    reached += arrays.repeat(arrays.steps(len(filled), counts), counts[filled]) * width
     table = values.new_full((len(filled) * width,), missing)
     arrays.raise_to(arrays.native(table), reached, arrays.native(values))
     table = table.reshape(-1, width)[:, 1:].flip(1).cummax(1).values.flip(1)
     if len(filled) < len(counts):
-        table = table.new_full((len(counts), len(levels)), missing).index_copy_(0, filled, table)
+        table = table.new_full((len(counts), len(levels)), missing).index_copy_(0, arrays.tensor(filled), table)
     return table if torch.equal(ordered, levels) else table.index_select(1, places.argsort())
 
 
@@ -110,7 +110,8 @@ def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
 
 def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
     """(E,) recall of each entry, and the levels: both float64 after the same rounding."""
-    recall = segments.as_float64(curve.cumulative_hits) / segments.as_float64(curve.m)[curve.segment]
+    m = segments.repeat(segments.as_float64(curve.m), curve.offsets.diff())
+    recall = segments.as_float64(curve.cumulative_hits) / m
     if curve.weighted and curve.some(curve.hits != curve.hits.floor()):
         recall = recall * (1 + _RECALL_LACKS)
     return segments.as_float64(recall.to(levels.dtype)), segments.as_float64(levels)

@@ -87,8 +87,8 @@ def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> Spanned:
         crowd: (G,) bool.
     """
     one, two = (
-        [native(x) for x in (left, lower, left + width, lower + height, width * height)]
-        for left, lower, width, height in (side.t().contiguous() for side in (detections, truths))
+        (left, lower, left + width, lower + height, width * height)
+        for left, lower, width, height in (native(side.t().contiguous()) for side in (detections, truths))
     )
     crowds, xp = native(crowd), arrays.namespace(native(crowd))
 

@@ -19,6 +19,7 @@ from torch_ap.ranking import segments
 from torch_ap.rules import detections as value_rules
 from torch_ap.rules import images as rules
 from torch_ap.rules.messages import refuse, warn_caller
+from torch_ap.runtime.arrays import native
 
 Columns: TypeAlias = dict[str, Tensor]
 OwnSimilarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
@@ -277,10 +278,13 @@ def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 def seen_labels(labels: Tensor) -> Tensor | None:
     """(highest + 1,) bool, which labels occur; None where some are negative or large."""
-    span = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
+    each = native(labels)
+    span = (int(each.min()), int(each.max())) if len(each) else (0, 0)
     if span[0] < 0 or span[1] >= 1 << 16:
         return None
-    return torch.zeros(span[1] + 1, dtype=torch.bool, device=labels.device).scatter_(0, labels, True)
+    seen = labels.new_zeros(span[1] + 1, dtype=torch.bool)
+    native(seen)[each] = True
+    return seen
 
 
 def int32_if_held(labels: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.matching.candidate_pairs import Pairs
-from torch_ap.ranking import segments
+from torch_ap.ranking import order, segments
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 
@@ -56,19 +56,13 @@ class Criteria:
 
     def passed(self, iou: Tensor, word: int) -> Tensor:
         """(P,) the criteria of a word whose threshold each IoU reaches."""
-        criteria = torch.searchsorted(self.ascending, iou, right=True).mul_(self.ranges)
-        return (1 << (criteria - word * _BITS).clamp_(0, _BITS)) - 1
+        ascending, each = native(self.ascending), native(iou)
+        criteria = arrays.namespace(each).searchsorted(ascending, each, side="right") * self.ranges - word * _BITS
+        return arrays.tensor((1 << arrays.at_most(arrays.at_least(criteria, 0), _BITS)) - 1)
 
-    def spread(self, flags: Tensor, word: int) -> Tensor:
-        """(X,) the criteria of a word whose area range has its flag set; ``flags`` is (A, X) bool."""
-        criteria = range(word * _BITS, min((word + 1) * _BITS, len(self.thresholds) * self.ranges))
-        bits = [0] * self.ranges
-        for criterion in criteria:
-            bits[criterion % self.ranges] |= 1 << (criterion - word * _BITS)
-        out = torch.zeros(flags.shape[1], dtype=torch.int64, device=flags.device)
-        for area, mask in enumerate(bits):
-            out |= flags[area] * mask
-        return out
+    def spread(self, flags: Tensor) -> Tensor:
+        """(W, X) the criteria whose area range has its flag set; ``flags`` is (A, X) bool."""
+        return arrays.tensor((native(flags) * native(self.of_ranges)[:, :, None]).sum(1))
 
     @cached_property
     def rank(self) -> Tensor:
@@ -86,32 +80,36 @@ class Criteria:
         criterion = self.rank[:, None] * self.ranges + torch.arange(self.ranges, device=self.rank.device)
         return criterion // _BITS, 1 << criterion % _BITS
 
+    @cached_property
+    def of_ranges(self) -> Tensor:
+        """(W, A) int64, all criteria of each area range."""
+        word, bit = self.places
+        return bit.new_zeros((self.words, self.ranges)).scatter_add_(0, word, bit)
+
     def of_range(self, words: Tensor, area: int) -> Tensor:
         """(T, P) bool, whether each threshold's criterion of one area range is set; ``words`` is (W, P)."""
-        word, bit = (x[:, area] for x in self.places)
-        rows = words if self.words == 1 else words[word]
-        return arrays.tensor((native(rows) & native(bit[:, None])) != 0)
+        word, bit = (native(x)[:, area] for x in self.places)
+        rows = native(words) if self.words == 1 else native(words)[word]
+        return arrays.tensor((rows & bit[:, None]) != 0)
 
     def some_of_range(self, words: Tensor, area: int) -> Any:
         """(P,) bool, native, whether the criterion of any threshold is set in one area range."""
-        word, bit = (x[:, area] for x in self.places)
-        bits = native(bit.new_zeros(self.words).index_add_(0, word, bit))
-        found = native(words) & bits[:, None]
+        found = native(words) & native(self.of_ranges)[:, area, None]
         return found[0] != 0 if self.words == 1 else (found != 0).any(0)
 
     def of_one(self, words: Tensor, area: int, threshold: int) -> Tensor:
         """(P,) bool, the row of :meth:`of_range` of one threshold."""
-        criterion = int(self.rank[threshold]) * self.ranges + area
-        return arrays.tensor((native(words[criterion // _BITS]) & (1 << criterion % _BITS)) != 0)
+        criterion = int(native(self.rank)[threshold]) * self.ranges + area
+        return arrays.tensor((native(words)[criterion // _BITS] & (1 << criterion % _BITS)) != 0)
 
 
-def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, criteria: Criteria) -> Tensor:
+def greedy(pairs: Pairs, group: Tensor, skipped: Tensor, crowd: Tensor, criteria: Criteria) -> Tensor:
     """COCO's matches.
 
     Args:
         pairs: P candidates in order of group and of place, with every IoU at least the lowest threshold.
         group: (G,) int64, the group of each ground truth.
-        ignored: (A, G) bool, which ground truths each area range ignores; crowds are ignored in all.
+        skipped: (W, G) int64, the criteria that ignore each ground truth; crowds are ignored in all.
         crowd: (G,) bool.
         criteria: thresholds and area ranges.
 
@@ -119,14 +117,15 @@ def greedy(pairs: Pairs, group: Tensor, ignored: Tensor, crowd: Tensor, criteria
         (W, P) int64: for each pair the criteria in which the detection is matched to the ground truth.
     """
     plan = _Plan.of(pairs, group)
-    truth, iou = (x.index_select(0, plan.pairs) for x in (pairs.truth, pairs.iou))
-    out = torch.empty((criteria.words, len(truth)), dtype=torch.int64, device=truth.device)
+    chosen, of_truth = native(plan.pairs), native(crowd)
+    truth, iou = (arrays.take(native(x), chosen) for x in (pairs.truth, pairs.iou))
+    used_up = arrays.take(arrays.namespace(of_truth).where(of_truth, 0, -1), truth)
+    out = pairs.truth.new_empty((criteria.words, len(truth)))
     for word in range(criteria.words):
-        passed, skipped = criteria.passed(iou, word), criteria.spread(ignored, word).index_select(0, truth)
-        used_up = torch.where(crowd, 0, -1).index_select(0, truth)
-        taken = torch.zeros(len(crowd), dtype=torch.int64, device=truth.device)
-        matched = _assign(plan, truth, passed & ~skipped, passed & skipped, used_up, taken)
-        out[word].scatter_(0, plan.pairs, matched)
+        passed = native(criteria.passed(arrays.tensor(iou), word))
+        other = passed & arrays.take(native(skipped)[word], truth)
+        taken = native(pairs.truth.new_zeros(len(crowd)))
+        native(out)[word, chosen] = _assign(plan, truth, passed ^ other, other, used_up, taken)
     return out
 
 
@@ -147,52 +146,43 @@ class _Plan:
         total = len(pairs.iou)
         if not total:
             return cls(pairs.truth, [])
-        first = segments.run_starts(pairs.detection)
-        count = first.diff(append=first.new_tensor([total]))
-        detection = segments.repeat(torch.arange(len(first), device=first.device), count)
-        opening = segments.run_starts(group.index_select(0, pairs.truth.index_select(0, first)))
-        length = opening.diff(append=opening.new_tensor([len(first)]))
-        step = torch.arange(len(first), device=first.device) - segments.repeat(opening, length)
-        preferred = _by_preference(pairs, detection, count)
-        preference = torch.arange(total, device=first.device).sub_(first.index_select(0, detection))
+        first, count = segments.runs(pairs.detection)
+        opening, length = map(native, segments.runs(group.index_select(0, pairs.truth.index_select(0, first))))
+        first, count = native(first), native(count)
+        number = arrays.steps(len(first), first)
+        detection, step = arrays.repeat(number, count), number - arrays.repeat(opening, length)
         # (step, preference) is one number; inside it, detections with more candidates come first, so that those that
         # have a next preference are the first few of their step
-        width = int(count.max())
-        key = step.index_select(0, detection).mul_(width).add_(preference)
-        order = torch.argsort((width - count).index_select(0, detection), stable=True)
-        order = order.index_select(0, torch.argsort(key.index_select(0, order), stable=True))
-        sizes = torch.bincount(key, minlength=(int(step.max()) + 1) * width).reshape(-1, width)
-        ends = sizes.flatten().cumsum(0).reshape(-1, width).tolist()
+        width, preference = int(count.max()), arrays.steps(total, first) - arrays.take(first, detection)
+        key, size = arrays.take(step, detection) * width + preference, (int(step.max()) + 1) * width
+        ordered = order.stable_argsort(arrays.tensor(key * width + arrays.take(width - count, detection)), size * width)
+        sizes = segments.count(key, size)
+        ends, sizes = sizes.cumsum(0).reshape(-1, width).tolist(), sizes.reshape(-1, width)
         steps, last = [], 0
         for row, depth in zip(ends, (sizes > 0).sum(1).tolist(), strict=True):
             steps.append([last, *row[:depth]])
             last = row[-1]
-        return cls(preferred.index_select(0, order), steps)
+        return cls(_by_preference(pairs, detection, count).index_select(0, ordered), steps)
 
 
-def _by_preference(pairs: Pairs, detection: Tensor, count: Tensor) -> Tensor:
+def _by_preference(pairs: Pairs, detection: Any, count: Any) -> Tensor:
     """(P,) the pairs of each detection by descending IoU, the last ground truth first among equals."""
-    order = torch.arange(len(detection), device=detection.device)
-    several = (count > 1).index_select(0, detection).nonzero().squeeze(1)
+    out, several = arrays.steps(len(detection), detection), arrays.places(arrays.take(count > 1, detection))
     if len(several):
-        inner = several.flip(0)  # later ground truths first
+        inner = arrays.tensor(several).flip(0)  # later ground truths first
         inner = inner[torch.sort(pairs.iou[inner], descending=True, stable=True).indices]
-        order.scatter_(0, several, inner[torch.argsort(detection[inner], stable=True)])
-    return order
+        of = arrays.tensor(arrays.take(detection, native(inner)))
+        out[several] = native(inner[order.stable_argsort(of, len(count))])
+    return arrays.tensor(out)
 
 
-def _assign(plan: _Plan, truth: Any, valid: Any, other: Any, used_up: Any, taken: Any) -> Tensor:
+def _assign(plan: _Plan, truth: Any, valid: Any, other: Any, used_up: Any, taken: Any) -> Any:
     """One word's matches. ``valid`` and ``other``: the criteria by which a pair's ground truth counts, or is ignored.
 
-    The steps are short, so on CPU they run on NumPy's views of the same memory, which start faster.
+    All values are native: the steps are short, and NumPy's start faster.
     """
-    result = torch.zeros_like(truth)
-    matched: Any = result
-    nothing: Any = torch.zeros_like(truth)
-    if truth.device.type == "cpu":
-        truth, valid, other, used_up, taken, matched, nothing = (
-            x.numpy() for x in (truth, valid, other, used_up, taken, matched, nothing)
-        )
+    xp = arrays.namespace(truth)
+    matched, nothing = xp.zeros_like(truth), xp.zeros_like(truth)
     for first, *ends in plan.steps:
         if len(ends) == 1:
             chunk = slice(first, ends[0])
@@ -213,7 +203,7 @@ def _assign(plan: _Plan, truth: Any, valid: Any, other: Any, used_up: Any, taken
                 taken[g] = before | (match & used_up[chunk])
                 open_ ^= match
                 matched[chunk] |= match
-    return result
+    return matched
 
 
 def best_pairs(pairs: Pairs) -> Pairs:

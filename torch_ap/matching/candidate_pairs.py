@@ -12,7 +12,7 @@ from torch import Tensor
 
 from torch_ap.geometry.boxes import PairIoU, Spanned
 from torch_ap.ranking import order, segments
-from torch_ap.runtime import arrays
+from torch_ap.runtime import arrays, memory
 from torch_ap.runtime.arrays import native
 
 _PAIRS_A_CHUNK = {"cpu": 1 << 16}
@@ -108,28 +108,28 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
     """
     truths = order.stable_argsort(truth_group, groups)
     ordered = truth_group.index_select(0, truths)
-    start = segments.run_starts(ordered)
-    count = start.diff(append=start.new_tensor([len(ordered)]))
-    detection_group, group = (native(x) for x in (ranked.group.index_select(0, ranked.by_group), ordered[start]))
-    low, end = (arrays.tensor(arrays.below(detection_group, x)) for x in (group, group + 1))
-    detections = end - low
-    offsets = segments.from_counts(detections)
-    run = segments.ids(offsets)
-    inside = torch.arange(len(run), device=run.device).add_((low - offsets[:-1]).index_select(0, run))
-    start, count = (x.index_select(0, run) for x in (start, count))
-    return Candidates(ranked.by_group.index_select(0, inside), start, count, truths, ordered)
+    start, count = map(native, segments.runs(ordered))
+    detection_group = native(ranked.group.index_select(0, ranked.by_group))
+    group = arrays.take(native(ordered), start)
+    low, end = (arrays.below(detection_group, x) for x in (group, group + 1))
+    run = arrays.repeat(arrays.steps(len(group), group), end - low)
+    inside = arrays.take(low - (end - low).cumsum(0) + (end - low), run)
+    inside += arrays.steps(len(inside), inside)
+    taken = ((native(ranked.by_group), inside), (start, run), (count, run))
+    chosen, first, width = (arrays.tensor(arrays.take(*x)) for x in taken)
+    return Candidates(chosen, first, width, truths, ordered)
 
 
 def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pairs:
     """All pairs of one group whose IoU is at least ``least``; a chunk of pairs at a time, so that memory is bounded."""
-    crowded = int(candidates.width.sum()) > _CROWDED * (len(candidates.width) + len(candidates.truths))
+    crowded = int(native(candidates.width).sum()) > _CROWDED * (len(candidates.width) + len(candidates.truths))
     if crowded and least > 0 and isinstance(pair_iou, Spanned):
         return _of_common_spans(candidates, pair_iou, least)
     chunks = [pair_iou(detection, truth, least) for detection, truth in _chunks(candidates)]
     if not chunks:
         nothing = candidates.first[:0]
         return Pairs(nothing, nothing, segments.as_float64(nothing))
-    return Pairs(*(torch.cat(column) for column in zip(*chunks, strict=True)))
+    return Pairs(*(memory.joined(column) for column in zip(*chunks, strict=True)))
 
 
 def _of_common_spans(candidates: Candidates, pair_iou: Spanned, least: float) -> Pairs:
@@ -159,20 +159,18 @@ def _of_common_spans(candidates: Candidates, pair_iou: Spanned, least: float) ->
 
 def _chunks(candidates: Candidates) -> Iterator[tuple[Tensor, Tensor]]:
     """Detection and ground truth of every pair of one group, so many pairs at a time."""
-    cumulative = candidates.width.cumsum(0)
-    size = _PAIRS_A_CHUNK.get(cumulative.device.type, _PAIRS_A_CHUNK_ON_DEVICE)
-    total = int(cumulative[-1]) if len(cumulative) else 0
-    edges = torch.searchsorted(cumulative, torch.arange(0, total, size, device=cumulative.device), right=True).tolist()
-    edges = sorted({*edges, len(cumulative)} - {0})
+    width = native(candidates.width)
+    end = width.cumsum(0)
+    shift, number = native(candidates.first) - end + width, arrays.steps(len(end), end)
+    size = _PAIRS_A_CHUNK.get(candidates.width.device.type, _PAIRS_A_CHUNK_ON_DEVICE)
+    marks = range(size, int(end[-1]) if len(end) else 0, size)
+    edges = arrays.below(end, native(candidates.width.new_tensor(marks)) + 1).tolist() if marks else []
     last = 0
-    for edge in edges:
-        count = candidates.width[last:edge]
-        detection = segments.repeat(torch.arange(last, edge, device=count.device), count)
-        begin = (cumulative[last:edge] - count - (cumulative[last - 1] if last else 0)).sub_(
-            candidates.first[last:edge]
-        )
-        truth = torch.arange(len(detection), device=count.device).sub_(segments.repeat(begin, count))
-        yield detection, truth
+    for edge in sorted({*edges, len(end)} - {0}):
+        detection = arrays.repeat(number[last:edge], width[last:edge])
+        truth = arrays.take(shift, detection) + (end[last - 1] if last else 0)
+        truth += arrays.steps(len(truth), truth)
+        yield arrays.tensor(detection), arrays.tensor(truth)
         last = edge
 
 
@@ -187,6 +185,5 @@ def descending(scores: Tensor) -> Tensor:
 
 def places(groups: Tensor) -> Tensor:
     """(N,) how many equal values precede each of the sorted values."""
-    start = segments.run_starts(groups)
-    length = start.diff(append=start.new_tensor([len(groups)]))
+    start, length = segments.runs(groups)
     return torch.arange(len(groups), device=groups.device).sub_(segments.repeat(start, length))

@@ -15,8 +15,10 @@ from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import Classes, CocoSettings, Objects
 from torch_ap.matching.matched import Matches, Partners, Shares
-from torch_ap.ranking import segments
+from torch_ap.ranking import order, segments
 from torch_ap.rules.class_names import ClassNames, check_names, different_names_of, names_of
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 
 def classes_of(columns: Columns, shares: Shares | None = None) -> Classes:
@@ -113,24 +115,25 @@ def _matches(
     crowd, ignored, area = (x.index_select(0, candidates.truths) for x in of_truths)
     criteria = settings.criteria(crowd.device)
     pairs = candidate_pairs.overlapping(candidates, pair_iou, criteria.least)
-    ignored = ~settings.inside(area) | ignored
-    matched = assignment.greedy(pairs, candidates.group, ignored, crowd, criteria)
-    kept = (matched != 0).any(0).nonzero().squeeze(1)
-    at, order = candidates.ranked.index_select(0, pairs.detection.index_select(0, kept)).sort()
-    kept = kept.index_select(0, order)
+    valid = settings.inside(area) & ~ignored
+    skipped = criteria.spread(~valid)
+    matched = assignment.greedy(pairs, candidates.group, skipped, crowd, criteria)
+    kept = arrays.tensor(arrays.places((native(matched) != 0).any(0)))
+    at = candidates.ranked.index_select(0, pairs.detection.index_select(0, kept))
+    by_rank = order.stable_argsort(at, len(ranked.rows))
+    at, kept = at.index_select(0, by_rank), kept.index_select(0, by_rank)
     truth, matched = pairs.truth.index_select(0, kept), matched.index_select(1, kept)
     inside = settings.inside(objects.detection_area.index_select(0, ranked.rows))
     if objects.forgiven is not None:
         inside &= ~objects.forgiven.index_select(0, ranked.rows)
-    skipped = torch.stack([criteria.spread(ignored, word).index_select(0, truth) for word in range(criteria.words)])
     return Matches(
         ranked=ranked,
         at=at,
         matched=matched,
-        true_positive=matched & ~skipped,
+        true_positive=matched & ~skipped.index_select(1, truth),
         inside=inside,
         truth_group=candidates.group,
-        valid=~ignored,
+        valid=valid,
         categories=categories,
         criteria=criteria,
         partners=Partners(truth, pairs.iou.index_select(0, kept), candidates.truths),

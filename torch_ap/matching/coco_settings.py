@@ -16,6 +16,8 @@ from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
 from torch_ap.matching.stored import StoredMatches
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 Classes: TypeAlias = tuple[
     Tensor, Tensor, Tensor
@@ -98,8 +100,8 @@ class CocoSettings(ShapeSettings):
 
     def inside(self, area: Tensor) -> Tensor:
         """(A, X) bool, which areas lie in each range, its ends included."""
-        bounds = area.new_tensor(list(self.areas.values()))
-        return (area >= bounds[:, :1]) & (area <= bounds[:, 1:])
+        bounds, each = (native(x) for x in (area.new_tensor(list(self.areas.values())), area))
+        return arrays.tensor((each >= bounds[:, :1]) & (each <= bounds[:, 1:]))
 
 
 def thresholds_of(given: Any) -> tuple[float, ...]:

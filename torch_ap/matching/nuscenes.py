@@ -59,7 +59,7 @@ class NuScenesSettings(VocSettings):
         thresholds = segments.as_float64(torch.tensor(least, dtype=torch.float64).to(rows.device))
         criteria = assignment.Criteria(thresholds, 1)
         pairs = candidate_pairs.overlapping(candidates, near, criteria.least)
-        matched = assignment.greedy(pairs, candidates.group, nobody[None], nobody, criteria)
+        matched = assignment.greedy(pairs, candidates.group, criteria.spread(nobody[None]), nobody, criteria)
         kept = (matched != 0).any(0).nonzero().squeeze(1)
         kept = kept[torch.argsort(candidates.ranked[pairs.detection[kept]])]
         return Matches(

@@ -19,7 +19,6 @@ from torch import Tensor
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.metrics import plotted
-from torch_ap.metrics.stateful import StatefulMetric
 from torch_ap.metrics.synced import SyncedMetric
 from torch_ap.rules import values
 from torch_ap.rules.messages import nearest
@@ -269,5 +268,4 @@ class RankingMetric(SyncedMetric):
         return ax.figure, ax
 
 
-for _kind in (StatefulMetric, RankingMetric):
-    leave_methods_to_python(_kind, but=_WRAPPED)
+leave_methods_to_python(RankingMetric, but=_WRAPPED)

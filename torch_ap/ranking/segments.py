@@ -248,6 +248,15 @@ def run_starts(values: Tensor) -> Tensor:
     return places(new)
 
 
+def runs(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, and how many numbers each run has: (R,) int64."""
+    starts = run_starts(values)
+    first, lengths = native(starts), torch.empty_like(starts)
+    each = native(lengths)
+    each[:-1], each[-1:] = first[1:] - first[:-1], len(values) - first[-1:]
+    return starts, lengths
+
+
 def maximum(values: Tensor, offsets: Tensor, *, least: float = -torch.inf) -> Tensor:
     """Largest value of each segment, none of which lies below ``least``, that of an empty one: (E,) to (S,)."""
     if not values.is_cpu:
