@@ -23,6 +23,9 @@ Classes: TypeAlias = tuple[
     Tensor, Tensor, Tensor
 ]  # labels, and the place among them of each detection and ground truth
 
+_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
+_LEVELS = tuple(np.linspace(0, 1, 101).tolist())
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CocoSettings(ShapeSettings):
@@ -107,7 +110,7 @@ class CocoSettings(ShapeSettings):
 def thresholds_of(given: Any) -> tuple[float, ...]:
     """The IoU thresholds: those given, or COCO's ten, exactly as NumPy makes them in float64."""
     if given is None:
-        return tuple(np.linspace(0.5, 0.95, 10).tolist())
+        return _THRESHOLDS
     checks.numbers_in("iou_thresholds", given, low=0, high=1)
     return tuple(float(x) for x in given)
 
@@ -115,7 +118,7 @@ def thresholds_of(given: Any) -> tuple[float, ...]:
 def levels_of(given: Any) -> tuple[float, ...]:
     """The recall levels: those given, or COCO's 101."""
     if given is None:
-        return tuple(np.linspace(0, 1, 101).tolist())
+        return _LEVELS
     checks.numbers_in("rec_thresholds", given, low=0, high=1)
     return tuple(float(x) for x in given)
 

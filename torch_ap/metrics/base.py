@@ -76,8 +76,8 @@ class RankingMetric(SyncedMetric):
             raise ValueError(said + nearest(unknown[0], [*signature(type(self)).parameters, *_OF_ALL])) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set states and two plain counters without ``nn.Module``'s search for parameters: each update sets them."""
-        if name in ("_computed", "_update_count") or name in self.__dict__.get("_defaults", ()):
+        """Set states and what updates set often without ``nn.Module``'s search for parameters."""
+        if name in ("_computed", "_update_count", "_lists") or name in self.__dict__.get("_defaults", ()):
             self.__dict__[name] = value
         else:
             super().__setattr__(name, value)

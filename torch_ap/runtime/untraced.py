@@ -41,7 +41,9 @@ def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None, 
             return value
         for one in (*args[first:], *kwargs.values()):  # in half the time of `all`
             kind = one.__class__
-            if kind not in _PLAIN and (kind is not torch.Tensor or one.requires_grad or one.layout is not _DENSE):  # type: ignore[attr-defined]
+            if kind in _PLAIN or (kind is list and not one):
+                continue
+            if kind is not torch.Tensor or one.requires_grad or one.layout is not _DENSE:  # type: ignore[attr-defined]
                 break
         else:
             return function(*args, **kwargs)
