@@ -40,9 +40,15 @@ class Criteria:
     ranges: int
 
     @cached_property
+    def _sorted(self) -> tuple[Tensor, Tensor]:
+        """(T,) the thresholds that an IoU must reach, ascending, none above COCO's bound; and their places."""
+        ordered, places = self.thresholds.clamp(max=_HIGHEST).sort(stable=True)
+        return ordered, places
+
+    @property
     def ascending(self) -> Tensor:
         """(T,) the thresholds that an IoU must reach, in ascending order, none above COCO's bound."""
-        return self.thresholds.clamp(max=_HIGHEST).sort(stable=True).values
+        return self._sorted[0]
 
     @cached_property
     def least(self) -> float:
@@ -67,7 +73,7 @@ class Criteria:
     @cached_property
     def rank(self) -> Tensor:
         """(T,) int64, the place of each threshold in ascending order."""
-        return self.thresholds.clamp(max=_HIGHEST).argsort(stable=True).argsort()
+        return self._sorted[1].argsort()
 
     def pack(self, flags: Tensor) -> Tensor:
         """(W, P) words of (T, P) flags, where there is one area range."""
@@ -77,8 +83,9 @@ class Criteria:
     @cached_property
     def places(self) -> tuple[Tensor, Tensor]:
         """(T, A) int64 each, the word of each threshold and area range, and the bit there."""
-        criterion = self.rank[:, None] * self.ranges + torch.arange(self.ranges, device=self.rank.device)
-        return criterion // _BITS, 1 << criterion % _BITS
+        rank = native(self.rank)
+        criterion = rank[:, None] * self.ranges + arrays.steps(self.ranges, rank)
+        return arrays.tensor(criterion // _BITS), arrays.tensor(1 << criterion % _BITS)
 
     @cached_property
     def of_ranges(self) -> Tensor:

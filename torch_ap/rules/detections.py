@@ -173,9 +173,10 @@ class NegativeSizes(NamedTuple):
 
 def negative_sizes(boxes: Tensor, box_format: str, counts: Tensor) -> NegativeSizes | None:
     """Those of (N, 4) boxes of all images end to end, of which each has ``counts``, (B,); None where there is none."""
-    wrong = RULES[box_format].offends(boxes).any(1)
+    wrong = RULES[box_format].offends(boxes)
     if not bool(wrong.any()):
         return None
+    wrong = wrong.any(1)
     row = int(wrong.nonzero()[0])
     return NegativeSizes(int(wrong.sum()), _image_of(row, counts), boxes[row].tolist())
 
