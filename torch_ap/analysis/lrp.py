@@ -64,13 +64,14 @@ def optimal_lrp(matches: Matches, place: int, iou_threshold: float, labels: Tens
     lrp = (off / (1 - iou_threshold) + fp + fn) / (tp + fp + fn)
     score = segments.as_float64(matches.ranked.score)
     best = _lowest(torch.where(_last_of_score(score, edges) & (tp > 0), lrp, torch.inf), edges)
-    known, some = (matches.relevant[0] > 0), _at(tp, best, edges) > 0
+    lrp, tp, fp, fn, off, score = _at([lrp, tp, fp, fn, off, score], best, edges)
+    known, some = m > 0, tp > 0
     columns = {
-        "lrp": _at(lrp, best, edges),
-        "localization": _at(off / tp, best, edges),
-        "false_positives": _at(fp / (tp + fp), best, edges),
-        "false_negatives": _at(fn / m[category], best, edges),
-        "score_threshold": _at(score, best, edges),
+        "lrp": lrp,
+        "localization": off / tp,
+        "false_positives": fp / (tp + fp),
+        "false_negatives": fn / m,
+        "score_threshold": score,
     }
     for name, values in columns.items():
         without = 1.0 if name in ("lrp", "false_negatives") else torch.nan
@@ -107,8 +108,10 @@ def _lowest(values: Tensor, edges: Tensor) -> Tensor:
     return torch.cat([places, edges[-1:]])[torch.searchsorted(places, edges[:-1])]
 
 
-def _at(values: Tensor, places: Tensor, edges: Tensor) -> Tensor:
-    """(K,) the values at some place of each class; 0 where it has no detections."""
-    if not len(values):
-        return values.new_zeros(len(edges) - 1)
-    return torch.where(edges.diff() > 0, values[places.clamp(min=0, max=len(values) - 1)], 0)
+def _at(columns: Sequence[Tensor], places: Tensor, edges: Tensor) -> list[Tensor]:
+    """(K,) each, the values of columns at some place of each class; 0 where it has no detections."""
+    last = len(columns[0]) - 1
+    if last < 0:
+        return [values.new_zeros(len(edges) - 1) for values in columns]
+    some, places = edges.diff() > 0, places.clamp(min=0, max=last)
+    return [torch.where(some, values[places], 0) for values in columns]
