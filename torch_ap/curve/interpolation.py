@@ -72,10 +72,10 @@ def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor
     each, bounds, counts = (arrays.native(x) for x in (recall, ordered, offsets.diff()))
     reached = arrays.namespace(each).searchsorted(bounds, each, side="right")
     filled = arrays.places(counts > 0)  # rankings without entries reach no level
-    reached += arrays.repeat(arrays.steps(len(filled), counts), counts[filled]) * width
-    table = values.new_full((len(filled) * width,), missing)
-    arrays.raise_to(arrays.native(table), reached, arrays.native(values))
-    table = table.reshape(-1, width)[:, 1:].flip(1).cummax(1).values.flip(1)
+    last = arrays.repeat((arrays.steps(len(filled), counts) + 1) * width - 1, counts[filled])
+    table = values.new_full((len(filled) * width,), missing)  # the highest level first, for the running maximum
+    arrays.raise_to(arrays.native(table), last - reached, arrays.native(values))
+    table = table.reshape(-1, width)[:, :-1].cummax(1).values.flip(1)
     if len(filled) < len(counts):
         table = table.new_full((len(counts), len(levels)), missing).index_copy_(0, arrays.tensor(filled), table)
     return table if torch.equal(ordered, levels) else table.index_select(1, places.argsort())
