@@ -76,7 +76,7 @@ class RankingMetric(SyncedMetric):
             raise ValueError(said + nearest(unknown[0], [*signature(type(self)).parameters, *_OF_ALL])) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set states and what updates set often without ``nn.Module``'s search for parameters."""
+        """Set states and what is kept beside them without ``nn.Module``'s search for parameters."""
         if name in ("_computed", "_update_count", "_lists") or name in self.__dict__.get("_defaults", ()):
             self.__dict__[name] = value
         else:
