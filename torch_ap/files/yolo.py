@@ -212,7 +212,7 @@ def _why(columns: int, detected: bool) -> str:
 
 def _fractions(words: list[str], where: str, detected: bool) -> list[float]:
     """The numbers of a line: a box in fractions of the image's size, and the confidence of a detection."""
-    values = text.numbers(words, where, "line")
+    values = text.numbers(words, where, "box and confidence" if detected else "box")
     low, high = _FOUND_RANGE if detected else _TRUTH_RANGE
     if not all(low <= value <= high for value in values[:4]) or min(values[2:4]) < 0:
         got = shown(" ".join(words[:4]))
