@@ -214,6 +214,9 @@ def test_results_may_be_annotations_of_an_object_and_gzip(files, tmp_path):
     paths[1].write_text(json.dumps({"annotations": [{**found[0], "image_id": 77}]}))
     with pytest.raises(ValueError, match=r"found.json: annotations\[0\]: unknown image_id 77"):
         read_coco(*paths)
+    paths[1].write_text(json.dumps({"detections": found}))
+    with pytest.raises(ValueError, match=r"an object that has it as 'annotations', got .* \['detections'\]$"):
+        read_coco(*paths)
     paths[1].write_text(json.dumps({"annotations": [{"image_id": 2}]}))
     with pytest.raises(ValueError, match="whose annotations have no score: are the two files swapped"):
         read_coco(*paths)
@@ -264,7 +267,8 @@ def _entry(where, place, **change):
         (_entry("annotations", 0, bbox=None), r"truth.json: annotations\[0\]: must have the key 'bbox'"),
         (_entry("categories", 1, id=9), r"truth.json: categories\[1\]: 'id' must be given once, got 9 again"),
         (_entry("images", 1, id="x"), r"truth.json: images\[1\]: 'id' must be an integer"),
-        (lambda truth, found: truth.pop("images"), r"truth.json: must be a JSON object with the lists"),  # noqa: ARG005
+        (lambda truth, found: truth.pop("images"), r"truth.json: must be a JSON object with the lists.* no 'images'"),  # noqa: ARG005
+        (lambda truth, found: truth.update(images={}), r"truth.json: .*, got {} as 'images'$"),  # noqa: ARG005
         (lambda truth, found: found.append(3), r"found.json\[3\]: must be an object, got int"),  # noqa: ARG005
     ],
 )
@@ -349,7 +353,7 @@ def test_voc_folders(voc, truths, detections, capsys):
         (
             "xml/one.xml",
             "<a><object><name>cat</name></object></a>",
-            r"one.xml: object 1: bndbox must hold finite",
+            r"one.xml: object 1: must have a 'bndbox' with 'xmin', 'ymin', 'xmax', 'ymax'",
         ),
         (
             "xml/one.xml",

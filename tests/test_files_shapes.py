@@ -120,6 +120,8 @@ def test_dota_in_fractions_and_other_options_are_refused(tmp_path, dota, capsys)
         status, said = told([truth, found, "--format", "dota", *option], capsys)
         assert status == 2
         assert f"{option[0]} has no meaning with --format dota" in said
+    assert "labelTxt/P0000.txt, line 1: must hold a name and 4 numbers" in (said := told([truth, found], capsys)[1])
+    assert "as in DOTA's files: --format dota" in said
     (found / "Task1_plane.txt").unlink()
     (found / "Task1_small-vehicle.txt").write_text("P0000 0.5 .1 .1 .2 .1 .2 .2 .1 .2")
     with pytest.raises(ValueError, match=r"Task1: all corners lie in \[0, 1\]; they must be in pixels"):

@@ -82,9 +82,10 @@ def value(capsys, *arguments):
     return json.loads(said.out), said.err
 
 
-@pytest.mark.parametrize("further", [(), ("--exclusive-pixels",), ("--interpolation", "11-point", "--strict")])
+@pytest.mark.parametrize("further", [(), ("--interpolation", "11-point", "--strict")])
 def test_the_same_scene_has_the_same_number(scene, further, capsys):
-    wanted, said = value(capsys, scene / "xml", scene / "voc", *further)
+    """YOLO's boxes end where they end, not a pixel later."""
+    wanted, said = value(capsys, scene / "xml", scene / "voc", "--exclusive-pixels", *further)
     assert said == ""
     assert 0.2 < wanted["map"] < 0.9
     yolo = (scene / "labels" / "val", scene / "yolo", "--format", "yolo", "--names", scene / "names.yaml")

@@ -262,6 +262,23 @@ def test_skeletons_want_their_sigmas(tmp_path, monkeypatch, said):
     assert "sigmas" in negative
     assert "-1" in negative
     assert said("coco", "truth.json", "found.json", *kind, *sigmas, "--json")["map"] == pytest.approx(1)
+    assert "--sigmas has no meaning without --iou-type" in said("coco", "truth.json", "found.json", *sigmas, status=2)
+    vast = {"image_id": 1, "category_id": 1, "score": 0.5, "keypoints": [-1e200, -1e200, 1, 1e200, 1e200, 1, 3, 3, 1]}
+    (tmp_path / "long.json").write_text(json.dumps([vast]))
+    told = said("coco", "truth.json", "long.json", *kind, *sigmas, status=2)
+    assert "long.json[0]: 'keypoints' must span a finite area, got inf" in told
+
+
+def test_lines_of_thresholds_that_are_not_asked_for_are_left_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    one = {"image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 9], "keypoints": [1, 2, 2], "area": 50}
+    truth = {"images": [{"id": 1}], "categories": [{"id": 1, "name": "x"}], "annotations": [one]}
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    (tmp_path / "found.json").write_text(json.dumps([{**one, "score": 0.5}]))
+    words = ["--iou-type", "keypoints", "--sigmas", "0.1", "--iou-thresholds", "0.5,0.9"]
+    assert main.main(["coco", "truth.json", "found.json", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [sum(f"IoU={at} " in line for line in lines) for at in ("0.50", "0.75", "0.50,0.90")] == [2, 0, 6]
 
 
 def test_keypoints_in_fractions_or_with_y_first_are_told(tmp_path, monkeypatch, capsys):

@@ -109,7 +109,7 @@ def setting(key, value):
         ("images", without("neg_category_ids"), "images[0]: must have the key 'neg_category_ids' (of LVIS's files;"),
         ("images", without("not_exhaustive_category_ids"), "must have the key 'not_exhaustive_category_ids'"),
         ("images", setting("neg_category_ids", 3), "images[0]: 'neg_category_ids' must be a list of ids of categories"),
-        ("images", setting("neg_category_ids", ["3"]), "images[0]: 'neg_category_ids' must be an integer, got '3'"),
+        ("images", setting("neg_category_ids", ["3"]), "images[0]: 'neg_category_ids' must be a list of ids"),
         ("images", setting("neg_category_ids", [77]), "'neg_category_ids' must hold ids of categories, got 77"),
         ("images", setting("not_exhaustive_category_ids", [77]), "must hold ids of categories, got 77"),
         ("categories", without("frequency"), "categories[0]: must have the key 'frequency'"),

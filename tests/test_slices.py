@@ -15,8 +15,8 @@ from torch_ap.detection import LVISMeanAveragePrecision, MeanAveragePrecision, V
 from torch_ap.inference.difference import of_groups
 from torch_ap.inference.images.bootstrap import image_replicates
 from torch_ap.inference.resampling import Resampling
+from torch_ap.matching import candidate_pairs
 from torch_ap.metrics import image_slices
-from torch_ap.metrics.coco_tables import CocoTables
 
 FEW = {"n_resamples": 40}
 SLICES = {"low": [0, 1, 2, 5], "high": range(3, 12), "none": [], "one": torch.tensor([4]), "all": np.arange(12)}
@@ -140,16 +140,21 @@ def test_slices_do_not_depend_on_how_many_are_looked_at_together(most, monkeypat
             assert torch.equal(column, torch.cat([one[name] for one in alone])), name
 
 
-def test_nothing_is_matched_again(monkeypatch):
-    preds, target = scene(3)
-    metric, calls = fed("coco", preds, target), []
-    numbers = CocoTables._numbers
-    monkeypatch.setattr(CocoTables, "_numbers", lambda *x, **more: (calls.append(1), numbers(*x, **more))[1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_matched_again(kind, monkeypatch):
+    make, prepare = KINDS[kind]
+    metric, other = quiet(make()), quiet(make())
+    preds, target = prepare(*random_scene(3, images=8, classes=3))
+    for one in (metric, other):
+        one.update(preds, target)
+        one.compute()
+    find, calls = candidate_pairs.find_candidates, []
+    monkeypatch.setattr(candidate_pairs, "find_candidates", lambda *x: (calls.append(1), find(*x))[1])
     slices = {str(i): [i] for i in range(8)}
-    for call in (metric.per_slice, lambda x: metric.confidence_interval(slices=x, **FEW)):
-        calls.clear()
-        call(slices)
-        assert len(calls) == 1
+    metric.per_slice(slices)
+    metric.confidence_interval(slices=slices, **FEW)
+    metric.compare(other, slices=slices, **FEW)
+    assert not calls
 
 
 def test_ids_name_images_wherever_they_came():

@@ -31,6 +31,8 @@ _FEW = 3  # IoU thresholds that are told one by one
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
+    if args.sigmas is not None and args.iou_type != "keypoints":
+        raise ValueError("--sigmas has no meaning without --iou-type keypoints")
     paths = images.paths_of(args, args.results)
     annotations = read_annotations(args.annotations, args.iou_type)
     if lvis.has_fields(annotations.entries):
@@ -151,7 +153,7 @@ def rows_of(metric: CocoTables, found: Found) -> Rows:
         *(((precision, every, name, last, _ALL), f"map_{name}") for name in others),
         *(((precision, every, first, last, group), f"map_{group}") for group in settings.groups),
         *(((recall, every, first, most, _ALL), f"mar_{most}") for most in limits),
-        *(((recall, f"{x:.2f}", first, last, _ALL), f"mar_iou_{100 * x:.0f}") for x in settings.recall_at),
+        *(((recall, f"{x:.2f}", first, last, _ALL), f"mar_iou_{100 * x:.0f}") for x in at if x in settings.recall_at),
         *(((recall, every, name, last, _ALL), f"mar_{name}") for name in others),
     ]
     return [(names, found.values[key]) for names, key in rows]

@@ -124,7 +124,8 @@ def add_voc(subparsers: Subparsers) -> None:
         "those of Python programs (default with --format dota)"
     )
     parser.add_argument("--interpolation", choices=choices, help=said)
-    parser.add_argument("--exclusive-pixels", action="store_true", help="sizes are x2 - x1, without the devkit's + 1")
+    said = "sizes are x2 - x1, without the devkit's + 1, as with --format yolo"
+    parser.add_argument("--exclusive-pixels", action="store_true", help=said)
     parser.add_argument("--strict", action="store_true", help="IoU must exceed the threshold, as with --format dota")
     _refuse(parser, "PASCAL VOC's rules have none; torch-ap coco has", "--areas", "--max-detections")
     _refuse(parser, "--format says which shapes are compared", "--iou-type")

@@ -95,7 +95,7 @@ def _rules(args: argparse.Namespace) -> dict[str, Any]:
     thresholds = several if several is None or len(several) > 1 else several[0]
     given = {"interpolation": args.interpolation, "iou_threshold": thresholds, "strict": args.strict or None}
     said = {name: value for name, value in given.items() if value is not None}
-    return usual | said | {"inclusive_pixels": not args.exclusive_pixels}
+    return usual | said | {"inclusive_pixels": not (args.exclusive_pixels or args.format == "yolo")}
 
 
 def _found(metric: DetectionMetric, *, args: argparse.Namespace, class_names: Mapping[int, str]) -> Found:

@@ -135,8 +135,7 @@ def read_parts(path: str | Path) -> Parts:
     """Read a file of annotations as far as it has one form, whatever shapes these have."""
     truth = entries.load(path)
     if not isinstance(truth, dict) or not all(isinstance(truth.get(key), list) for key in _PARTS):
-        swapped = ", got a list, as results are: are the two files swapped?" if isinstance(truth, list) else ""
-        raise ValueError(f"{path}: must be a JSON object with the lists {', '.join(map(repr, _PARTS))}{swapped}")
+        raise ValueError(f"{path}: must be a JSON object with the lists {', '.join(map(repr, _PARTS))}, {_got(truth)}")
     images, truths, categories = (Entries.of(truth[key], f"{path}: {key}") for key in _PARTS)
     class_names = dict(
         zip(categories.unique("id", entries.integer), categories.each("name", entries.text), strict=True)
@@ -146,6 +145,16 @@ def read_parts(path: str | Path) -> Parts:
     order = sorted(range(len(ids)), key=ids.__getitem__)
     images, ids = images.ordered(order), [ids[row] for row in order]
     return Parts(images, ids, *_by_image(truths, ids, class_names), categories, class_names)
+
+
+def _got(truth: Any) -> str:
+    """What a file holds in place of these lists."""
+    if isinstance(truth, list):
+        return "got a list, as results are: are the two files swapped?"
+    if not isinstance(truth, dict):
+        return f"got {shown(truth)}"
+    wrong = next(key for key in _PARTS if not isinstance(truth.get(key), list))
+    return f"got {shown(truth[wrong])} as {wrong!r}" if wrong in truth else f"got no {wrong!r}"
 
 
 def annotations_of(parts: Parts, iou_type: str, flag: str = "iscrowd") -> CocoAnnotations:
@@ -196,8 +205,11 @@ def _listed(found: Any, path: str) -> tuple[list[Any], str]:
     if annotated and all(isinstance(one, dict) and "score" in one for one in found["annotations"][:1]):
         return found["annotations"], f"{path}: annotations"
     if not isinstance(found, list):
+        got = f"an object with the keys {shown(list(found))}" if isinstance(found, dict) else shown(found)
         also = ", whose annotations have no score: are the two files swapped?" if annotated else ""
-        raise ValueError(f"{path}: must be a JSON list of detections, got {type(found).__name__}{also}")
+        raise ValueError(
+            f"{path}: must be a JSON list of detections, or an object that has it as 'annotations', got {got}{also}"
+        )
     return found, path
 
 
@@ -240,9 +252,12 @@ def _areas(truths: Entries, own: Tensor) -> Tensor:
 
 def _areas_of_results(found: list[Any], detections: Entries, own: Tensor) -> Tensor:
     """The areas of what was detected, or of boxes where the first of the results has one, as pycocotools does."""
-    if not found or found[0].get("bbox", []) == []:
-        return own
-    return boxes.area(detections.boxes("bbox"))
+    given = found and found[0].get("bbox", []) != []
+    areas = boxes.area(detections.boxes("bbox")) if given else own
+    for row in (~areas.isfinite()).nonzero()[:1, 0].tolist():
+        rule = f"'{'bbox' if given else 'keypoints'}' must span a finite area, got {areas[row]:g}"
+        raise ValueError(f"{detections.where}[{detections.places[row]}]: {rule}")
+    return areas
 
 
 def extents(images: Entries) -> Tensor:

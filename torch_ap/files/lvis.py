@@ -120,7 +120,10 @@ def _ids(value: Any) -> list[int]:
     """A list of whole numbers."""
     if not isinstance(value, list):
         raise ValueError(f"must be a list of ids of categories, got {shown(value)}")
-    return [entries.integer(one) for one in value]
+    try:
+        return [entries.integer(one) for one in value]
+    except ValueError as reason:
+        raise ValueError(f"must be a list of ids of categories, each of which {reason}") from None
 
 
 def _frequency(value: Any) -> Frequency:

@@ -22,6 +22,8 @@ from torch_ap.rules import checks
 from torch_ap.rules.messages import nearest, shown
 
 _FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
+_NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?")
+_QUADRILATERAL = [True] * 8 + [False]  # eight numbers and a class
 _MOST_OF_YOLO, _OF_DETECTIONS = 1.1, 5
 _DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
 
@@ -97,6 +99,9 @@ def _of_text(path: Path, box_format: str) -> list[Row]:
     """The ground truths of one image: class, four numbers, perhaps "difficult"."""
     rows = []
     for where, words in text.lines(path):
+        if words[0].startswith("imagesource:") or list(map(bool, map(_NUMBER.fullmatch, words[:9]))) == _QUADRILATERAL:
+            got = f"got {shown(' '.join(words))}, as in DOTA's files: --format dota (`read_dota`)"
+            raise ValueError(f"{where}: must hold a name and 4 numbers, {got}")
         hard = words[-1] == "difficult" and len(words) > 5
         name, box = _named(words[:-1] if hard else words, 4, where)
         sizes = (box[2] - box[0], box[3] - box[1]) if box_format == "xyxy" else box[2:]

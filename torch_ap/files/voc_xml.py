@@ -39,8 +39,10 @@ def objects(path: Path, root: ElementTree.Element) -> list[Row]:
         name = " ".join((item.findtext("name") or "").split())
         if not name:
             raise ValueError(f"{where}: must have a 'name'")
-        corners = [item.findtext(f"bndbox/{corner}") or "" for corner in _CORNERS]
-        found = box([corner.strip() for corner in corners], where, "bndbox")
+        corners = [(item.findtext(f"bndbox/{corner}") or "").strip() for corner in _CORNERS]
+        if "" in corners:
+            raise ValueError(f"{where}: must have a 'bndbox' with {', '.join(map(repr, _CORNERS))}")
+        found = box(corners, where, "bndbox")
         if found[2] < found[0] or found[3] < found[1]:
             raise ValueError(f"{where}: bndbox must have xmin <= xmax and ymin <= ymax, got {shown(found)}")
         difficult = (item.findtext("difficult") or "0").strip()

@@ -47,7 +47,8 @@ def read_yolo(
         allow_empty: whether the folder of detections may lack text files.
 
     Returns:
-        Boxes as corners in pixels. Without names, classes are called by their ids.
+        Boxes as corners in pixels, between which sizes are without VOC's extra pixel: give ``inclusive_pixels=False``.
+        Without names, classes are called by their ids.
 
     Raises:
         ValueError: for a folder without files, a line that cannot be read, numbers that are not fractions, an unknown
@@ -64,7 +65,7 @@ def read_yolo(
         ...     _ = (folder / name / "one.txt").write_text(line)
         >>> _ = (folder / "sizes.txt").write_text("one.jpg 640 480")
         >>> data = read_yolo(folder / "truth", folder / "found", folder / "sizes.txt")
-        >>> voc_mean_average_precision(data.preds, data.target)["map"]
+        >>> voc_mean_average_precision(data.preds, data.target, inclusive_pixels=False)["map"]
         tensor(1., dtype=torch.float64)
     """
     source = _images_of(ground_truths) if images is None else Path(images)
@@ -212,7 +213,7 @@ def _why(columns: int, detected: bool) -> str:
 
 def _fractions(words: list[str], where: str, detected: bool) -> list[float]:
     """The numbers of a line: a box in fractions of the image's size, and the confidence of a detection."""
-    values = text.numbers(words, where, "line")
+    values = text.numbers(words, where, "box and confidence" if detected else "box")
     low, high = _FOUND_RANGE if detected else _TRUTH_RANGE
     if not all(low <= value <= high for value in values[:4]) or min(values[2:4]) < 0:
         got = shown(" ".join(words[:4]))

@@ -93,7 +93,8 @@ class StatefulMetric(Metric):
     def merge_state(self, incoming_state: "dict[str, Any] | Metric") -> None:
         """Add the items of another metric, or of its state, to this one. The other is left as it was.
 
-        A state is checked as batches are.
+        A state is checked as batches are. What is merged comes first, as in torchmetrics, which matters for places of
+        images and for equal scores; :func:`torch_ap.merge` keeps the order in which metrics are given.
 
         Raises:
             ValueError: if the other is of another class or has other settings, for a state that no updates make, and

@@ -72,7 +72,7 @@ class VocRules(DetectionMetric):
 
     def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
         self._check_iou_type(iou_type)
-        labels, matches = self._settings.matching(columns)
+        labels, matches = self._matched_here(columns)
 
         def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
             here = matches.of_slices(kept)
