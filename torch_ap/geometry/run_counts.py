@@ -108,10 +108,13 @@ def _differences(text: bytearray, low: Array, lows: Array, numbers: Array, room:
     if long is None:
         return None
     nth, added = long
-    code, ends = np.repeat(np.arange(len(lows)), lows)[nth], chars[low[nth] + 1] >= _LAST
-    last[code[ends]] += added[ends]
-    runs, place = _of_highest_characters(text, room), low[nth] - nth - (odd.cumsum() - odd)[code]
-    runs[place[~ends]] += added[~ends]
+    at, gone = low.take(nth), np.repeat(odd.cumsum() - odd, lows).take(nth)
+    ends = np.flatnonzero(chars.take(at + 1) >= _LAST)
+    last[lows.cumsum().searchsorted(nth[ends], "right")] += added[ends]
+    added[ends] = 0  # which leaves the number that has come in its place
+    runs, place = _of_highest_characters(text, room), at - nth - gone
+    held = place.searchsorted(len(runs))
+    runs[place[:held]] += added[:held]
     return runs, last
 
 
@@ -132,10 +135,10 @@ def _of_several_characters(chars: Array, low: Array) -> tuple[Array, Array] | No
 
     None if one is too long or too large.
     """
-    above, lower = chars[low + 1], chars[low] - np.uint8(_FOLLOWED)
+    above, lower = chars.take(low + 1), chars.take(low) - np.uint8(_FOLLOWED)
     nth = np.flatnonzero((above & np.uint8(_LAST - 1)) < _FOLLOWED)
-    highest, many = _signed(above[nth]), np.diff(nth, prepend=-1)
-    numbers, longest = 32 * highest + lower[nth], int(many.max(initial=0))
+    highest, many = _signed(above.take(nth)), np.diff(nth, prepend=-1)
+    numbers, longest = 32 * highest + lower.take(nth), int(many.max(initial=0))
     if longest >= _CHARACTERS_A_NUMBER:
         return None
     for place in range(1, longest):
