@@ -70,7 +70,7 @@ def from_text(counts: list[str | bytes], sizes: Array, room: Array) -> Runs | No
     """
     texts: list[bytes] = counts if set(map(type, counts)) == {bytes} else list(map(as_bytes, counts))  # type: ignore[assignment]
     if room.dtype != np.int32 or sys.byteorder != "little":
-        return from_lists(list(map(runs_of_text, texts)), room)
+        return _from_long_text(texts, sizes, room)
     text = bytearray().join(texts)
     chars, stop = np.frombuffer(text, np.uint8), sizes.cumsum()
     if len(chars) and (chars.min() < 48 or chars.max() > 111 or chars[stop[sizes > 0] - 1].max() >= _FOLLOWED):
@@ -85,6 +85,18 @@ def from_text(counts: list[str | bytes], sizes: Array, room: Array) -> Runs | No
     differs = np.flatnonzero((lengths < numbers) & (lengths > 2))
     last[differs] += runs[lengths.cumsum()[differs] - 2]
     return Runs(runs, lengths, last)
+
+
+def _from_long_text(texts: list[bytes], sizes: Array, room: Array) -> Runs | None:
+    """The same of masks of any size: as of smaller ones, if no run is too long for these, else one by one."""
+    found = None
+    if sys.byteorder == "little":
+        found = from_text([*texts], sizes, np.empty(int(sizes.sum()), np.int32))
+    if found is None or found.runs.min(initial=0) < 0 or found.runs.max(initial=0) >= PIXELS_OF_INT32:
+        return from_lists(list(map(runs_of_text, texts)), room)
+    runs = room[: len(found.runs)]
+    runs[:] = found.runs
+    return found._replace(runs=runs)
 
 
 def _differences(text: bytearray, low: Array, lows: Array, numbers: Array, room: Array) -> tuple[Array, Array] | None:
