@@ -123,7 +123,7 @@ def _differences(text: bytearray, low: Array, lows: Array, numbers: Array, room:
     at, gone = low.take(nth), np.repeat(odd.cumsum() - odd, lows).take(nth)
     ends = np.flatnonzero(chars.take(at + 1) >= _LAST)
     last[lows.cumsum().searchsorted(nth[ends], "right")] += added[ends]
-    added[ends] = 0  # which leaves the number that has come in its place
+    added[ends] = 0  # to the number that has come in its place: what is added to that itself comes later, and counts
     runs, place = _of_highest_characters(text, room), at - nth - gone
     held = place.searchsorted(len(runs))
     runs[place[:held]] += added[:held]
