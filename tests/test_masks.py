@@ -99,6 +99,21 @@ def test_iou_equals_pycocotools(seed):
     np.testing.assert_array_equal(found, np.where(expected >= 0.25, expected, 0))
 
 
+def test_areas_that_int32_does_not_hold_together():
+    height, width = 1 << 15, (1 << 15) - 1  # with edges of int32, and five masks of half of them and more
+    pixels = height * width
+    first = torch.arange(5) * height * 3000
+    edges, lengths = edges_of_codes([{"size": [height, width], "counts": [x, pixels - x]} for x in first.tolist()])
+    side = masks.Masks(edges, lengths, torch.tensor([[height, width]]).expand(5, 2))
+    assert edges.dtype == torch.int32
+    assert side.area.tolist() == (pixels - first).tolist()
+    d, g = (x.flatten() for x in torch.meshgrid(torch.arange(5), torch.arange(5), indexing="ij"))
+    found = masks.coco_pairs(side, side, torch.zeros(5, dtype=torch.bool))(d, g, 0.5)
+    assert torch.equal(torch.stack(found[:2]), torch.stack([d, g]))
+    expected = (pixels - torch.maximum(first[d], first[g])).double() / (pixels - torch.minimum(first[d], first[g]))
+    assert torch.equal(found[2], expected)
+
+
 def test_long_runs_survive_compression():
     dense = np.zeros((2, 600, 700), bool)
     dense[0, 100:590, 3:640] = True

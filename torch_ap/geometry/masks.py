@@ -95,8 +95,9 @@ class Masks:
     """
 
     def __init__(self, edges: Tensor, lengths: Tensor, sizes: Tensor) -> None:
-        self.edges, self.lengths, self.height = native(edges), native(lengths), native(sizes[:, 0].clamp(min=1))
-        self.reach = int(sizes.prod(1).max()) + 1 if len(sizes) else 1
+        height, width = native(sizes[:, 0]), native(sizes[:, 1])
+        self.edges, self.lengths, self.height = native(edges), native(lengths), arrays.at_least(height, 1)
+        self.reach = int((height * width).max()) + 1 if len(sizes) else 1
         self.start = segments.from_counts(self.lengths)
         self.pixels = _before_runs(self.edges)
         before = arrays.tensor(arrays.take(self.pixels, self.start // 2))

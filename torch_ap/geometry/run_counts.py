@@ -70,7 +70,7 @@ def from_text(counts: list[str | bytes], sizes: Array, room: Array) -> Runs | No
     """
     texts: list[bytes] = counts if set(map(type, counts)) == {bytes} else list(map(as_bytes, counts))  # type: ignore[assignment]
     if room.dtype != np.int32 or sys.byteorder != "little":
-        return from_lists(list(map(runs_of_text, texts)), room)
+        return _from_long_text(texts, sizes, room)
     text = bytearray().join(texts)
     chars, stop = np.frombuffer(text, np.uint8), sizes.cumsum()
     if len(chars) and (chars.min() < 48 or chars.max() > 111 or chars[stop[sizes > 0] - 1].max() >= _FOLLOWED):
@@ -85,6 +85,18 @@ def from_text(counts: list[str | bytes], sizes: Array, room: Array) -> Runs | No
     differs = np.flatnonzero((lengths < numbers) & (lengths > 2))
     last[differs] += runs[lengths.cumsum()[differs] - 2]
     return Runs(runs, lengths, last)
+
+
+def _from_long_text(texts: list[bytes], sizes: Array, room: Array) -> Runs | None:
+    """The same of masks of any size: as of smaller ones, if no run is too long for these, else one by one."""
+    found = None
+    if sys.byteorder == "little":
+        found = from_text([*texts], sizes, np.empty(int(sizes.sum()), np.int32))
+    if found is None or found.runs.min(initial=0) < 0 or found.runs.max(initial=0) >= PIXELS_OF_INT32:
+        return from_lists(list(map(runs_of_text, texts)), room)
+    runs = room[: len(found.runs)]
+    runs[:] = found.runs
+    return found._replace(runs=runs)
 
 
 def _differences(text: bytearray, low: Array, lows: Array, numbers: Array, room: Array) -> tuple[Array, Array] | None:
@@ -108,10 +120,13 @@ def _differences(text: bytearray, low: Array, lows: Array, numbers: Array, room:
     if long is None:
         return None
     nth, added = long
-    code, ends = np.repeat(np.arange(len(lows)), lows)[nth], chars[low[nth] + 1] >= _LAST
-    last[code[ends]] += added[ends]
-    runs, place = _of_highest_characters(text, room), low[nth] - nth - (odd.cumsum() - odd)[code]
-    runs[place[~ends]] += added[~ends]
+    at, gone = low.take(nth), np.repeat(odd.cumsum() - odd, lows).take(nth)
+    ends = np.flatnonzero(chars.take(at + 1) >= _LAST)
+    last[lows.cumsum().searchsorted(nth[ends], "right")] += added[ends]
+    added[ends] = 0  # to the number that has come in its place: what is added to that itself comes later, and counts
+    runs, place = _of_highest_characters(text, room), at - nth - gone
+    held = place.searchsorted(len(runs))
+    runs[place[:held]] += added[:held]
     return runs, last
 
 
@@ -132,10 +147,10 @@ def _of_several_characters(chars: Array, low: Array) -> tuple[Array, Array] | No
 
     None if one is too long or too large.
     """
-    above, lower = chars[low + 1], chars[low] - np.uint8(_FOLLOWED)
+    above, lower = chars.take(low + 1), chars.take(low) - np.uint8(_FOLLOWED)
     nth = np.flatnonzero((above & np.uint8(_LAST - 1)) < _FOLLOWED)
-    highest, many = _signed(above[nth]), np.diff(nth, prepend=-1)
-    numbers, longest = 32 * highest + lower[nth], int(many.max(initial=0))
+    highest, many = _signed(above.take(nth)), np.diff(nth, prepend=-1)
+    numbers, longest = 32 * highest + lower.take(nth), int(many.max(initial=0))
     if longest >= _CHARACTERS_A_NUMBER:
         return None
     for place in range(1, longest):

@@ -85,18 +85,17 @@ def decode(images: Sequence[Sequence[Any]], name: Callable[[int, int], str]) -> 
         image = int(np.searchsorted(starts, row, side="right")) - 1
         return name(image, row - int(starts[image]))
 
-    codes = list(itertools.chain.from_iterable(images))
-    sizes = _sizes(codes, named)
-    other = np.flatnonzero((sizes != sizes[np.repeat(starts[:-1], counts)]).any(1))
+    heights, widths, numbers = _parts(list(itertools.chain.from_iterable(images)), named)
+    first = np.repeat(starts[:-1], counts)
+    other = np.flatnonzero((heights != heights[first]) | (widths != widths[first]))
     if len(other):
-        image = int(np.searchsorted(starts, other[0], side="right")) - 1
+        sizes = [[int(heights[row]), int(widths[row])] for row in (first[other[0]], other[0])]
         raise ValueError(
-            f"{named(int(other[0]))} must have the size of the first mask of its image, "
-            f"{sizes[starts[image]].tolist()}, got {sizes[other[0]].tolist()}"
+            f"{named(int(other[0]))} must have the size of the first mask of its image, {sizes[0]}, got {sizes[1]}"
         )
-    edges, lengths = _edges(codes, sizes.prod(1), named)
-    first = sizes[starts[:-1][counts > 0]].tolist()
-    known = iter([(height, width) for height, width in first])
+    edges, lengths = _edges(numbers, heights * widths, named)
+    first = starts[:-1][counts > 0]
+    known = zip(heights[first].tolist(), widths[first].tolist(), strict=True)
     return Decoded(
         torch.from_numpy(edges),
         torch.from_numpy(lengths),
@@ -112,27 +111,28 @@ def decode_images(images: Sequence[Sequence[Any]], name: Callable[[int, int], st
     return [DecodedMasks(*one) for one in zip(images, parts, masks, sizes, strict=True)]
 
 
-def _sizes(codes: list[Any], named: Callable[[int], str]) -> Array:
-    """(N, 2) int64 height and width of each code."""
-    if (plain := _plain_sizes(codes)) is not None:
+def _parts(codes: list[Any], named: Callable[[int], str]) -> tuple[Array, Array, list[Any]]:
+    """(N,) int64 heights and widths of codes, and their counts."""
+    if (plain := _plain_parts(codes)) is not None:
         return plain
-    return np.array([_size(code, named, row) for row, code in enumerate(codes)], np.int64).reshape(-1, 2)
+    sizes = np.array([_size(code, named, row) for row, code in enumerate(codes)], np.int64).reshape(-1, 2)
+    return sizes[:, 0], sizes[:, 1], list(map(_COUNTS, codes))
 
 
-def _plain_sizes(codes: list[Any]) -> Array | None:
+def _plain_parts(codes: list[Any]) -> tuple[Array, Array, list[Any]] | None:
     """The same all at once, where codes are what they mostly are; None where one is not, and may be wrong."""
     if set(map(type, codes)) != {dict}:
         return None
     try:
-        sizes, _ = list(map(_SIZE, codes)), list(map(_COUNTS, codes))
+        sizes, counts = list(map(_SIZE, codes)), list(map(_COUNTS, codes))
         if not {list, tuple}.issuperset(map(type, sizes)) or set(map(len, sizes)) != {2}:
             return None
         numbers = list(itertools.chain.from_iterable(sizes))
-        known = np.fromiter(numbers, np.int64, len(numbers)).reshape(-1, 2)
+        known = np.fromiter(numbers, np.int64, len(numbers))
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
     plain = set(map(type, numbers)) == {int} and known.min() >= 0 and int(known.max()) ** 2 <= _MOST_PIXELS
-    return known if plain else None
+    return (known[::2], known[1::2], counts) if plain else None
 
 
 def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
@@ -140,7 +140,7 @@ def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
     if not isinstance(code, Mapping) or "size" not in code or "counts" not in code:
         got = shown(list(code)) if isinstance(code, Mapping) else type(code).__name__
         raise ValueError(f"{named(row)} must be a dict with 'size' and 'counts', got {got}")
-    size = _listed(code, "size", named, row)
+    size = _listed(code["size"], "size", named, row)
     if isinstance(size, list | tuple) and len(size) == 2:
         height, width = map(int, size) if all(map(is_whole, size)) else (-1, -1)
         if min(height, width) >= 0 and height * width <= _MOST_PIXELS:
@@ -151,21 +151,19 @@ def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
     )
 
 
-def _listed(code: Mapping[str, Any], key: str, named: Callable[[int], str], row: int) -> Any:
+def _listed(value: Any, key: str, named: Callable[[int], str], row: int) -> Any:
     """A value of a code, as a list where it is a tensor or an array."""
-    value = code[key]
     if isinstance(value, Tensor) and value.layout is not torch.strided:
         name = f"{named(row).strip('`')}[{key!r}]"
         raise ValueError(f"`{name}` is a sparse tensor ({value.layout}); give `{name}.to_dense()`")
     return value.tolist() if isinstance(value, Tensor | np.ndarray) else value
 
 
-def _edges(codes: list[Any], pixels: Array, named: Callable[[int], str]) -> tuple[Array, Array]:
+def _edges(counts: list[Any], pixels: Array, named: Callable[[int], str]) -> tuple[Array, Array]:
     """(E,) edges of all codes end to end, and (N,) edges per code."""
-    counts = list(map(_COUNTS, codes))
-    if not _TEXT.issuperset(map(type, counts)):
-        counts = [_listed(code, "counts", named, row) for row, code in enumerate(codes)]
-    texts = _TEXT.issuperset(map(type, counts))
+    if not (texts := _TEXT.issuperset(map(type, counts))):
+        counts = [_listed(one, "counts", named, row) for row, one in enumerate(counts)]
+        texts = _TEXT.issuperset(map(type, counts))
     known = map(len, counts) if texts else (len(one) if isinstance(one, _SIZED) else 0 for one in counts)
     sizes = np.fromiter(known, np.int64, len(counts))
     kind = np.int32 if pixels.max(initial=0) < run_counts.PIXELS_OF_INT32 else np.int64
