@@ -139,8 +139,8 @@ def _of_hits(items: Items, offsets: Tensor, ranking: Tensor) -> tuple[Tensor, Te
         ends = arrays.places(tied[:-1] & ~tied[1:]) + 2
         end[again] = ends[arrays.below(ends, end[again] + 1)]
         found[again] = arrays.below(hits, end[again])
-    owner, above = native(ranking), native(items.above)
-    kept = above[end] - above[native(items.edges)][owner]
+    owner = native(ranking)
+    kept = items.above(end) - items.above(native(items.edges))[owner]
     tp = arrays.tensor(found - native(offsets)[owner])
     return items.score.index_select(0, items.hits), tp, arrays.tensor(kept)
 
