@@ -12,7 +12,6 @@ from torch_ap.ranking import order, segments
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 
-
 _FEW_BITS = 1 << 29  # cells whose numbers, times 4, are int32, which is sorted in half the time
 
 
@@ -42,7 +41,7 @@ class Items:
         return len(self.edges) - 1
 
     def above(self, places: Any) -> Any:
-        """How many that count stand before each of these places, native; what does not count is little, and searched."""
+        """How many that count stand before each of these places, native; few do not."""
         return places - arrays.below(native(self._uncounted), places)
 
     @cached_property
