@@ -92,7 +92,8 @@ def confused(
     (distinct, detection), (truths, truth) = map(order.dense_ranks, (pairs.detection, pairs.truth))
     taken = one_to_one(detection, truth, len(distinct), len(truths))
     both = (detected.index_select(0, pairs.detection[taken]), true.index_select(0, pairs.truth[taken]))
-    classes = [torch.searchsorted(labels, x) for x in (*both, true.index_select(0, missed))]
+    each = (*both, true.index_select(0, missed))
+    classes = [arrays.tensor(arrays.below(native(labels), native(x))) for x in each]
     wrongs = arrays.tensor(arrays.below(native(wrong), native(matches.edges))).diff()
     return _counted(segments.count(found, len(wrongs)), wrongs, *classes)[: len(labels) + 1, : len(labels) + 1]
 
@@ -130,15 +131,15 @@ def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tupl
     ranked, partners, each = matches.ranked, matches.partners, score_threshold
     assert partners is not None
     least = each if each.ndim == 0 else segments.repeat(each, matches.edges.diff()[: len(each)])
-    kept, at = native(segments.comparable(ranked.score)) >= native(least), native(matches.at)
-    matched, hit = (native(matches.criteria.of_one(x, 0, place)) for x in (matches.matched, matches.true_positive))
-    pair = arrays.tensor(arrays.places(hit & kept[at]))
-    left = matches.valid[0].index_fill(0, partners.truth.index_select(0, pair), False)
+    kept = native(segments.comparable(ranked.score)) >= native(least)
+    pairs, hits, counted = matches.events(0, place)
+    right = arrays.tensor(arrays.places(kept[native(hits)]))
+    pairs, found = pairs.index_select(0, right), hits.index_select(0, right)
+    left = matches.valid[0].index_fill(0, partners.truth.index_select(0, pairs), False)
     missed = order.sort(partners.rows.index_select(0, segments.places(left)))
-    kept &= native(matches.inside[0])
-    kept[at[matched]] = False
-    found = ranked.category.index_select(0, matches.at.index_select(0, pair))
-    return found, missed, arrays.tensor(arrays.places(kept))
+    kept &= native(counted)
+    kept[native(hits)] = False
+    return ranked.category.index_select(0, found), missed, arrays.tensor(arrays.places(kept))
 
 
 def _reached(matches: Matches, place: int) -> float:
@@ -149,9 +150,9 @@ def _reached(matches: Matches, place: int) -> float:
 
 def _preferred(pairs: Pairs, score: Tensor) -> Pairs:
     """Pairs by descending IoU, then by the score of the detection, then in the order of input."""
-    place = torch.argsort(pairs.detection, stable=True)
-    place = place[torch.argsort(descending(score[pairs.detection[place]]), stable=True)]
-    place = place[torch.argsort(pairs.iou[place], descending=True, stable=True)]
+    place = order.stable_argsort(pairs.detection, len(score))
+    key = (descending(pairs.iou) << 32) + descending(score.index_select(0, pairs.detection))
+    place = place[order.stable_argsort(key[place], len(key) << 32)]
     return Pairs(*(x[place] for x in pairs))
 
 

@@ -78,8 +78,7 @@ class OfImages(NamedTuple):
 
 def items_of(matches: Matches, place: int, per_class: bool) -> Items:
     """What counts at one IoU threshold, in a ranking of each category or in one of all."""
-    hits, found = matches.events(0, place)
-    counted = matches.inside[0].index_fill(0, found, False).index_fill_(0, hits, True)
+    _, hits, counted = matches.events(0, place)
     return Items(
         matches=matches,
         score=segments.comparable(matches.ranked.score),
@@ -123,8 +122,10 @@ def _cells(found: Tensor, n: Tensor, m: Tensor, many: int) -> tuple[Tensor, ...]
         counts = [segments.count(x, many) for x in (found, n, m)]
         some = segments.places((counts[1] > 0) | (counts[2] > 0))
         return some, *(x.index_select(0, some) for x in counts)
-    kinds = torch.cat([n * 4, found * 4 + 1, m * 4 + 2])
-    keys = native(order.sort(kinds if many > _FEW_BITS else kinds.to(torch.int32)))
+    keys = torch.cat([n, found, m]).mul_(4)
+    for first in (len(n), len(n) + len(found)):
+        keys[first:] += 1
+    keys = native(order.sort(keys if many > _FEW_BITS else keys.to(torch.int32)))
     group, kind = arrays.tensor(keys >> 2), keys & 3
     start = segments.run_starts(group)
     ends = torch.cat([start, start.new_full((1,), len(keys))])
