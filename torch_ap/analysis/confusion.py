@@ -91,11 +91,11 @@ def confused(
     pairs = _preferred(Pairs(*(segments.pick(x, other) for x in pairs)), columns["detection_scores"])
     (distinct, detection), (truths, truth) = map(order.dense_ranks, (pairs.detection, pairs.truth))
     taken = one_to_one(detection, truth, len(distinct), len(truths))
-    both = (detected.index_select(0, pairs.detection[taken]), true.index_select(0, pairs.truth[taken]))
-    each = (*both, true.index_select(0, missed))
-    classes = [arrays.tensor(arrays.below(native(labels), native(x))) for x in each]
+    labelled = detected.index_select(0, pairs.detection[taken]), true.index_select(0, pairs.truth[taken])
+    classes = [arrays.tensor(arrays.below(native(labels), native(x))) for x in labelled]
     wrongs = arrays.tensor(arrays.below(native(wrong), native(matches.edges))).diff()
-    return _counted(segments.count(found, len(wrongs)), wrongs, *classes)[: len(labels) + 1, : len(labels) + 1]
+    right = segments.count(found, len(wrongs))
+    return _counted(right, wrongs, matches.relevant[0] - right, *classes)[: len(labels) + 1, : len(labels) + 1]
 
 
 def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
@@ -151,24 +151,25 @@ def _reached(matches: Matches, place: int) -> float:
 def _preferred(pairs: Pairs, score: Tensor) -> Pairs:
     """Pairs by descending IoU, then by the score of the detection, then in the order of input."""
     place = order.stable_argsort(pairs.detection, len(score))
-    key = (descending(pairs.iou) << 32) + descending(score.index_select(0, pairs.detection))
-    place = place[order.stable_argsort(key[place], len(key) << 32)]
+    down = descending(score.index_select(0, pairs.detection[place]))
+    place = place[order.stable_argsort(down, 1 << 32)]
+    place = place[torch.argsort(pairs.iou[place], descending=True, stable=True)]
     return Pairs(*(x[place] for x in pairs))
 
 
-def _counted(right: Tensor, wrong: Tensor, detected: Tensor, true: Tensor, missed: Tensor) -> Tensor:
+def _counted(right: Tensor, wrong: Tensor, missed: Tensor, detected: Tensor, true: Tensor) -> Tensor:
     """The matrix.
 
     Args:
         right: (K,) how many true positives each class has.
         wrong: (K,) how many other detections.
+        missed: (K,) how many ground truths that no detection of their class is matched to.
         detected: (P,) the classes of the detections of pairs of two classes.
         true: (P,) those of their ground truths.
-        missed: those of all ground truths that no detection of their class is matched to.
     """
     size, wide = len(right), len(right) + 1
     matrix = segments.count(true * wide + detected, wide * wide).reshape(wide, wide)
     matrix[-1, :-1] = wrong - segments.count(detected, size)
-    matrix[:-1, -1] = segments.count(missed, size) - segments.count(true, size)
+    matrix[:-1, -1] = missed - segments.count(true, size)
     matrix.diagonal()[:-1] = right
     return matrix
