@@ -1,6 +1,5 @@
 """What every record of results has in common: its numbers are tensors, and it prints and exports."""
 
-import functools
 from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar
@@ -47,9 +46,8 @@ class Result:
             object.__setattr__(self, name, value)
 
     @classmethod
-    @functools.cache
-    def _tensors(cls) -> tuple[str, ...]:
-        return tuple(field.name for field in fields(cls) if field.type is Tensor)  # type: ignore[arg-type]
+    def _tensors(cls) -> list[str]:
+        return [field.name for field in fields(cls) if field.type is Tensor]  # type: ignore[arg-type]
 
     def to(self: R, device: torch.device | str) -> R:
         """The same result with its tensors on a device."""
