@@ -58,13 +58,7 @@ class Partners(NamedTuple):
 
 
 class Events(NamedTuple):
-    """What counts at one threshold in one area range.
-
-    Attributes:
-        pairs: (H,) int64, ascending: the matched pairs of the true positives.
-        hits: (H,) int64, ascending: the true positives.
-        counted: (N,) bool, true and false positives.
-    """
+    """The true positives as matched pairs and as detections, (H,) int64, ascending; (N,) bool, what counts."""
 
     pairs: Tensor
     hits: Tensor
@@ -250,10 +244,8 @@ class Matches:
         """What counts at one threshold in one area range; what was asked for last is kept, and not to be changed."""
         found = self._latest.get((area, threshold))
         if found is None:
-            matched, right = (
-                segments.places(self.criteria.of_one(words, area, threshold))
-                for words in (self.matched, self.true_positive)
-            )
+            both = (self.criteria.of_one(x, area, threshold) for x in (self.matched, self.true_positive))
+            matched, right = map(segments.places, both)
             hits = self.at.index_select(0, right)
             counted = self.inside[area].index_fill(0, self.at.index_select(0, matched), False)
             found = Events(right, hits, counted.index_fill_(0, hits, True))
