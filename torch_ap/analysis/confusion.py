@@ -91,10 +91,11 @@ def confused(
     pairs = _preferred(Pairs(*(segments.pick(x, other) for x in pairs)), columns["detection_scores"])
     (distinct, detection), (truths, truth) = map(order.dense_ranks, (pairs.detection, pairs.truth))
     taken = one_to_one(detection, truth, len(distinct), len(truths))
-    both = (detected.index_select(0, pairs.detection[taken]), true.index_select(0, pairs.truth[taken]))
-    classes = [torch.searchsorted(labels, x) for x in (*both, true.index_select(0, missed))]
+    labelled = detected.index_select(0, pairs.detection[taken]), true.index_select(0, pairs.truth[taken])
+    classes = [arrays.tensor(arrays.below(native(labels), native(x))) for x in labelled]
     wrongs = arrays.tensor(arrays.below(native(wrong), native(matches.edges))).diff()
-    return _counted(segments.count(found, len(wrongs)), wrongs, *classes)[: len(labels) + 1, : len(labels) + 1]
+    right = segments.count(found, len(wrongs))
+    return _counted(right, wrongs, matches.relevant[0] - right, *classes)[: len(labels) + 1, : len(labels) + 1]
 
 
 def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
@@ -130,15 +131,15 @@ def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tupl
     ranked, partners, each = matches.ranked, matches.partners, score_threshold
     assert partners is not None
     least = each if each.ndim == 0 else segments.repeat(each, matches.edges.diff()[: len(each)])
-    kept, at = native(segments.comparable(ranked.score)) >= native(least), native(matches.at)
-    matched, hit = (native(matches.criteria.of_one(x, 0, place)) for x in (matches.matched, matches.true_positive))
-    pair = arrays.tensor(arrays.places(hit & kept[at]))
-    left = matches.valid[0].index_fill(0, partners.truth.index_select(0, pair), False)
+    kept = native(segments.comparable(ranked.score)) >= native(least)
+    pairs, hits, counted = matches.events(0, place)
+    right = arrays.tensor(arrays.places(kept[native(hits)]))
+    pairs, found = pairs.index_select(0, right), hits.index_select(0, right)
+    left = matches.valid[0].index_fill(0, partners.truth.index_select(0, pairs), False)
     missed = order.sort(partners.rows.index_select(0, segments.places(left)))
-    kept &= native(matches.inside[0])
-    kept[at[matched]] = False
-    found = ranked.category.index_select(0, matches.at.index_select(0, pair))
-    return found, missed, arrays.tensor(arrays.places(kept))
+    kept &= native(counted)
+    kept[native(hits)] = False
+    return ranked.category.index_select(0, found), missed, arrays.tensor(arrays.places(kept))
 
 
 def _reached(matches: Matches, place: int) -> float:
@@ -149,25 +150,26 @@ def _reached(matches: Matches, place: int) -> float:
 
 def _preferred(pairs: Pairs, score: Tensor) -> Pairs:
     """Pairs by descending IoU, then by the score of the detection, then in the order of input."""
-    place = torch.argsort(pairs.detection, stable=True)
-    place = place[torch.argsort(descending(score[pairs.detection[place]]), stable=True)]
+    place = order.stable_argsort(pairs.detection, len(score))
+    down = descending(score.index_select(0, pairs.detection[place]))
+    place = place[order.stable_argsort(down, 1 << 32)]
     place = place[torch.argsort(pairs.iou[place], descending=True, stable=True)]
     return Pairs(*(x[place] for x in pairs))
 
 
-def _counted(right: Tensor, wrong: Tensor, detected: Tensor, true: Tensor, missed: Tensor) -> Tensor:
+def _counted(right: Tensor, wrong: Tensor, missed: Tensor, detected: Tensor, true: Tensor) -> Tensor:
     """The matrix.
 
     Args:
         right: (K,) how many true positives each class has.
         wrong: (K,) how many other detections.
+        missed: (K,) how many ground truths that no detection of their class is matched to.
         detected: (P,) the classes of the detections of pairs of two classes.
         true: (P,) those of their ground truths.
-        missed: those of all ground truths that no detection of their class is matched to.
     """
     size, wide = len(right), len(right) + 1
     matrix = segments.count(true * wide + detected, wide * wide).reshape(wide, wide)
     matrix[-1, :-1] = wrong - segments.count(detected, size)
-    matrix[:-1, -1] = segments.count(missed, size) - segments.count(true, size)
+    matrix[:-1, -1] = missed - segments.count(true, size)
     matrix.diagonal()[:-1] = right
     return matrix

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,6 +11,8 @@ from torch_ap.matching.matched import Matches
 from torch_ap.ranking import order, segments
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
+
+_FEW_BITS = 1 << 29  # cells whose numbers, times 4, are int32, which is sorted in half the time
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +40,18 @@ class Items:
         """S."""
         return len(self.edges) - 1
 
+    def above(self, places: Any) -> Any:
+        """How many that count stand before each of these places, native; few do not."""
+        return places - arrays.below(native(self._uncounted), places)
+
     @cached_property
-    def above(self) -> Tensor:
-        """(N + 1,) int32, how many before each detection count."""
-        return segments.running_counts(self.counted)
+    def _uncounted(self) -> Tensor:
+        return segments.places(~self.counted)
 
     @property
     def n(self) -> Tensor:
         """(S,) how many detections count in each ranking."""
-        if self.rankings == 1:
-            return self.edges.new_tensor([arrays.count(native(self.counted))])
-        return self.above[self.edges].diff().to(torch.int64)
+        return arrays.tensor(self.above(native(self.edges))).diff()
 
     def offsets(self, places: Tensor) -> Tensor:
         """(S + 1,) where those of each ranking begin and end among some of the detections, ascending."""
@@ -75,8 +78,7 @@ class OfImages(NamedTuple):
 
 def items_of(matches: Matches, place: int, per_class: bool) -> Items:
     """What counts at one IoU threshold, in a ranking of each category or in one of all."""
-    hits, found = matches.events(0, place)
-    counted = matches.inside[0].index_fill(0, found, False).index_fill_(0, hits, True)
+    _, hits, counted = matches.events(0, place)
     return Items(
         matches=matches,
         score=segments.comparable(matches.ranked.score),
@@ -95,17 +97,37 @@ def of_images(items: Items, hits: Tensor, kept: Tensor) -> OfImages:
         hits: (H,) the true positives that are kept, ascending.
         kept: (X,) all detections that are, ascending.
     """
-    matches = items.matches
-    both = matches.images, (matches.ranked.category, matches.truth_category)
-    image, category = (torch.cat([x.index_select(0, kept), y.index_select(0, items.truths)]) for x, y in both)
-    images = int(image.max()) + 1 if len(image) else 1
-    hit = torch.zeros_like(items.counted).index_fill_(0, hits, True).index_select(0, kept)
-    kind = torch.cat([hit.to(torch.int64), image.new_full((len(items.truths),), 2)])
-    keys = native(order.sort((items.ranking(category) * images + image).mul_(4).add_(kind)))
+    image, of_truths = items.matches.images
+    places = ((image, hits), (image, kept), (of_truths, items.truths))
+    found, n, m = (x.index_select(0, y) for x, y in places)
+    images = max((int(x.max()) + 1 for x in (n, m) if len(x)), default=1)
+    starts = torch.arange(0, (items.rankings + 1) * images, images, device=n.device)
+    if items.rankings > 1:  # the cells of a ranking, one of each image, stand behind those of the one before
+        for cell, x in ((found, hits), (n, kept)):
+            cell += segments.repeat(starts[:-1], items.offsets(x).diff())
+        m += items.matches.truth_category.index_select(0, items.truths) * images
+    cell, *counts = _cells(found, n, m, items.rankings * images)
+    offsets = arrays.below(native(cell), native(starts))
+    return OfImages(arrays.tensor(offsets), *map(segments.as_float64, counts))
+
+
+def _cells(found: Tensor, n: Tensor, m: Tensor, many: int) -> tuple[Tensor, ...]:
+    """(X,) the cells that have anything, ascending, and how many true positives, detections and ground truths each has.
+
+    Args:
+        found, n, m: the cells of these.
+        many: how many cells there are.
+    """
+    if many <= len(n) + len(m):
+        counts = [segments.count(x, many) for x in (found, n, m)]
+        some = segments.places((counts[1] > 0) | (counts[2] > 0))
+        return some, *(x.index_select(0, some) for x in counts)
+    keys = torch.cat([n, found, m]).mul_(4)
+    for first in (len(n), len(n) + len(found)):
+        keys[first:] += 1
+    keys = native(order.sort(keys if many > _FEW_BITS else keys.to(torch.int32)))
     group, kind = arrays.tensor(keys >> 2), keys & 3
     start = segments.run_starts(group)
     ends = torch.cat([start, start.new_full((1,), len(keys))])
-    tp, m = (segments.running_counts(arrays.tensor(kind == x)).index_select(0, ends).diff() for x in (1, 2))
-    ranking = arrays.tensor(native(group.index_select(0, start)) // images)
-    offsets = segments.from_counts(segments.count(ranking, items.rankings))
-    return OfImages(offsets, *map(segments.as_float64, (tp, ends.diff() - m, m)))
+    tp, of_truths = (segments.running_counts(arrays.tensor(kind == x)).index_select(0, ends).diff() for x in (1, 2))
+    return group.index_select(0, start), tp, ends.diff() - tp - of_truths, of_truths

@@ -5,6 +5,7 @@ less, so that what a threshold leaves is matched as it was. The best threshold i
 there to the next one there are only more false ones: no others are tried.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,8 +91,8 @@ def operating_points(
     threshold = _best(items, m, choice) if isinstance(choice, Wanted) else choice.repeat(1 if choice.ndim else len(m))
     numbers = {"threshold": threshold, **_at(items, m, threshold, beta, confidence_level)}
     numbers["n"] = items.n
-    if isinstance(choice, Wanted):
-        chosen = ~torch.isnan(threshold)
+    chosen = ~torch.isnan(threshold)
+    if isinstance(choice, Wanted) and not bool(chosen.all()):
         numbers |= {name: torch.where(chosen, x, torch.nan) for name, x in numbers.items() if x.is_floating_point()}
     kept = len(labels) if per_class else 1  # without labels there is a category all the same
     numbers = {name: x[:kept] if per_class else x[0] for name, x in numbers.items()}
@@ -139,8 +140,8 @@ def _of_hits(items: Items, offsets: Tensor, ranking: Tensor) -> tuple[Tensor, Te
         ends = arrays.places(tied[:-1] & ~tied[1:]) + 2
         end[again] = ends[arrays.below(ends, end[again] + 1)]
         found[again] = arrays.below(hits, end[again])
-    owner, above = native(ranking), native(items.above)
-    kept = above[end] - above[native(items.edges)][owner]
+    owner = native(ranking)
+    kept = items.above(end) - items.above(native(items.edges))[owner]
     tp = arrays.tensor(found - native(offsets)[owner])
     return items.score.index_select(0, items.hits), tp, arrays.tensor(kept)
 
@@ -181,18 +182,18 @@ def _ends(
     Wilson's interval takes the number of trials that has the variance of a / b, at most that of the items, (3, S), and
     the quantile of Student's t with as many degrees of freedom as images have any of b, less one.
     """
-    offsets, tp, n, m = images
+    offsets, tp, n, m = map(native, images)
     share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2)
-    b = torch.stack([n, m, share * m + (1 - share) * n])
-    each = arrays.tensor(arrays.repeat(native(estimates), native(offsets.diff())))
-    residual = (tp - each * b).square_()
+    denominators = n, m, share * m + (1 - share) * n
+    each = arrays.repeat(native(estimates), offsets[1:] - offsets[:-1])
 
-    def total(rows: Tensor) -> Tensor:
-        return torch.stack([segments.total(row, offsets) for row in rows])
+    def total(rows: Iterable[Any]) -> Tensor:
+        return torch.stack([arrays.tensor(segments.total(row, offsets)) for row in rows])
 
-    some = total(segments.as_float64(arrays.tensor(native(b) > 0)))
-    whole = torch.cat([most[:2], total(b[2:])])
-    variance = total(residual) / whole.square() * (some / (some - 1))
+    some = total(segments.as_float64(b > 0) for b in denominators)
+    whole = torch.cat([most[:2], total(denominators[2:])])
+    residual = total((tp - ratio * b) ** 2 for ratio, b in zip(each, denominators, strict=True))
+    variance = residual / whole.square() * (some / (some - 1))
     inner = estimates * (1 - estimates)
     trials = torch.where((variance > 0) & (inner > 0), inner / variance, torch.inf).minimum(most)
     return wilson(estimates, trials, student_quantile(confidence_level, some - 1))

@@ -41,14 +41,14 @@ class Spanned:
 
 
 def to_xywh(boxes: Tensor, box_format: str) -> Tensor:
-    """Boxes of a format as float64 (x, y, width, height): (N, 4) to (N, 4)."""
-    boxes = segments.as_float64(boxes)
-    if box_format == "xywh":
-        return boxes
-    start, end = boxes[:, :2], boxes[:, 2:]
+    """Boxes of a format as float64 (x, y, width, height): (N, 4) to (N, 4), in memory of its own, column by column."""
+    rows = boxes.new_empty((4, len(boxes)), dtype=segments.as_float64(boxes[:0]).dtype).copy_(boxes.t())
+    start, end = rows[:2], rows[2:]
     if box_format == "xyxy":
-        return torch.cat([start, end - start], 1)
-    return torch.cat([start - 0.5 * end, end], 1)
+        end -= start
+    elif box_format == "cxcywh":
+        start -= 0.5 * end
+    return rows.t()
 
 
 def to_xyxy(boxes: Tensor, box_format: str) -> Tensor:

@@ -57,6 +57,14 @@ class Partners(NamedTuple):
         return Partners(self.truth[kept], self.iou[kept], self.rows)
 
 
+class Events(NamedTuple):
+    """The true positives as matched pairs and as detections, (H,) int64, ascending; (N,) bool, what counts."""
+
+    pairs: Tensor
+    hits: Tensor
+    counted: Tensor
+
+
 @dataclass(frozen=True, eq=False)
 class Matches:
     """What matching found, for all criteria.
@@ -229,17 +237,25 @@ class Matches:
 
     def flags(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
         """(N,) bool, the true and the false positives at one threshold in one area range; others do not count."""
-        hits, found = self.events(area, threshold)
-        inside = self.inside[area]
-        return torch.zeros_like(inside).index_fill_(0, hits, True), inside.index_fill(0, found, False)
+        _, hits, counted = self.events(area, threshold)
+        return torch.zeros_like(counted).index_fill_(0, hits, True), counted.index_fill(0, hits, False)
 
-    def events(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
-        """The true positives, and all that is matched, ascending, at one threshold in one area range: int64."""
-        hits, found = (
-            self.at.index_select(0, segments.places(self.criteria.of_one(words, area, threshold)))
-            for words in (self.true_positive, self.matched)
-        )
-        return hits, found
+    def events(self, area: int, threshold: int) -> "Events":
+        """What counts at one threshold in one area range; what was asked for last is kept, and not to be changed."""
+        found = self._latest.get((area, threshold))
+        if found is None:
+            both = (self.criteria.of_one(x, area, threshold) for x in (self.matched, self.true_positive))
+            matched, right = map(segments.places, both)
+            hits = self.at.index_select(0, right)
+            counted = self.inside[area].index_fill(0, self.at.index_select(0, matched), False)
+            found = Events(right, hits, counted.index_fill_(0, hits, True))
+            self._latest.clear()
+            self._latest[area, threshold] = found
+        return found
+
+    @cached_property
+    def _latest(self) -> dict[tuple[int, int], "Events"]:
+        return {}
 
     def counts_at(self, area: int, threshold: int, score: float) -> tuple[Tensor, Tensor]:
         """(K,) true and (K,) false positives of at least a score, at one threshold in one area range."""
