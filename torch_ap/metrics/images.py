@@ -50,6 +50,7 @@ class DetectionMetric(SlicedImages, ClassTables):
     sample_ids: list[Tensor]
     _unseen: bool = False  # whether images came on an accelerator, which `update` does not wait for
 
+    beside_states = (*SlicedImages.beside_states, "_unseen")
     value_rules = detections.VALUE_RULES
     settings_of_update = "box format, geometry, `validate_args`, `match`, what `match='update'` depends on"
     peer_states = ("groundtruth_box", "groundtruth_labels")
