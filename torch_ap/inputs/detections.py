@@ -188,11 +188,14 @@ class DetectionInputs:
                 wanted = rows["detection" if name.startswith("detection") else "ground_truth"]
             if wanted not in (None, len(column)):
                 refuse(name, f"must have {wanted} entries, as the labels or images", len(column))
+        if self.masks and bool((columns["image_sizes"] < 0).any()):
+            refuse("image_sizes", "must hold heights and widths of at least 0", columns["image_sizes"].tolist())
         for side, prefix in SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
             rules.counts(side, counts.cpu(), rows[prefix])
             if self.masks:
-                mask_columns.check_edges(columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"], prefix)
+                edges = columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"]
+                mask_columns.check_edges(*edges, columns["image_sizes"].prod(1).repeat_interleave(counts), prefix)
         pairs = int((images * columns["ground_truths_per_image"]).sum())
         given = len(columns["pair_ious"]) if self.pairs else pairs
         if given != pairs:
