@@ -53,3 +53,13 @@ def quiet(function, *args, **kwargs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return function(*args, **kwargs)
+
+
+GIVEN_ONCE = {"_rows_unseen"}  # a warning that a metric gives once, whatever it is used for
+
+
+def not_reset(metric, new):
+    """The attributes of a metric that was reset which are not what they were, `new`, before it was first used."""
+    known = {*metric._defaults, *GIVEN_ONCE}
+    new = {name: getattr(type(metric), name, None) for name in vars(metric)} | new
+    return {name for name, x in vars(metric).items() if name not in known and x is not new[name]}

@@ -1,5 +1,6 @@
 """Average precision from counts per bin: what the bounds hold, how bins are learnt, and that no split changes a bit."""
 
+import itertools
 import warnings
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import torch_ap
+from tests.each import each
 from tests.modes import quiet, same
 from tests.tolerances import REORDERED
 from torch_ap import functional
@@ -214,10 +216,10 @@ def test_scores_outside_are_told_what_to_use():
 
 
 def test_a_state_that_cannot_fit_is_refused():
-    for given_bins, each in (({"bins": 1 << 24}, 32), ({"bins": "adaptive"}, 40), ({"thresholds": 1 << 20}, 32)):
+    for given_bins, size in (({"bins": 1 << 24}, 32), ({"bins": "adaptive"}, 40), ({"thresholds": 1 << 20}, 32)):
         (name,) = given_bins
         with pytest.raises(
-            ValueError, match=rf"`{name}` must leave a state that fits into memory: .* takes {each} bytes"
+            ValueError, match=rf"`{name}` must leave a state that fits into memory: .* takes {size} bytes"
         ):
             torch_ap.MultilabelAveragePrecision(10**8, **given_bins)
     torch_ap.MultilabelAveragePrecision(10**8, "micro", bins="adaptive")  # one ranking
@@ -445,3 +447,16 @@ def test_what_comes_from_elsewhere_is_counted_anew(enters):
     used.update(torch.arange(45) / 45, torch.arange(45) % 2)
     assert not adaptive.has_learnt(used.sketch)
     assert sum(map(len, used.scores)) == 95
+
+
+@each("ways", itertools.product(["update", "forward", "reset"], repeat=4))
+def test_items_wait_until_they_are_more_than_the_pilot_whatever_way_they_come(ways):
+    metric, waiting, learnt = torch_ap.BinaryAveragePrecision(bins="adaptive", pilot=10), 0, False
+    for way in ways:
+        batch = () if way == "reset" else (torch.arange(4.0), torch.tensor([0, 1, 0, 1]))
+        {"update": metric.update, "forward": metric, "reset": metric.reset}[way](*batch)
+        waiting = waiting + 4 if batch else 0
+        learnt = bool(batch) and (learnt or waiting > 10)
+        waiting = 0 if waiting > 10 else waiting
+        assert bool(adaptive.has_learnt(metric.sketch)) == learnt
+        assert learnt or sum(map(len, metric.scores)) == waiting

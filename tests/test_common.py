@@ -17,7 +17,7 @@ from tests.by_definition import DEFINITIONS, FUNCTION_OF, WITHOUT_DEFINITION
 from tests.cases import CASES
 from tests.each import each
 from tests.every_metric import METRICS, one_of_each_state
-from tests.modes import same
+from tests.modes import not_reset, same
 from tests.parts import chosen, count, cut, is_images, mapped, with_scores, with_targets
 from tests.tolerances import DOZENS_OF_TERMS, SINGLE
 from torch_ap.inputs import classification as inputs
@@ -318,9 +318,12 @@ def test_survives_pickle_copy_and_state_dict(row, drawn):
 
 @each_row
 def test_reset_forgets(row, drawn, expected):
-    metric = filled(row, drawn)
+    metric = row.new()
+    new = dict(vars(metric))
+    metric.update(**drawn)
     metric.compute()
     metric.reset()
+    assert not_reset(metric, new) == set()
     same_states(metric, row.new())
     metric.update(**drawn)
     same(metric.compute(), expected)

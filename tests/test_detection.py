@@ -11,6 +11,7 @@ from tests.oracles_detection import joined, packed, pycocotools_eval, random_sce
 from tests.tolerances import FEW_TERMS, LAST_BITS, SINGLE
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.rules.tensors import INTEGERS, UNSIGNED
 
 ARRAYS = ("precision", "recall", "scores")
 
@@ -470,6 +471,21 @@ def test_class_names_of_another_kind(names):
     with pytest.raises(ValueError, match=r"`class_names` .*list of names") as said:
         coco_mean_average_precision([], [], class_names=names)
     assert len(str(said.value)) < 250
+
+
+@each("dtype", [torch.bool, *INTEGERS, *UNSIGNED, torch.float16, torch.float64])
+def test_flags_may_be_of_any_dtype(dtype):
+    preds, target = labelled(0)
+    for value in (0, 1):
+        flags = [{**target[0], "iscrowd": torch.tensor([value]).to(dtype)}]
+        assert coco_mean_average_precision(preds, flags)["map"] == (1, -1)[value]
+
+
+def test_scores_are_of_a_dtype_that_torch_sorts():
+    preds, target = labelled(0)
+    for dtype in UNSIGNED:
+        with pytest.raises(ValueError, match=r"`preds\[0\]\['scores'\]` must be a real .* torch does not sort"):
+            coco_mean_average_precision([{**preds[0], "scores": torch.ones(1).to(dtype)}], target)
 
 
 @pytest.mark.parametrize("value", [torch.tensor([256]), torch.tensor([1.5]), torch.tensor([-1], dtype=torch.int8)])

@@ -266,6 +266,21 @@ def test_ranks_without_a_query_have_the_dtype_of_all():
     assert [value.dtype for value in values] == [torch.float64] * 2
 
 
+def test_a_metric_that_is_reset_while_it_is_synced_has_nothing_of_other_ranks():
+    batches = [drawn("binary", 20, 9, False, seed) for seed in (1, 2)]
+
+    def work(_):
+        metric = on(torch_ap.BinaryAveragePrecision, sync_on_compute=False)
+        metric.update(**batches[0])
+        metric.sync(dist_sync_fn=metric.dist_sync_fn)
+        metric.reset()
+        metric.update(**batches[1])
+        return metric.compute()
+
+    wanted = whole(torch_ap.BinaryAveragePrecision, batches[1])
+    assert Threads(2)(work) == [wanted, wanted]
+
+
 @pytest.mark.parametrize("sync", ["gather", "exchange"])
 def test_a_collection_synchronizes_what_it_shares_once(sync):
     preds, target = drawn("binary", 60, 9, False, 1).values()

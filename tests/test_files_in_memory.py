@@ -197,6 +197,12 @@ FOUND = {"xyxy": BOX, "class_id": np.array([2]), "confidence": np.array([0.5])}
         ({}, {"data": {"class_name": [["a"], []]}}, "bbox", r"class_name'\]` must hold a name for each of 1 objects"),
         ({"confidence": np.ones((1, 1))}, {}, "bbox", r"`predictions\[0\].confidence` must .* got shape \(1, 1\)"),
         (
+            {"class_id": np.array([2**63 + 2], np.uint64)},
+            {},
+            "bbox",
+            r"`predictions\[0\].class_id\[0\]` must be below 2\^63, got 9223372036854775810",
+        ),
+        (
             {"mask": np.ones((1, 9), bool)},
             {},
             "segm",
@@ -222,7 +228,9 @@ def test_what_supervisions_objects_lack_is_told(found, truth, kind, message):
         read_supervision([Detections(**{**FOUND, **found})], [Detections(**{**FOUND, **truth})], kind)
 
 
-@pytest.mark.parametrize("dtype", [np.longdouble, ">f4", ">f8", "<f4", np.float16, ">i8", np.uint16])
+@pytest.mark.parametrize(
+    "dtype", [np.longdouble, ">f4", ">f8", "<f4", np.float16, ">i8", np.uint8, np.uint16, np.uint32, np.uint64]
+)
 def test_numbers_of_any_dtype_are_read(dtype):
     rows = {key: np.array(value).astype(dtype) for key, value in FOUND.items()}
     rows["class_id"] = np.array([2], ">i4")
@@ -230,6 +238,7 @@ def test_numbers_of_any_dtype_are_read(dtype):
     assert data.preds[0]["boxes"].tolist() == [[0, 0, 9, 9]]
     assert data.preds[0]["scores"].tolist() == rows["confidence"].tolist()
     assert data.target[0]["area"].tolist() == [9]
+    MeanAveragePrecision().update(data.preds, data.target)
     assert data.target[0]["labels"].tolist() == [2]
 
 

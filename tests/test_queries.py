@@ -9,7 +9,7 @@ from scipy import stats
 
 from benchmarks.coverage.queries import intervals
 from tests.tolerances import REORDERED, SINGLE, SOLVED
-from torch_ap.inference import compare_queries, compare_systems, mean_interval
+from torch_ap.inference import bootstrap, compare_queries, compare_systems, mean_interval
 
 METHODS = ("t", "randomization", "wilcoxon", "sign")
 
@@ -43,6 +43,23 @@ def test_bca_interval_is_scipys():
     # quantiles of 20,000 resamples of other generators
     assert (float(found.low), float(found.high)) == pytest.approx((interval.low, interval.high), abs=0.004)
     assert float(found.standard_error) == pytest.approx(wanted.standard_error, rel=0.03)  # likewise
+
+
+def test_the_acceleration_of_bca_is_that_of_the_jackknife(monkeypatch):
+    x = torch.rand(12, generator=torch.Generator().manual_seed(1), dtype=torch.float64) ** 3
+    given, bca = [], bootstrap.bca
+    monkeypatch.setattr(bootstrap, "bca", lambda *arguments: given.append(float(arguments[2])) or bca(*arguments))
+    mean_interval(x, method="bootstrap-bca", n_resamples=50)
+    off = x.mean() - torch.stack([torch.cat([x[:at], x[at + 1 :]]).mean() for at in range(12)])
+    assert given == [pytest.approx(float((off**3).sum() / (6 * (off**2).sum() ** 1.5)), rel=REORDERED)]
+
+
+def test_the_bootstrap_says_that_nine_queries_are_few():
+    x = torch.linspace(0, 1, 10, dtype=torch.float64)
+    assert mean_interval(x, method="bootstrap-bca", n_resamples=50).reason == ""
+    assert mean_interval(x[1:], method="bootstrap-bca", n_resamples=50).reason.startswith(
+        "9 queries: likely too narrow"
+    )
 
 
 def test_one_query_and_equal_queries():

@@ -366,6 +366,22 @@ def in_degrees(angles):
     return {"boxes": boxes, "labels": torch.zeros(len(angles), dtype=torch.int64)}
 
 
+@pytest.mark.gpu
+def test_angles_in_radians_are_noticed_on_an_accelerator():
+    truth = {key: x.cuda() for key, x in in_degrees(torch.linspace(-1.5, 1.5, 20)).items()}
+    found = truth | {"scores": torch.ones(20).cuda()}
+    metric = VOCMeanAveragePrecision("cxcywhr", iou_type="rotated").cuda()
+    metric.update([found], [truth])
+    with pytest.warns(UserWarning, match="rad2deg"):
+        metric.compute()
+    metric = VOCMeanAveragePrecision("cxcywhr", iou_type="rotated", match="update").cuda()
+    with pytest.warns(UserWarning, match="rad2deg"):
+        metric.update([found], [truth])
+    metric.compute()
+    with pytest.warns(UserWarning, match="rad2deg"):
+        functional.rotated_box_iou(truth["boxes"], truth["boxes"])
+
+
 @pytest.mark.parametrize("angles", [torch.linspace(-1.5, 1.5, 20), torch.tensor([0, torch.pi / 2]).repeat(8)])
 def test_angles_in_radians_are_noticed(angles):
     truth = in_degrees(angles)

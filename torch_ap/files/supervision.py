@@ -183,8 +183,17 @@ def _column(values: Any, count: int, where: str, rows: Rows) -> Tensor:
     if found.dtype.kind == "f" and np.isnan(found).any():
         row = int(np.argwhere(np.isnan(found))[0, 0])
         refuse(f"{where}[{row}]", "must not be NaN", found[row].tolist())
-    wide = found.dtype.type is np.longdouble  # of which torch has none, as of numbers in another byte order
-    return torch.from_numpy(found.astype(np.float64 if wide else found.dtype.newbyteorder("="), copy=False))
+    if found.dtype.kind == "u" and (large := found >= 1 << 63).any():
+        row = int(np.argwhere(large)[0, 0])
+        refuse(f"{where}[{row}]", "must be below 2^63", found[row].tolist())
+    return torch.from_numpy(found.astype(_held_by(found.dtype), copy=False))
+
+
+def _held_by(dtype: Any) -> Any:
+    """What holds numbers below 2^63: torch has no long double and one byte order, and sorts no wide unsigned ones."""
+    if dtype.type is np.longdouble:
+        return np.float64
+    return np.int64 if dtype.kind == "u" and dtype.itemsize > 1 else dtype.newbyteorder("=")
 
 
 def _fits(shape: tuple[int, ...], row: tuple[int | None, ...]) -> bool:

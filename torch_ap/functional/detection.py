@@ -148,7 +148,7 @@ def validated(inputs: DetectionInputs, preds: Images, target: Images, *, one_cla
     columns, broken = inputs.validate(preds, target, copy=False)
     values.raise_first(detections.VALUE_RULES, broken)
     if not columns["detection_labels"].is_cpu:  # on CPU `validate` did
-        inputs.remark_on_detections(columns)
+        inputs.remark_on_rows(columns)
     if not one_class:
         inputs.remark_on_labels(columns)
     return columns

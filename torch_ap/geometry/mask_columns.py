@@ -109,8 +109,8 @@ def _dense(where: str, masks: Tensor) -> Tensor:
     return masks if masks.ndim == 3 and len(masks) else masks.reshape(len(masks), 0, 0)
 
 
-def check_edges(edges: Tensor, lengths: Tensor, name: str) -> None:
-    """Check for an even number of edges per mask, none below 0, ascending.
+def check_edges(edges: Tensor, lengths: Tensor, pixels: Tensor, name: str) -> None:
+    """Check for an even number of edges per mask, from 0 to the ``pixels`` of its image, ascending.
 
     Raises:
         ValueError: if they are not; ``name`` says whose edges they are.
@@ -118,8 +118,10 @@ def check_edges(edges: Tensor, lengths: Tensor, name: str) -> None:
     fits = bool(((lengths >= 0) & (lengths % 2 == 0)).all()) and int(lengths.sum()) == len(edges)
     if fits and len(edges):
         mask = segments.ids(segments.from_counts(lengths))
-        fits = bool((edges >= 0).all() & ((edges[1:] >= edges[:-1]) | (mask[1:] != mask[:-1])).all())
+        inside = (edges >= 0) & (edges <= pixels[mask])
+        fits = bool(inside.all() & ((edges[1:] >= edges[:-1]) | (mask[1:] != mask[:-1])).all())
     if not fits:
         raise ValueError(
-            f"`{name}_mask_edges` must hold `{name}_edges_per_mask` edges of each mask, in pairs and ascending"
+            f"`{name}_mask_edges` must hold `{name}_edges_per_mask` edges of each mask, in pairs, ascending and within "
+            "its image"
         )

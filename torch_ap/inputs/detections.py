@@ -38,7 +38,7 @@ class RowColumn:
             there.
         of_truths: likewise in ``target``.
         optional: whether images may lack it; their rows are NaN then.
-        remark: what a warning says of the rows of ``target``, if anything; asked for on CPU alone.
+        remark: what a warning says of the rows of ``target``, if anything.
         doubtful: name of the rule which detections may break, with a warning; None for no such rule.
     """
 
@@ -142,25 +142,24 @@ class DetectionInputs:
 
     def _remark(self, sides: Sequence[Side], columns: Columns) -> None:
         """Warn, on CPU, of what is allowed and likely wrong."""
-        said = [side.of_other_rules(known) for side, known in zip(sides, self._marks, strict=True)]
-        said += [x.remark(columns[f"ground_truth_{x.key}"]) for x in self.rows if x.remark is not None]
-        for message in said:
-            if message is not None:
-                warn_caller(message, UserWarning)
-        self.remark_on_detections(columns)
+        for side, known in zip(sides, self._marks, strict=True):
+            if (said := side.of_other_rules(known)) is not None:
+                warn_caller(said, UserWarning)
+        self.remark_on_rows(columns)
 
     @property
     def _marks(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What is read of detections and of ground truths beside shapes, labels and scores."""
         return self.of_detections, self.of_truths
 
-    def remark_on_detections(self, columns: Columns) -> None:
-        """Warn of detections that are allowed and likely wrong, where values are checked. Waits for an accelerator."""
+    def remark_on_rows(self, columns: Columns) -> None:
+        """Warn of rows that are allowed and likely wrong, where values are checked. Waits for an accelerator."""
         for column in self.rows if self.check_values else ():
-            if column.doubtful is None:
-                continue
-            values, counts = columns[f"detection_{column.key}"], columns["detections_per_image"]
-            if (said := value_rules.seem_of_another_format(values, column.doubtful, counts)) is not None:
+            said = None if column.remark is None else column.remark(columns[f"ground_truth_{column.key}"])
+            if column.doubtful is not None:
+                values, counts = columns[f"detection_{column.key}"], columns["detections_per_image"]
+                said = value_rules.seem_of_another_format(values, column.doubtful, counts)
+            if said is not None:
                 warn_caller(said, UserWarning)
 
     def remark_on_labels(self, columns: Columns) -> None:
@@ -189,11 +188,14 @@ class DetectionInputs:
                 wanted = rows["detection" if name.startswith("detection") else "ground_truth"]
             if wanted not in (None, len(column)):
                 refuse(name, f"must have {wanted} entries, as the labels or images", len(column))
+        if self.masks and bool((columns["image_sizes"] < 0).any()):
+            refuse("image_sizes", "must hold heights and widths of at least 0", columns["image_sizes"].tolist())
         for side, prefix in SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
             rules.counts(side, counts.cpu(), rows[prefix])
             if self.masks:
-                mask_columns.check_edges(columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"], prefix)
+                edges = columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"]
+                mask_columns.check_edges(*edges, columns["image_sizes"].prod(1).repeat_interleave(counts), prefix)
         pairs = int((images * columns["ground_truths_per_image"]).sum())
         given = len(columns["pair_ious"]) if self.pairs else pairs
         if given != pairs:

@@ -95,7 +95,7 @@ class Hierarchy:
         given = {key: truth[key] for key in _OF_IMAGE if key in truth}
         for key, value in given.items():
             if not _fits(value):
-                refuse(f"{where}['{key}']", "must be a 1-D integer tensor", value)
+                refuse(f"{where}['{key}']", "must be a 1-D integer tensor, of numbers that int64 holds", value)
         nothing = true.new_empty(0, dtype=torch.int64)
         positive, negative = (given.get(key, nothing).to(true.device, torch.int64) for key in _OF_IMAGE)
         there = torch.cat([true.to(torch.int64), _with(self._up, positive)[1]])

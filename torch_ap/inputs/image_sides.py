@@ -90,9 +90,10 @@ class Side:
         joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # a value that is neither 0 nor 1 must not become one by a cast, and is what a message shows
+            joined = joined.to(torch.float64) if joined.dtype in tensors.UNSIGNED else joined
             if check_values and joined.device.type == "cpu":
                 value_rules.check(("flags",), (self.name, key), joined, self.counts)
-            joined = torch.where((joined == 0) | (joined == 1), joined, 255)
+            return torch.where((joined == 0) | (joined == 1), joined.to(dtype), 255)
         return joined.to(dtype)
 
     def of_other_rules(self, known: Collection[str]) -> str | None:

@@ -54,6 +54,8 @@ def _whole_numbers(name: str, given: Any) -> Tensor:
     if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
         also = "; of flags, `flags.nonzero()` gives the places" if array.dtype.kind == "b" else ""
         _refuse(name, "be a list, an array or a 1-D tensor of ints", Plain(f"{shown(given)}{also}"))
+    if array.dtype == np.uint64 and (large := array >= 1 << 63).any():
+        _refuse(name, "hold ints below 2^63", int(array[large][0]))
     return torch.from_numpy(array.astype(np.int64))
 
 

@@ -50,6 +50,7 @@ class DetectionMetric(SlicedImages, ClassTables):
     sample_ids: list[Tensor]
     _unseen: bool = False  # whether images came on an accelerator, which `update` does not wait for
 
+    beside_states = (*SlicedImages.beside_states, "_unseen")
     value_rules = detections.VALUE_RULES
     settings_of_update = "box format, geometry, `validate_args`, `match`, what `match='update'` depends on"
     peer_states = ("groundtruth_box", "groundtruth_labels")
@@ -74,7 +75,7 @@ class DetectionMetric(SlicedImages, ClassTables):
             if broken is not None and bool(broken.any()):  # which cannot wait for `compute` where they are matched
                 raise ValueError(detections.VALUE_RULES[int(broken.nonzero()[0])])
             if not counts.is_cpu:
-                self._inputs.remark_on_detections(columns)
+                self._inputs.remark_on_rows(columns)
             columns, broken = self._kept.made(columns, *self._match_batch(columns)), None
         elif not counts.is_cpu:
             self._unseen = True
@@ -126,7 +127,7 @@ class DetectionMetric(SlicedImages, ClassTables):
         columns = {name: memory.joined(state) if isinstance(state, list) else state for name, state in held.items()}
         if self._keeps_shapes and (self._unseen or not columns["detection_scores"].is_cpu):  # on CPU `update` did
             self._check_named(columns)
-            self._once(lambda: self._inputs.remark_on_detections(columns), "remarks")
+            self._once(lambda: self._inputs.remark_on_rows(columns), "remarks")
         if not len(ids := self.sample_ids):
             return columns
         kept = samples.first_copies(

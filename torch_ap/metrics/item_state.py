@@ -46,6 +46,7 @@ class ItemState(UncertainItems):
     counts: Tensor
     weight_sums: Tensor
     sketch: Tensor
+    beside_states = (*UncertainItems.beside_states, "_seen")
     _seen: tuple[list[Tensor], int, int] = ([], 0, 0)  # a list state, how long it was, and the items in it
 
     def __init__(self, settings: APSettings, **kwargs: Any) -> None:

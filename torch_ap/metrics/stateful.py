@@ -30,6 +30,7 @@ class StatefulMetric(Metric):
     peer_states: ClassVar[Sequence[str]] = ()  # of torchmetrics' class of the same name, where ours has none such
     settings_of_update: ClassVar[str] = ""  # what two metrics must have in common to share state, for messages
     peer_arguments: ClassVar[Sequence[str]] = ()  # those that are what `update` takes
+    beside_states: ClassVar[Sequence[str]] = ()  # what is known of the items held; the class has it of none
 
     first_violation: Tensor
     _identity: list[int]
@@ -48,6 +49,12 @@ class StatefulMetric(Metric):
     def _accumulated(self) -> dict[str, Any]:
         """The states of all updates before this one, by name; ``forward`` sets them aside for the time of its batch."""
         return self.__dict__ if self._aside is None else self._aside
+
+    def reset(self) -> None:
+        """As in torchmetrics, and forget what is known of the items beside the states."""
+        super().reset()
+        for name in self.beside_states:
+            self.__dict__.pop(name, None)
 
     def _hold(self, batch: Sequence[Tensor | None]) -> None:
         """Append a checked batch, unless it contradicts what is held.

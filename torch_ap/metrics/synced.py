@@ -6,7 +6,7 @@ as a curve or an interval does, hands none and so gathers.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -35,6 +35,8 @@ class SyncedMetric(StatefulMetric):
         sync: "gather" or "exchange".
         kwargs: of ``torchmetrics.Metric``.
     """
+
+    beside_states: ClassVar[Sequence[str]] = ("_exchanged",)
 
     _exchanged: Any = None  # while synced by exchange, what this rank has of all items
 

@@ -124,7 +124,7 @@ RULES: dict[str, ImageRule] = {
 }
 VALUE_RULES = tuple(rule.text for rule in RULES.values())
 _FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
-RULE_OF = {"scores": "scores", "area": "area", "row": "area"} | dict.fromkeys(_FLAGS, "flags")
+RULE_OF = {"scores": "scores", "area": "area", "row": "size"} | dict.fromkeys(_FLAGS, "flags")
 _PLACES = {name: place for place, name in enumerate(RULES)}
 
 

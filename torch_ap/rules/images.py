@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.rules.messages import Plain, refuse
+from torch_ap.rules.tensors import SCORES, UNSIGNED
 
 _INTEGERS = ("labels", "counts", "neg_category_ids", "not_exhaustive_category_ids")
 
@@ -47,6 +48,7 @@ def column(
         if value.numel() and not _dtype_fits(key, value.dtype):
             kind = "an integer" if key in _INTEGERS else "a real"
             more = ", whose numbers int64 does not hold" if value.dtype == torch.uint64 else ""
+            more = ", which torch does not sort" if key == "scores" and value.dtype in UNSIGNED else more
             refuse(where, f"must be {kind} tensor", Plain(f"{value.dtype}{more}"))
         if lengths is not None and len(value) != lengths[place]:
             refuse(where, f"must have one entry for each of {lengths[place]} scores or labels", len(value))
@@ -76,6 +78,8 @@ def _dtype_fits(key: str, dtype: torch.dtype) -> bool:
         return False
     if key in _INTEGERS:
         return not dtype.is_floating_point and dtype not in (torch.bool, torch.uint64)
+    if key == "scores":
+        return dtype in SCORES
     return dtype != torch.bool or key in ("iscrowd", "difficult", "ignore", "group_of")
 
 

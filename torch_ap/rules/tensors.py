@@ -14,7 +14,7 @@ from torch_ap.rules.messages import Plain, refuse, shown
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 SCORES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, *INTEGERS)
 _HELD_BY = {torch.int16: torch.float32, torch.int32: torch.float64}  # narrower integers fit in every float
-_NOT_COMPARED = (torch.uint16, torch.uint32, torch.uint64)
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # which torch neither compares nor sorts
 
 
 def tensor(name: str, value: Any, *, hint: str = " (see `torch.as_tensor`)") -> None:
@@ -79,7 +79,7 @@ def integer_target(value: Any) -> None:
 def graded_target(value: Any) -> None:
     """A real tensor: 0 and 1, bool, or grades."""
     tensor("target", value)
-    if value.is_complex() or value.dtype in _NOT_COMPARED:
+    if value.is_complex() or value.dtype in UNSIGNED:
         refuse("target", "must be a floating, bool, uint8 or signed integer tensor", value.dtype)
 
 
