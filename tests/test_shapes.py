@@ -363,6 +363,25 @@ def test_functions_look_at_values_on_an_accelerator():
         functional.match_voc(torch.ones(1, device="cuda"), pairs, 3)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"intervals": torch.ones(2, 3)}, r"`preds\['intervals'\]` must have shape \(N, 2\), got \(2, 3\)"),
+        ({"intervals": torch.ones(3, 2)}, r"`preds\['intervals'\]` must have one entry for each of 2 .*, got 3"),
+        ({"intervals": [[0, 1]] * 2}, r"`preds\['intervals'\]` must be a tensor, got list"),
+        ({"labels": torch.ones(2)}, r"`preds\['labels'\]` must be an integer tensor"),
+        ({"intervals": None}, "`preds` must have the key 'intervals'"),
+        ({"intervals": torch.tensor([[1.0, 2], [3, 2]])}, r"`preds\[1\]\['intervals'\]` must have start <= end"),
+    ],
+)
+def test_bad_packed_images(change, message):
+    one = {"intervals": torch.tensor([[1.0, 2]]), "labels": torch.tensor([0]), "scores": torch.ones(1)}
+    target = packed([one, one])
+    preds = {key: x for key, x in (target | change).items() if x is not None}
+    with pytest.raises(ValueError, match=message):
+        coco_mean_average_precision(preds, target, iou_type="intervals")
+
+
 def test_integers_that_float64_rounds_are_refused():
     """Rounded, both ends of nanoseconds of this century are one number."""
     long = torch.tensor([[17 * 10**17, 17 * 10**17 + 100]])
