@@ -347,22 +347,6 @@ def test_bad_input(make, side, settings, key, value, message):
         function(**arguments, **form)
 
 
-@pytest.mark.gpu
-def test_functions_look_at_values_on_an_accelerator():
-    one, two = (torch.tensor([x], device="cuda") for x in ([0.0, 0, 1, 0, 1, 1, 0, 1], BOWTIE))
-    with pytest.raises(ValueError, match=r"`target` must be convex quadrilaterals, .*cross, got \[0"):
-        functional.rotated_box_iou(one, two, "xyxyxyxy")
-    with pytest.raises(ValueError, match=r"`preds` must have start <= end, got \[1.0, 0.0\]"):
-        functional.interval_iou(one[:, 2:4], one[:, :2])
-    with pytest.raises(ValueError, match="`iscrowd` must hold 0 and 1, got 7"):
-        functional.box_iou(one[:, :4], one[:, :4], iscrowd=torch.tensor([7], device="cuda"))
-    pairs = (*torch.tensor([[0], [3]], device="cuda"), torch.ones(1, device="cuda"))
-    with pytest.raises(
-        ValueError, match=r"`pairs\[1\]` must hold indices of ground truths, of which there are 3, got 3"
-    ):
-        functional.match_voc(torch.ones(1, device="cuda"), pairs, 3)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -159,8 +159,9 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, counts: 
 
 
 def check_given(names: Sequence[str], argument: str, values: Tensor) -> None:
-    """The rules about a tensor that a function is given; looked at on CPU, so that a message can say what is wrong."""
-    check(names, (argument, ""), values.detach().cpu(), None)
+    """The rules about a tensor that a function is given, on CPU; on an accelerator, whose host may not wait, none."""
+    if values.is_cpu:
+        check(names, (argument, ""), values, None)
 
 
 class NegativeSizes(NamedTuple):
