@@ -190,6 +190,14 @@ def test_bad_groups(group, kind, message):
         match_coco(torch.ones(2), pairs, 2, group=group)
 
 
+@pytest.mark.gpu
+def test_bad_pairs_on_an_accelerator():
+    scores, (d, g) = torch.ones(1, device="cuda"), torch.tensor([[0], [3]], device="cuda")
+    for match in (match_coco, match_voc):
+        with pytest.raises(ValueError, match=r"`pairs\[1\]` must hold indices of ground truths, .* got 3"):
+            match(scores, (d, g, scores), 3)
+
+
 def test_pairs_of_any_integers():
     """Of which torch takes uint8 for a mask."""
     d, g, iou = torch.tensor([1, 0]), torch.tensor([2, 0]), torch.tensor([0.7, 0.6])

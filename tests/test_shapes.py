@@ -1,5 +1,6 @@
 """Rotated boxes, intervals, and similarities of one's own: their IoU, and COCO's and VOC's rules on them."""
 
+import functools
 import sys
 
 import numpy as np
@@ -10,6 +11,7 @@ from tests.each import each
 from tests.every_metric import of_images
 from tests.oracles_detection import (
     joined,
+    many,
     packed,
     pycocotools_eval,
     random_intervals,
@@ -23,9 +25,9 @@ from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_
 from torch_ap.geometry import rotated
 
 DRAWN = {
-    "rotated": (lambda seed: random_rotated(seed), {"box_format": "cxcywhr", "iou_type": "rotated"}),
+    "rotated": (random_rotated, {"box_format": "cxcywhr", "iou_type": "rotated"}),
     "corners": (
-        lambda seed: random_rotated(seed, box_format="xyxyxyxy"),
+        functools.partial(random_rotated, box_format="xyxyxyxy"),
         {"box_format": "xyxyxyxy", "iou_type": "rotated"},
     ),
     "intervals": (random_intervals, {"iou_type": "intervals"}),
@@ -35,6 +37,13 @@ BOTH = pytest.mark.parametrize("kind", DRAWN)
 
 def similarities(kind, preds, target, *, crowds=True):
     """(D, G) of each image, by the functions, which have their own tests."""
+    found = []
+    for first in range(0, len(preds), 10):  # of some images at once
+        found += _similarities(kind, preds[first : first + 10], target[first : first + 10], crowds)
+    return found
+
+
+def _similarities(kind, preds, target, crowds):
     key = "intervals" if kind == "intervals" else "boxes"
     found, true = (torch.cat([image[key] for image in side]) for side in (preds, target))
     crowd = {"iscrowd": torch.cat([t["iscrowd"] for t in target])} if crowds else {}
@@ -71,54 +80,61 @@ def pycocotools_of(kind, preds, target):
     return pycocotools_eval(boxed(preds), boxed(target), areas=ranges, similarity=similarity)
 
 
-def check_coco(kind, seeds):
-    preds, target = joined(DRAWN[kind][0], seeds)
-    found = coco_mean_average_precision(preds, target, **DRAWN[kind][1], extended_summary=True)
+def of_intervals(preds, target):
+    """A similarity of one's own, which is that of a kind."""
+    return functional.interval_iou(preds["intervals"], target["intervals"], iscrowd=target["iscrowd"])
+
+
+def check_coco(kind, preds, target):
     theirs = pycocotools_of(kind, preds, target).eval
-    for name in ("precision", "recall", "scores"):
-        np.testing.assert_array_equal(found[name].reshape(theirs[name].shape), theirs[name])
+    for settings in (DRAWN[kind][1], *([{"iou_type": of_intervals}] if kind == "intervals" else [])):
+        found = coco_mean_average_precision(preds, target, **settings, extended_summary=True)
+        for name in ("precision", "recall", "scores"):
+            np.testing.assert_array_equal(found[name].reshape(theirs[name].shape), theirs[name])
 
 
-def check_voc(kind, seeds):
-    preds, target = joined(DRAWN[kind][0], seeds)
-    target = [{"difficult": image.pop("iscrowd"), **image} for image in target]
-    ious = similarities(kind, preds, target, crowds=False)
-    eleven, strict = seeds[0] % 20 == 0, seeds[0] % 30 == 0
+def check_voc(kind, preds, target, threshold, *, strict, eleven):
+    target = [{"difficult": image.pop("iscrowd"), **image} for image in map(dict, target)]
     found = voc_mean_average_precision(
         *(preds, target),
         **DRAWN[kind][1],
-        iou_threshold=0.5,
+        iou_threshold=threshold,
         strict=strict,
         interpolation="11-point" if eleven else "all-points",
         class_metrics=True,
         dtype=torch.float64,
     )
-    labels = sorted({int(x) for image in (*preds, *target) for x in image["labels"]})
+    ious = similarities(kind, preds, target, crowds=False)
     given = [{**p, "ious": x} for p, x in zip(preds, ious, strict=True)]
-    for label, value in zip(labels, found.get("map_per_class", torch.empty(0)).reshape(-1).tolist(), strict=True):
-        expected = voc_ap(given, target, label, 0.5, pixel=0, strict=strict, eleven=eleven)
+    for label, value in zip(found["classes"].tolist(), found["map_per_class"].tolist(), strict=True):
+        expected = voc_ap(given, target, label, threshold, pixel=0, strict=strict, eleven=eleven)
         assert value == pytest.approx(expected, nan_ok=True, abs=REORDERED)
 
 
-@BOTH
-def test_some_scenes_equal_the_rules_one_by_one(kind):
-    for first in range(0, 60, 10):
-        check_coco(kind, range(first, first + 10))
-        check_voc(kind, range(first, first + 10))
+@pytest.mark.parametrize("kind", ["rotated", "intervals"])
+def test_two_thousand_scenes_equal_the_rules_one_by_one(kind):
+    preds, target = many(DRAWN[kind][0])
+    check_coco(kind, preds, target)
+    check_voc(kind, preds, target, 0.5, strict=False, eleven=False)
 
 
 @BOTH
-def test_many_scenes_are_those_of_their_similarities(kind):
-    """As one data set, to the bit. Similarities that are given have tests against pycocotools and the devkit."""
-    preds, target = joined(DRAWN[kind][0], range(60, 310), groups=20)
+def test_few_scenes_equal_the_rules_one_by_one(kind):
+    for strict, eleven in ((False, True), (True, False)):
+        preds, target = joined(DRAWN[kind][0], range(10) if strict else range(10, 20))
+        check_coco(kind, preds, target)
+        check_voc(kind, preds, target, 0.5, strict=strict, eleven=eleven)
+
+
+@BOTH
+def test_scenes_are_those_of_their_similarities(kind):
+    """To the bit, with area ranges and thresholds of one's own."""
+    preds, target = joined(DRAWN[kind][0], range(60, 120), groups=20)
 
     def both(function, truths, **settings):
         found = function(preds, truths, **DRAWN[kind][1], class_metrics=True, **settings)
         sized = [[{**image, "area": areas(kind, image)} for image in side] for side in (preds, truths)]
-        ious = []  # of some images at once
-        for first in range(0, len(preds), 10):
-            some = (side[first : first + 10] for side in (preds, truths))
-            ious += similarities(kind, *some, crowds="iscrowd" in truths[0])
+        ious = similarities(kind, preds, truths, crowds="iscrowd" in truths[0])
         given = [{**image, "ious": x} for image, x in zip(sized[0], ious, strict=True)]
         known = function(given, sized[1], iou_type="precomputed", class_metrics=True, **settings)
         torch.testing.assert_close(found, known, rtol=0, atol=0, equal_nan=True)
@@ -329,6 +345,25 @@ def test_bad_input(make, side, settings, key, value, message):
     arguments = {"preds": one[key], "target": one[key]} | {side: value}
     with pytest.raises(ValueError, match=rf"`{side}` {message}"):
         function(**arguments, **form)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"intervals": torch.ones(2, 3)}, r"`preds\['intervals'\]` must have shape \(N, 2\), got \(2, 3\)"),
+        ({"intervals": torch.ones(3, 2)}, r"`preds\['intervals'\]` must have one entry for each of 2 .*, got 3"),
+        ({"intervals": [[0, 1]] * 2}, r"`preds\['intervals'\]` must be a tensor, got list"),
+        ({"labels": torch.ones(2)}, r"`preds\['labels'\]` must be an integer tensor"),
+        ({"intervals": None}, "`preds` must have the key 'intervals'"),
+        ({"intervals": torch.tensor([[1.0, 2], [3, 2]])}, r"`preds\[1\]\['intervals'\]` must have start <= end"),
+    ],
+)
+def test_bad_packed_images(change, message):
+    one = {"intervals": torch.tensor([[1.0, 2]]), "labels": torch.tensor([0]), "scores": torch.ones(1)}
+    target = packed([one, one])
+    preds = {key: x for key, x in (target | change).items() if x is not None}
+    with pytest.raises(ValueError, match=message):
+        coco_mean_average_precision(preds, target, iou_type="intervals")
 
 
 def test_integers_that_float64_rounds_are_refused():

@@ -56,7 +56,8 @@ def box_iou(
         (D, G) float64; 0 where nothing is common to both.
 
     Raises:
-        ValueError: for boxes of another width or that are not finite, or an unknown format.
+        ValueError: for boxes of another width or that are not finite, or an unknown format. Values are looked at on CPU
+            alone.
 
     Equals ``pycocotools.mask.iou`` to the last bit.
 

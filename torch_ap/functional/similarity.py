@@ -36,7 +36,7 @@ def rotated_box_iou(
 
     Raises:
         ValueError: for boxes of another width, an unknown format, numbers beyond 1e75, negative sizes, and
-            quadrilaterals that are not convex or whose edges cross.
+            quadrilaterals that are not convex or whose edges cross. Values are looked at on CPU alone.
 
     Equals the areas of ``shapely``'s intersections.
 
@@ -72,7 +72,7 @@ def interval_iou(preds: Tensor, target: Tensor, *, iscrowd: Tensor | None = None
 
     Raises:
         ValueError: for intervals of another width, an end before the start, numbers beyond 1e300, and integers beyond
-            2^53.
+            2^53. Values are looked at on CPU alone.
 
     Example:
         >>> import torch
@@ -115,7 +115,7 @@ def keypoint_similarity(
         (D, G) float64, in [0, 1].
 
     Raises:
-        ValueError: for an argument that breaks one of these rules.
+        ValueError: for an argument that breaks one of these rules. Values are looked at on CPU alone.
 
     Equals ``COCOeval.computeOks`` of pycocotools to the last bit on CPU.
 

@@ -214,7 +214,7 @@ class DetectionInputs:
                 columns[f"{side.prefix}_{key}"] = side.column(key)
             else:
                 if key == "area" and self.areas_required:
-                    rules.missing(side.name, side.images, key)
+                    rules.missing(side.name, side.images, key, packed=side.packed)
                 columns[f"{side.prefix}_{key}"] = side.optional(
                     key, len(labels), labels.device, check_values=self.check_values
                 )

@@ -87,15 +87,15 @@ def among(values: Tensor, some: Tensor) -> Tensor:
 
 def _lists(target: Sequence[Mapping[str, Any]], key: str, packed: bool, device: torch.device) -> tuple[Tensor, Tensor]:
     """A list of ids of all images end to end, a copy; and (B,) how many each has."""
-    rules.missing("target", target, key)
+    rules.missing("target", target, key, packed=packed)
     values = [image[key] for image in target]
     if not rules.form_fits(key, values, None):
-        rules.column("target", key, values, None)
+        rules.column("target", key, values, None, packed=packed)
     filled = [value.to(torch.int64) for value in values if len(value)]
     ids = torch.cat(filled).detach() if filled else torch.empty(0, dtype=torch.int64, device=device)
     counts = torch.tensor([len(value) for value in values], dtype=torch.int64)
     if packed:
-        rules.missing("target", target, f"{key}_counts")
+        rules.missing("target", target, f"{key}_counts", packed=True)
         given = target[0][f"{key}_counts"]
         rules.counts("target", given, len(ids), f"{key}_counts")
         counts = given.to(torch.int64, copy=True)

@@ -30,10 +30,10 @@ class Side:
 
     def __init__(self, name: str, images: Sequence[Mapping[str, Any]], packed: bool, copy: bool) -> None:
         self.name, self.prefix, self.images, self.packed, self.copy = name, SIDES[name], images, packed, copy
-        rules.missing(name, images, "labels")
+        rules.missing(name, images, "labels", packed=packed)
         values = [image["labels"] for image in images]
         if not rules.form_fits("labels", values, None):
-            rules.column(name, "labels", values, None)
+            rules.column(name, "labels", values, None, packed=packed)
         self.lengths = [value.shape[0] for value in values]
         if packed:
             rules.missing(name, images, "counts")
@@ -51,13 +51,13 @@ class Side:
     def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False, optional: bool = False) -> Tensor:
         """One key of all images end to end. Where rows are ``real`` numbers, integers become float64."""
         if not optional:
-            rules.missing(self.name, self.images, key)
+            rules.missing(self.name, self.images, key, packed=self.packed)
         values = [
             image[key] if key in image else torch.full((length, *row), torch.nan, device=image["labels"].device)
             for image, length in zip(self.images, self.lengths, strict=True)
         ]
         if not rules.form_fits(key, values, self.lengths, row):
-            rules.column(self.name, key, values, self.lengths, row)
+            rules.column(self.name, key, values, self.lengths, row, packed=self.packed)
         filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
         if not filled:
             device = values[0].device if values else None
@@ -83,7 +83,7 @@ class Side:
             for image, length in zip(self.images, self.lengths, strict=True)
         ]
         if not rules.form_fits(key, values, self.lengths):
-            rules.column(self.name, key, values, self.lengths)
+            rules.column(self.name, key, values, self.lengths, packed=self.packed)
         filled = [value for value, length in zip(values, self.lengths, strict=True) if length]
         if dtype == torch.float64:
             filled = [value.to(dtype) for value in filled]
@@ -195,12 +195,12 @@ def _check_pairs(argument: str, rule: str, value: Any, detections: Side, truths:
 def _packed_ious(detections: Side, truths: Side) -> Tensor:
     """Those of the packed form."""
     key = "ious"
-    rules.missing("preds", detections.images, key)
+    rules.missing("preds", detections.images, key, packed=True)
     values = [image[key] for image in detections.images]
     total = None
     if detections.counts.device.type == "cpu":
         total = [int((detections.counts * truths.counts).sum())]
     if not rules.form_fits(key, values, total):
-        rules.column("preds", key, values, total)
+        rules.column("preds", key, values, total, packed=True)
     given: Tensor = values[0]
     return given.detach().to(torch.float64, copy=True)

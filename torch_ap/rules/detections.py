@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.rules.messages import refuse, shown
-from torch_ap.rules.values import Rule, raise_first
+from torch_ap.rules.values import Rule
 
 _MOST = sys.float_info.max
 _MOST_TURNED = 1e75  # fourth powers of it are finite
@@ -159,8 +159,9 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, counts: 
 
 
 def check_given(names: Sequence[str], argument: str, values: Tensor) -> None:
-    """The rules about a tensor that a function is given; raised for at once, which waits for an accelerator."""
-    raise_first(VALUE_RULES, check(names, (argument, ""), values, None))
+    """The rules about a tensor that a function is given, on CPU; on an accelerator, whose host may not wait, none."""
+    if values.is_cpu:
+        check(names, (argument, ""), values, None)
 
 
 class NegativeSizes(NamedTuple):

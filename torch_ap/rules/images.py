@@ -26,7 +26,13 @@ def lists(preds: Any, target: Any) -> None:
 
 
 def column(
-    name: str, key: str, values: Sequence[Any], lengths: Sequence[int] | None, row: tuple[int, ...] = ()
+    name: str,
+    key: str,
+    values: Sequence[Any],
+    lengths: Sequence[int] | None,
+    row: tuple[int, ...] = (),
+    *,
+    packed: bool = False,
 ) -> NoReturn:
     """Say which image's ``key`` breaks a rule of form. Called when a look at all of them together found one that does.
 
@@ -36,10 +42,11 @@ def column(
         values: its value in each dict.
         lengths: how many rows each must have, where that is known.
         row: shape of each row.
+        packed: whether the one dict is all images.
     """
     shape = f"({', '.join(map(str, ('N', *row)))}{'' if row else ','})"
     for place, value in enumerate(values):
-        where = f"{name}[{place}]['{key}']"
+        where = f"{_dict_of(name, place, packed)}['{key}']"
         if not isinstance(value, Tensor):
             refuse(where, "must be a tensor", Plain(type(value).__name__))
         if value.numel() and (not value.ndim or value.shape[1:] != row):
@@ -83,11 +90,15 @@ def _dtype_fits(key: str, dtype: torch.dtype) -> bool:
     return dtype != torch.bool or key in ("iscrowd", "difficult", "ignore", "group_of")
 
 
-def missing(name: str, items: Sequence[Mapping[str, Any]], key: str) -> None:
-    """Every dict has the key."""
+def missing(name: str, items: Sequence[Mapping[str, Any]], key: str, *, packed: bool = False) -> None:
+    """Every dict has the key; ``packed``: the one that is all images."""
     for place, item in enumerate(items):
         if key not in item:
-            refuse(f"{name}[{place}]", f"must have the key '{key}'", sorted(item, key=str))
+            refuse(_dict_of(name, place, packed), f"must have the key '{key}'", sorted(item, key=str))
+
+
+def _dict_of(name: str, place: int, packed: bool) -> str:
+    return name if packed else f"{name}[{place}]"
 
 
 def counts(name: str, value: Any, total: int, key: str = "counts") -> None:
