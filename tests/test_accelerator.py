@@ -16,7 +16,6 @@ UPDATES_WAIT = {  # in `update`, as is documented
     *("open_images", "open_images_ignored"),  # rows of ancestors, and those that somebody looked for
     "binary_weighted_learnt",  # once per `pilot` items
     *("coco_matched", "lvis_matched", "voc_matched"),  # each batch is matched
-    *("coco_function", "voc_function"),  # theirs calls a public function, which looks at values
 }
 
 RESAMPLED = {"average_precision_interval_classes", "precision_band"}  # a device has random numbers of its own

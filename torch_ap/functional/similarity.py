@@ -52,7 +52,7 @@ def rotated_box_iou(
     corners = box_format == "xyxyxyxy"
     rules = ("moderate", "convex" if corners else "rotated")
     crowd = _checked(preds, target, 8 if corners else 5, rules, iscrowd)
-    if not corners and (said := seem_radians(target)) is not None:
+    if not corners and target.is_cpu and (said := seem_radians(target)) is not None:
         warn_caller(said, UserWarning)
     return _every(rotated.coco_pairs(preds.detach(), target.detach(), box_format, crowd), preds, target)
 
