@@ -154,8 +154,8 @@ def test_spans_leave_out_no_pair(monkeypatch, kind):
             size = (len(image["labels"]), 12, 9)
             image["masks"] = torch.from_numpy((r.random(size) < r.choice([0, 0.2, 0.8])).cumprod(r.integers(3)) > 0)
     found = []
-    for crowded in (1 << 40, -1):  # never and always
-        monkeypatch.setattr(candidate_pairs, "_CROWDED", crowded)
+    for crowded in (False, True):
+        monkeypatch.setattr(candidate_pairs, "_crowded", lambda *_, crowded=crowded: crowded)
         found.append(coco_mean_average_precision(preds, target, "xywh", iou_type=kind, extended_summary=True))
     assert float(found[0]["map"]) > 0
     for name in ("precision", "recall", "scores"):

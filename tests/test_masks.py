@@ -114,6 +114,16 @@ def test_areas_that_int32_does_not_hold_together():
     assert torch.equal(found[2], expected)
 
 
+def test_masks_beside_others_are_left_out(monkeypatch):
+    dense, labels = torch.eye(40, dtype=torch.bool)[:, None], torch.zeros(40, dtype=torch.int64)
+    areas, pairs = masks._smaller_area, []
+    monkeypatch.setattr(masks, "_smaller_area", lambda *x: (pairs.append(len(x[2])), areas(*x))[1])
+    target = {"masks": dense, "labels": labels}
+    found = coco_mean_average_precision([target | {"scores": torch.ones(40)}], [target], iou_type="segm")
+    assert found["map"] == 1
+    assert sum(pairs) == 40
+
+
 def test_long_runs_survive_compression():
     dense = np.zeros((2, 600, 700), bool)
     dense[0, 100:590, 3:640] = True

@@ -5,7 +5,7 @@ comparison with a threshold, equal to pycocotools' to the last bit.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -29,11 +29,13 @@ class Spanned:
     Attributes:
         pair_iou: the function.
         starts, ends: (D,) and (G,), where the spans of detections and of ground truths begin and end.
+        crowded: pairs per detection and ground truth, from which on a search of the spans costs less than the function.
     """
 
     pair_iou: PairIoU
     starts: tuple[Tensor, Tensor]
     ends: tuple[Tensor, Tensor]
+    crowded: int = 32
 
     def __call__(self, d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         """Call the function."""
@@ -159,7 +161,7 @@ def of_rows(pair_iou: PairIoU, rows: Tensor, truths: Tensor) -> PairIoU:
 
     if isinstance(pair_iou, Spanned):
         starts, ends = ((one[rows], two[truths]) for one, two in (pair_iou.starts, pair_iou.ends))
-        return Spanned(overlapping, starts, ends)
+        return replace(pair_iou, pair_iou=overlapping, starts=starts, ends=ends)
     return overlapping
 
 
@@ -171,7 +173,7 @@ def turned(pair_iou: PairIoU) -> PairIoU:
         return g, d, value
 
     if isinstance(pair_iou, Spanned):
-        return Spanned(overlapping, pair_iou.starts[::-1], pair_iou.ends[::-1])
+        return replace(pair_iou, pair_iou=overlapping, starts=pair_iou.starts[::-1], ends=pair_iou.ends[::-1])
     return overlapping
 
 

@@ -24,6 +24,7 @@ _EDGES_A_CHUNK = {"cpu": 1 << 17}
 _EDGES_A_CHUNK_ON_DEVICE = 1 << 24
 _PIXELS_A_CHUNK = {"cpu": 1 << 19}
 _PIXELS_A_CHUNK_ON_DEVICE = 1 << 28
+_CROWDED = 12  # less than for boxes, as a pair costs more
 
 
 def edges_of(images: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -188,7 +189,7 @@ def coco_pairs(detections: Masks, truths: Masks, crowd: Tensor) -> Spanned:
 
     starts = arrays.tensor(detections.first), arrays.tensor(truths.first)
     ends = arrays.tensor(detections.last), arrays.tensor(truths.last)
-    return Spanned(overlapping, starts, ends)
+    return Spanned(overlapping, starts, ends, crowded=_CROWDED)
 
 
 def _smaller_area(detections: Masks, truths: Masks, d: Any, g: Any) -> Any:

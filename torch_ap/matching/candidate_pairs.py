@@ -17,7 +17,6 @@ from torch_ap.runtime.arrays import native
 
 _PAIRS_A_CHUNK = {"cpu": 1 << 16}
 _PAIRS_A_CHUNK_ON_DEVICE = 1 << 24
-_CROWDED = 32  # pairs per detection and ground truth, from which on it pays to leave out those beside it
 
 
 class Ranked(NamedTuple):
@@ -122,14 +121,18 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
 
 def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pairs:
     """All pairs of one group whose IoU is at least ``least``; a chunk of pairs at a time, so that memory is bounded."""
-    crowded = int(native(candidates.width).sum()) > _CROWDED * (len(candidates.width) + len(candidates.truths))
-    if crowded and least > 0 and isinstance(pair_iou, Spanned):
+    if least > 0 and isinstance(pair_iou, Spanned) and _crowded(candidates, pair_iou.crowded):
         return _of_common_spans(candidates, pair_iou, least)
     chunks = [pair_iou(detection, truth, least) for detection, truth in _chunks(candidates)]
     if not chunks:
         nothing = candidates.first[:0]
         return Pairs(nothing, nothing, segments.as_float64(nothing))
     return Pairs(*(memory.joined(column) for column in zip(*chunks, strict=True)))
+
+
+def _crowded(candidates: Candidates, least: int) -> bool:
+    """Whether there are more than so many pairs per detection and ground truth."""
+    return int(native(candidates.width).sum()) > least * (len(candidates.width) + len(candidates.truths))
 
 
 def _of_common_spans(candidates: Candidates, pair_iou: Spanned, least: float) -> Pairs:
