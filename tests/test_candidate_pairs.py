@@ -145,6 +145,17 @@ def test_graphs_and_callers_tensors_stay_out_of_the_state():
     assert held.data_ptr() != boxes.data_ptr()
 
 
+def test_pairs_are_the_same_in_chunks_of_any_size(monkeypatch):
+    preds, target = random_scene(3, images=20, classes=2)
+    whole = coco_mean_average_precision(preds, target, "xywh", extended_summary=True)
+    assert float(whole["map"]) > 0
+    for size in (1, 7):
+        monkeypatch.setattr(candidate_pairs, "_PAIRS_A_CHUNK", {"cpu": size})
+        found = coco_mean_average_precision(preds, target, "xywh", extended_summary=True)
+        for name in ("precision", "recall", "scores"):
+            assert torch.equal(found[name], whole[name])
+
+
 @pytest.mark.parametrize("kind", ["bbox", "segm"])
 def test_spans_leave_out_no_pair(monkeypatch, kind):
     preds, target = joined(random_scene, range(60))
@@ -156,9 +167,11 @@ def test_spans_leave_out_no_pair(monkeypatch, kind):
     found = []
     for crowded in (False, True):
         monkeypatch.setattr(candidate_pairs, "_crowded", lambda *_, crowded=crowded: crowded)
-        found.append(coco_mean_average_precision(preds, target, "xywh", iou_type=kind, extended_summary=True))
+        metric = MeanAveragePrecision("xywh", kind, extended_summary=True)
+        metric.update(preds, target)
+        found.append(metric.compute() | {"confusion": metric.confusion_matrix(0.5, 0.0).matrix})
     assert float(found[0]["map"]) > 0
-    for name in ("precision", "recall", "scores"):
+    for name in ("precision", "recall", "scores", "confusion"):
         assert torch.equal(found[0][name], found[1][name])
     here = coco_mean_average_precision(preds[:20], target[:20], "xywh", iou_type=kind)["map"]
     with emulated.device():

@@ -18,6 +18,7 @@ from tests.modes import quiet
 from tests.oracles_detection import joined, random_scene, to_voc
 from tests.parts import count, cut
 from tests.tolerances import REORDERED, SOLVED
+from torch_ap.analysis import cut_items
 from torch_ap.analysis.confusion import one_to_one
 from torch_ap.detection import ConfusionMatrix, MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.matching import assignment
@@ -520,3 +521,11 @@ def test_thresholds_of_other_images_are_those_of_their_labels():
     for given in (points, by_label):
         with pytest.raises(ValueError, match="OperatingPoints of one threshold, where `per_class=False`, got"):
             metric(60).operating_points(score_threshold=given, per_class=False)
+
+
+@pytest.mark.parametrize("many", [7, 100, 1 << 29, (1 << 29) + 1, 1 << 40])
+def test_cells_are_counted_whatever_their_number(many):
+    found, n, m = (torch.tensor(x) for x in ([3, many - 1], [0, 3, 3, many - 1, many - 1], [many - 1, 5, 3]))
+    cells, *counts = cut_items._cells(found, n, m, many)
+    assert cells.tolist() == [0, 3, 5, many - 1]
+    assert [x.tolist() for x in counts] == [[0, 1, 0, 1], [1, 2, 0, 2], [0, 1, 1, 1]]

@@ -51,12 +51,12 @@ def row_pairs(
     ascending = arrays.places(native(chosen))
     both = ((ascending, "detections_per_image"), (native(truths), "ground_truths_per_image"))
     edges, true_edges = (arrays.below(x, native(segments.from_counts(columns[side]))) for x, side in both)
-    many = true_edges[1:] - true_edges[:-1]
-    width = (edges[1:] - edges[:-1]) * (many > 0)
-    ascending = ascending[arrays.repeat(many > 0, edges[1:] - edges[:-1])]
-    group = arrays.repeat(arrays.steps(len(width), width), width)
-    first, width = (arrays.repeat(x, many) for x in (segments.from_zero(width)[:-1], width))
-    rows, group, first, width = map(arrays.tensor, (ascending, group, first, width))
+    width, many = (x[1:] - x[:-1] for x in (edges, true_edges))
+    some = (width > 0) & (many > 0)
+    rows, truths = (arrays.tensor(x[arrays.repeat(some, y)]) for x, y in ((ascending, width), (native(truths), many)))
+    width, many = width[some], many[some]
+    group = arrays.tensor(arrays.repeat(arrays.steps(len(width), width), width))
+    first, width = (arrays.tensor(arrays.repeat(x, many)) for x in (segments.from_zero(width)[:-1], width))
     no_crowd = torch.zeros_like(truths, dtype=torch.bool)
     pair_iou = turned(settings.similarity(columns, iou_type, rows, truths, no_crowd))
     found = candidate_pairs.overlapping(Candidates(truths, first, width, rows, group), pair_iou, least)
