@@ -80,7 +80,7 @@ def test_labels_may_differ_where_they_do_not_matter():
 
 @pytest.mark.parametrize("match", ["compute", "update"])
 def test_a_detection_that_takes_no_part_in_matching_has_a_label_in_common(match):
-    preds, target = scene(0, 1, images=1)
+    preds, target = scene(0, 2, images=1)
     left_out = preds, [{**target[0], "neg_category_ids": IDS}]  # nobody looked for 0 in it
     found = of_metric(detection.LVISMeanAveragePrecision, scene(), left_out, match=match)
     assert found == []

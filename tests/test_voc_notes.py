@@ -79,6 +79,11 @@ def test_what_matches_nothing_is_told(form, found, message, told):
     assert said.count("\n") == (message is not None)
 
 
+@pytest.mark.parametrize(("form", "limit"), [("voc", "of 0.5 or more"), ("dota", "above 0.5")])
+def test_the_threshold_is_told_as_the_rules_have_it(form, limit, told):
+    assert f"at an IoU {limit}: are" in told(form, ("cat", HERE), ("cat", NEAR))[1]
+
+
 def test_objects_that_are_all_difficult_are_told(told, monkeypatch):
     def hard(truth, found):
         return {name: lines.replace(" cat 0", " cat 1") for name, lines in as_dota(truth, found).items()}
