@@ -95,6 +95,19 @@ def test_the_same_scene_has_the_same_number(scene, further, capsys):
     assert found["per_class"] == pytest.approx(wanted["per_class"], abs=REORDERED)
 
 
+def test_a_size_has_no_pixel_more_than_its_box(tmp_path, capsys):
+    """IoU is 65 / 135 of these; with VOC's pixel it is 82.5 / 159.5, which is above .5."""
+    for folder, line in (("truth", "0 0.15 0.15 0.1 0.1"), ("found", "0 0.185 0.15 0.1 0.1 0.9")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text(line)
+    (tmp_path / "sizes.txt").write_text("a 100 100")
+    given = (tmp_path / "truth", tmp_path / "found", "--format", "yolo", "--images", tmp_path / "sizes.txt")
+    found, said = value(capsys, *given)
+    assert found["map"] == 0
+    assert "no detection matches" in said
+    assert value(capsys, *given, "--iou-thresholds", "0.48")[0]["map"] == 1
+
+
 def test_sizes_of_a_file_are_those_of_the_headers(scene, capsys):
     folders = (scene / "labels" / "val", scene / "yolo", "--format", "yolo", "--images")
     of_images, _ = value(capsys, *folders, scene / "images" / "val")

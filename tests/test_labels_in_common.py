@@ -58,6 +58,8 @@ def test_metrics_say_that_no_label_is_in_common(make):
     assert of_metric(make, scene(), validate_args=False) == []
     assert of_metric(make, scene(images=9)) == of_metric(make, scene(images=5), scene(images=4)) == []
     assert of_metric(make, scene(), ([scene(2)[0][0]], [scene(2, 1)[1][0]])) == []  # 1 is a ground truth's
+    later = [[*one, *two] for one, two in zip(scene(), scene(3, 3), strict=True)]  # not the first of either side
+    assert of_metric(make, later) == []
     assert told(lambda: make()(*scene())) == []
 
 
@@ -76,6 +78,14 @@ def test_labels_may_differ_where_they_do_not_matter():
     assert len(of_metric(coco, scene(), match="update")) == 1
 
 
+@pytest.mark.parametrize("match", ["compute", "update"])
+def test_a_detection_that_takes_no_part_in_matching_has_a_label_in_common(match):
+    preds, target = scene(0, 2, images=1)
+    left_out = preds, [{**target[0], "neg_category_ids": IDS}]  # nobody looked for 0 in it
+    found = of_metric(detection.LVISMeanAveragePrecision, scene(), left_out, match=match)
+    assert found == []
+
+
 @pytest.mark.filterwarnings("ignore:.*lists categories")
 @pytest.mark.parametrize("sync", ["gather", "exchange"])
 def test_the_images_of_one_rank_are_not_all(sync):
@@ -90,3 +100,15 @@ def test_the_images_of_one_rank_are_not_all(sync):
     metrics = [metric(label, sync=sync, **how) for label in (0, 1)]
     assert told(lambda: threads(lambda rank: metrics[rank].compute())) == []
     assert told(metric(1, sync_on_compute=False).compute) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*lists categories")
+def test_each_rank_says_so_of_the_images_of_all():
+    threads = Threads(2)
+
+    def work(rank):
+        metric = detection.MeanAveragePrecision(distributed_available_fn=lambda: True, dist_sync_fn=threads.gather)
+        metric.update(*scene(images=5 * rank + 3))  # 3 and 8, each too few
+        return metric.compute()
+
+    assert [one[:20] for one in told(lambda: threads(work))] == ["no label in `preds`,"] * 2

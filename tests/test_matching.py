@@ -182,6 +182,7 @@ def test_bad_pairs(arguments, message):
             ValueError,
             "`group` must be one for all detections of a ground truth, got several for 1",
         ),
+        (torch.tensor([1, 4]), ValueError, "got several for 1"),
     ],
 )
 def test_bad_groups(group, kind, message):
@@ -204,6 +205,15 @@ def test_pairs_of_any_integers():
     for match in (match_coco, match_voc):
         known = match(torch.ones(2), (d, g, iou), 3)
         torch.testing.assert_close(match(torch.ones(2), (d.to(torch.uint8), g.to(torch.int16), iou), 3), known)
+
+
+@pytest.mark.parametrize("match", [match_coco, match_voc])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+def test_nothing_has_no_first(match, dtype):
+    first = torch.zeros(1, dtype=dtype)
+    for detections, ground_truths, what in ((0, 1, "detections"), (1, 0, "ground truths")):
+        with pytest.raises(ValueError, match=f"must hold indices of {what}, of which there are 0, got 0"):
+            match(torch.ones(detections), (first, first, torch.ones(1)), ground_truths)
 
 
 def test_bad_boxes():

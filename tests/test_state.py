@@ -258,9 +258,7 @@ def faults(state):
         yield f"{name}: sparse", put(part.to_sparse())
         if part.is_floating_point() and name != "detection_boxes":
             yield f"{name}: NaN", put(torch.full_like(part, torch.nan).index_fill(-1, torch.tensor([0]), 1))
-        if name in ("weights", "counts", "weight_sums", "image_sizes", "detection_row") or name.endswith(
-            ("per_image", "lengths", "counts")
-        ):
+        if name in NOT_NEGATIVE or name.endswith(("per_image", "lengths", "counts")):
             yield f"{name}: negative", put(-1 - part)
         if name.endswith("mask_edges"):
             yield f"{name}: beyond the image", put(part + (1 << 20))

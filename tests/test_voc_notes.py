@@ -6,6 +6,7 @@ import pytest
 
 from torch_ap.cli import main
 
+IMAGES = "abcdefghij"  # as many as bring the warning of labels in Python, which is not to come beside a note
 HERE, NEAR, ASIDE = (10.0, 10, 50, 50), (40.0, 10, 80, 50), (60.0, 60, 90, 90)  # in images of 100 pixels
 
 
@@ -20,26 +21,26 @@ def fractions(box):
 
 
 def as_voc(truth, found):
-    truths = {f"t/{image}.txt": f"{truth[0]} {' '.join(map(str, truth[1]))}" for image in "ab"}
-    return truths | {f"d/{image}.txt": f"{found[0]} 0.9 {' '.join(map(str, found[1]))}" for image in "ab"}
+    truths = {f"t/{image}.txt": f"{truth[0]} {' '.join(map(str, truth[1]))}" for image in IMAGES}
+    return truths | {f"d/{image}.txt": f"{found[0]} 0.9 {' '.join(map(str, found[1]))}" for image in IMAGES}
 
 
 def as_yolo(truth, found):
     ids = {"cat": 0, "dog": 1}
-    truths = {f"t/{image}.txt": f"{ids[truth[0]]} {fractions(truth[1])}" for image in "ab"}
-    detections = {f"d/{image}.txt": f"{ids[found[0]]} {fractions(found[1])} 0.9" for image in "ab"}
-    return truths | detections | {"sizes.txt": "a 100 100\nb 100 100"}
+    truths = {f"t/{image}.txt": f"{ids[truth[0]]} {fractions(truth[1])}" for image in IMAGES}
+    detections = {f"d/{image}.txt": f"{ids[found[0]]} {fractions(found[1])} 0.9" for image in IMAGES}
+    return truths | detections | {"sizes.txt": "".join(f"{image} 100 100\n" for image in IMAGES)}
 
 
 def as_dota(truth, found):
-    truths = {f"t/{image}.txt": f"{corners(truth[1])} {truth[0]} 0" for image in "ab"}
-    return truths | {f"d/{found[0]}.txt": "".join(f"{image} 0.9 {corners(found[1])}\n" for image in "ab")}
+    truths = {f"t/{image}.txt": f"{corners(truth[1])} {truth[0]} 0" for image in IMAGES}
+    return truths | {f"d/{found[0]}.txt": "".join(f"{image} 0.9 {corners(found[1])}\n" for image in IMAGES)}
 
 
 def as_activitynet(truth, found):
     one, other = ({"label": name, "segment": box[::2]} for name, box in (truth, found))
-    database = {image: {"subset": "validation", "duration": 100, "annotations": [one]} for image in "ab"}
-    results = {image: [{**other, "score": 0.9}] for image in "ab"}
+    database = {image: {"subset": "validation", "duration": 100, "annotations": [one]} for image in IMAGES}
+    results = {image: [{**other, "score": 0.9}] for image in IMAGES}
     return {"t": json.dumps({"database": database}), "d": json.dumps({"results": results})}
 
 
@@ -48,7 +49,7 @@ FORMATS = {"voc": as_voc, "yolo": as_yolo, "dota": as_dota, "activitynet": as_ac
 
 @pytest.fixture
 def told(tmp_path, capsys):
-    """The mean of two images that have a truth and a detection each, and standard error."""
+    """The mean of ten images that have a truth and a detection each, and standard error."""
 
     def run(form, truth, found):
         for name, content in FORMATS[form](truth, found).items():
@@ -76,6 +77,11 @@ def test_what_matches_nothing_is_told(form, found, message, told):
     assert value == (message is None)
     assert (message or "") in said
     assert said.count("\n") == (message is not None)
+
+
+@pytest.mark.parametrize(("form", "limit"), [("voc", "of 0.5 or more"), ("dota", "above 0.5")])
+def test_the_threshold_is_told_as_the_rules_have_it(form, limit, told):
+    assert f"at an IoU {limit}: are" in told(form, ("cat", HERE), ("cat", NEAR))[1]
 
 
 def test_objects_that_are_all_difficult_are_told(told, monkeypatch):

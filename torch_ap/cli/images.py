@@ -256,7 +256,9 @@ def refuse_empty(detections: int, path: str, allowed: bool) -> None:
 def note_no_match(metric: DetectionMetric, results: str, similarity: str = "an IoU") -> None:
     """Say so where a mean of 0 means that nothing matches, which has no cause that is known."""
     if metric.compute()["map"] == 0:
+        least = f"{min(metric._settings.thresholds):g}"
+        limit = f"above {least}" if metric._settings.strict else f"of {least} or more"
         note(
-            f"{results}: no detection matches a ground truth of its image and class at {similarity} of "
-            f"{min(metric._settings.thresholds):g} or more: are these the right files?"
+            f"{results}: no detection matches a ground truth of its image and class at {similarity} {limit}: "
+            "are these the right files?"
         )

@@ -47,7 +47,7 @@ def read_yolo(
         allow_empty: whether the folder of detections may lack text files.
 
     Returns:
-        Boxes as corners in pixels, between which sizes are without VOC's extra pixel: give ``inclusive_pixels=False``.
+        Boxes as corners in pixels. Their sizes have no extra pixel as VOC's have: give ``inclusive_pixels=False``.
         Without names, classes are called by their ids.
 
     Raises:

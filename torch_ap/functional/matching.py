@@ -219,13 +219,17 @@ def _checked_pairs(scores: Tensor, pairs: Triples, ground_truths: int) -> Triple
     tensors.scores("pairs[2]", pairs[2])
     for name, value in (("scores", scores), ("pairs[2]", pairs[2])):
         Rule(name, "must not hold NaN").refuse_first(value)
-    for place, size in enumerate((len(scores), ground_truths)):
-        name, what = f"pairs[{place}]", ("detections", "ground truths")[place]
-        tensors.integers(name, pairs[place])
-        Rule(name, f"must hold indices of {what}, of which there are {size}", low=0, high=size - 1).refuse_first(
-            pairs[place]
-        )
-    return pairs[0].to(torch.int64), pairs[1].to(torch.int64), segments.as_float64(pairs[2].detach())
+    detection = _indices("pairs[0]", pairs[0], "detections", len(scores))
+    truth = _indices("pairs[1]", pairs[1], "ground truths", ground_truths)
+    return detection, truth, segments.as_float64(pairs[2].detach())
+
+
+def _indices(name: str, given: Tensor, what: str, size: int) -> Tensor:
+    """Places among so many, after checks: int64, which holds the -1 that is the last of none."""
+    tensors.integers(name, given)
+    places = given.to(torch.int64)
+    Rule(name, f"must hold indices of {what}, of which there are {size}", low=0, high=size - 1).refuse_first(places)
+    return places
 
 
 def _groups_of_truths(

@@ -212,7 +212,9 @@ def seem_radians(boxes: Tensor) -> str | None:
 
 def no_label_in_common(found: Tensor, true: Tensor, images: int) -> str | None:
     """What to say of (D,) and (G,) labels of so many images if none occurs on both sides, and all values are 0."""
-    if images < _FEW_IMAGES or not len(found) or not len(true) or bool((true == found[0]).any()):
+    if images < _FEW_IMAGES or not len(found) or not len(true):
+        return None
+    if bool((true == found[0]).any() | (found == true[0]).any()):  # nearly always, in far less time than all take
         return None
     ours, theirs = torch.unique(found), torch.unique(true)
     if bool(torch.isin(ours, theirs).any()):
