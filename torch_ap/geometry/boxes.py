@@ -44,12 +44,11 @@ class Spanned:
 
 def to_xywh(boxes: Tensor, box_format: str) -> Tensor:
     """Boxes of a format as float64 (x, y, width, height): (N, 4) to (N, 4), in memory of its own, column by column."""
-    rows = boxes.new_empty((4, len(boxes)), dtype=segments.as_float64(boxes[:0]).dtype).copy_(boxes.t())
-    start, end = rows[:2], rows[2:]
+    rows = boxes.new_empty((4, len(boxes)), dtype=segments.widest(boxes.device)).copy_(boxes.t())
     if box_format == "xyxy":
-        end -= start
+        rows[2:] -= rows[:2]
     elif box_format == "cxcywh":
-        start -= 0.5 * end
+        rows[:2] -= 0.5 * rows[2:]
     return rows.t()
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from torch_ap.matching.candidate_pairs import Pairs
 from torch_ap.ranking import order, segments
-from torch_ap.runtime import arrays
+from torch_ap.runtime import arrays, cached
 from torch_ap.runtime.arrays import native
 
 _BITS = 62
@@ -110,6 +110,12 @@ class Criteria:
         return arrays.tensor((native(words)[criterion // _BITS] & (1 << criterion % _BITS)) != 0)
 
 
+@cached.settings_cache
+def criteria_of(thresholds: tuple[float, ...], ranges: int, device: torch.device) -> Criteria:
+    """Thresholds and so many area ranges as criteria, on a device."""
+    return Criteria(segments.constants(thresholds, device), ranges)
+
+
 def greedy(pairs: Pairs, group: Tensor, skipped: Tensor, crowd: Tensor, criteria: Criteria) -> Tensor:
     """COCO's matches.
 
@@ -153,9 +159,8 @@ class _Plan:
         total = len(pairs.iou)
         if not total:
             return cls(pairs.truth, [])
-        first, count = segments.runs(pairs.detection)
-        opening, length = map(native, segments.runs(group.index_select(0, pairs.truth.index_select(0, first))))
-        first, count = native(first), native(count)
+        first, count = segments.runs(native(pairs.detection))
+        opening, length = segments.runs(arrays.take(native(group), arrays.take(native(pairs.truth), first)))
         number = arrays.steps(len(first), first)
         detection, step = arrays.repeat(number, count), number - arrays.repeat(opening, length)
         # (step, preference) is one number; inside it, detections with more candidates come first, so that those that

@@ -106,17 +106,17 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
         groups: B * K.
     """
     truths = order.stable_argsort(truth_group, groups)
-    ordered = truth_group.index_select(0, truths)
-    start, count = map(native, segments.runs(ordered))
-    detection_group = native(ranked.group.index_select(0, ranked.by_group))
-    group = arrays.take(native(ordered), start)
+    ordered = arrays.take(native(truth_group), native(truths))
+    start, count = segments.runs(ordered)
+    detection_group = arrays.take(native(ranked.group), native(ranked.by_group))
+    group = arrays.take(ordered, start)
     low, end = (arrays.below(detection_group, x) for x in (group, group + 1))
     run = arrays.repeat(arrays.steps(len(group), group), end - low)
     inside = arrays.take(low - (end - low).cumsum(0) + (end - low), run)
     inside += arrays.steps(len(inside), inside)
     taken = ((native(ranked.by_group), inside), (start, run), (count, run))
     chosen, first, width = (arrays.tensor(arrays.take(*x)) for x in taken)
-    return Candidates(chosen, first, width, truths, ordered)
+    return Candidates(chosen, first, width, truths, arrays.tensor(ordered))
 
 
 def overlapping(candidates: Candidates, pair_iou: PairIoU, least: float) -> Pairs:
@@ -188,5 +188,5 @@ def descending(scores: Tensor) -> Tensor:
 
 def places(groups: Tensor) -> Tensor:
     """(N,) how many equal values precede each of the sorted values."""
-    start, length = segments.runs(groups)
-    return torch.arange(len(groups), device=groups.device).sub_(segments.repeat(start, length))
+    start, length = segments.runs(native(groups))
+    return arrays.tensor(arrays.steps(len(groups), start) - arrays.repeat(start, length))

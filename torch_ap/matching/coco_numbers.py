@@ -112,7 +112,7 @@ class CocoNumbers:
     @property
     def levels(self) -> Tensor:
         """(R,) recall levels."""
-        return segments.as_float64(torch.tensor(self.settings.levels, dtype=torch.float64).to(self.labels.device))
+        return segments.constants(self.settings.levels, self.labels.device)
 
     def _array(self, name: str, area: int, limit: int, make: Callable[[], Tensor]) -> Tensor:
         key = (name, area, limit)

@@ -98,12 +98,11 @@ class CocoSettings(ShapeSettings):
 
     def criteria(self, device: torch.device) -> assignment.Criteria:
         """Thresholds and area ranges of matching, on a device."""
-        thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(device))
-        return assignment.Criteria(thresholds, len(self.areas))
+        return assignment.criteria_of(self.thresholds, len(self.areas), device)
 
     def inside(self, area: Tensor) -> Tensor:
         """(A, X) bool, which areas lie in each range, its ends included."""
-        bounds, each = (native(x) for x in (area.new_tensor(list(self.areas.values())), area))
+        bounds, each = native(segments.constants(tuple(self.areas.values()), area.device)), native(area)
         return arrays.tensor((each >= bounds[:, :1]) & (each <= bounds[:, 1:]))
 
 

@@ -82,8 +82,7 @@ class VocSettings(ShapeSettings):
 
     def criteria(self, device: torch.device) -> assignment.Criteria:
         """Thresholds of matching, on a device."""
-        thresholds = segments.as_float64(torch.tensor(self.thresholds, dtype=torch.float64).to(device))
-        return assignment.Criteria(thresholds, 1)
+        return assignment.criteria_of(self.thresholds, 1, device)
 
     def _matched(self, columns: Columns, labels: Tensor, detected: Tensor, true: Tensor) -> Matches:
         categories, images = max(1, len(labels)), max(1, len(columns["detections_per_image"]))

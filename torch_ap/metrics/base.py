@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Module
+from torchmetrics.utilities import dim_zero_min
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from torch_ap.metrics import plotted
@@ -67,7 +69,7 @@ class RankingMetric(SyncedMetric):
         self._result_dtype: torch.dtype | None = None
         digest = zlib.crc32(identity.encode()).to_bytes(4, "big")
         self._identity = list(digest)
-        self.add_state("first_violation", self._no_violation(), dist_reduce_fx="min")
+        self._add_states("first_violation", empty=self._no_violation, reduction=dim_zero_min)
 
     def _refuse_unknown(self, said: str, given: Mapping[str, Any]) -> None:
         """Raise where torchmetrics refuses arguments that are not known, with the one that may be meant."""
@@ -77,8 +79,9 @@ class RankingMetric(SyncedMetric):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set states and what is kept beside them without ``nn.Module``'s search for parameters."""
-        if name in ("_computed", "_update_count", "_lists") or name in self.__dict__.get("_defaults", ()):
-            self.__dict__[name] = value
+        own = name.startswith("_") and not isinstance(value, Tensor | Module)
+        if own or name in self.__dict__.get("_defaults", ()):
+            object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
 

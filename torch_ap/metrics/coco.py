@@ -15,6 +15,9 @@ from torch_ap.rules import checks
 from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.messages import warn_caller
 from torch_ap.rules.options import AnyBoxFormat, IoUType
+from torch_ap.runtime import cached
+
+_settings_of = cached.settings_cache(settings_of)
 
 
 class MeanAveragePrecision(CocoTables, CocoFiles):
@@ -95,7 +98,7 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        settings = settings_of(
+        settings = _settings_of(
             box_format=box_format,
             iou_type=iou_type,
             iou_thresholds=iou_thresholds,

@@ -93,8 +93,7 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
         labels = ignore_index if relevance is None else "relevance"
         super().__init__(f"embeddings|{similarity == 'cosine'}|{labels}", **kwargs)
         self._settings, self._ignore_index = settings, ignore_index
-        for name in COLUMNS:
-            self.add_state(name, [], dist_reduce_fx="cat")
+        self._add_states(*COLUMNS)
 
     similarity = setting("_settings.similarity", "By which items are ranked.")
     convention = setting("_settings.measures.convention", "Which average precision is computed.")

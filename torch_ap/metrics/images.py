@@ -61,9 +61,7 @@ class DetectionMetric(SlicedImages, ClassTables):
     def __init__(self, inputs: DetectionInputs, stored: StoredMatches | None = None, **kwargs: Any) -> None:
         super().__init__(repr(inputs) if stored is None else f"{inputs}|{stored}", **kwargs)
         self._inputs, self._kept = inputs, inputs if stored is None else stored
-        for name in self._kept.states:
-            self.add_state(name, [], dist_reduce_fx="cat")
-        self.add_state(samples.STATE, [], dist_reduce_fx="cat")
+        self._add_states(*self._kept.states, samples.STATE)
 
     def _add(self, columns: Columns, broken: Tensor | None, sample_ids: Tensor | None) -> None:
         """Keep validated images, or what matching finds in them."""

@@ -56,8 +56,7 @@ class ItemState(UncertainItems):
         self._settings = settings if self.device.type == "meta" else settings.to(self.device)
         self._rows_unseen = inputs.classes and inputs.normalization is None
         if bins is None or settings.adaptive:
-            for name in ("scores", "targets", "weights") + (samples.STATE,) * (bins is None):
-                self.add_state(name, [], dist_reduce_fx="cat")
+            self._add_states("scores", "targets", "weights", *[samples.STATE] * (bins is None))
         if bins is None:
             return
         asked = "bins" if settings.thresholds is None else "thresholds"

@@ -67,8 +67,7 @@ class QueryState(QueryColumns):
             level = int(level) if level == int(level) else level  # 1 and 1.0 are one level, 2^53 and 2^53 + 1 are two
         super().__init__(f"queries|{ignore_index}|{level}{'|grades' if graded else ''}", **kwargs)
         self._settings = MeasureSettings(measure, inputs, empty_target_action, missing_queries, aggregation)
-        for name in (*COLUMNS, *([GRADES] if graded else [])):
-            self.add_state(name, [], dist_reduce_fx="cat")
+        self._add_states(*COLUMNS, *([GRADES] if graded else []))
         if graded:
             self.value_rules = values.GAIN_VALUE_RULES
 

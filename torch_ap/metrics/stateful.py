@@ -4,12 +4,13 @@ One set of checks serves them all. What comes from elsewhere passes as batches d
 is refused before anything has changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor
 from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
 
 from torch_ap.inputs import samples
 from torch_ap.metrics import payload, representation, states
@@ -42,6 +43,15 @@ class StatefulMetric(Metric):
         """As in torchmetrics; the names of list states are recorded."""
         super().add_state(name, default, *args, **kwargs)
         self._lists += (name,) if isinstance(default, list) else ()
+
+    def _add_states(
+        self, *names: str, empty: Callable[[], Any] = list, reduction: Callable[..., Tensor] = dim_zero_cat
+    ) -> None:
+        """As ``add_state``, which makes the second empty state by ``deepcopy``, in ten times the time."""
+        for name in names:
+            self.__dict__[name], self._defaults[name] = empty(), empty()
+            self._persistent[name], self._reductions[name] = False, reduction
+        self._lists += names if empty is list else ()
 
     def _list_states(self) -> tuple[str, ...]:
         return self._lists

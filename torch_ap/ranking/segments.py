@@ -4,7 +4,7 @@
 ``[offsets[s], offsets[s + 1])`` and may be empty.
 """
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from torch_ap.ranking import order
 from torch_ap.ranking.order import Array
-from torch_ap.runtime import arrays
+from torch_ap.runtime import arrays, cached
 from torch_ap.runtime.arrays import native
 
 Values = TypeVar("Values", Tensor, Array)
@@ -23,10 +23,23 @@ FEW = 8  # NumPy adds so many one by one, the first at the end
 
 
 def as_float64(values: Values, *, copy: bool = False) -> Values:
-    """``values`` as float64, or as float32 on the devices that have no float64 (MPS); ``copy`` for new memory."""
+    """``values`` as float64, or as :func:`widest` has it; ``copy`` for new memory."""
     if not isinstance(values, Tensor):
         return values.astype(np.float64, copy=copy)
-    return values.to(torch.float32 if values.device.type == "mps" else torch.float64, copy=copy)
+    if values.dtype == torch.float64 and not copy:
+        return values
+    return values.to(widest(values.device), copy=copy)
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """float64, or float32 on the devices that have no float64 (MPS)."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+@cached.settings_cache
+def constants(values: tuple[Any, ...], device: torch.device) -> Tensor:
+    """Numbers as :func:`as_float64` on a device; shared, so not to be written to."""
+    return as_float64(torch.tensor(values, dtype=torch.float64).to(device))
 
 
 def comparable(scores: Tensor) -> Tensor:
@@ -243,17 +256,17 @@ def _total_on_device(values: Tensor, offsets: Tensor) -> Tensor:
 
 def run_starts(values: Tensor) -> Tensor:
     """Where each run of equal numbers, of no half precision on CPU, begins: (R,) int64."""
-    new, each = torch.ones_like(values, dtype=torch.bool), native(values)
-    native(new)[1:] = each[1:] != each[:-1]
-    return places(new)
+    return arrays.tensor(runs(native(values))[0])
 
 
-def runs(values: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, and how many numbers each run has: (R,) int64."""
-    starts = run_starts(values)
-    first, lengths = native(starts), torch.empty_like(starts)
-    each = native(lengths)
-    each[:-1], each[-1:] = first[1:] - first[:-1], len(values) - first[-1:]
+def runs(values: Any) -> tuple[Any, Any]:
+    """The same of native values, and how many numbers each run has: (R,) int64, native."""
+    xp = arrays.namespace(values)
+    new = xp.ones_like(values, dtype=xp.bool)
+    new[1:] = values[1:] != values[:-1]
+    starts = arrays.places(new)
+    lengths = xp.empty_like(starts)
+    lengths[:-1], lengths[-1:] = starts[1:] - starts[:-1], len(values) - starts[-1:]
     return starts, lengths
 
 

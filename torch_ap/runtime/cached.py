@@ -25,11 +25,11 @@ def settings_cache(make: Callable[..., Made]) -> Callable[..., Made]:
     known = functools.lru_cache(_MOST_CACHED, typed=True)(make)
 
     @functools.wraps(make, updated=())
-    def made(*settings: Any) -> Made:
+    def made(*settings: Any, **named: Any) -> Made:
         try:
-            return known(*settings)
+            return known(*settings, **named)
         except TypeError:  # a setting without a hash: called without the cache, which raises the right error, if any
-            return make(*settings)
+            return make(*settings, **named)
 
     return made
 
