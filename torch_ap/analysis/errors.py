@@ -92,13 +92,14 @@ def errors_of(
 
 
 class _Fixes:
-    """Detections and ground truths before and after errors are fixed."""
+    """Detections and ground truths before and after errors are fixed; all values are native."""
 
     def __init__(self, found: Outcomes) -> None:
         self.found, self.matches, self.size = found, found.matches, found.matches.categories
-        self.outcome = native(found.outcome)
+        self.outcome, self.category = native(found.outcome), native(self.matches.ranked.category)
         self.hit, self.counted = self.outcome == outcomes.HIT, self.outcome != outcomes.IGNORED
-        self.lengths = self.matches.edges.diff()
+        edges = native(self.matches.edges)
+        self.lengths = edges[1:] - edges[:-1]
         self.m, self.missed, self.of_found = map(self._of_truths, (found.valid, found.missed, found.found))
 
     def average_precision(self, convention: Convention) -> Tensor:
@@ -107,32 +108,34 @@ class _Fixes:
         Where fixing leaves a class without ground truths, its AP is 0 if it has detections, and NaN if not.
         """
         curve = self._curve()
-        none = torch.where(curve.n > 0, 0, torch.nan)
-        ap = torch.where(curve.m > 0, convention(curve), none).reshape(-1, self.size)
-        return torch.where(self.m > 0, ap, torch.nan)
+        ap, counts = native(convention(curve)).reshape(-1, self.size), curve.native
+        m, n = (x.reshape(-1, self.size) for x in (counts.m, counts.n))
+        ap[(m == 0) & (n > 0) & (self.m > 0)] = 0
+        return arrays.tensor(ap)
 
     def counts(self) -> Tensor:
         """(8, K) int64 of every kind: false positives by the class they are given, ground truths by their own."""
-        each = arrays.tensor(self.outcome * self.size + native(self.matches.ranked.category))
-        each = segments.count(each, len(outcomes.DETECTION_KINDS) * self.size)
+        xp = arrays.namespace(self.outcome)
+        each = segments.count(self.outcome * self.size + self.category, len(outcomes.DETECTION_KINDS) * self.size)
         wrong = each.reshape(-1, self.size)[outcomes.CLASSIFICATION : outcomes.IGNORED]
-        return torch.cat([wrong, torch.stack([self.missed, wrong.sum(0), self.m - self.of_found])])
+        others = xp.stack([self.missed, wrong.sum(0), self.m - self.of_found])
+        return arrays.tensor(xp.concatenate([wrong, others]))
 
     def _curve(self) -> HitCurve:
         """The rankings where nothing is fixed, and after each kind is: K of each, end to end."""
-        xp, codes = arrays.namespace(self.outcome), native(torch.arange(len(_KINDS), device=self.m.device)[:, None])
+        xp, codes = arrays.namespace(self.outcome), arrays.steps(len(_KINDS), self.outcome)[:, None]
         wrong = self.outcome == codes + outcomes.CLASSIFICATION
         mended = wrong & native(self.found.fixed)
         left = self.counted & ~wrong
         moved, others = self._moved(left[0], arrays.places(mended[0]))
         same, there = (self.hit, self.counted), (self.hit | mended[1:], left[1:] | mended[1:])
         rows = zip(same, moved, there, same, (self.hit, self.hit), same, strict=True)
-        hit, counted = (arrays.tensor(xp.concatenate([x.reshape(-1) for x in row])) for row in rows)
-        m = torch.cat([self.m.repeat(1 + len(_KINDS)), self.m - self.missed, self.m, self.of_found])
-        offsets = segments.from_counts(torch.cat([self.lengths, others, self.lengths.repeat(len(_ALL) - 1)]))
-        return one_by_one(hit, counted, offsets, m)
+        hit, counted = (xp.concatenate([x.reshape(-1) for x in row]) for row in rows)
+        m = xp.concatenate([*[self.m] * (1 + len(_KINDS)), self.m - self.missed, self.m, self.of_found])
+        lengths = xp.concatenate([self.lengths, others, *[self.lengths] * (len(_ALL) - 1)])
+        return one_by_one(hit, counted, segments.from_counts(lengths), m)
 
-    def _moved(self, left: Any, which: Any) -> tuple[Any, Tensor]:
+    def _moved(self, left: Any, which: Any) -> tuple[Any, Any]:
         """With some detections as hits in the classes of their ground truths: hits and what counts; and (K,) lengths.
 
         Args:
@@ -142,21 +145,21 @@ class _Fixes:
         category = native(self.found.truth_category)[native(self.found.truth)[which]]
         place = native(order.sort(arrays.tensor(self._place(which, category))))
         flags = arrays.namespace(left).stack([self.hit, left])
-        return _with_set(flags, place), self.lengths + segments.count(arrays.tensor(category), self.size)
+        return _with_set(flags, place), self.lengths + segments.count(category, self.size)
 
     def _place(self, which: Any, category: Any) -> Any:
         """How many detections would come before some of them in other categories: of equal scores those first given."""
         ranked, down = self.matches.ranked, native(self.found.down)
-        keys, rows = (native(ranked.category) << 32) + down, native(ranked.rows)
+        keys, rows = (self.category << 32) + down, native(ranked.rows)
         own = (category << 32) + down[which]
         low, equal = arrays.below(keys, own), arrays.below(keys, own + 1)
-        lift = native(segments.running_counts(arrays.tensor(keys[1:] != keys[:-1])).long())
+        lift = segments.as_int64(segments.running_counts(keys[1:] != keys[:-1]))
         lift *= int(rows.max()) + 1 if len(rows) else 0  # beyond their number, where some detections are not ranked
         among = arrays.below(lift + rows, lift[arrays.at_most(low, len(rows) - 1)] + rows[which])
         return low + (equal > low) * (among - low)
 
-    def _of_truths(self, which: Tensor) -> Tensor:
-        return segments.count(segments.pick(self.found.truth_category, which), self.size)
+    def _of_truths(self, which: Tensor) -> Any:
+        return segments.count(native(self.found.truth_category)[native(which)], self.size)
 
 
 def _with_set(flags: Any, places: Any) -> Any:

@@ -68,8 +68,11 @@ def highest_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missin
 
 def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor, *, missing: float = 0.0) -> Tensor:
     """The same where only the recall of the entries is known: (E,) float64, ascending in each ranking."""
-    (ordered, places), width = levels.sort(), len(levels) + 1
-    each, bounds, counts = (arrays.native(x) for x in (recall, ordered, offsets.diff()))
+    each, bounds, counts = (arrays.native(x) for x in (recall, levels, offsets))
+    if arrays.some(bounds[1:] < bounds[:-1]):
+        ordered, places = levels.sort()
+        return highest_from(values, recall, ordered, offsets, missing=missing).index_select(1, places.argsort())
+    counts, width = counts[1:] - counts[:-1], len(levels) + 1
     reached = arrays.namespace(each).searchsorted(bounds, each, side="right")
     filled = arrays.places(counts > 0)  # rankings without entries reach no level
     last = arrays.repeat((arrays.steps(len(filled), counts) + 1) * width - 1, counts[filled])
@@ -78,7 +81,7 @@ def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor
     table = table.reshape(-1, width)[:, :-1].cummax(1).values.flip(1)
     if len(filled) < len(counts):
         table = table.new_full((len(counts), len(levels)), missing).index_copy_(0, arrays.tensor(filled), table)
-    return table if torch.equal(ordered, levels) else table.index_select(1, places.argsort())
+    return table
 
 
 def mean_over_levels(curve: HitCurve, values: Tensor, levels: Tensor) -> Tensor:
@@ -110,8 +113,9 @@ def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
 
 def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
     """(E,) recall of each entry, and the levels: both float64 after the same rounding."""
-    m = segments.repeat(segments.as_float64(curve.m), curve.offsets.diff())
-    recall = segments.as_float64(curve.cumulative_hits) / m
+    counts = curve.native
+    m = arrays.repeat(segments.as_float64(counts.m), counts.offsets[1:] - counts.offsets[:-1])
+    recall = arrays.tensor(segments.as_float64(counts.cumulative_hits) / m)
     if curve.weighted and curve.some(curve.hits != curve.hits.floor()):
         recall = recall * (1 + _RECALL_LACKS)
     return segments.as_float64(recall.to(levels.dtype)), segments.as_float64(levels)
@@ -237,4 +241,6 @@ def envelope(curve: HitCurve) -> Tensor:
 
 def _precision(curve: HitCurve) -> Tensor:
     """(E,) float64, 0 where no hit is found yet."""
-    return torch.where(curve.cumulative_hits > 0, curve.precision, 0)
+    counts = curve.native
+    found = counts.cumulative_hits > 0
+    return arrays.tensor(arrays.namespace(found).where(found, counts.precision, 0))

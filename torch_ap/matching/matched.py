@@ -112,8 +112,8 @@ class Matches:
     @cached_property
     def edges(self) -> Tensor:
         """(K + 1,) int64, where the detections of each category begin and end."""
-        category = self.ranked.category
-        return torch.searchsorted(category, torch.arange(self.categories + 1, device=category.device))
+        category = native(self.ranked.category)
+        return arrays.tensor(arrays.below(category, arrays.steps(self.categories + 1, category)))
 
     @cached_property
     def images(self) -> tuple[Tensor, Tensor]:

@@ -74,8 +74,12 @@ def from_zero(values: Values) -> Values:
     return out
 
 
-def running_counts(flags: Tensor) -> Tensor:
+def running_counts(flags: Values) -> Values:
     """:func:`from_zero` in int32, of flags or other small numbers of any dtype, without a pass that converts them."""
+    if not isinstance(flags, Tensor):
+        counts = np.zeros((*flags.shape[:-1], flags.shape[-1] + 1), np.int32)
+        running(flags, counts[..., 1:])
+        return counts
     out = flags.new_zeros((*flags.shape[:-1], flags.shape[-1] + 1), dtype=torch.int32)
     torch.cumsum(flags, -1, dtype=torch.int32, out=out[..., 1:])
     return out
@@ -131,10 +135,12 @@ def ids(offsets: Values) -> Values:
     return repeat(torch.arange(len(lengths), device=offsets.device), lengths)
 
 
-def of_places(places: Tensor, offsets: Tensor) -> Tensor:
+def of_places(places: Values, offsets: Values) -> Values:
     """The segment of entries at some places, ascending: (H,) int64."""
+    if not isinstance(places, Tensor):
+        return offsets.searchsorted(places, "right") - 1
     if places.is_cpu:
-        return torch.from_numpy(offsets.numpy().searchsorted(places.numpy(), "right") - 1)
+        return torch.from_numpy(of_places(places.numpy(), offsets.numpy()))
     return torch.searchsorted(offsets, places, right=True) - 1
 
 
