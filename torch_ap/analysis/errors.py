@@ -164,8 +164,8 @@ class _Fixes:
 
 def _with_set(flags: Any, places: Any) -> Any:
     """(2, N) flags with others that are set, each before that of its place, where N is the end: native."""
-    more = arrays.tensor(flags).new_ones((2, flags.shape[1] + len(places)))
-    out, old = native(more), native(more[0].clone())
+    old = arrays.full(flags.shape[1] + len(places), True, flags)
     old[places + arrays.steps(len(places), places)] = False
+    out = arrays.namespace(old).stack([~old, ~old])
     out[:, old] = flags
     return out

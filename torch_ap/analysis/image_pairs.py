@@ -24,11 +24,11 @@ def image_pairs(
     least: float,
 ) -> Pairs:
     """:func:`row_pairs` of some of the detections that were ranked, (N,) bool: detections as places among these."""
-    rows = matches.ranked.rows
-    pairs = row_pairs(settings, columns, iou_type, segments.pick(rows, chosen), truths, least)
-    at = rows.new_empty(len(columns["detection_labels"]))
-    at.scatter_(0, rows, torch.arange(len(rows), device=rows.device))
-    return pairs._replace(detection=at.index_select(0, pairs.detection))
+    rows = native(matches.ranked.rows)
+    pairs = row_pairs(settings, columns, iou_type, segments.pick(matches.ranked.rows, chosen), truths, least)
+    at = native(pairs.detection.new_empty(len(columns["detection_labels"])))
+    at[rows] = arrays.steps(len(rows), rows)
+    return pairs._replace(detection=arrays.tensor(arrays.take(at, native(pairs.detection))))
 
 
 def row_pairs(

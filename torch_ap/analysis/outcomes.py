@@ -31,7 +31,6 @@ DETECTION_KINDS = (
 """What a detection can be, in the order of the codes of ``detections_table()``."""
 
 HIT, CLASSIFICATION, LOCALIZATION, BOTH, DUPLICATE, BACKGROUND, IGNORED = range(len(DETECTION_KINDS))
-_OF_TRUTHS = ((-1, torch.int64), (False, torch.bool), (False, torch.bool))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +70,9 @@ class Outcomes:
     @cached_property
     def missed(self) -> Tensor:
         """(G,) bool, by row: the ground truths that are not found, and that no error is about."""
-        return (self.valid & ~self.found).index_fill_(0, self.truth.index_select(0, self.fixable), False)
+        missed = native(self.valid) & ~native(self.found)
+        missed[native(self.truth)[native(self.fixable)]] = False
+        return arrays.tensor(missed)
 
     @property
     def fixed(self) -> Tensor:
@@ -81,10 +82,12 @@ class Outcomes:
         """
         errors, truth = native(self.fixable), native(self.truth)
         for key in map(native, (self.down, self.matches.ranked.rows)):
-            least = native(self.truth.new_full(self.valid.shape, -(1 << 62)))  # negated, for they are raised
+            least = arrays.full(len(self.valid), -(1 << 62), truth)  # negated, for they are raised
             arrays.raise_to(least, truth[errors], -key[errors])
             errors = errors[key[errors] == -least[truth[errors]]]
-        return torch.zeros_like(self.outcome, dtype=torch.bool).index_fill_(0, arrays.tensor(errors), True)
+        fixed = arrays.full(len(truth), False, native(self.found))
+        fixed[errors] = True
+        return arrays.tensor(fixed)
 
 
 def outcomes_of(
@@ -130,8 +133,9 @@ def _matched(matches: Matches, place: int, truths: int) -> Outcomes:
     truth, overlap = xp.full_like(outcome, -1), native(partners.iou)
     iou = xp.full_like(outcome, xp.nan, dtype=overlap.dtype)
     truth[at], iou[at] = row, overlap[pair]
-    category, valid, found = (native(partners.rows.new_full((truths,), x, dtype=y)) for x, y in _OF_TRUTHS)
+    category, valid = arrays.full(truths, -1, rows), arrays.full(truths, False, is_hit)
     category[rows], valid[rows] = native(matches.truth_category), native(matches.valid)[0]
+    found = xp.zeros_like(valid)
     found[row[is_hit]] = True
     return Outcomes(matches, *map(arrays.tensor, (outcome, truth, iou, category, valid, found)))
 
@@ -144,10 +148,10 @@ def _best(found: Outcomes, pairs: Pairs) -> list[tuple[Any, Any]]:
     detection, row, iou = map(native, pairs)
     own = native(found.matches.ranked.category)[detection] == native(found.truth_category)[row]
     key = detection + ~own * len(found.outcome)
-    best = native(pairs.iou.new_zeros(2 * len(found.outcome)))
+    best = arrays.full(2 * len(found.outcome), 0, iou)
     arrays.raise_to(best, key, iou)
     equal = arrays.places(iou == best[key])
-    first = native(pairs.truth.new_full((len(best),), -len(found.valid)))
+    first = arrays.full(len(best), -len(found.valid), row)
     arrays.raise_to(first, key[equal], -row[equal])
     return [(best[side], -first[side]) for side in (slice(len(found.outcome)), slice(len(found.outcome), None))]
 

@@ -19,6 +19,7 @@ from torch_ap.ranking import segments
 from torch_ap.rules import detections as value_rules
 from torch_ap.rules import images as rules
 from torch_ap.rules.messages import refuse, warn_caller
+from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 
 Columns: TypeAlias = dict[str, Tensor]
@@ -276,7 +277,8 @@ def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
     if (seen := seen_labels(labels)) is None:
         distinct, place = torch.unique(labels, return_inverse=True)
         return distinct, place
-    return segments.places(seen), segments.pick(seen.cumsum(0) - 1, labels)
+    place = native(seen).cumsum(0) - 1
+    return segments.places(seen), arrays.tensor(place[native(labels)])
 
 
 def seen_labels(labels: Tensor) -> Tensor | None:

@@ -93,6 +93,7 @@ class Side:
             joined = joined.to(torch.float64) if joined.dtype in tensors.UNSIGNED else joined
             if check_values and joined.device.type == "cpu":
                 value_rules.check(("flags",), (self.name, key), joined, self.counts)
+                return joined.to(dtype)
             return torch.where((joined == 0) | (joined == 1), joined.to(dtype), 255)
         return joined.to(dtype)
 

@@ -174,18 +174,19 @@ class _Plan:
         for row, depth in zip(ends, (sizes > 0).sum(1).tolist(), strict=True):
             steps.append([last, *row[:depth]])
             last = row[-1]
-        return cls(_by_preference(pairs, detection, count).index_select(0, ordered), steps)
+        return cls(arrays.tensor(_by_preference(pairs, detection, count)[native(ordered)]), steps)
 
 
-def _by_preference(pairs: Pairs, detection: Any, count: Any) -> Tensor:
-    """(P,) the pairs of each detection by descending IoU, the last ground truth first among equals."""
+def _by_preference(pairs: Pairs, detection: Any, count: Any) -> Any:
+    """(P,) the pairs of each detection by descending IoU, the last ground truth first among equals; native."""
     out, several = arrays.steps(len(detection), detection), arrays.places(arrays.take(count > 1, detection))
     if len(several):
-        inner = arrays.tensor(several).flip(0)  # later ground truths first
-        inner = inner[torch.sort(pairs.iou[inner], descending=True, stable=True).indices]
-        of = arrays.tensor(arrays.take(detection, native(inner)))
-        out[several] = native(inner[order.stable_argsort(of, len(count))])
-    return arrays.tensor(out)
+        xp = arrays.namespace(out)
+        inner = xp.flip(several, (0,))  # later ground truths first
+        inner = inner[xp.argsort(-native(pairs.iou)[inner], stable=True)]
+        of = arrays.tensor(arrays.take(detection, inner))
+        out[several] = inner[native(order.stable_argsort(of, len(count)))]
+    return out
 
 
 def _assign(plan: _Plan, truth: Any, valid: Any, other: Any, used_up: Any, taken: Any) -> Any:

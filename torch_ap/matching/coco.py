@@ -112,32 +112,37 @@ def _matches(
 ) -> Matches:
     """Find the candidate pairs, match them, and keep the pairs that matched."""
     of_truths = objects.crowd, objects.ignored, objects.truth_area
-    crowd, ignored, area = (x.index_select(0, candidates.truths) for x in of_truths)
+    crowd, ignored, area = (_at(x, native(candidates.truths)) for x in of_truths)
     criteria = settings.criteria(crowd.device)
     pairs = candidate_pairs.overlapping(candidates, pair_iou, criteria.least)
     valid = settings.inside(area) & ~ignored
     skipped = criteria.spread(~valid)
     matched = assignment.greedy(pairs, candidates.group, skipped, crowd, criteria)
-    kept = arrays.tensor(arrays.places((native(matched) != 0).any(0)))
-    at = candidates.ranked.index_select(0, pairs.detection.index_select(0, kept))
-    by_rank = order.stable_argsort(at, len(ranked.rows))
-    at, kept = at.index_select(0, by_rank), kept.index_select(0, by_rank)
-    truth, matched = pairs.truth.index_select(0, kept), matched.index_select(1, kept)
-    inside = settings.inside(objects.detection_area.index_select(0, ranked.rows))
+    kept = arrays.places((native(matched) != 0).any(0))
+    at = _at(candidates.ranked, native(_at(pairs.detection, kept)))
+    by_rank = native(order.stable_argsort(at, len(ranked.rows)))
+    at, kept = _at(at, by_rank), kept[by_rank]
+    truth, matched = _at(pairs.truth, kept), _at(matched, kept)
+    inside = settings.inside(_at(objects.detection_area, native(ranked.rows)))
     if objects.forgiven is not None:
         inside &= ~objects.forgiven.index_select(0, ranked.rows)
     return Matches(
         ranked=ranked,
         at=at,
         matched=matched,
-        true_positive=matched & ~skipped.index_select(1, truth),
+        true_positive=matched & ~_at(skipped, native(truth)),
         inside=inside,
         truth_group=candidates.group,
         valid=valid,
         categories=categories,
         criteria=criteria,
-        partners=Partners(truth, pairs.iou.index_select(0, kept), candidates.truths),
+        partners=Partners(truth, _at(pairs.iou, kept), candidates.truths),
     )
+
+
+def _at(values: Tensor, places: Any) -> Tensor:
+    """The values at native places of the last dimension."""
+    return arrays.tensor(arrays.take(native(values), places))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 from torch_ap.rules.messages import refuse
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 _STEPS = 40
 INTERPOLATIONS = {"40-point": slice(1, None), "11-point": slice(0, None, 4)}  # which of the thresholds are averaged
@@ -81,7 +83,7 @@ class KittiSettings(ShapeSettings):
             detected=detected,
             counted=~hard & ~region,
             true=true[candidates.truths],
-            place=candidate_pairs.places(candidates.group),
+            place=arrays.tensor(candidate_pairs.places(native(candidates.group))),
             objects=every.at(~region[every.truth]),
             regions=every.at(region[every.truth]),
             size=size,

@@ -16,6 +16,8 @@ from torch_ap.matching.candidate_pairs import Ranked, descending, places
 from torch_ap.matching.matched import Matches
 from torch_ap.ranking import order, segments
 from torch_ap.rules.messages import refuse
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 _SIGN = "detection_matched"
 _OF_MATCHES = ("detection_match_criteria", "detection_hit_criteria")
@@ -202,7 +204,7 @@ def matches_of(columns: Columns, criteria: Criteria, classes: tuple[Tensor, Tens
     now = torch.empty_like(rows).scatter_(0, rows, torch.arange(len(rows), device=rows.device))
     at, pairs = now[columns[_SIGN].bool()].sort()
     return Matches(
-        ranked=Ranked(rows, detected[rows], scores[rows], group[rows], places(group)[rows], now),
+        ranked=Ranked(rows, detected[rows], scores[rows], group[rows], arrays.tensor(places(native(group)))[rows], now),
         at=at,
         matched=columns["detection_match_criteria"][pairs].t(),
         true_positive=columns["detection_hit_criteria"][pairs].t(),

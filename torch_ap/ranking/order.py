@@ -111,9 +111,11 @@ def stable_argsort(keys: Tensor, bound: int) -> Tensor:
     bits = max(len(keys) - 1, 1).bit_length()
     if keys.device.type != "cpu" or max(bound - 1, 1).bit_length() + bits > 63:
         return torch.sort(keys, stable=True).indices
-    packed = torch.arange(len(keys)).add_(keys, alpha=1 << bits)
-    sort_in_place(packed.numpy())
-    return packed.bitwise_and_((1 << bits) - 1)
+    packed: Array = np.left_shift(keys.numpy(), bits, dtype=np.int64)
+    packed |= np.arange(len(packed))
+    sort_in_place(packed)
+    packed &= (1 << bits) - 1
+    return torch.from_numpy(packed)
 
 
 def dense_ranks(keys: Tensor) -> tuple[Tensor, Tensor]:

@@ -100,6 +100,11 @@ def joined(first: Any, second: Any) -> Any:
     return torch.cat([first, second]) if isinstance(first, Tensor) else np.concatenate([first, second])
 
 
+def full(number: int, value: int | float, like: Any) -> Any:
+    """A value so many times, in the dtype and on the device of native values."""
+    return like.new_full((number,), value) if isinstance(like, Tensor) else np.full(number, value, like.dtype)
+
+
 def steps(number: int, like: Any) -> Any:
     """0, 1, 2, ... in the dtype and on the device of native values."""
     if isinstance(like, Tensor):
