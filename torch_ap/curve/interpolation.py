@@ -5,6 +5,8 @@ Everingham et al. 2010, section 4.2). Averages over fixed levels follow TREC and
 the area under the interpolated curve is VOC 2010's.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -49,7 +51,7 @@ def at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
         (S, L) float64; 0 at levels that are not reached, NaN where nothing is relevant.
     """
     found = highest_at_levels(curve, _precision(curve), levels)
-    arrays.native(found)[~(arrays.native(curve.m) > 0)] = torch.nan
+    arrays.native(found)[~(curve.native.m > 0)] = torch.nan
     return found
 
 
@@ -62,17 +64,17 @@ def highest_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missin
         levels: (L,) as of :func:`at_levels`.
         missing: what stands where no entry reaches the level; no value is below it.
     """
-    found = highest_from(values, *_comparable(curve, levels), curve.offsets, missing=missing)
+    found = highest_from(values, *_comparable(curve, levels), curve.native.offsets, missing=missing)
     return found if curve.parts is None else curve.parts.highest(found)
 
 
-def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Tensor, *, missing: float = 0.0) -> Tensor:
+def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Any, *, missing: float = 0.0) -> Tensor:
     """The same where only the recall of the entries is known: (E,) float64, ascending in each ranking."""
-    each, bounds, counts = (arrays.native(x) for x in (recall, levels, offsets))
+    each, bounds, ends = (arrays.native(x) for x in (recall, levels, offsets))
     if arrays.some(bounds[1:] < bounds[:-1]):
         ordered, places = levels.sort()
         return highest_from(values, recall, ordered, offsets, missing=missing).index_select(1, places.argsort())
-    counts, width = counts[1:] - counts[:-1], len(levels) + 1
+    counts, width = ends[1:] - ends[:-1], len(levels) + 1
     reached = arrays.namespace(each).searchsorted(bounds, each, side="right")
     filled = arrays.places(counts > 0)  # rankings without entries reach no level
     last = arrays.repeat((arrays.steps(len(filled), counts) + 1) * width - 1, counts[filled])

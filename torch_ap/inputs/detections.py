@@ -269,7 +269,8 @@ def of_images(columns: Columns, kept: Tensor) -> Columns:
 
 def image_of(counts: Tensor) -> Tensor:
     """(rows,) int64 image of each row, from the rows per image."""
-    return segments.repeat(torch.arange(len(counts), device=counts.device), counts)
+    each = native(counts)
+    return arrays.tensor(arrays.repeat(arrays.steps(len(each), each), each))
 
 
 def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -115,7 +115,7 @@ def _matches(
     crowd, ignored, area = (_at(x, native(candidates.truths)) for x in of_truths)
     criteria = settings.criteria(crowd.device)
     pairs = candidate_pairs.overlapping(candidates, pair_iou, criteria.least)
-    valid = settings.inside(area) & ~ignored
+    valid = native(settings.inside(area)) & ~native(ignored)
     skipped = criteria.spread(~valid)
     matched = assignment.greedy(pairs, candidates.group, skipped, crowd, criteria)
     kept = arrays.places((native(matched) != 0).any(0))
@@ -130,10 +130,10 @@ def _matches(
         ranked=ranked,
         at=at,
         matched=matched,
-        true_positive=matched & ~_at(skipped, native(truth)),
+        true_positive=arrays.tensor(native(matched) & ~arrays.take(native(skipped), native(truth))),
         inside=inside,
         truth_group=candidates.group,
-        valid=valid,
+        valid=arrays.tensor(valid),
         categories=categories,
         criteria=criteria,
         partners=Partners(truth, _at(pairs.iou, kept), candidates.truths),

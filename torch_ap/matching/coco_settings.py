@@ -220,4 +220,5 @@ class Objects:
             return area
         # as in COCO's files, the area of a ground truth is that of its mask where there is one
         kind = next((kind for kind in settings.iou_types if settings.geometry(kind).masks), iou_type)
-        return torch.where(area > 0, area, settings.area(columns, kind, "ground_truth"))
+        given, shapes = native(area), native(settings.area(columns, kind, "ground_truth"))
+        return arrays.tensor(arrays.namespace(given).where(given > 0, given, shapes))

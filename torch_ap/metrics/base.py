@@ -32,6 +32,7 @@ _OF_ALL = (
     *("compute_on_cpu", "compute_with_cache", "dist_sync_fn", "dist_sync_on_step"),
     *("distributed_available_fn", "process_group", "sync_on_compute"),
 )  # arguments of every metric, which no class spells out
+_OF_MODULES = (Tensor, Module)  # what ``nn.Module`` may keep apart
 _WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
 
 
@@ -69,7 +70,7 @@ class RankingMetric(SyncedMetric):
         self._result_dtype: torch.dtype | None = None
         digest = zlib.crc32(identity.encode()).to_bytes(4, "big")
         self._identity = list(digest)
-        self._add_states("first_violation", empty=self._no_violation, reduction=dim_zero_min)
+        self._add_states("first_violation", empty=self._no_violation().clone, reduction=dim_zero_min)
 
     def _refuse_unknown(self, said: str, given: Mapping[str, Any]) -> None:
         """Raise where torchmetrics refuses arguments that are not known, with the one that may be meant."""
@@ -78,8 +79,8 @@ class RankingMetric(SyncedMetric):
             raise ValueError(said + nearest(unknown[0], [*signature(type(self)).parameters, *_OF_ALL])) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set states and what is kept beside them without ``nn.Module``'s search for parameters."""
-        own = name.startswith("_") and not isinstance(value, Tensor | Module)
+        """Set states and settings without ``nn.Module``'s search for parameters."""
+        own = not isinstance(value, _OF_MODULES) and (name[0] == "_" or not hasattr(self.__class__, name))
         if own or name in self.__dict__.get("_defaults", ()):
             object.__setattr__(self, name, value)
         else:

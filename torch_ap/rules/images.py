@@ -105,6 +105,7 @@ def counts(name: str, value: Any, total: int, key: str = "counts") -> None:
     """``counts`` of the packed form: integers of at least 0 that add up to the number of rows."""
     if not isinstance(value, Tensor) or value.ndim != 1 or not _dtype_fits("counts", value.dtype):
         refuse(f"{name}['{key}']", "must be a 1-D integer tensor", value)
-    if value.device.type == "cpu" and len(value) and (int(value.min()) < 0 or int(value.sum()) != total):
+    each = value.detach().numpy() if value.is_cpu else None
+    if each is not None and len(each) and (each.min() < 0 or each.sum() != total):
         rule = f"must be at least 0 and add up to the number of rows, {total}"
         refuse(f"{name}['{key}']", rule, value.tolist())
