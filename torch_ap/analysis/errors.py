@@ -100,7 +100,11 @@ class _Fixes:
         self.hit, self.counted = self.outcome == outcomes.HIT, self.outcome != outcomes.IGNORED
         edges = native(self.matches.edges)
         self.lengths = edges[1:] - edges[:-1]
-        self.m, self.missed, self.of_found = map(self._of_truths, (found.valid, found.missed, found.found))
+        valid, missed, hit = map(native, (found.valid, found.missed, found.found))
+        # a ground truth that is to be found is found, or missed, or some error is about it
+        each = native(found.truth_category) + self.size * (valid + 1 * missed + 2 * hit)
+        _, about, self.missed, self.of_found = segments.count(each[valid], 4 * self.size).reshape(4, -1)
+        self.m = about + self.missed + self.of_found
 
     def average_precision(self, convention: Convention) -> Tensor:
         """(9, K) float64: where nothing is fixed, then of each kind; NaN for classes without ground truths.
@@ -157,9 +161,6 @@ class _Fixes:
         lift *= int(rows.max()) + 1 if len(rows) else 0  # beyond their number, where some detections are not ranked
         among = arrays.below(lift + rows, lift[arrays.at_most(low, len(rows) - 1)] + rows[which])
         return low + (equal > low) * (among - low)
-
-    def _of_truths(self, which: Tensor) -> Any:
-        return segments.count(native(self.found.truth_category)[native(which)], self.size)
 
 
 def _with_set(flags: Any, places: Any) -> Any:

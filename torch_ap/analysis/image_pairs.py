@@ -9,7 +9,7 @@ from torch_ap.matching import candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
-from torch_ap.ranking import segments
+from torch_ap.ranking import order, segments
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 
@@ -47,13 +47,11 @@ def row_pairs(
         truths: (G,) int64, the ground truths, ascending.
         least: the least IoU.
     """
-    chosen = torch.zeros_like(columns["detection_labels"], dtype=torch.bool).index_fill_(0, rows, True)
-    ascending = arrays.places(native(chosen))
-    both = ((ascending, "detections_per_image"), (native(truths), "ground_truths_per_image"))
-    edges, true_edges = (arrays.below(x, native(segments.from_counts(columns[side]))) for x, side in both)
-    width, many = (x[1:] - x[:-1] for x in (edges, true_edges))
+    both = ((native(order.sort(rows)), "detections_per_image"), (native(truths), "ground_truths_per_image"))
+    edges = [arrays.below(x, segments.from_counts(native(columns[side]))) for x, side in both]
+    width, many = (x[1:] - x[:-1] for x in edges)
     some = (width > 0) & (many > 0)
-    rows, truths = (arrays.tensor(x[arrays.repeat(some, y)]) for x, y in ((ascending, width), (native(truths), many)))
+    rows, truths = (arrays.tensor(x[arrays.repeat(some, y)]) for (x, _), y in zip(both, (width, many), strict=True))
     width, many = width[some], many[some]
     group = arrays.tensor(arrays.repeat(arrays.steps(len(width), width), width))
     first, width = (arrays.tensor(arrays.repeat(x, many)) for x in (segments.from_zero(width)[:-1], width))

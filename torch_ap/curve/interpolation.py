@@ -80,10 +80,10 @@ def highest_from(values: Tensor, recall: Tensor, levels: Tensor, offsets: Any, *
     last = arrays.repeat((arrays.steps(len(filled), counts) + 1) * width - 1, counts[filled])
     table = values.new_full((len(filled) * width,), missing)  # the highest level first, for the running maximum
     arrays.raise_to(arrays.native(table), last - reached, arrays.native(values))
-    table = table.reshape(-1, width)[:, :-1].cummax(1).values.flip(1)
-    if len(filled) < len(counts):
-        table = table.new_full((len(counts), len(levels)), missing).index_copy_(0, arrays.tensor(filled), table)
-    return table
+    best = arrays.native(table.reshape(-1, width)[:, :-1].cummax(1).values)
+    found = values.new_full((len(counts), len(levels)), missing)
+    arrays.native(found)[filled] = arrays.namespace(best).flip(best, (1,))
+    return found
 
 
 def mean_over_levels(curve: HitCurve, values: Tensor, levels: Tensor) -> Tensor:

@@ -58,7 +58,8 @@ def recall_levels(name: str, levels: Any) -> None:
     tensor(name, levels)
     if levels.ndim != 1 or not levels.numel() or not levels.is_floating_point():
         refuse(name, "as a tensor must be 1-D, floating and not empty", _form(levels))
-    if not bool(((levels >= 0) & (levels <= 1)).all()):
+    low, high = map(float, levels.aminmax())  # NaN where there is one
+    if not 0 <= low <= high <= 1:
         refuse(name, "as a tensor must hold recall levels in [0, 1]", levels.tolist())
 
 
