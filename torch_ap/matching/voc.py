@@ -17,7 +17,6 @@ from torch_ap.matching.geometries import ANY_AREA
 from torch_ap.matching.matched import Matches, Partners, Shares
 from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
 from torch_ap.matching.stored import StoredMatches
-from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.messages import refuse
