@@ -212,6 +212,7 @@ def test_levels_are_read_anew_when_their_owner_wrote_into_them():
 def test_what_is_kept_is_bounded():
     made = cached.settings_cache(lambda value: [value])
     assert made(1) is made(1)
+    assert made(value=2) is made(value=2) is not made(value=2.0)
     first = made(0)
     for value in range(1000):
         made(value)
