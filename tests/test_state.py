@@ -260,6 +260,9 @@ def faults(state):
             yield f"{name}: NaN", put(torch.full_like(part, torch.nan).index_fill(-1, torch.tensor([0]), 1))
         if name in NOT_NEGATIVE or name.endswith(("per_image", "lengths", "counts")):
             yield f"{name}: negative", put(-1 - part)
+        if name == "image_sizes":
+            yield f"{name}: no mask is so large", put(torch.full_like(part, 1 << 31))
+            yield f"{name}: no number is so large", put(torch.full_like(part, 1 << 32))
         if name.endswith("mask_edges"):
             yield f"{name}: beyond the image", put(part + (1 << 20))
         if name in ("targets", "query_relevance"):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_ap.geometry import run_lengths
 from torch_ap.geometry.masks import edges_of
-from torch_ap.geometry.run_lengths import Decoded, DecodedMasks
+from torch_ap.geometry.run_lengths import MOST_PIXELS, Decoded, DecodedMasks
 from torch_ap.ranking import segments
 from torch_ap.rules.images import missing
 from torch_ap.rules.messages import Plain, refuse
@@ -107,6 +107,18 @@ def _dense(where: str, masks: Tensor) -> Tensor:
             f"{where} must be a bool or integer tensor, got {masks.dtype}; threshold it, as in `masks > 0.5`"
         )
     return masks if masks.ndim == 3 and len(masks) else masks.reshape(len(masks), 0, 0)
+
+
+def check_sizes(sizes: Tensor) -> None:
+    """Check the (B, 2) heights and widths of images.
+
+    Raises:
+        ValueError: if one is negative, or an image has more pixels than a mask can have.
+    """
+    wrong = (sizes < 0).any(1) | (sizes.double().prod(1) > MOST_PIXELS)
+    if bool(wrong.any()):
+        rule = "must hold heights and widths of at least 0 whose product is at most 2^40"
+        refuse("image_sizes", rule, sizes[wrong][0].tolist())
 
 
 def check_edges(edges: Tensor, lengths: Tensor, pixels: Tensor, name: str) -> None:

@@ -24,7 +24,7 @@ from torch_ap.rules.messages import shown
 
 Size: TypeAlias = tuple[int, int]
 
-_MOST_PIXELS = 1 << 40
+MOST_PIXELS = 1 << 40
 _NUMBERS_A_BLOCK = 1 << 18
 _SIZE, _COUNTS = operator.itemgetter("size"), operator.itemgetter("counts")
 _TEXT, _SIZED = {str, bytes}, str | bytes | list | tuple
@@ -131,7 +131,7 @@ def _plain_parts(codes: list[Any]) -> tuple[Array, Array, list[Any]] | None:
         known = np.fromiter(numbers, np.int64, len(numbers))
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
-    plain = set(map(type, numbers)) == {int} and known.min() >= 0 and int(known.max()) ** 2 <= _MOST_PIXELS
+    plain = set(map(type, numbers)) == {int} and known.min() >= 0 and int(known.max()) ** 2 <= MOST_PIXELS
     return (known[::2], known[1::2], counts) if plain else None
 
 
@@ -143,7 +143,7 @@ def _size(code: Any, named: Callable[[int], str], row: int) -> Size:
     size = _listed(code["size"], "size", named, row)
     if isinstance(size, list | tuple) and len(size) == 2:
         height, width = map(int, size) if all(map(is_whole, size)) else (-1, -1)
-        if min(height, width) >= 0 and height * width <= _MOST_PIXELS:
+        if min(height, width) >= 0 and height * width <= MOST_PIXELS:
             return height, width
     raise ValueError(
         f"{named(row)}: 'size' must hold height and width, whole numbers of at least 0 with a product of at most "

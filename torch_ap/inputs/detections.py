@@ -189,9 +189,8 @@ class DetectionInputs:
                 wanted = rows["detection" if name.startswith("detection") else "ground_truth"]
             if wanted not in (None, len(column)):
                 refuse(name, f"must have {wanted} entries, as the labels or images", len(column))
-        if self.masks and bool((negative := (columns["image_sizes"] < 0).any(1)).any()):
-            wrong = columns["image_sizes"][negative][0].tolist()
-            refuse("image_sizes", "must hold heights and widths of at least 0", wrong)
+        if self.masks:
+            mask_columns.check_sizes(columns["image_sizes"])
         for side, prefix in SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
             rules.counts(side, counts.cpu(), rows[prefix])
