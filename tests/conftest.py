@@ -12,6 +12,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # which processes that tests star
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # of ranx: compiling takes longer than the few queries that it is given
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """With ``-n``, workers steal tests from one another; an option in setup.cfg would need pytest-xdist without it."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "worksteal"
+
+
 def pytest_sessionstart(session):
     """How torch and hypothesis run; a process that only deals the tests to workers would import them for nothing."""
     if getattr(session.config.option, "numprocesses", None):
