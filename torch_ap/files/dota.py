@@ -37,7 +37,8 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
     Raises:
         ValueError: for a folder without files, a line that cannot be read, an unknown image or class, a class with two
             files, detections where no ground truth has an object, corners that all lie in [0, 1], which are no pixels,
-            and edges that cross; the message names file and line.
+            and edges that cross or a quadrilateral that is not convex, of which the devkit takes the area as such;
+            the message names file and line.
 
     Example:
         >>> import pathlib, tempfile
@@ -95,7 +96,8 @@ def _refuse_crossed(rows: list[Row]) -> None:
     wrong = rule.offends(corners).reshape(-1).nonzero()
     if len(wrong):
         row = rows[int(wrong[0])]
-        raise ValueError(f"{row.where}: the corners {rule.rule}, got {shown(row.box)}")
+        instead = "; write those of its convex hull or of the smallest rectangle around it, or leave the line out"
+        raise ValueError(f"{row.where}: the corners {rule.rule}, got {shown(row.box)}{instead}")
 
 
 def _check_one_each(files: list[Path]) -> None:
