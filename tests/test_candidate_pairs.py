@@ -156,20 +156,21 @@ def test_pairs_are_the_same_in_chunks_of_any_size(monkeypatch):
             assert torch.equal(found[name], whole[name])
 
 
-@pytest.mark.parametrize("kind", ["bbox", "segm"])
+@pytest.mark.parametrize("kind", ["bbox", "segm", "boundary"])
 def test_spans_leave_out_no_pair(monkeypatch, kind):
     preds, target = joined(random_scene, range(60))
-    if kind == "segm":
+    if kind != "bbox":
         r = np.random.default_rng(0)
         for image in (*preds, *target):
             size = (len(image["labels"]), 12, 9)
             image["masks"] = torch.from_numpy((r.random(size) < r.choice([0, 0.2, 0.8])).cumprod(r.integers(3)) > 0)
-    found = []
+    found, asked = [], []
     for crowded in (False, True):
-        monkeypatch.setattr(candidate_pairs, "_crowded", lambda *_, crowded=crowded: crowded)
+        monkeypatch.setattr(candidate_pairs, "_crowded", lambda *_, crowded=crowded: asked.append(crowded) or crowded)
         metric = MeanAveragePrecision("xywh", kind, extended_summary=True)
         metric.update(preds, target)
         found.append(metric.compute() | {"confusion": metric.confusion_matrix(0.5, 0.0).matrix})
+    assert {*asked} == {False, True}  # the shape has spans
     assert float(found[0]["map"]) > 0
     for name in ("precision", "recall", "scores", "confusion"):
         assert torch.equal(found[0][name], found[1][name])

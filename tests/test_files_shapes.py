@@ -103,7 +103,7 @@ CROSSED = "0 0 9 9 9 0 0 9"
         ("Task1/P0001.txt", f"{SQUARE} plane 0", "are the folders swapped?"),
         ("Task1/plane.txt", f"P0000 0.5 {SQUARE}", "class 'plane' must have one file, but has "),
         ("labelTxt/P0000.txt", f"gsd:1\n{CROSSED} plane 0", "labelTxt/P0000.txt, line 2: the corners must be convex"),
-        ("labelTxt/P0000.txt", "0 0 9 9 0 3 -9 9 plane 0", "]; write those of its convex hull or of the smallest rectang"),
+        ("labelTxt/P0000.txt", "0 0 9 9 0 3 -9 9 plane 0", "]; write those of its convex hull or of the small"),
         ("Task1/Task1_plane.txt", f"P0000 0.5 {SQUARE}\nP0000 0.5 {CROSSED}", "plane.txt, line 2: the corners must be"),
     ],
 )

@@ -6,13 +6,14 @@ others are what remains when each run of a column loses ``dilation`` pixels at b
 """
 
 import itertools
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from torch_ap.geometry import masks
-from torch_ap.geometry.boxes import PairIoU
+from torch_ap.geometry.boxes import Spanned
 from torch_ap.ranking import segments
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
@@ -134,7 +135,7 @@ def _once(places: Tensor) -> Tensor:
     return places[first[count % 2 == 1]]
 
 
-def coco_pairs(detections: MaskColumns, truths: MaskColumns, crowd: Tensor) -> PairIoU:
+def coco_pairs(detections: MaskColumns, truths: MaskColumns, crowd: Tensor) -> Spanned:
     """The lower of the IoU of masks and of the IoU of their boundaries; that of masks alone for a crowd.
 
     Args:
@@ -154,7 +155,7 @@ def coco_pairs(detections: MaskColumns, truths: MaskColumns, crowd: Tensor) -> P
         kept = (value >= least).nonzero().squeeze(1)
         return d[kept], g[kept], value[kept]
 
-    return overlapping
+    return replace(whole, pair_iou=overlapping)
 
 
 def _bounded(side: masks.Masks, given: MaskColumns, rows: Tensor) -> masks.Masks:
