@@ -37,8 +37,7 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
     Raises:
         ValueError: for a folder without files, a line that cannot be read, an unknown image or class, a class with two
             files, detections where no ground truth has an object, corners that all lie in [0, 1], which are no pixels,
-            and edges that cross or a quadrilateral that is not convex, of which the devkit takes the area as such;
-            the message names file and line.
+            and edges that cross or a quadrilateral that is not convex; the message names file and line.
 
     Example:
         >>> import pathlib, tempfile
