@@ -18,7 +18,7 @@ from tests.modes import quiet
 from tests.oracles_detection import joined, random_scene, to_voc
 from tests.parts import count, cut
 from tests.tolerances import REORDERED, SOLVED
-from torch_ap.analysis import cut_items
+from torch_ap.analysis import cut_items, operating_points
 from torch_ap.analysis.confusion import one_to_one
 from torch_ap.detection import ConfusionMatrix, MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.matching import assignment
@@ -109,6 +109,16 @@ def test_one_threshold_for_all_classes():
         each = metric(60).operating_points(score_threshold=threshold)
         assert [int(x.sum()) for x in (each.tp, each.fp, each.fn)] == [int(x) for x in (found.tp, found.fp, found.fn)]
         assert set(each.threshold.tolist()) == {threshold}
+
+
+@pytest.mark.parametrize("marks", [1, 2, 7, 10**6])
+def test_the_threshold_of_all_classes_is_the_same_however_many_hits_are_looked_at_first(marks, monkeypatch):
+    monkeypatch.setattr(operating_points, "_MARKS", marks)
+    together, truths = ([x for each in items(60).values() for x in each[side]] for side in (0, 1))
+    every = oracles_cuts.every_count(together, truths)
+    for wanted in (*WANTED, {"precision": 0.35}, {"recall": 0.1}):
+        found = metric(60).operating_points(**wanted, per_class=False)
+        np.testing.assert_array_equal(found.threshold, oracles_cuts.best(every, **wanted))
 
 
 def test_thresholds_that_are_given_are_those_that_were_chosen():
@@ -525,7 +535,7 @@ def test_thresholds_of_other_images_are_those_of_their_labels():
 
 @pytest.mark.parametrize("many", [7, 100, 1 << 29, (1 << 29) + 1, 1 << 40])
 def test_cells_are_counted_whatever_their_number(many):
-    found, n, m = (torch.tensor(x) for x in ([3, many - 1], [0, 3, 3, many - 1, many - 1], [many - 1, 5, 3]))
-    cells, *counts = cut_items._cells(found, n, m, many)
+    n, m = (torch.tensor(x) for x in ([0, 3, 3, many - 1, many - 1], [many - 1, 5, 3]))
+    cells, *counts = cut_items._cells(n, torch.tensor([False, False, True, True, False]), m, many)
     assert cells.tolist() == [0, 3, 5, many - 1]
     assert [x.tolist() for x in counts] == [[0, 1, 0, 1], [1, 2, 0, 2], [0, 1, 1, 1]]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from torch_ap.analysis.cut_items import items_of
 from torch_ap.analysis.image_pairs import row_pairs
 from torch_ap.inference.result import Result
 from torch_ap.inputs.detections import Columns, Kind
@@ -93,8 +94,7 @@ def confused(
     taken = one_to_one(detection, truth, len(distinct), len(truths))
     labelled = detected.index_select(0, pairs.detection[taken]), true.index_select(0, pairs.truth[taken])
     classes = [arrays.tensor(arrays.below(native(labels), native(x))) for x in labelled]
-    wrongs = arrays.tensor(arrays.below(native(wrong), native(matches.edges))).diff()
-    right = segments.count(found, len(wrongs))
+    right, wrongs = (arrays.tensor(arrays.below(native(x), native(matches.edges))).diff() for x in (found, wrong))
     return _counted(right, wrongs, matches.relevant[0] - right, *classes)[: len(labels) + 1, : len(labels) + 1]
 
 
@@ -126,20 +126,15 @@ def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
 def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Of the detections of at least the score: the true positives; the ground truths they leave; all others that count.
 
-    The first as their categories, the second as rows, ascending, the last as places among those ranked, ascending.
+    The first and the last as places among those ranked, the second as rows: all ascending.
     """
-    ranked, partners, each = matches.ranked, matches.partners, score_threshold
+    partners, items = matches.partners, items_of(matches, place, per_class=True)
     assert partners is not None
-    least = each if each.ndim == 0 else segments.repeat(each, matches.edges.diff()[: len(each)])
-    kept = native(segments.comparable(ranked.score)) >= native(least)
-    pairs, hits, counted = matches.events(0, place)
-    right = arrays.tensor(arrays.places(kept[native(hits)]))
-    pairs, found = pairs.index_select(0, right), hits.index_select(0, right)
+    right, counted = items.kept(score_threshold)
+    pairs, found = (x.index_select(0, right) for x in matches.events(0, place)[:2])
     left = matches.valid[0].index_fill(0, partners.truth.index_select(0, pairs), False)
     missed = order.sort(partners.rows.index_select(0, segments.places(left)))
-    kept &= native(counted)
-    kept[native(hits)] = False
-    return ranked.category.index_select(0, found), missed, arrays.tensor(arrays.places(kept))
+    return found, missed, segments.places(counted.index_fill_(0, found, False))
 
 
 def _reached(matches: Matches, place: int) -> float:

@@ -23,6 +23,7 @@ from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 
 _METHOD = "delta-wilson"
+_MARKS = 64  # hits at which one looks first for the best threshold of all classes
 _RATIOS = ("precision", "recall", "f_beta")
 
 
@@ -87,7 +88,7 @@ def operating_points(
         confidence_level: nominal coverage.
     """
     items = items_of(matches, place, per_class)
-    m = segments.count(items.ranking(matches.truth_category.index_select(0, items.truths)), items.rankings)
+    m = items.of_rankings(matches.relevant[0])
     threshold = _best(items, m, choice) if isinstance(choice, Wanted) else choice.repeat(1 if choice.ndim else len(m))
     numbers = {"threshold": threshold, **_at(items, m, threshold, beta, confidence_level)}
     numbers["n"] = items.n
@@ -113,12 +114,10 @@ def _best(items: Items, m: Tensor, wanted: Wanted) -> Tensor:
     out = items.score.new_full((len(m),), torch.nan, dtype=given.dtype if given.is_floating_point() else None)
     if not len(items.hits):
         return out
-    offsets = items.offsets(items.hits)
-    ranking = segments.ids(offsets)
     in_order = items.rankings == items.matches.categories  # of score in each ranking
-    score, tp, kept = _of_hits(items, offsets, ranking) if in_order else _of_all_hits(items)
-    counts = _floats(tp=tp, fp=kept - tp, fn=m.index_select(0, ranking) - tp, tn=torch.zeros_like(tp))
-    value, slack = wanted.value(counts, weighted=False)
+    score, tp, kept, offsets = _of_hits(items) if in_order else _of_all_hits(items, m, wanted)
+    ranking = segments.ids(offsets)
+    value, slack = _value(wanted, tp, kept, m.index_select(0, ranking))
     best = segments.repeat(segments.maximum(value, offsets), offsets.diff())
     equal = arrays.places((native(value) * slack >= native(best)) & (native(best) > -torch.inf))
     equal = arrays.tensor(equal)
@@ -128,41 +127,53 @@ def _best(items: Items, m: Tensor, wanted: Wanted) -> Tensor:
     return out.index_copy_(0, ranking[equal], score[equal].to(out.dtype))
 
 
-def _of_hits(items: Items, offsets: Tensor, ranking: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The scores of the hits, and how many hits and items of their ranking have these or higher ones."""
-    hits, score = native(items.hits), native(items.score)
-    tied = native(torch.zeros_like(items.counted))
-    tied[:-1] = score[1:] == score[:-1]
-    tied[native(items.edges)[1:] - 1] = False  # what is tied with the next one of its ranking
-    end, found = hits + 1, arrays.steps(len(hits), hits) + 1
-    again = arrays.places(tied[hits])
-    if len(again):
-        ends = arrays.places(tied[:-1] & ~tied[1:]) + 2
-        end[again] = ends[arrays.below(ends, end[again] + 1)]
+def _value(wanted: Wanted, tp: Tensor, kept: Tensor, m: Tensor) -> tuple[Tensor, float]:
+    return wanted.value(_floats(tp=tp, fp=kept - tp, fn=m - tp, tn=torch.zeros_like(tp)), weighted=False)
+
+
+def _of_hits(items: Items) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The scores of the hits, how many hits and items of their ranking have these or higher ones, and their offsets."""
+    offsets = items.offsets(items.hits)
+    hits, score, edges, owner = map(native, (items.hits, items.score, items.edges, segments.ids(offsets)))
+    own, end, found = score[hits], hits + 1, arrays.steps(len(hits), hits) + 1
+    again = arrays.places(own == score[arrays.at_most(end, len(score) - 1)])
+    if len(again):  # perhaps tied with the next one
+        end[again] = items.reached(own[again], hits[again], edges[1:][owner[again]])
         found[again] = arrays.below(hits, end[again])
-    owner = native(ranking)
-    kept = items.above(end) - items.above(native(items.edges))[owner]
-    tp = arrays.tensor(found - native(offsets)[owner])
-    return items.score.index_select(0, items.hits), tp, arrays.tensor(kept)
+    tp, kept = found - native(offsets)[owner], items.above(end) - items.above(edges)[owner]
+    return arrays.tensor(own), arrays.tensor(tp), arrays.tensor(kept), offsets
 
 
-def _of_all_hits(items: Items) -> tuple[Tensor, Tensor, Tensor]:
-    """The same of one ranking of all, the best first."""
-    own = order.sort(items.score.index_select(0, items.hits))  # ascending, which is searched for twice as fast
-    every = order.sort(segments.pick(items.score, items.counted))
-    first = segments.run_starts(own)
-    lower = segments.repeat(first, first.diff(append=first.new_tensor([len(own)])))
-    kept = len(every) - arrays.tensor(arrays.below(native(every), native(own)))
-    return own.flip(0), (len(own) - lower).flip(0), kept.flip(0)
+def _of_all_hits(items: Items, m: Tensor, wanted: Wanted) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same of one ranking of all, the best first, of those hits alone among which the best threshold is.
+
+    At every so many hits it is known what there is, and so between two of them how good it is at most.
+    """
+    own, without = (native(order.sort(items.score.index_select(0, x))) for x in (items.hits, items.uncounted))
+    edges, hits = native(items.matches.edges), len(own)
+    marks = own[:: -(-hits // _MARKS)]
+    lower = arrays.below(own, marks)
+    ends = items.reached(marks[:, None], edges[:-1], edges[1:])
+    total = (ends - edges[:-1]).sum(1)
+    tp, kept = map(arrays.tensor, (hits - lower, total - len(without) + arrays.below(without, marks)))
+    value, slack = _value(wanted, tp, kept, m)
+    most = _value(wanted, tp, torch.maximum(tp, torch.cat([kept[1:], kept.new_zeros(1)])), m)[0]
+    some = arrays.places(native(most) * slack >= native(value.max()))
+    first, last = int(some[0]), int(some[-1]) + 1
+    tops, above = (ends[last], int(total[last])) if last < len(marks) else (edges[:-1], 0)
+    low, high = int(lower[first]), int(lower[last]) if last < len(marks) else hits
+    every = native(order.sort(arrays.tensor(native(items.score)[segments.members(tops, ends[first])])))
+    own_lower = arrays.below(own, own[low:high])
+    all_of = above + len(every) - arrays.below(every, own[low:high])
+    kept = arrays.tensor(all_of - len(without) + arrays.below(without, own[low:high])).flip(0)
+    found = arrays.tensor(own[low:high]).flip(0), arrays.tensor(hits - own_lower).flip(0)
+    return *found, kept, kept.new_tensor([0, len(kept)])
 
 
 def _at(items: Items, m: Tensor, threshold: Tensor, beta: float, confidence_level: float) -> dict[str, Tensor]:
     """What (S,) thresholds give: counts, and the ratios with their ends."""
-    least = segments.comparable(threshold)
-    least = segments.repeat(least, items.edges.diff()) if len(m) > 1 else least
-    reached = native(items.score) >= native(least)
-    hits = items.hits.index_select(0, arrays.tensor(arrays.places(reached[native(items.hits)])))
-    kept = arrays.tensor(arrays.places(reached & native(items.counted)))
+    right, counted = items.kept(segments.comparable(threshold))
+    hits, kept = items.hits.index_select(0, right), segments.places(counted)
     tp, retrieved = (items.offsets(x).diff() for x in (hits, kept))
     counts = {"tp": tp, "fp": retrieved - tp, "fn": m - tp}
     at = _floats(**counts, tn=torch.zeros_like(tp))

@@ -58,11 +58,11 @@ class Partners(NamedTuple):
 
 
 class Events(NamedTuple):
-    """The true positives as matched pairs and as detections, (H,) int64, ascending; (N,) bool, what counts."""
+    """The true positives as matched pairs and as detections, (H,) int64; what does not count, (U,): all ascending."""
 
     pairs: Tensor
     hits: Tensor
-    counted: Tensor
+    uncounted: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,8 +237,9 @@ class Matches:
 
     def flags(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
         """(N,) bool, the true and the false positives at one threshold in one area range; others do not count."""
-        _, hits, counted = self.events(area, threshold)
-        return torch.zeros_like(counted).index_fill_(0, hits, True), counted.index_fill(0, hits, False)
+        _, hits, uncounted = self.events(area, threshold)
+        hit = torch.zeros_like(self.inside[area]).index_fill_(0, hits, True)
+        return hit, (~hit).index_fill_(0, uncounted, False)
 
     def events(self, area: int, threshold: int) -> "Events":
         """What counts at one threshold in one area range; what was asked for last is kept, and not to be changed."""
@@ -247,8 +248,8 @@ class Matches:
             both = (self.criteria.of_one(x, area, threshold) for x in (self.matched, self.true_positive))
             matched, right = map(segments.places, both)
             hits = self.at.index_select(0, right)
-            counted = self.inside[area].index_fill(0, self.at.index_select(0, matched), False)
-            found = Events(right, hits, counted.index_fill_(0, hits, True))
+            uncounted = (~self.inside[area]).index_fill_(0, self.at.index_select(0, matched), True)
+            found = Events(right, hits, segments.places(uncounted.index_fill_(0, hits, False)))
             self._latest.clear()
             self._latest[area, threshold] = found
         return found

@@ -135,6 +135,14 @@ def ids(offsets: Values) -> Values:
     return repeat(torch.arange(len(lengths), device=offsets.device), lengths)
 
 
+def members(first: Values, ends: Values) -> Values:
+    """The whole numbers from each of ``first`` to before its end, (S,) int64, end to end: (E,)."""
+    lengths = ends - first
+    out: Values = arrays.repeat(first - from_zero(lengths)[:-1], lengths)
+    out += arrays.steps(len(out), out)
+    return out
+
+
 def of_places(places: Values, offsets: Values) -> Values:
     """The segment of entries at some places, ascending: (H,) int64."""
     if not isinstance(places, Tensor):
