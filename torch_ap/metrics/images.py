@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
+from torch_ap.analysis import low_values
 from torch_ap.exchange import copies
 from torch_ap.exchange.detections import ClassShares
 from torch_ap.exchange.ranks import Ranks
@@ -48,7 +49,7 @@ class DetectionMetric(SlicedImages, ClassTables):
     """
 
     sample_ids: list[Tensor]
-    _unseen: bool = False  # whether images came on an accelerator, which `update` does not wait for
+    _unseen: bool = False  # whether images came on an accelerator, which `update` does not wait for, or too few
 
     beside_states = (*SlicedImages.beside_states, "_unseen")
     value_rules = detections.VALUE_RULES
@@ -77,7 +78,7 @@ class DetectionMetric(SlicedImages, ClassTables):
             if not counts.is_cpu:
                 self._inputs.remark_on_rows(columns)
             columns, broken = self._kept.made(columns, *self._match_batch(columns)), None
-        elif not counts.is_cpu:
+        elif not counts.is_cpu or self._inputs.too_few(columns):
             self._unseen = True
         self._hold([*(columns[name] for name in self._kept.states), ids])
         self._note(broken)
@@ -135,13 +136,12 @@ class DetectionMetric(SlicedImages, ClassTables):
         )
         return columns if kept is None else self._kept.of_images(columns, kept)
 
-    def _remark_on_labels(self, columns: Columns) -> None:
-        """Warn if no label occurs on both sides; not of a batch in ``forward``, nor of the images of one rank."""
+    def _remark(self, columns: Columns, found: Mapping[str, Any]) -> None:
+        """Warn if a low value has a cause; not of a batch in ``forward``, nor of the images of one rank."""
         if self._aside is not None or self._exchanged is not None or len(columns.get(OTHERS, ())):
             return
-        one_class = getattr(self._settings, "average", None) == "micro"
-        if not one_class and (self._is_synced or not self.distributed_available_fn()):
-            self._inputs.remark_on_labels(columns)
+        if self._is_synced or not self.distributed_available_fn():
+            low_values.remark(self._settings, columns, found)
 
     def _once(self, make: Callable[[], Made], *what: Hashable) -> Made:
         """What is made of the images and settings; the same again until the state is another.

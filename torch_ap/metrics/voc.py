@@ -37,8 +37,7 @@ class VocRules(DetectionMetric):
     def compute(self) -> dict[str, Tensor]:
         """``map`` of the images so far, and what else was asked for."""
         columns = self._columns()
-        self._remark_on_labels(columns)
-        return self._settings.report(
+        found = self._settings.report(
             columns,
             self._dtype_of_result(columns["detection_scores"].dtype),
             several=self._several,
@@ -46,6 +45,8 @@ class VocRules(DetectionMetric):
             shares=self._shares,
             matched=self._matched_here,
         )
+        self._remark(columns, found)
+        return found
 
     def _matched(
         self, columns: Columns, iou_type: str | None, per_class: bool = False
