@@ -14,6 +14,7 @@ from torch_ap.exchange.ranks import Ranks
 from torch_ap.inference.images.resampled_rankings import ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.matching.coco import labels_of
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.stored import OTHERS, StoredMatches
@@ -66,7 +67,7 @@ class DetectionMetric(SlicedImages, ClassTables):
             self.add_state(name, [], dist_reduce_fx="cat")
         self.add_state(samples.STATE, [], dist_reduce_fx="cat")
 
-    def _add(self, columns: Columns, broken: Tensor | None, sample_ids: Tensor | None) -> None:
+    def _add(self, columns: Columns, broken: Tensor | None, sample_ids: SampleIds) -> None:
         """Keep validated images, or what matching finds in them."""
         counts = columns["detections_per_image"]
         ids = samples.checked(sample_ids, counts.shape, counts.device, "image")

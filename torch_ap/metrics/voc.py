@@ -10,6 +10,7 @@ from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_voc
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.matching.matched import Matches, Shares
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
@@ -187,7 +188,7 @@ class VOCMeanAveragePrecision(VocRules):
         self.iou_type, self.class_names = iou_type, class_names
         self._settings = settings
 
-    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images, as :meth:`torch_ap.MeanAveragePrecision.update`; ``target`` may have ``difficult``.
 
         Raises:
