@@ -18,6 +18,7 @@ from torch_ap.geometry import boxes
 
 _HITS = 5  # ground truths of a neighbouring image, of so few nothing is said
 _OF_LABEL = 3  # overlaps of a label that show a step
+_MOST = 0.75  # of the overlaps are of the same step
 _FRACTION = 2.0  # no box of pixels is that small, and detectors may place boxes over the image's edge
 _EDGE = 0.1  # by which fractions leave their image
 _PIXELS = 10.0  # most boxes of pixels reach that far; raw outputs do not
@@ -125,7 +126,7 @@ class _Sample:
         usual = step.mode().values
         place = torch.unique(found, return_inverse=True)[1]
         every, moved = place.bincount(), place[step == usual].bincount(minlength=int(place.max()) + 1)
-        clear = 2 * int(moved.sum()) >= len(step) and int(((2 * moved >= every) & (moved >= _OF_LABEL)).sum()) > 1
+        clear = int(moved.sum()) >= _MOST * len(step) and int(((2 * moved >= every) & (moved >= _OF_LABEL)).sum()) > 1
         return int(usual) if clear else 0
 
     def touching(self) -> bool:
@@ -162,7 +163,7 @@ def causes(evidence: Evidence) -> Iterator[str]:
         )
     elif inside < 0.1 and not sure:
         yield f"{inside:.0%} of the detections{sample.of} lie inside their images: are the boxes in another format?"
-    elif overlap >= 0.1 and of_class < overlap / 2 and (step := sample.label_step()):
+    elif overlap >= 0.1 and of_class < overlap / 4 and (step := sample.label_step()):
         yield f"{_by_class(sample, overlap, of_class)} Most are {abs(step)} {'above' if step > 0 else 'below'} theirs"
     elif overlap >= 0.1 and of_class < overlap / 10 and not sure:
         yield _by_class(sample, overlap, of_class)

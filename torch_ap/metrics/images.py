@@ -208,8 +208,10 @@ class DetectionMetric(SlicedImages, ClassTables):
         labels = labels_of(columns) if per_class else None
         names = [] if labels is None else different_names_of(labels, self._class_names)
 
+        ids = self._image_ids() if len(self.sample_ids) else None
+
         def sample(of: Matches, images: int) -> ImageSample:
-            return ImageSample(dtype, columns, ranked_images(of, images), interpolation, labels, names)
+            return ImageSample(dtype, columns, ranked_images(of, images), interpolation, labels, names, ids)
 
         if members is None:
             return sample(matches, len(columns["detections_per_image"]))
