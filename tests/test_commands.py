@@ -16,8 +16,9 @@ import torch
 
 import torch_ap
 from tests.tolerances import REORDERED
+from torch_ap.analysis.box_faults import Evidence
 from torch_ap.cli import main
-from torch_ap.cli.diagnosis import Evidence, causes
+from torch_ap.cli.diagnosis import causes
 from torch_ap.cli.tables import Report, Table
 from torch_ap.curve.convention import TIES
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
@@ -434,7 +435,7 @@ def test_a_sample_of_the_images_is_looked_at():
     apart = {**many, "boxes": torch.full((20_000, 4), 90.0)}
     few_first, many_first = torch.tensor([10, 19_990]), torch.tensor([19_990, 10])
     for counts, said in ((few_first, ["no detection of the first 1 images overlaps"]), (many_first, [])):
-        found = list(causes(Evidence(many | {"counts": counts}, apart | {"counts": counts}, {0: "x"}, None, "xywh")))
+        found = list(causes(Evidence(many | {"counts": counts}, apart | {"counts": counts}, None, "xywh"), {0: "x"}))
         assert [x[: len("no detection of the first 1 images overlaps")] for x in found] == said
 
 
@@ -446,11 +447,11 @@ def test_nothing_is_said_without_a_word_of_the_files():
         "counts": torch.zeros(2, dtype=torch.int64),
     }
     one = {"boxes": torch.ones(1, 4), "labels": torch.tensor([7]), "counts": torch.tensor([0, 1])}
-    assert list(causes(Evidence(none, one, {7: "x"}))) == []
-    assert list(causes(Evidence(one, none, {7: "x"}))) == [
+    assert list(causes(Evidence(none, one), {7: "x"})) == []
+    assert list(causes(Evidence(one, none), {7: "x"})) == [
         "the ground truths hold no object, so that no detection can match"
     ]
-    assert list(causes(Evidence([], [], {}))) == ["the ground truths hold no object, so that no detection can match"]
+    assert list(causes(Evidence([], []), {})) == ["the ground truths hold no object, so that no detection can match"]
 
 
 def test_values_are_shown_in_80_characters():

@@ -204,6 +204,27 @@ def test_what_no_similarity_is_is_told():
     assert value(35, validate_args=False) == value(1.0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_may_round_a_similarity_above_1(dtype):
+    label, eps = torch.tensor([1]), torch.finfo(dtype).eps
+
+    def value(similarity, kind):
+        given, shape = torch.tensor([[similarity]], dtype=dtype), {"boxes": torch.tensor([[0.0, 0, 9, 9]])}
+        pred = {**shape, "scores": torch.ones(1), "labels": label, "ious": given}
+        how = {
+            "pairs": {"iou": lambda *_: given[0]},
+            "image": {"iou_type": lambda *_: given},
+            "given": {"iou_type": "precomputed"},
+        }
+        return float(coco_mean_average_precision([pred], [{**shape, "labels": label}], **how[kind])["map"])
+
+    for kind in ("pairs", "image", "given"):
+        assert value(1 + eps, kind) == value(1.0, kind) == pytest.approx(1)
+        for wrong in (1 + 4 * eps, torch.nan):
+            with pytest.raises(ValueError, match="must be at most 1"):
+                value(wrong, kind)
+
+
 def test_a_hand_worked_case():
     boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30]])
     preds = [{"boxes": boxes[[0, 0, 1]], "scores": torch.tensor([0.9, 0.8, 0.7]), "labels": torch.tensor([1, 1, 1])}]

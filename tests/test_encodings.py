@@ -11,7 +11,8 @@ import shutil
 import pytest
 
 from tests.each import each
-from torch_ap.cli import encodings, main
+from torch_ap.analysis import encodings
+from torch_ap.cli import main
 
 PLAIN = {"xyxy": "x1 y1 x2 y2", "xywh": "x y width height", "cxcywh": "centre x, centre y, width, height"}
 

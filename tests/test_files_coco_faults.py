@@ -429,3 +429,15 @@ def test_areas_as_given_are_wanted_of_all(tmp_path, side):
     with pytest.raises(ValueError, match=rf"`{side}\[1\]` must .*'area'"):
         metric.update(**images)
     MeanAveragePrecision("xywh", "segm").update(**images)
+
+
+@pytest.mark.parametrize(("known", "found", "rule"), [(7, "7", "an integer"), ("x7", 7, "text")])
+def test_ids_of_one_file_that_are_text_are_told_with_those_of_the_other(known, found, rule, tmp_path):
+    one = {"category_id": 1, "bbox": [1, 1, 5, 5]}
+    truth = {"images": [{"id": known}], "categories": [{"id": 1, "name": "a"}]}
+    truth["annotations"] = [{**one, "image_id": known, "area": 25}]
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    (tmp_path / "found.json").write_text(json.dumps([{**one, "image_id": x, "score": 0.5} for x in (known, found)]))
+    said = rf"found.json\[1\]: 'image_id' must be {rule}, .* such as {known!r}, got {found!r}$"
+    with pytest.raises(ValueError, match=said):
+        read_coco(tmp_path / "truth.json", tmp_path / "found.json")

@@ -299,14 +299,36 @@ def test_other_metrics_and_other_images_are_refused():
     crowds = [{**image, "iscrowd": 1 - image["iscrowd"]} for image in target]
     joined = {key: torch.cat([image[key] for image in target[-2:]]) for key in target[0]}
     changed = {
-        "ground_truth_boxes": (preds, moved),
-        "ground_truth_iscrowd": (preds, crowds),
-        "ground_truth_labels": (preds[::-1], target[::-1]),
-        "ground_truths_per_image": (preds[:-1], [*target[:-2], joined]),
-    }  # fmt: skip
+        "`boxes` in `target` differs, first of the image at place 0": (preds, moved),
+        "`boxes` in `target` differs, first of the image at place 3": (preds, [*target[:3], *moved[3:]]),
+        "`iscrowd` in `target` differs": (preds, crowds),
+        f"it has {len(preds) - 1} images, and this metric {len(preds)}": (preds[:-1], [*target[:-2], joined]),
+        r"the image at place \d has \d+ ground truths here and \d+ there": (preds[::-1], target[::-1]),
+    }
     for name, data in changed.items():
-        with pytest.raises(ValueError, match=f"`other` .* same ground truths .*`{name}`"):
+        with pytest.raises(ValueError, match=f"`other` .* same ground truths .*; {name}"):
             metric.compare(fed("coco", *data))
+
+
+@pytest.mark.parametrize("match", ["compute", "update"])
+def test_images_that_differ_are_named_by_their_ids(match):
+    preds, target = scene(1)
+
+    def metric(ids):
+        found = MeanAveragePrecision("xywh", match=match)
+        found.update([preds[x] for x in ids], [target[x] for x in ids], [10 * x for x in ids])
+        return found
+
+    ids = [*range(len(preds))]
+    for other, said in (
+        (ids[:-2], f"this metric alone has image {10 * ids[-2]} and 1 more"),
+        ([*ids[:-1]], f"this metric alone has image {10 * ids[-1]}$"),
+        (ids[::-1], f"the image at place 0 is 0 here and {10 * ids[-1]} there"),
+    ):
+        with pytest.raises(ValueError, match=f"`other` .*same ground truths in the same order; {said}"):
+            metric(ids).compare(metric(other), **FEW)
+    with pytest.raises(ValueError, match=f"; it alone has image {10 * ids[-1]}$"):
+        metric(ids[:-1]).compare(metric(ids), **FEW)
 
 
 def test_masks_and_boxes_each_have_their_own():

@@ -83,7 +83,14 @@ def test_ids_that_are_refused():
     for wrong, match in (
         (torch.arange(3), r"`sample_ids` must be one per item, \(4,\), got shape \(3,\)"),
         (torch.rand(4), "`sample_ids`"),
-        ([1, 2, 3, 4], "`sample_ids`"),
+        ([1, 2, 3], r"`sample_ids` must be one per item, \(4,\), got shape \(3,\)"),
+        ([1, 2, "c", "d"], r"`sample_ids\[2\]` must be an integer .*IndexEncoder.* got 'c'"),
+        ([1, 2.0, 3, 4], r"`sample_ids\[1\]` must be an integer that int64 holds, got 2.0"),
+        ([True, False, True, True], r"`sample_ids\[0\]` must be an integer that int64 holds, got True"),
+        ([1, [2], 3, 4], r"`sample_ids\[1\]` must be an integer that int64 holds, got \[2\]"),
+        ([1, 2, 3, None], r"`sample_ids\[3\]` must be an integer that int64 holds, got None"),
+        ([1, 2, 3, 2**70], r"`sample_ids\[3\]` must be an integer that int64 holds, got 1180591620717411303424"),
+        ("abcd", "`sample_ids` must be a tensor, a list of integers or None, got str"),
     ):
         with pytest.raises((TypeError, ValueError), match=match):
             metric.update(preds, target, sample_ids=wrong)
@@ -93,6 +100,25 @@ def test_ids_that_are_refused():
     for more in ({"bins": 4}, {"bins": "adaptive"}, {"thresholds": 4}):
         with pytest.raises(ValueError, match="`sample_ids` must be None with `thresholds` and `bins`"):
             torch_ap.BinaryAveragePrecision(**more).update(preds, target, sample_ids=torch.arange(4))
+
+
+@each_row
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_ids_may_be_a_list(row, kind):
+    drawn = row.draw(40, torch.Generator().manual_seed(5))
+    one, other = row.new(), row.new()
+    for places in (list(range(count(drawn))), [0, 1]):
+        batch = given(drawn, places)
+        quiet(one.update, **batch)
+        quiet(other.update, **batch | {"sample_ids": kind(batch["sample_ids"].tolist())})
+    same(quiet(one.compute), quiet(other.compute))
+    assert torch.equal(torch.cat(one.sample_ids), torch.cat(other.sample_ids))
+
+
+def test_no_ids_are_a_list_of_none():
+    metric = torch_ap.MeanAveragePrecision()
+    metric.update([], [], [])
+    assert metric.sample_ids[0].dtype == torch.int64
 
 
 def test_checkpoints_from_before_there_were_ids_load():

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.analysis.box_faults import Evidence
+from torch_ap.analysis.encodings import PLAIN, Encoding
 from torch_ap.cli import annotation_notes, detectors, diagnosis, images, shape_diagnosis
-from torch_ap.cli.encodings import PLAIN, Encoding
 from torch_ap.cli.image_tables import Form, Rows
 from torch_ap.cli.images import Columns, Found
 from torch_ap.cli.notes import note
@@ -69,13 +70,13 @@ def noted(args: argparse.Namespace, data: CocoData, results: str) -> bool:
     preds, target = (_boxed(side) if poses else side for side in (data.preds, data.target))
     if poses and not (_extended(preds) and _extended(target)):
         return not detections
-    evidence = diagnosis.Evidence(
-        *(preds, target, data.class_names, data.sizes, "xywh"),
+    evidence = Evidence(
+        *(preds, target, data.sizes, "xywh"),
         given=_ENCODING,
-        form=f"{shape} in pixels of the image",
+        remedy=f"write {shape} in pixels of the image",
         true=_ENCODING,
     )
-    likely = [*shape_diagnosis.causes(data)] or [*diagnosis.causes(evidence)]
+    likely = [*shape_diagnosis.causes(data)] or [*diagnosis.causes(evidence, data.class_names)]
     for cause in likely:
         note(f"{results}: {cause}")
     return bool(likely) or not detections

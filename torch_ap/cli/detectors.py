@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from torch_ap.analysis.low_values import LOW
 from torch_ap.cli import image_tables, operating_points
 from torch_ap.cli.errors import with_errors
 from torch_ap.cli.image_tables import Form
@@ -36,7 +37,7 @@ def write(
         images: ids or names of the images.
         class_names: names of the labels.
     """
-    warnings.filterwarnings("ignore", "no label in `preds`", UserWarning)  # of which the notes say more
+    warnings.filterwarnings("ignore", f"no label in `preds`|{LOW}", UserWarning)  # of which the notes say more
     slices = slices_of(args, images)
     metrics = {path: metric_of(path) for path in paths.every}
     _write_page(args, paths, metrics, class_names)

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.analysis.box_faults import Evidence
+from torch_ap.analysis.encodings import CORNERS, PLAIN, Encoding
 from torch_ap.cli import detectors, diagnosis, images
-from torch_ap.cli.encodings import CORNERS, PLAIN, Encoding
 from torch_ap.cli.image_tables import Form, Rows
 from torch_ap.cli.images import Found
 from torch_ap.cli.notes import note
@@ -199,25 +200,26 @@ def _of_format(args: argparse.Namespace, detections: str) -> VocData:
 
 def _noted(args: argparse.Namespace, data: VocData, detections: str) -> bool:
     """Whether there was a note on what is likely wrong with the detections, or they are none."""
-    evidence = _evidence(args, data)
-    causes = [*diagnosis.causes(evidence)] or _negative_sizes(args, data)
-    for cause in (*causes, *diagnosis.without_truths(evidence)):
+    evidence, names = _evidence(args, data), dict(enumerate(data.class_names))
+    causes = [*diagnosis.causes(evidence, names)] or _negative_sizes(args, data)
+    for cause in (*causes, *diagnosis.without_truths(evidence, names)):
         note(f"{detections}: {cause}")
     return bool(causes) or not len(data.preds["labels"])
 
 
-def _evidence(args: argparse.Namespace, data: VocData) -> diagnosis.Evidence:
+def _evidence(args: argparse.Namespace, data: VocData) -> Evidence:
     """What was read, of quadrilaterals the boxes around them."""
-    names, yolo = dict(enumerate(data.class_names)), args.format == "yolo"
+    yolo = args.format == "yolo"
     if args.format == "dota":
-        form = "the corners as x1 y1 x2 y2 x3 y3 x4 y4 in pixels"
-        return diagnosis.Evidence(_around(data.preds), _around(data.target), names, data.sizes, form=form)
+        remedy = "write the corners as x1 y1 x2 y2 x3 y3 x4 y4 in pixels"
+        return Evidence(_around(data.preds), _around(data.target), data.sizes, remedy=remedy)
     given = args.box_format or "xyxy"
     xml = not yolo and any(Path(args.ground_truths).glob("*.xml"))
-    return diagnosis.Evidence(
-        *(data.preds, data.target, names, data.sizes),
+    form = f"{YOLO_FORM}, in fractions" if yolo else f"class, score, {PLAIN[given]}, in pixels"
+    return Evidence(
+        *(data.preds, data.target, data.sizes),
         given=_YOLO if yolo else Encoding(PLAIN[given], score="first"),
-        form=f"lines of {YOLO_FORM}, in fractions" if yolo else f"lines of class, score, {PLAIN[given]}, in pixels",
+        remedy=f"write lines of {form}",
         true=replace(_YOLO, score="") if yolo else CORNERS if xml else Encoding(PLAIN[given]),
         option="--box-format" if xml else "",
     )

@@ -194,11 +194,25 @@ class Entries:
     def known(self, key: str, allowed: Mapping[Key, Value]) -> list[Value]:
         """The value that ``allowed`` has for the id of every entry, text if those allowed are, else a whole number."""
         texts = isinstance(next(iter(allowed), None), str)
-        values: list[Any] = self.each(key, text) if texts else self.integers(key)
+        try:
+            values: list[Any] = self.each(key, text) if texts else self.integers(key)
+        except ValueError as error:
+            self._check_kind(key, next(iter(allowed), None), str(error))
+            raise
         for place, value in zip(self.places, values, strict=True):
             if value not in allowed:
                 raise ValueError(f"{self.where}[{place}]: unknown {key} {shown(value)}{_meant(value, values, allowed)}")
         return [allowed[value] for value in values]
+
+    def _check_kind(self, key: str, known: Any, said: str) -> None:
+        """Refuse the id of which something was ``said``, if it is text where those that are known are numbers, or the
+        other way round.
+        """
+        other, rule = (int, "text") if isinstance(known, str) else (str, "an integer")
+        for place, entry in zip(self.places, self.entries, strict=True):
+            if known is not None and type(entry.get(key)) is other and said.startswith(f"{self.where}[{place}]: "):
+                rule = f"'{key}' must be {rule}, as the ids that it refers to are, such as {shown(known)}"
+                raise ValueError(f"{self.where}[{place}]: {rule}, got {shown(entry[key])}") from None
 
 
 def _meant(unknown: Any, values: Sequence[Any], allowed: Collection[Any]) -> str:

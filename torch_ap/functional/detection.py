@@ -5,6 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from torch_ap.analysis import low_values
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.inputs.detections import Columns, DetectionInputs, Images, OwnSimilarity
 from torch_ap.matching.coco import Report
@@ -136,21 +137,19 @@ def coco_mean_average_precision(
         area_as_given=area_as_given,
         validate_args=validate_args,
     )
-    columns = validated(settings.inputs, preds, target, one_class=average == "micro")
+    columns = validated(settings.inputs, preds, target)
     report = Report(class_metrics, extended_summary, class_names)
-    return report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
+    found = report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
+    low_values.remark(settings, columns, found)
+    return found
 
 
-def validated(inputs: DetectionInputs, preds: Images, target: Images, *, one_class: bool = False) -> Columns:
-    """The columns of images that are all there is, perhaps of one class, whatever the labels; a broken rule is raised
-    at once.
-    """
+def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns:
+    """The columns of images that are all there is; a broken rule is raised at once."""
     columns, broken = inputs.validate(preds, target, copy=False)
     values.raise_first(detections.VALUE_RULES, broken)
     if not columns["detection_labels"].is_cpu:  # on CPU `validate` did
         inputs.remark_on_rows(columns)
-    if not one_class:
-        inputs.remark_on_labels(columns)
     return columns
 
 
@@ -233,9 +232,11 @@ def voc_mean_average_precision(
         validate_args=validate_args,
     )
     columns = validated(settings.inputs, preds, target)
-    return settings.report(
+    found = settings.report(
         columns,
         dtype or result_dtype(columns["detection_scores"].dtype),
         several=not isinstance(iou_threshold, int | float),
         class_metrics=class_metrics,
     )
+    low_values.remark(settings, columns, found)
+    return found

@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from torch_ap.analysis import low_values
 from torch_ap.curve.convention import Convention
 from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.functional.detection import validated
@@ -142,8 +143,9 @@ def voc_curve(
         validate_args=validate_args,
     )
     check_names(class_names)
-    found = settings.matching(validated(settings.inputs, preds, target))
-    return curves_of_voc(settings, found, threshold=0, class_names=class_names)
+    columns = validated(settings.inputs, preds, target)
+    low_values.remark(settings, columns, {})
+    return curves_of_voc(settings, settings.matching(columns), threshold=0, class_names=class_names)
 
 
 def curves_of_images(
@@ -154,7 +156,9 @@ def curves_of_images(
         refuse("iou_type", "must be one kind, as a curve is of one", settings.iou_types)
     checks.one_of("area", area, list(settings.areas))
     check_names(class_names)
-    numbers = coco.match(settings, validated(settings.inputs, preds, target), settings.iou_types[0])
+    columns = validated(settings.inputs, preds, target)
+    low_values.remark(settings, columns, {})
+    numbers = coco.match(settings, columns, settings.iou_types[0])
     return curves_of_coco(numbers, area, len(settings.limits) - 1, threshold=0, class_names=class_names)
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from torch_ap.analysis import low_values
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.functional.detection import validated
 from torch_ap.inputs.detections import Images, OwnSimilarity, int32_if_held
@@ -96,12 +97,14 @@ def open_images_mean_average_precision(
         validate_args=validate_args,
     )
     columns = validated(settings.inputs, *settings.prepared(preds, target))
-    return settings.report(
+    found = settings.report(
         columns,
         dtype or result_dtype(columns["detection_scores"].dtype),
         several=not isinstance(iou_threshold, int | float),
         class_metrics=class_metrics,
     )
+    low_values.remark(settings, columns, found)
+    return found
 
 
 def nuscenes_mean_average_precision(
@@ -159,12 +162,14 @@ def nuscenes_mean_average_precision(
     distances = list(DISTANCES) if distance_threshold is None else distance_threshold
     settings = nuscenes_settings_of(distances, validate_args=validate_args)
     columns = validated(settings.inputs, preds, target)
-    return settings.report(
+    found = settings.report(
         columns,
         dtype or result_dtype(columns["detection_scores"].dtype),
         several=not isinstance(distances, int | float),
         class_metrics=class_metrics,
     )
+    low_values.remark(settings, columns, found)
+    return found
 
 
 def kitti_mean_average_precision(
@@ -244,4 +249,5 @@ def kitti_mean_average_precision(
     labels, each = settings.average_precision(columns)
     found = {"map": each.nanmean(), **({"map_per_class": each} if class_metrics else {})}
     dtype = dtype or result_dtype(columns["detection_scores"].dtype)
+    low_values.remark(settings, columns, found)
     return zero_dimensional({x: value.to(dtype) for x, value in found.items()} | {"classes": int32_if_held(labels)})

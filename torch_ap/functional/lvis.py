@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from torch_ap.analysis import low_values
 from torch_ap.evaluation.average_precision import result_dtype
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection import validated
@@ -114,7 +115,9 @@ def lvis_mean_average_precision(
     )
     columns = validated(settings.inputs, preds, target)
     report = Report(class_metrics, class_names=class_names)
-    return report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
+    found = report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
+    low_values.remark(settings, columns, found)
+    return found
 
 
 def lvis_curve(

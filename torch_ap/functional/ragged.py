@@ -1,10 +1,9 @@
 """Intersection over union of boxes that lie image after image, as many in each as there are."""
 
-import torch
 from torch import Tensor
 
 from torch_ap.functional.matching import Triples, pair_iou_of
-from torch_ap.ranking import segments
+from torch_ap.geometry import boxes
 from torch_ap.rules import images
 from torch_ap.runtime import untraced
 
@@ -49,12 +48,7 @@ def ragged_box_iou(
     pair_iou = pair_iou_of(preds, target, box_format, iscrowd, inclusive_pixels)
     images.counts("preds", preds_counts, len(preds))
     images.counts("target", target_counts, len(target))
-    columns = segments.repeat(target_counts, preds_counts)
-    offsets = segments.from_counts(columns)
-    d = segments.ids(offsets)
-    first = segments.repeat(segments.from_counts(target_counts)[:-1], preds_counts)
-    g = torch.arange(len(d), device=d.device) - offsets[d] + first[d]
-    d, g, iou = pair_iou(d, g, least)
+    d, g, iou = pair_iou(*boxes.pairs_of_images(preds_counts, target_counts), least)
     kept = (iou >= least).nonzero().squeeze(1)
     return d[kept], g[kept], iou[kept]
 

@@ -182,6 +182,15 @@ def all_pairs(rows: int, columns: int, device: torch.device) -> tuple[Tensor, Te
     return every // max(columns, 1), every % max(columns, 1)
 
 
+def pairs_of_images(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+    """The same of each image, which has so many of both: (B,) rows per image and (B,) columns per image."""
+    repeats = segments.repeat(columns, rows)
+    offsets = segments.from_counts(repeats)
+    d = segments.ids(offsets)
+    first = segments.repeat(segments.from_counts(columns)[:-1], rows)
+    return d, torch.arange(len(d), device=d.device) - offsets[d] + first[d]
+
+
 def _where(kept: Any, *columns: Any) -> tuple[Any, ...]:
     places = arrays.places(kept)
     return tuple(arrays.take(column, places) for column in columns)

@@ -163,13 +163,9 @@ class DetectionInputs:
             if said is not None:
                 warn_caller(said, UserWarning)
 
-    def remark_on_labels(self, columns: Columns) -> None:
-        """Warn of images that are all there is, where values are checked, if no label occurs on both sides."""
-        if self.check_values:
-            labels = columns["detection_labels"], columns["ground_truth_labels"]
-            said = value_rules.no_label_in_common(*labels, len(columns["detections_per_image"]))
-            if said is not None:
-                warn_caller(said, UserWarning)
+    def too_few(self, columns: Columns) -> bool:
+        """Whether there may be more to remark on rows once more images have come."""
+        return len(columns["ground_truth_labels"]) < value_rules.FEW_ANGLES and any(x.remark for x in self.rows)
 
     def look_at(self, columns: Columns) -> Tensor | None:
         """Check columns that come as such, as :meth:`validate` does those that it makes.

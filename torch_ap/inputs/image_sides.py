@@ -157,7 +157,7 @@ def pair_ious(detections: Side, truths: Side, similarity: _Similarity | None) ->
         return _packed_ious(detections, truths)
     if not values:
         return torch.empty(0, dtype=torch.float64)
-    return torch.cat([value.detach().reshape(-1).to(torch.float64) for value in values])
+    return torch.cat([value_rules.similarities(value.detach().reshape(-1)) for value in values])
 
 
 def _similarities(detections: Side, truths: Side, similarity: _Similarity) -> list[Tensor]:
@@ -204,4 +204,4 @@ def _packed_ious(detections: Side, truths: Side) -> Tensor:
     if not rules.form_fits(key, values, total):
         rules.column("preds", key, values, total, packed=True)
     given: Tensor = values[0]
-    return given.detach().to(torch.float64, copy=True)
+    return value_rules.similarities(given.detach())

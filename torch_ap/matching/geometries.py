@@ -17,7 +17,7 @@ from torch_ap.matching import other_shapes
 from torch_ap.matching.shape_options import Compared, ShapeOptions
 from torch_ap.ranking import segments
 from torch_ap.rules import tensors
-from torch_ap.rules.detections import RULES
+from torch_ap.rules.detections import RULES, similarities
 from torch_ap.rules.messages import Plain, refuse
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
@@ -136,7 +136,7 @@ def _own_similarity(of: Compared) -> PairIoU:
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         value = own(one[d], two[g], of.crowd[g])
         tensors.returned("iou", f"must return a tensor of shape ({len(d)},) for {len(d)} pairs", value, d.shape)
-        value = segments.as_float64(value)
+        value = similarities(value)
         if of.options.check_values:
             _check_own(value, of.rows[d], of.columns["detections_per_image"])
         return other_shapes.reaching(d, g, value, least)

@@ -3,9 +3,8 @@
 from types import MappingProxyType
 from typing import Any, Literal
 
-from torch import Tensor
-
 from torch_ap.inputs.detections import Images, OwnSimilarity
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.matching.coco import Report
 from torch_ap.matching.coco_settings import CocoSettings, default_settings, settings_of
 from torch_ap.matching.geometries import AreaRanges, OwnIoU
@@ -126,7 +125,7 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
         self._settings: CocoSettings = settings
         self._report = Report(class_metrics, extended_summary, class_names)
 
-    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images.
 
         Args:
@@ -134,10 +133,10 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
                 ``labels``; or one dict with the rows of all images end to end and ``counts``, the rows per image.
                 ``masks`` are (N, H, W) bool, or run-length codes, which are decoded and checked here.
             target: likewise, without scores; ``iscrowd`` and ``area`` if wanted.
-            sample_ids: (B,) integers, one per image; in every update or in none. An id counts once, over all updates
-                and ranks, so that a sampler may pad: of several copies the first counts, in the order of ranks, then of
-                updates, whatever was detected in the others; they must have as many ground truths, which is all
-                that is compared: another image of the same id and number is left out without a word.
+            sample_ids: (B,) integers, one per image, a tensor or a list; in every update or in none. An id counts once,
+                over all updates and ranks, so that a sampler may pad: of several copies the first counts, in the order
+                of ranks, then of updates, whatever was detected in the others; they must have as many ground truths,
+                which is all that is compared: another image of the same id and number is left out without a word.
 
         Dense masks are turned into run lengths here, which on an accelerator waits for the device; all else does not.
 

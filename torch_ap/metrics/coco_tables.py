@@ -35,9 +35,10 @@ class CocoTables(DetectionMetric):
     def compute(self) -> dict[str, Any]:
         """All numbers of the images so far, by torchmetrics' names."""
         columns = self._columns()
-        self._remark_on_labels(columns)
         dtype = self._dtype_of_result(columns["detection_scores"].dtype)
-        return self._report(self._settings, columns, dtype, self._shares, self._matched_here)
+        found = self._report(self._settings, columns, dtype, self._shares, self._matched_here)
+        self._remark(columns, found)
+        return found
 
     def per_threshold(self, iou_type: str | None = None) -> dict[str, Tensor]:
         """A table with one row per IoU threshold: AP in each area range, at the last detection limit.

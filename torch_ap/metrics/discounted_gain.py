@@ -7,6 +7,7 @@ from torch import Tensor
 
 from torch_ap.curve.discounted_gain import NormalizedDCG
 from torch_ap.curve.top_k import at_each
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.metrics.queries import QueryMetric
 from torch_ap.rules.options import Action, Gains, Ties, TopKs
 
@@ -62,7 +63,7 @@ class RetrievalNormalizedDCG(QueryMetric):
         mask: Tensor | None = None,
         retrieved: Tensor | None = None,
         num_relevant: Tensor | dict[int, int] | None = None,
-        sample_ids: Tensor | None = None,
+        sample_ids: SampleIds = None,
     ) -> None:
         """Add a batch, as :meth:`torch_ap.metrics.queries.QueryMetric.update` does; targets are grades.
 

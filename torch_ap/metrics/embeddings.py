@@ -18,6 +18,7 @@ from torch_ap.inputs import embeddings as inputs
 from torch_ap.inputs import samples
 from torch_ap.inputs.query_rankings import Rankings
 from torch_ap.inputs.relevance import Relevance
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.metrics import representation
 from torch_ap.metrics.embedding_columns import COLUMNS, EmbeddingColumns
 from torch_ap.metrics.embedding_sample import EmbeddingSample, Known
@@ -109,7 +110,7 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
         is_query: Tensor | bool | None = None,
         *,
         groups: Tensor | None = None,
-        sample_ids: Tensor | None = None,
+        sample_ids: SampleIds = None,
     ) -> None:
         """Add a batch of embeddings.
 
@@ -120,8 +121,8 @@ class EmbeddingMAP(EmbeddingColumns, UncertainQueries):
                 update or in none; without it all are both, and no query finds itself.
             groups: (N,) integers, in every update or in none: items of the query's label and group do not count.
                 None with ``relevance``.
-            sample_ids: (N,) integers, in every update or in none. An id counts once, over all updates and ranks, so
-                that a sampler may pad; queries and items of the gallery must have different ids.
+            sample_ids: (N,) integers, a tensor or a list, in every update or in none. An id counts once, over all
+                updates and ranks, so that a sampler may pad; queries and items of the gallery must have different ids.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in

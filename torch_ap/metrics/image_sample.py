@@ -18,6 +18,7 @@ from torch_ap.inference.images.resampled_rankings import InterpolationRule, Resa
 from torch_ap.inference.interval import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inputs.detections import Columns
+from torch_ap.metrics import same_images
 from torch_ap.metrics.uncertainty import Sample, UncertainMetric
 from torch_ap.rules import checks
 
@@ -32,6 +33,7 @@ class ImageSample(Sample):
         interpolation: of AP.
         labels: (K,) of the classes, where an interval is of each; None where it is of their mean.
         class_names: of these, to compare each.
+        image_ids: (B,) of the images, where updates gave any.
     """
 
     columns: Columns
@@ -39,6 +41,7 @@ class ImageSample(Sample):
     interpolation: InterpolationRule
     labels: Tensor | None = None
     class_names: Sequence[str] = ()
+    image_ids: Tensor | None = None
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Of ``map``, or of the AP of each class: over all IoU thresholds, the first area and the last limit."""
@@ -74,12 +77,7 @@ class ImageSample(Sample):
         self, other: "ImageSample", confidence_level: float, method: str | None, resampling: Resampling
     ) -> Comparison:
         """Of two detectors on the same images."""
-        for name, column in self.columns.items():
-            of_detector = name.startswith("detection") or name == "pair_ious"
-            if not of_detector and not _equal(column, other.columns[name]):
-                raise ValueError(
-                    f"`other` must have been updated with the same ground truths in the same order; `{name}` differs"
-                )
+        same_images.check(self.columns, other.columns, self.image_ids, other.image_ids)
         how: dict[str, Any] = {"confidence_level": confidence_level, "resampling": resampling}
         how["interpolation"] = self.interpolation
         if self.labels is None:
@@ -99,11 +97,6 @@ class ImageSample(Sample):
         some = set(self.ranked.relevant_list.tolist())
         named = zip(self.labels.tolist(), self.class_names, strict=True)
         return [pair for place, pair in enumerate(named) if place in some]
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    """Whether values are equal, of whatever dtypes; NaN, as boxes that are not known have it, equals NaN."""
-    return one.shape == other.shape and bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 class UncertainImages(UncertainMetric):
@@ -184,13 +177,16 @@ class UncertainImages(UncertainMetric):
             other, confidence_level, method, n_resamples, generator, batch, progress: as there.
             iou_type: which one, where there are several; default the first.
             per_class: whether the AP of each class that has ground truths is compared, over all IoU thresholds, by
-                default by "bootstrap-normal" with Student's t.
+                default by "bootstrap-normal": interval and p-value from the standard deviation over resamples, by
+                Student's t with as many degrees of freedom as images hold the class, less one.
             slices: as for ``per_slice``: whether ``map`` is compared in each of them. Not with ``per_class``.
 
         Returns:
             As there; with ``per_class`` or ``slices`` a :class:`torch_ap.inference.GroupComparison` of (K,) or (S,)
-            tensors, with ``names`` and with p-values that allow for their number. p is no less than 2^(1 - n), that of
-            the two-sided sign test, of n images that have a part in it; where that bites ``reason`` says so.
+            tensors, with ``names``. ``p_value`` is of each alone; ``adjusted_p_value`` allows for their number by
+            Holm's method: to take all those of at most 5% for real is wrong of any with a probability of at most 5%. p
+            is no less than 2^(1 - n), that of the two-sided sign test, of n images that have a part in it; where that
+            bites ``reason`` says so.
 
         Example:
             >>> import torch

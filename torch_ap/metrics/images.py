@@ -7,12 +7,14 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
+from torch_ap.analysis import low_values
 from torch_ap.exchange import copies
 from torch_ap.exchange.detections import ClassShares
 from torch_ap.exchange.ranks import Ranks
 from torch_ap.inference.images.resampled_rankings import ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.matching.coco import labels_of
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.stored import OTHERS, StoredMatches
@@ -48,7 +50,7 @@ class DetectionMetric(SlicedImages, ClassTables):
     """
 
     sample_ids: list[Tensor]
-    _unseen: bool = False  # whether images came on an accelerator, which `update` does not wait for
+    _unseen: bool = False  # whether images came on an accelerator, which `update` does not wait for, or too few
 
     beside_states = (*SlicedImages.beside_states, "_unseen")
     value_rules = detections.VALUE_RULES
@@ -63,7 +65,7 @@ class DetectionMetric(SlicedImages, ClassTables):
         self._inputs, self._kept = inputs, inputs if stored is None else stored
         self._add_states(*self._kept.states, samples.STATE)
 
-    def _add(self, columns: Columns, broken: Tensor | None, sample_ids: Tensor | None) -> None:
+    def _add(self, columns: Columns, broken: Tensor | None, sample_ids: SampleIds) -> None:
         """Keep validated images, or what matching finds in them."""
         counts = columns["detections_per_image"]
         ids = samples.checked(sample_ids, counts.shape, counts.device, "image")
@@ -75,7 +77,7 @@ class DetectionMetric(SlicedImages, ClassTables):
             if not counts.is_cpu:
                 self._inputs.remark_on_rows(columns)
             columns, broken = self._kept.made(columns, *self._match_batch(columns)), None
-        elif not counts.is_cpu:
+        elif not counts.is_cpu or self._inputs.too_few(columns):
             self._unseen = True
         self._hold([*(columns[name] for name in self._kept.states), ids])
         self._note(broken)
@@ -133,13 +135,12 @@ class DetectionMetric(SlicedImages, ClassTables):
         )
         return columns if kept is None else self._kept.of_images(columns, kept)
 
-    def _remark_on_labels(self, columns: Columns) -> None:
-        """Warn if no label occurs on both sides; not of a batch in ``forward``, nor of the images of one rank."""
+    def _remark(self, columns: Columns, found: Mapping[str, Any]) -> None:
+        """Warn if a low value has a cause; not of a batch in ``forward``, nor of the images of one rank."""
         if self._aside is not None or self._exchanged is not None or len(columns.get(OTHERS, ())):
             return
-        one_class = getattr(self._settings, "average", None) == "micro"
-        if not one_class and (self._is_synced or not self.distributed_available_fn()):
-            self._inputs.remark_on_labels(columns)
+        if self._is_synced or not self.distributed_available_fn():
+            low_values.remark(self._settings, columns, found)
 
     def _once(self, make: Callable[[], Made], *what: Hashable) -> Made:
         """What is made of the images and settings; the same again until the state is another.
@@ -205,8 +206,10 @@ class DetectionMetric(SlicedImages, ClassTables):
         labels = labels_of(columns) if per_class else None
         names = [] if labels is None else different_names_of(labels, self._class_names)
 
+        ids = self._image_ids() if len(self.sample_ids) else None
+
         def sample(of: Matches, images: int) -> ImageSample:
-            return ImageSample(dtype, columns, ranked_images(of, images), interpolation, labels, names)
+            return ImageSample(dtype, columns, ranked_images(of, images), interpolation, labels, names, ids)
 
         if members is None:
             return sample(matches, len(columns["detections_per_image"]))

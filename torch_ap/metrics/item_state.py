@@ -12,6 +12,7 @@ from torch_ap.exchange import copies, items
 from torch_ap.exchange.ranks import Ranks
 from torch_ap.inputs import samples, sketches
 from torch_ap.inputs.classification import Batch, counted
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.metrics.item_sample import UncertainItems
 from torch_ap.metrics.states import Form
 from torch_ap.ranking import adaptive, segments
@@ -128,7 +129,7 @@ class ItemState(UncertainItems):
         warned = {NAN_SCORE: inputs.warn_of_nan} if inputs.nan_strategy == "warn" else {}
         self._raise_noted(warned, **inputs.words)
 
-    def _append(self, batch: Batch, target: Tensor, sample_ids: Tensor | None, *, copied: bool = True) -> None:
+    def _append(self, batch: Batch, target: Tensor, sample_ids: SampleIds, *, copied: bool = True) -> None:
         """Keep the batch, ``copied`` in memory of our own."""
         scores, targets, weights = batch.scores, batch.target, batch.weights
         if copied:

@@ -11,6 +11,7 @@ from torch_ap.evaluation.average_precision import APSettings, warn_of_logits
 from torch_ap.functional.curve_record import Curve, curves_of
 from torch_ap.inference.bounds import AveragePrecisionBounds
 from torch_ap.inputs.classification import Batch, counted
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.metrics import representation
 from torch_ap.metrics.item_sample import ItemSample
 from torch_ap.metrics.item_state import ItemState
@@ -82,7 +83,7 @@ class ClassificationAveragePrecision(ItemState):
         preds: Tensor,
         target: Tensor,
         weights: Tensor | None = None,
-        sample_ids: Tensor | None = None,
+        sample_ids: SampleIds = None,
     ) -> None:
         """Add a batch.
 
@@ -95,10 +96,10 @@ class ClassificationAveragePrecision(ItemState):
             weights: weight of each item, from 0 to 1e288, (N, ...); for multilabel also of each score, and updates may
                 differ in that. In every update or in none; with thresholds, an update without them weighs 1. AP loses
                 digits where the weights of a ranking sum to less than 1e-292, near the least number of float64.
-            sample_ids: (N,) integers, for (N,) or (N, C) scores; in every update or in none. An id counts once, over
-                all updates and ranks, so that a sampler may pad: of several copies the first counts, in the order of
-                ranks, then of updates, whatever the scores of the others; their targets must be the same. Not with
-                ``thresholds`` or ``bins``, which keep no items.
+            sample_ids: (N,) integers, a tensor or a list, for (N,) or (N, C) scores; in every update or in none. An id
+                counts once, over all updates and ranks, so that a sampler may pad: of several copies the first counts,
+                in the order of ranks, then of updates, whatever the scores of the others; their targets must be the
+                same. Not with ``thresholds`` or ``bins``, which keep no items.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from torch import Tensor
-
 from torch_ap.inputs.detections import Images
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.matching.coco import Report
 from torch_ap.matching.geometries import AreaRanges
 from torch_ap.matching.lvis import Frequency, LvisSettings, lvis_settings_of, usual_limit
@@ -99,7 +98,7 @@ class LVISMeanAveragePrecision(CocoTables):
         self._settings: LvisSettings = settings
         self._report = Report(class_metrics, class_names=class_names)
 
-    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images, as :meth:`torch_ap.MeanAveragePrecision.update`.
 
         Each target has ``neg_category_ids`` and ``not_exhaustive_category_ids``, and may have ``ignore``.

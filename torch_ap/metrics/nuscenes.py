@@ -10,6 +10,7 @@ from torch_ap.analysis.operating_points import OperatingPoints
 from torch_ap.analysis.score_thresholds import Given
 from torch_ap.functional.curve_record import Curve
 from torch_ap.inputs.detections import Images
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.matching.nuscenes import DISTANCES, nuscenes_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.voc import VocRules
@@ -63,7 +64,7 @@ class NuScenesMeanAveragePrecision(VocRules):
         self.interpolation, self.class_metrics, self.class_names = settings.interpolation, class_metrics, class_names
         self._settings = settings
 
-    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images, or sweeps: as :meth:`torch_ap.MeanAveragePrecision.update`, with ``centers`` (N, 2).
 
         Raises:

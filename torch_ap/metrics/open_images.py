@@ -3,10 +3,9 @@
 from types import MappingProxyType
 from typing import Any, Literal
 
-from torch import Tensor
-
 from torch_ap.inputs.detections import Images
 from torch_ap.inputs.hierarchy import Parents
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.matching.open_images import OpenImagesSettings, open_images_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.voc import VocRules
@@ -79,7 +78,7 @@ class OpenImagesMeanAveragePrecision(VocRules):
         self.interpolation, self.class_metrics, self.class_names = settings.interpolation, class_metrics, class_names
         self._settings: OpenImagesSettings = settings
 
-    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images, in lists of dicts; see :func:`torch_ap.functional.open_images_mean_average_precision`.
 
         On an accelerator this waits for the device where there is a hierarchy or verified labels.

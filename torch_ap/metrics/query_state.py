@@ -14,6 +14,7 @@ from torch_ap.exchange.ranks import Ranks
 from torch_ap.inputs import samples
 from torch_ap.inputs.queries import QueryBatch, QueryInputs, judgements_by_query, without_copies
 from torch_ap.inputs.query_rankings import Rankings, check_batch, rankings_of
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.metrics import representation
 from torch_ap.metrics.query_columns import COLUMNS, GRADES, ROWS, QueryColumns
 from torch_ap.metrics.representation import setting
@@ -97,7 +98,7 @@ class QueryState(QueryColumns):
         *,
         mask: Tensor | None = None,
         num_relevant: Tensor | dict[int, int] | None = None,
-        sample_ids: Tensor | None = None,
+        sample_ids: SampleIds = None,
     ) -> None:
         """Add a batch: items with the query of each, or one query per row. A query's items may come in many batches.
 
@@ -114,10 +115,10 @@ class QueryState(QueryColumns):
                 ``indexes`` a dict {query: m} or integers of the shape of ``preds``; (Q,) integers for rows, in every
                 update or in none. At least the relevant items that are ranked, and the same wherever it is given. A
                 dict may come alone, and may name queries without items.
-            sample_ids: integers, of the shape of ``preds`` with ``indexes``, (Q,) for rows; in every update that has
-                items or in none. An id counts once, over all updates and ranks, so that a sampler may pad: of several
-                copies of an item, or of a row, the first counts, in the order of ranks, then of updates, whatever the
-                scores of the others; their targets, of rows their length, must be the same.
+            sample_ids: integers, of the shape of ``preds`` with ``indexes``, (Q,) for rows, a list if flat; in every
+                update that has items or in none. An id counts once, over all updates and ranks, so that a sampler may
+                pad: of several copies of an item, or of a row, the first counts, in the order of ranks, then of
+                updates, whatever the scores of the others; their targets, of rows their length, must be the same.
 
         Raises:
             TypeError, ValueError: for input that breaks a rule; the state is then as it was. What can be seen only in
@@ -133,7 +134,7 @@ class QueryState(QueryColumns):
         indexes: Tensor | None,
         mask: Tensor | None,
         num_relevant: Tensor | dict[int, int] | None,
-        sample_ids: Tensor | None,
+        sample_ids: SampleIds,
         retrieved: Tensor | None = None,
     ) -> None:
         if preds is None and target is None and isinstance(num_relevant, dict):

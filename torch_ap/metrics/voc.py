@@ -10,6 +10,7 @@ from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_voc
 from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
+from torch_ap.inputs.samples import SampleIds
 from torch_ap.matching.matched import Matches, Shares
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
@@ -37,8 +38,7 @@ class VocRules(DetectionMetric):
     def compute(self) -> dict[str, Tensor]:
         """``map`` of the images so far, and what else was asked for."""
         columns = self._columns()
-        self._remark_on_labels(columns)
-        return self._settings.report(
+        found = self._settings.report(
             columns,
             self._dtype_of_result(columns["detection_scores"].dtype),
             several=self._several,
@@ -46,6 +46,8 @@ class VocRules(DetectionMetric):
             shares=self._shares,
             matched=self._matched_here,
         )
+        self._remark(columns, found)
+        return found
 
     def _matched(
         self, columns: Columns, iou_type: str | None, per_class: bool = False
@@ -186,7 +188,7 @@ class VOCMeanAveragePrecision(VocRules):
         self.iou_type, self.class_names = iou_type, class_names
         self._settings = settings
 
-    def update(self, preds: Images, target: Images, sample_ids: Tensor | None = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images, as :meth:`torch_ap.MeanAveragePrecision.update`; ``target`` may have ``difficult``.
 
         Raises:

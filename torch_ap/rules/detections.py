@@ -20,10 +20,19 @@ _MOST_LONG = 1e300  # differences of it are
 _MOST_FAR = 1e150  # squares of differences of it are
 _MOST_WHOLE = 2**53  # float64 holds all whole numbers up to it
 MOST_SIMILAR = 1 + 1e-6  # 1, but for rounding
-_FEW_ANGLES = 10
+_STEPS = 2  # of half precision above 1, which are rounding
+FEW_ANGLES = 10  # of fewer nothing is said
 _FEW_IMAGES = 10  # of so few each may lack the classes of the others' ground truths
 _LEAST_SPREAD = 0.4  # standard deviation; that of radians from 0 to pi / 2 is 0.45
 _FLAT = 1e-6  # share of the squared edges below which a turn is rounding
+
+
+def similarities(values: Tensor) -> Tensor:
+    """Similarities as float64, those of half precision that its rounding put above 1 as 1."""
+    wide = values.to(torch.float64, copy=True)
+    if values.dtype in (torch.float16, torch.bfloat16):
+        wide.masked_fill_((wide > 1) & (wide <= 1 + _STEPS * torch.finfo(values.dtype).eps), 1.0)
+    return wide
 
 
 class ImageRule(NamedTuple):
@@ -201,7 +210,7 @@ def seem_of_another_format(boxes: Tensor, box_format: str, counts: Tensor) -> st
 def seem_radians(boxes: Tensor) -> str | None:
     """What to say of (N, 5) rotated boxes whose angles, which are in degrees, are spread as radians are."""
     angles = boxes[:, 4].abs()
-    few = len(angles) < _FEW_ANGLES or float(angles.max()) > math.pi
+    few = len(angles) < FEW_ANGLES or float(angles.max()) > math.pi
     if few or float(boxes[:, 4].to(torch.float64).std()) < _LEAST_SPREAD:
         return None
     return (

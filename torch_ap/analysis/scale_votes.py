@@ -11,15 +11,6 @@ from torch import Tensor
 _VOTE = 0.1  # width of the bins of log scales
 
 
-def all_pairs(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of all pairs of an image."""
-    image = torch.arange(len(one)).repeat_interleave(one)
-    columns = two[image]
-    first = (two.cumsum(0) - two)[image]
-    row = torch.arange(len(image)).repeat_interleave(columns)
-    return row, torch.arange(len(row)) - (columns.cumsum(0) - columns)[row] + first[row]
-
-
 def voted(raw: Tensor, true: Tensor, d: Tensor, g: Tensor) -> tuple[float, float] | None:
     """The scale that most pairs agree on: of their centres, where that of their sizes is about the same."""
     one, two = raw[d], true[g]

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.cli.scale_votes import all_pairs, voted
-from torch_ap.functional.matching import box_iou
-from torch_ap.functional.ragged import ragged_box_iou
+from torch_ap.analysis.overlaps import overlaps
+from torch_ap.analysis.scale_votes import voted
 from torch_ap.geometry import boxes
 
 OVERLAP = 0.5
@@ -172,7 +171,7 @@ def better(found: Side, truths: Side, by_half: Tensor) -> Fit | None:
     detections = {score: found.taken(row) for score, row in rows.items()}
     tried = [*_tried(detections, truths, False), *_tried({"": truths}, detections[found.encoding.score], True)]
     most = max((each.hits for each in tried), default=0)
-    if most < SOME * total or hits > (most / 2 if most >= total / 2 else most / 4):
+    if not _far_more(most, hits, total):
         return None
     fit = next(each for each in tried if each.hits >= _ALIKE * most)
     chance = max(hits, sorted(each.hits for each in tried)[len(tried) // 2])
@@ -180,6 +179,15 @@ def better(found: Side, truths: Side, by_half: Tensor) -> Fit | None:
     if _places(fit.truths, needed) < needed or _tail(fit.hits, total, chance) > _SURPRISE:
         return None
     return Fit(fit.encoding, fit.of_truths, hits / total, fit.hits / total, int(_few(truths.counts).sum()))
+
+
+def _far_more(most: int, hits: int, total: int) -> bool:
+    return most >= SOME * total and hits <= (most / 2 if most >= total / 2 else most / 4)
+
+
+def clearly_better(most: int, hits: int, total: int) -> bool:
+    """Whether so many of the best detections overlap in another encoding than as they were read, and not by chance."""
+    return hits < _WELL * total and _far_more(most, hits, total) and _tail(most, total, hits) <= _SURPRISE
 
 
 class _Trial(NamedTuple):
@@ -204,7 +212,7 @@ def _tried(moved: dict[str, Side], fixed: Side, of_truths: bool) -> Iterator[_Tr
         corners = [moved[x.score].corners(x).nan_to_num() for x in some]
         counts = torch.cat([moved[x.score].counts for x in some])
         every = torch.cat(corners), other.repeat(len(some), 1)
-        d, g, _ = ragged_box_iou(*every, counts, fixed.counts.repeat(len(some)), least=OVERLAP)
+        d, g, _ = overlaps(every, (counts, fixed.counts.repeat(len(some))), OVERLAP)
         parts = torch.bucketize(g, len(other) * torch.arange(1, len(some)), right=True).bincount(minlength=len(some))
         each = zip(some, *(torch.split(x, parts.tolist()) for x in (d, g)), strict=True)
         for encoding, one, two in each:
@@ -231,7 +239,7 @@ def _table(moved: dict[str, Side], fixed: Side) -> Iterator[Encoding]:
 def _scaled(moved: dict[str, Side], fixed: Side, other: Tensor) -> Iterator[Encoding]:
     """Encodings whose scale is found by votes."""
     forms, sized = _forms(moved), bool(fixed.sizes.isfinite().all())
-    pairs = {score: all_pairs(one.counts, fixed.counts) for score, one in moved.items()}
+    pairs = {score: boxes.pairs_of_images(one.counts, fixed.counts) for score, one in moved.items()}
     for unit in _RESIZED if sized else ("pixels",):
         if unit == "pixels" and forms[0].unit == "fractions":
             continue
@@ -259,7 +267,8 @@ def _places(truths: Tensor, most: int) -> int:
     while len(truths) and places < most:
         places += 1
         others = truths[1:]  # without the box itself, which overlaps nothing where it has no area
-        truths = others[box_iou(truths[:1], others)[0] < OVERLAP]
+        _, near, _ = overlaps((truths[:1], others), [torch.tensor([1]), torch.tensor([len(others)])], OVERLAP)
+        truths = others[~torch.zeros(len(others), dtype=torch.bool).index_fill_(0, near, True)]
     return places
 
 
