@@ -113,6 +113,7 @@ def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
     return torch.where(torch.isneginf(wanted) | (curve.m == 0), len(best), last)
 
 
+@arrays.quiet
 def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
     """(E,) recall of each entry, and the levels: both float64 after the same rounding."""
     counts = curve.native
